@@ -1,0 +1,1 @@
+"""The core: policies, hierarchies, CASTLE. It knows nothing of Flink."""

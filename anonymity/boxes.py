@@ -1,0 +1,162 @@
+"""Distances and losses between regions of the space of quasi-identifiers (CASTLE, Sections 2.2 and 3.2)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anonymity.compiled import inner
+from anonymity.live import Boxes, Domain, Tuples
+
+
+@inner
+def points(tuples: Tuples) -> Boxes:
+    """Tuples seen as boxes: a point is an interval of one value."""
+    return Boxes(tuples.numeric, tuples.numeric, tuples.leaf)
+
+
+@inner
+def common_ancestor(domain: Domain, one: int, other: int) -> int:
+    """The lowest node above both (CASTLE, Definition 3.2)."""
+    while domain.first[one] > domain.first[other] or domain.last[one] < domain.last[other]:
+        one = domain.parent[one]
+    return one
+
+
+@inner
+def info_loss(domain: Domain, boxes: Boxes, row: int) -> float:
+    """InfoLoss of a generalisation, in [0, 1] (CASTLE, Section 2.2)."""
+    loss = 0.0
+    for a in range(boxes.lower.shape[1]):
+        if domain.scale[a] > 0.0:
+            loss += (boxes.upper[row, a] - boxes.lower[row, a]) * domain.scale[a]
+    for a in range(boxes.node.shape[1]):
+        loss += domain.loss[boxes.node[row, a]]
+    return loss
+
+
+@inner
+def enlargement(domain: Domain, boxes: Boxes, row: int, others: Boxes, at: int, limit: float) -> float:
+    """By how much InfoLoss grows when a box encloses another (CASTLE, Definition 3.4).
+
+    Terms are never negative: past ``limit`` the sum stops, and what it returns is above ``limit`` but not exact.
+    """
+    growth = 0.0
+    for a in range(boxes.lower.shape[1]):
+        beyond = 0.0
+        if others.lower[at, a] < boxes.lower[row, a]:
+            beyond += boxes.lower[row, a] - others.lower[at, a]
+        if others.upper[at, a] > boxes.upper[row, a]:
+            beyond += others.upper[at, a] - boxes.upper[row, a]
+        if beyond > 0.0 and domain.scale[a] > 0.0:
+            growth += beyond * domain.scale[a]
+            if growth > limit:
+                return growth
+    for a in range(boxes.node.shape[1]):
+        node, other = boxes.node[row, a], others.node[at, a]
+        if domain.first[node] > domain.first[other] or domain.last[node] < domain.last[other]:
+            growth += domain.loss[common_ancestor(domain, node, other)] - domain.loss[node]
+            if growth > limit:
+                return growth
+    return growth
+
+
+@inner
+def loss_after(domain: Domain, boxes: Boxes, row: int, others: Boxes, at: int) -> float:
+    """InfoLoss of a box after it has enclosed another."""
+    loss = 0.0
+    for a in range(boxes.lower.shape[1]):
+        if domain.scale[a] > 0.0:
+            lower, upper = boxes.lower[row, a], boxes.upper[row, a]
+            if others.lower[at, a] < lower:
+                lower = others.lower[at, a]
+            if others.upper[at, a] > upper:
+                upper = others.upper[at, a]
+            loss += (upper - lower) * domain.scale[a]
+    for a in range(boxes.node.shape[1]):
+        loss += domain.loss[common_ancestor(domain, boxes.node[row, a], others.node[at, a])]
+    return loss
+
+
+@inner
+def contains(domain: Domain, boxes: Boxes, row: int, others: Boxes, at: int) -> bool:
+    """Whether a published generalisation covers another box, or a point."""
+    for a in range(boxes.lower.shape[1]):
+        if others.lower[at, a] < boxes.lower[row, a] or others.upper[at, a] > boxes.upper[row, a]:
+            return False
+    for a in range(boxes.node.shape[1]):
+        node, other = boxes.node[row, a], others.node[at, a]
+        if domain.first[node] > domain.first[other] or domain.last[node] < domain.last[other]:
+            return False
+    return True
+
+
+@inner
+def equal(boxes: Boxes, row: int, others: Boxes, at: int) -> bool:
+    """Whether two boxes are the same."""
+    for a in range(boxes.lower.shape[1]):
+        if boxes.lower[row, a] != others.lower[at, a] or boxes.upper[row, a] != others.upper[at, a]:
+            return False
+    for a in range(boxes.node.shape[1]):
+        if boxes.node[row, a] != others.node[at, a]:
+            return False
+    return True
+
+
+@inner
+def assign(boxes: Boxes, row: int, others: Boxes, at: int) -> None:
+    """Make one box a copy of another."""
+    for a in range(boxes.lower.shape[1]):
+        boxes.lower[row, a] = others.lower[at, a]
+        boxes.upper[row, a] = others.upper[at, a]
+    for a in range(boxes.node.shape[1]):
+        boxes.node[row, a] = others.node[at, a]
+
+
+@inner
+def enclose(domain: Domain, boxes: Boxes, row: int, others: Boxes, at: int) -> None:
+    """Enlarge a box, no more than needed, until it covers another."""
+    for a in range(boxes.lower.shape[1]):
+        if others.lower[at, a] < boxes.lower[row, a]:
+            boxes.lower[row, a] = others.lower[at, a]
+        if others.upper[at, a] > boxes.upper[row, a]:
+            boxes.upper[row, a] = others.upper[at, a]
+    for a in range(boxes.node.shape[1]):
+        boxes.node[row, a] = common_ancestor(domain, boxes.node[row, a], others.node[at, a])
+
+
+@inner
+def observe(domain: Domain, boxes: Boxes, at: int, attributes: int) -> None:
+    """Widen the observed range of attributes that have no declared domain."""
+    for a in range(boxes.lower.shape[1]):
+        if not domain.declared[a]:
+            value = boxes.lower[at, a]
+            wider = False
+            if value < domain.lower[a]:
+                domain.lower[a] = value
+                wider = True
+            if value > domain.upper[a]:
+                domain.upper[a] = value
+                wider = True
+            if wider:
+                width = domain.upper[a] - domain.lower[a]
+                domain.scale[a] = 1.0 / (width * attributes) if 0.0 < width < np.inf else 0.0
+
+
+@inner
+def fully_generalise(domain: Domain, boxes: Boxes, row: int) -> None:
+    """The most general box: every domain, every root (CASTLE, Section 4.1, suppression)."""
+    for a in range(boxes.lower.shape[1]):
+        boxes.lower[row, a] = domain.lower[a]
+        boxes.upper[row, a] = domain.upper[a]
+    for a in range(boxes.node.shape[1]):
+        boxes.node[row, a] = domain.root[a]
+
+
+@inner
+def room(rows: int, like: Boxes) -> Boxes:
+    """Uninitialised boxes with the attributes of others."""
+    return Boxes(
+        np.empty((rows, like.lower.shape[1]), np.float64),
+        np.empty((rows, like.lower.shape[1]), np.float64),
+        np.empty((rows, like.node.shape[1]), np.int32),
+    )

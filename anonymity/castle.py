@@ -1,0 +1,224 @@
+"""CASTLE on one shard: what goes in, what comes out, and how it is remembered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from anonymity import live as at
+from anonymity import procedures
+from anonymity.counting import grown
+from anonymity.live import empty_live, with_room
+from anonymity.members import Members
+from anonymity.policy import (
+    KINDS,
+    REJECTIONS,
+    SUPPRESSIONS,
+    CastleParameters,
+    Policy,
+    PolicyError,
+    Privacy,
+)
+from anonymity.random import random_stream
+from anonymity.releases import Releases
+from anonymity.shared import share
+from state.block import NO_TIME, Block
+
+_FEWEST_SLOTS = 1024
+_NO_SLOTS = np.zeros(0, np.int32)
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What has happened in a shard so far, and how it stands.
+
+    Attributes
+    ----------
+    tuples_in : tuples let in
+    released, suppressed, rejected : tuples by what became of them; the latter two by reason
+    releases : releases by kind (``anonymity.policy.KINDS``)
+    merges, splits : clusters that were merged, split
+    loss_sum : InfoLoss summed over released tuples
+    open_clusters, buffered : clusters in Gamma, tuples that wait
+    tau : mean loss of the most recent releases
+    oldest_waiting : tuples that came since the oldest that waits
+    longest_delay : largest delay so far, in tuples
+    delays : how many tuples had which delay; ``delay_of_bucket`` tells the tuples of a bucket
+    """
+
+    tuples_in: int
+    released: int
+    suppressed: dict[str, int]
+    rejected: dict[str, int]
+    releases: dict[str, int]
+    merges: int
+    splits: int
+    loss_sum: float
+    open_clusters: int
+    buffered: int
+    tau: float
+    oldest_waiting: int
+    longest_delay: int
+    delays: NDArray[np.int64]
+
+
+def delay_of_bucket(bucket: int) -> int:
+    """The smallest delay, in tuples, that is counted in a bucket of ``Counters.delays``."""
+    shift = max(bucket // at.DELAY_STEPS - 1, 0)
+    return (bucket - shift * at.DELAY_STEPS) << shift
+
+
+class Castle:
+    """The live form of one shard.
+
+    Parameters
+    ----------
+    policy, privacy, parameters : what is promised, and how
+    members : names and types of the columns that are published as they are, in the order of ``policy.members``
+    shard : its number, from 0
+    key : 32 bytes, the key of its random stream
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        privacy: Privacy,
+        parameters: CastleParameters,
+        *,
+        members: pa.Schema,
+        shard: int,
+        key: bytes,
+    ) -> None:
+        if parameters.delay_event_time is not None and policy.event_time is None:
+            raise PolicyError("castle.delay.event_time: needs a column of the role policy.event_time")
+        if tuple(members.names) != policy.members:
+            raise ValueError(f"members: expected the columns {policy.members}, got {tuple(members.names)}")
+        self.policy = policy
+        self.parameters = parameters
+        self.shard = shard
+        self.live = empty_live(policy, privacy, parameters, random_stream(key))
+        self.members = Members(members)
+        self.rejected = np.zeros(len(REJECTIONS), np.int64)
+        self._free: NDArray[np.int32] = np.zeros(0, np.int32)
+        self._offsets = self._leaf_offsets()
+
+    def push(self, block: Block, watermark: int = NO_TIME) -> Releases:
+        """Let in the tuples of a block, in order, and release what falls due.
+
+        Parameters
+        ----------
+        watermark : epoch milliseconds that event time has passed; a tuple whose delay is over by then leaves at once
+
+        Raises
+        ------
+        RuntimeError
+            A guarantee would be broken; nothing of this step was emitted.
+        """
+        slots = self._admit(block)
+        self.rejected += np.bincount(block.rejected.reason, minlength=len(REJECTIONS))
+        return self._step(slots, watermark, ended=False)
+
+    def advance(self, watermark: int) -> Releases:
+        """Release every tuple whose event-time delay has passed; raises as ``push`` does."""
+        return self._step(_NO_SLOTS, watermark, ended=False)
+
+    def finish(self) -> Releases:
+        """The input has ended: release everything, in order of expiry; raises as ``push`` does."""
+        return self._step(_NO_SLOTS, NO_TIME, ended=True)
+
+    @property
+    def next_deadline(self) -> int | None:
+        """The earliest epoch milliseconds at which a tuple must leave; None where none waits for event time."""
+        delay = self.parameters.delay_event_time
+        if delay is None or not self.live.scalars[at.BUFFERED]:
+            return None
+        return min(int(self.live.tuples.event_time[self.live.heap.slots[0]]) + delay, np.iinfo(np.int64).max - 1)
+
+    @property
+    def counters(self) -> Counters:
+        """A copy of the shard's counters."""
+        scalars, totals = self.live.scalars, self.live.totals
+        waiting = int(scalars[at.BUFFERED])
+        oldest = int(self.live.tuples.position[scalars[at.OLDEST]]) if waiting else int(scalars[at.NEXT_POSITION])
+        return Counters(
+            tuples_in=int(scalars[at.NEXT_POSITION]),
+            released=int(totals[at.RELEASED]),
+            suppressed={reason: int(totals[at.SUPPRESSED + i]) for i, reason in enumerate(SUPPRESSIONS)},
+            rejected={reason: int(self.rejected[i]) for i, reason in enumerate(REJECTIONS)},
+            releases={kind: int(totals[at.KIND + i]) for i, kind in enumerate(KINDS)},
+            merges=int(totals[at.MERGES]),
+            splits=int(totals[at.SPLITS]),
+            loss_sum=float(self.live.loss_total[0]),
+            open_clusters=int(scalars[at.OPEN]),
+            buffered=waiting,
+            tau=float(self.live.tau[0]),
+            oldest_waiting=int(scalars[at.NEXT_POSITION]) - oldest,
+            longest_delay=int(totals[at.LONGEST_DELAY]),
+            delays=self.live.delays.copy(),
+        )
+
+    def _leaf_offsets(self) -> NDArray[np.int32]:
+        sizes = [len(attribute.hierarchy.labels) for attribute in self.policy.categorical]
+        return np.cumsum([0, *sizes[:-1]], dtype=np.int32)[: len(sizes)]
+
+    def _admit(self, block: Block) -> NDArray[np.int32]:
+        count = len(block)
+        self._reserve(count)
+        slots = self._free[len(self._free) - count :][::-1].copy()
+        self._free = self._free[: len(self._free) - count]
+        tuples = self.live.tuples
+        tuples.numeric[slots] = block.numeric
+        tuples.leaf[slots] = block.categorical + self._offsets
+        tuples.sensitive[slots] = block.sensitive
+        tuples.event_time[slots] = block.event_time
+        if block.subject is not None:
+            tuples.subject[slots] = block.subject
+        self.members.put(slots, block.members)
+        return slots
+
+    def _reserve(self, count: int) -> None:
+        held = len(self.live.tuples.position)
+        if len(self._free) < count:
+            wanted = max(_FEWEST_SLOTS, 2 * held, held + count)
+            self.live = with_room(self.live, wanted, self.policy, self.parameters)
+            self.members.reserve(wanted)
+            self._free = np.concatenate([np.arange(wanted - 1, held - 1, -1, dtype=np.int32), self._free])
+        # Each tuple is counted for its cluster and for all that wait, by subject and by each sensitive attribute.
+        entries = 2 * (int(self.live.scalars[at.BUFFERED]) + count) * (1 + len(self.policy.sensitive))
+        self.live = self.live._replace(counts=grown(self.live.counts, entries))
+
+    def _step(self, slots: NDArray[np.int32], watermark: int, *, ended: bool) -> Releases:
+        self.live.scalars[[at.OUT_RELEASES, at.OUT_MEMBERS, at.OUT_SUPPRESSED]] = 0
+        procedures.castle(share(self.live), slots, watermark, ended)
+        return self._collect()
+
+    def _collect(self) -> Releases:
+        live, out = self.live, self.live.out
+        releases = int(live.scalars[at.OUT_RELEASES])
+        slots = out.members[: live.scalars[at.OUT_MEMBERS]]
+        withheld = out.suppressed[: live.scalars[at.OUT_SUPPRESSED]]
+        offsets = np.concatenate([np.zeros(1, np.int64), out.end[:releases]])
+        first = int(live.scalars[at.NEXT_RELEASE]) - releases
+        result = Releases(
+            release_id=np.arange(first, first + releases),
+            kind=out.kind[:releases].copy(),
+            subjects=out.subjects[:releases].copy(),
+            tuples=np.diff(offsets),
+            diversity=out.diversity[:releases].copy(),
+            loss=out.loss[:releases].copy(),
+            event_time=out.event_time[:releases].copy(),
+            lower=out.box.lower[:releases].copy(),
+            upper=out.box.upper[:releases].copy(),
+            node=out.box.node[:releases] - self._offsets,
+            offsets=offsets,
+            members=self.members.take(slots),
+            suppressed_reason=out.reason[: len(withheld)].copy(),
+            suppressed_position=live.tuples.position[withheld],
+            suppressed_event_time=live.tuples.event_time[withheld],
+        )
+        self.members.take(withheld)
+        self._free = np.concatenate([self._free, slots, withheld])
+        return result

@@ -1,0 +1,141 @@
+"""How many tuples of each value every cluster holds: what makes "distinct" cheap to know."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anonymity.compiled import entry, inner
+
+_FREE = -1
+
+
+class Counts(NamedTuple):
+    """An open-addressing table from (owner, value) to a count; its length is a power of two.
+
+    Attributes
+    ----------
+    owner : (slots,) which distinct count an entry belongs to; -1 where the slot is free
+    value : (slots,) subject hash or sensitive code
+    count : (slots,) tuples that have it, 1 or more
+    """
+
+    owner: NDArray[np.int64]
+    value: NDArray[np.uint64]
+    count: NDArray[np.int64]
+
+
+def empty_counts(entries: int) -> Counts:
+    """A table with room for ``entries`` at a load of one half or less."""
+    slots = 1 << max(4, (2 * entries - 1).bit_length())
+    return Counts(np.full(slots, _FREE, np.int64), np.zeros(slots, np.uint64), np.zeros(slots, np.int64))
+
+
+def grown(counts: Counts, entries: int) -> Counts:
+    """The same counts with room for ``entries``; the table itself where it has that room already."""
+    if len(counts.owner) >= 2 * entries:
+        return counts
+    larger = empty_counts(2 * entries)
+    _copy(counts, larger)
+    return larger
+
+
+@inner
+def _home(owner: int, value: int, slots: int) -> int:
+    mixed = np.uint64(value) ^ (np.uint64(owner) * np.uint64(0x9E3779B97F4A7C15))
+    mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+    mixed = mixed ^ (mixed >> np.uint64(32))
+    return np.int64(mixed & np.uint64(slots - 1))
+
+
+@inner
+def add(counts: Counts, owner: int, value: int) -> bool:
+    """Count one more; true where this is the first of its kind."""
+    slots = len(counts.owner)
+    at = _home(owner, value, slots)
+    while counts.owner[at] != -1:
+        if counts.owner[at] == owner and counts.value[at] == value:
+            counts.count[at] += 1
+            return False
+        at = (at + 1) & (slots - 1)
+    counts.owner[at] = owner
+    counts.value[at] = value
+    counts.count[at] = 1
+    return True
+
+
+@inner
+def discard(counts: Counts, owner: int, value: int) -> bool:
+    """Count one less of what was added; true where it was the last of its kind."""
+    slots = len(counts.owner)
+    at = _home(owner, value, slots)
+    while counts.owner[at] != owner or counts.value[at] != value:
+        if counts.owner[at] == -1:
+            raise RuntimeError("a tuple left that had not been counted")
+        at = (at + 1) & (slots - 1)
+    counts.count[at] -= 1
+    if counts.count[at] > 0:
+        return False
+    # Close the gap (Knuth 6.4, Algorithm R), or searches for entries behind it would stop too early.
+    gap = at
+    while True:
+        at = (at + 1) & (slots - 1)
+        if counts.owner[at] == -1:
+            break
+        home = _home(counts.owner[at], counts.value[at], slots)
+        if ((at - home) & (slots - 1)) >= ((at - gap) & (slots - 1)):
+            counts.owner[gap] = counts.owner[at]
+            counts.value[gap] = counts.value[at]
+            counts.count[gap] = counts.count[at]
+            gap = at
+    counts.owner[gap] = -1
+    return True
+
+
+@entry
+def _copy(source: Counts, target: Counts) -> None:
+    slots = len(target.owner)
+    for i in range(len(source.owner)):
+        if source.owner[i] != -1:
+            at = _home(source.owner[i], source.value[i], slots)
+            while target.owner[at] != -1:
+                at = (at + 1) & (slots - 1)
+            target.owner[at] = source.owner[i]
+            target.value[at] = source.value[i]
+            target.count[at] = source.count[i]
+
+
+@inner
+def distinct(values: NDArray[np.uint64]) -> int:
+    """How many different values an array holds."""
+    found = 0
+    if len(values) <= 32:  # cheaper than a table for a handful
+        for i in range(len(values)):
+            new = True
+            for j in range(i):
+                if values[i] == values[j]:
+                    new = False
+            found += new
+        return found
+    slots = 64
+    while slots < 2 * len(values):
+        slots *= 2
+    table = np.zeros(slots, np.uint64)
+    taken = np.zeros(slots, np.bool_)
+    for value in values:
+        at = _home(np.int64(0), value, slots)
+        while taken[at] and table[at] != value:
+            at = (at + 1) & (slots - 1)
+        if not taken[at]:
+            taken[at] = True
+            table[at] = value
+            found += 1
+    return found
+
+
+@inner
+def stable_order(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Indices that sort ``keys``, equal ones in their order."""
+    return np.argsort(keys, kind="mergesort")

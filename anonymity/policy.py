@@ -1,0 +1,206 @@
+"""What a stream may become: roles of its columns, what every release promises, and how CASTLE works.
+
+All of these are frozen and hold only values that were validated by their own constructors.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from math import isfinite
+from typing import Literal, TypeAlias
+
+from anonymity.hierarchy import Hierarchy
+
+REJECTIONS = ("missing", "outside_domain", "unknown_category", "bad_type")
+"""Why a row is not let in; stored as positions, so the order is part of the block format."""
+
+SUPPRESSIONS = ("outlier", "too_few_subjects", "too_little_diversity")
+"""Why a tuple was let in and not released; stored as positions."""
+
+KINDS = ("cluster", "merged", "split", "reused", "generalised")
+"""How a release came about; stored as positions."""
+
+SHARD_BY_SUBJECT = "subject"
+
+
+class PolicyError(ValueError):
+    """A policy that cannot be kept. It names the field and what would be valid."""
+
+
+@dataclass(frozen=True)
+class Numeric:
+    """A numeric quasi-identifier, published as an interval.
+
+    ``domain`` is [lowest, highest] in the column's own unit, both included. Without it losses are relative to
+    the range observed so far, and every finite value is let in.
+    """
+
+    name: str
+    domain: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        if self.domain is not None and not (
+            self.domain[0] <= self.domain[1] and isfinite(self.domain[1] - self.domain[0])
+        ):
+            raise PolicyError(
+                f"policy.quasi_identifiers.{self.name}.domain: must be two finite numbers, the lower one first"
+            )
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """A categorical quasi-identifier, published as the lowest common ancestor of its values."""
+
+    name: str
+    hierarchy: Hierarchy
+
+
+QuasiIdentifier: TypeAlias = Numeric | Categorical
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The role of each column of the source.
+
+    Attributes
+    ----------
+    quasi_identifiers : in the order in which they are published; at least one
+    sensitive : columns of which every release holds l distinct values; published as they are
+    passthrough : columns that are published as they are and promise nothing
+    subject : the person that a tuple is about; None: every tuple is its own person
+    event_time : None where the stream has none
+    reference : a column that is shown with a rejected row (an offset, a line number), never published
+    drop : columns that are read and thrown away
+    missing : ``reject`` rows with a missing value, or keep a missing category as a ``value`` of its own
+    """
+
+    quasi_identifiers: tuple[QuasiIdentifier, ...]
+    sensitive: tuple[str, ...] = ()
+    passthrough: tuple[str, ...] = ()
+    subject: str | None = None
+    event_time: str | None = None
+    reference: str | None = None
+    drop: tuple[str, ...] = ()
+    missing: Literal["reject", "value"] = "reject"
+
+    def __post_init__(self) -> None:
+        if not self.quasi_identifiers:
+            raise PolicyError("policy.quasi_identifiers: at least one is needed")
+        roles = [("quasi_identifiers", attribute.name) for attribute in self.quasi_identifiers]
+        roles += [(role, name) for role in ("sensitive", "passthrough", "drop") for name in getattr(self, role)]
+        roles += [
+            (role, name) for role in ("subject", "event_time", "reference") if (name := getattr(self, role)) is not None
+        ]
+        taken: dict[str, str] = {}
+        for role, name in roles:
+            if name in taken:
+                raise PolicyError(f"policy.{role}: column {name!r} has the role {taken[name]!r} already; give it one")
+            taken[name] = role
+
+    @property
+    def numeric(self) -> tuple[Numeric, ...]:
+        return tuple(a for a in self.quasi_identifiers if isinstance(a, Numeric))
+
+    @property
+    def categorical(self) -> tuple[Categorical, ...]:
+        return tuple(a for a in self.quasi_identifiers if isinstance(a, Categorical))
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The columns that are published as they are, in the order in which they are published."""
+        return self.sensitive + self.passthrough
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """Role by column."""
+        named = {attribute.name: "quasi_identifier" for attribute in self.quasi_identifiers}
+        for role in ("sensitive", "passthrough", "drop"):
+            named.update(dict.fromkeys(getattr(self, role), role))
+        for role in ("subject", "event_time", "reference"):
+            if (name := getattr(self, role)) is not None:
+                named[name] = role
+        return named
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """Every release holds at least ``k`` distinct subjects and ``l`` distinct values of each sensitive column."""
+
+    k: int
+    l: int = 1  # noqa: E741 - the field's own name for it
+
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise PolicyError(f"privacy.k: must be 1 or more, not {self.k}")
+        if not 1 <= self.l <= self.k:
+            raise PolicyError(f"privacy.l: must be from 1 to k ({self.k}), not {self.l}")
+
+
+@dataclass(frozen=True)
+class CastleParameters:
+    """How CASTLE works (symbols of the paper in brackets).
+
+    Attributes
+    ----------
+    delay_tuples : how many later tuples of its shard a tuple may wait for (delta), 0 or more; None: no such bound
+    delay_event_time : how long a tuple may wait, milliseconds of event time, 0 or more; None: no such bound
+    max_clusters : most clusters open at once (beta), 1 or more
+    loss_window : how many recent releases tau averages (mu), 1 or more
+    reuse_limit : most generalisations kept for reuse (the size of Omega), 0 or more; the oldest leave first
+    suppression : ``withhold`` a tuple that cannot be released, or publish it fully ``generalise`` d as the paper does
+    """
+
+    delay_tuples: int | None = None
+    delay_event_time: int | None = None
+    max_clusters: int = 50
+    loss_window: int = 100
+    reuse_limit: int = 1000
+    suppression: Literal["withhold", "generalise"] = "withhold"
+
+    def __post_init__(self) -> None:
+        if self.delay_tuples is None and self.delay_event_time is None:
+            raise PolicyError("castle.delay: give 'tuples', 'event_time', or both; without either nothing would leave")
+        for field, value, least in (
+            ("delay.tuples", self.delay_tuples, 0),
+            ("delay.event_time", self.delay_event_time, 0),
+            ("max_clusters", self.max_clusters, 1),
+            ("loss_window", self.loss_window, 1),
+            ("reuse_limit", self.reuse_limit, 0),
+        ):
+            if value is not None and value < least:
+                raise PolicyError(f"castle.{field}: must be {least} or more, not {value}")
+
+
+@dataclass(frozen=True)
+class Shards:
+    """How the stream is split into independent anonymisers: by subject, or by a quasi-identifier."""
+
+    count: int = 1
+    by: str = SHARD_BY_SUBJECT
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise PolicyError(f"shards.count: must be 1 or more, not {self.count}")
+
+
+def fingerprint(policy: Policy, shards: Shards, subject_key: bytes) -> bytes:
+    """32 bytes that change with whatever stored state cannot outlive.
+
+    That is: columns and their roles, domains, hierarchies, how missing values are kept, the split into shards, and
+    the key of the subject hash. k, l and CASTLE's parameters may change between two runs; these may not.
+    """
+    content = {
+        "quasi_identifiers": [
+            [a.name, list(a.domain or ())]
+            if isinstance(a, Numeric)
+            else [a.name, list(a.hierarchy.labels), a.hierarchy.parent.tolist()]
+            for a in policy.quasi_identifiers
+        ],
+        "roles": policy.roles,
+        "missing": policy.missing,
+        "shards": [shards.count, shards.by],
+        "subject_key": hashlib.blake2b(subject_key, digest_size=16, person=b"crenel-fprint").hexdigest(),
+    }
+    return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=32).digest()

@@ -1,0 +1,330 @@
+"""CASTLE's main algorithm and its procedures (Cao et al., TDSC 2011, Section 4), compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anonymity.boxes import assign, contains, enclose, fully_generalise, info_loss, observe, points
+from anonymity.clusters import (
+    arrive,
+    best_selection,
+    depart,
+    is_outlier,
+    merge_clusters,
+    open_cluster,
+    push,
+    release_members,
+    remove,
+    satisfied,
+)
+from anonymity.compiled import entry, inner
+from anonymity.counting import distinct, stable_order
+from anonymity.live import (
+    BUFFERED,
+    CLOCK,
+    DELAY_EVENT_TIME,
+    DELAY_STEPS,
+    DELAY_TUPLES,
+    GENERALISE,
+    HAS_SUBJECT,
+    KIND,
+    LONGEST_DELAY,
+    MERGES,
+    NEXT_POSITION,
+    NEXT_RELEASE,
+    NONE,
+    OLDEST,
+    OMEGA_NEXT,
+    OMEGA_USED,
+    OUT_MEMBERS,
+    OUT_RELEASES,
+    OUT_SUPPRESSED,
+    RELEASED,
+    RING_NEXT,
+    RING_USED,
+    SPLITS,
+    SUBJECTS,
+    SUPPRESSED,
+    K,
+    L,
+    Live,
+)
+from anonymity.random import below, shuffle
+from anonymity.split import group_by_subject, split
+from anonymity.split_l import codes, split_l
+from state.block import NO_TIME
+
+CLUSTER, MERGED, SPLIT, REUSED, GENERALISED = range(5)  # positions in anonymity.policy.KINDS
+OUTLIER, TOO_FEW_SUBJECTS, TOO_LITTLE_DIVERSITY = range(3)  # positions in anonymity.policy.SUPPRESSIONS
+
+
+@entry
+def castle(live: Live, slots: NDArray[np.int32], watermark: int, ended: bool) -> None:
+    """Let in the tuples in ``slots``, in order, and release what falls due (CASTLE, Algorithm 1).
+
+    ``watermark`` is the event time that has passed; where the input has ``ended``, everything falls due. All of it
+    is one function with one call of each large procedure, because each further call is compiled again.
+    """
+    for i in range(len(slots) + 1):
+        if i < len(slots):
+            place(live, np.int64(slots[i]))
+        due = next_due(live, watermark, ended and i == len(slots))
+        while due != NONE:
+            delay_constraint(live, due)
+            due = next_due(live, watermark, ended and i == len(slots))
+
+
+@inner
+def place(live: Live, slot: int) -> None:
+    """Put a new tuple into the best cluster, or into one of its own (CASTLE, Algorithm 1, steps 5 to 10)."""
+    scalars, tuples = live.scalars, live.tuples
+    tuples.position[slot] = scalars[NEXT_POSITION]
+    scalars[NEXT_POSITION] += 1
+    if tuples.event_time[slot] > scalars[CLOCK]:
+        scalars[CLOCK] = tuples.event_time[slot]
+    observe(live.domain, points(tuples), slot, tuples.numeric.shape[1] + tuples.leaf.shape[1])
+    row = best_selection(live, slot)
+    if row == NONE:
+        open_cluster(live, slot)
+    else:
+        push(live, row, slot)
+    arrive(live, slot)
+
+
+@inner
+def next_due(live: Live, watermark: int, ended: bool) -> int:
+    """The tuple that must leave next, ``NONE`` where all may wait (CASTLE, Definition 2.2; Algorithm 1, step 11).
+
+    By position the oldest, by event time the earliest. At the end of the input everything is due in order of expiry:
+    by event time where that bounds the delay, else by position.
+    """
+    scalars, tuples, heap = live.scalars, live.tuples, live.heap
+    if scalars[BUFFERED] == 0:
+        return NONE
+    oldest = np.int64(scalars[OLDEST])
+    by_tuples, by_time = live.parameters[DELAY_TUPLES], live.parameters[DELAY_EVENT_TIME]
+    if by_tuples >= 0 and tuples.position[oldest] < scalars[NEXT_POSITION] - by_tuples:
+        return oldest
+    if by_time >= 0:
+        earliest = np.int64(heap.slots[0])
+        if watermark >= NO_TIME + by_time and tuples.event_time[earliest] <= watermark - by_time:
+            if tuples.event_time[earliest] + by_time > scalars[CLOCK]:
+                scalars[CLOCK] = tuples.event_time[earliest] + by_time
+            return earliest
+        return earliest if ended else NONE
+    return oldest if ended else NONE
+
+
+@inner
+def delay_constraint(live: Live, slot: int) -> None:
+    """Let an expiring tuple leave (CASTLE, Section 4.1, procedure delay_constraint)."""
+    row = np.int64(live.tuples.cluster[slot])
+    kind = np.int64(CLUSTER)
+    if not satisfied(live, row):
+        if reuse(live, slot):
+            return
+        reason = hopeless(live, row)
+        if reason != NONE:
+            suppress(live, slot, reason)
+            return
+        merge_clusters(live, row)
+        live.totals[MERGES] += 1
+        kind = MERGED
+    output_cluster(live, row, kind)
+
+
+@inner
+def hopeless(live: Live, row: int) -> int:
+    """Why a cluster cannot be merged into a release, ``NONE`` where it can (delay_constraint, steps 10 to 19)."""
+    if is_outlier(live, row):
+        return np.int64(OUTLIER)
+    if live.scalars[SUBJECTS] < live.parameters[K]:
+        return TOO_FEW_SUBJECTS
+    for found in live.diversity:
+        if found < live.parameters[L]:
+            return TOO_LITTLE_DIVERSITY
+    return NONE
+
+
+@inner
+def reuse(live: Live, slot: int) -> bool:
+    """Release a tuple under a random one of the published generalisations that contain it, if any does.
+
+    Never the best of them: that would tell where the tuple is not (CASTLE, Section 3.2.2).
+    """
+    omega, scalars = live.omega, live.scalars
+    size, used = len(omega.release), scalars[OMEGA_USED]
+    found = 0
+    at = scalars[OMEGA_NEXT] - used  # oldest first, so that the choice does not depend on where the ring begins
+    if at < 0:
+        at += size
+    for _ in range(used):
+        if contains(live.domain, omega.box, at, points(live.tuples), slot):
+            omega.matches[found] = at
+            found += 1
+        at += 1
+        if at == size:
+            at = 0
+    if found == 0:
+        return False
+    chosen = np.int64(omega.matches[below(live.random, found)])
+    _guarantee(live, omega.subjects[chosen], omega.diversity[chosen])
+    out, release = live.out, scalars[OUT_RELEASES]
+    assign(out.box, release, omega.box, chosen)
+    for a in range(out.diversity.shape[1]):
+        out.diversity[release, a] = omega.diversity[chosen, a]
+    _leave_alone(live, slot, np.int64(REUSED), omega.subjects[chosen])
+    return True
+
+
+@inner
+def suppress(live: Live, slot: int, reason: int) -> None:
+    """Withhold a tuple, or publish it fully generalised as the paper does (delay_constraint, steps 15 and 18)."""
+    live.totals[SUPPRESSED + reason] += 1
+    if live.parameters[GENERALISE] != 0:
+        release = live.scalars[OUT_RELEASES]
+        fully_generalise(live.domain, live.out.box, release)
+        for a in range(live.out.diversity.shape[1]):
+            live.out.diversity[release, a] = 1
+        _leave_alone(live, slot, np.int64(GENERALISED), np.int64(1))
+        return
+    at = live.scalars[OUT_SUPPRESSED]
+    live.out.suppressed[at] = slot
+    live.out.reason[at] = reason
+    live.scalars[OUT_SUPPRESSED] += 1
+    _note_delay(live, slot)
+    remove(live, slot)
+    depart(live, slot)
+
+
+@inner
+def output_cluster(live: Live, row: int, kind: int) -> None:
+    """Release a cluster, split first where it is large enough (CASTLE, Section 4.1, procedure output_cluster)."""
+    groups = group_by_subject(live, row)
+    parts = 1
+    if live.clusters.subjects[row] >= 2 * live.parameters[K]:
+        if live.diversity.size > 0 and live.parameters[L] > 1:
+            parts = split_l(live, groups)
+        else:
+            parts = split(live, groups)
+    else:
+        groups.part[:] = 0
+    if parts > 1:
+        kind = SPLIT
+        live.totals[SPLITS] += 1
+    order = stable_order(groups.part)
+    members = np.empty(len(groups.members), np.int64)
+    start, stop = 0, 0
+    for i in range(len(order)):
+        group = order[i]
+        for m in range(groups.start[group], groups.start[group + 1]):
+            members[stop] = groups.members[m]
+            stop += 1
+        if i + 1 == len(order) or groups.part[order[i + 1]] != groups.part[group]:
+            release_part(live, members[start:stop], kind)
+            start = stop
+    release_members(live, row)
+
+
+@inner
+def release_part(live: Live, members: NDArray[np.int64], kind: int) -> None:
+    """Release some tuples under one generalisation (output_cluster, steps 6 to 11)."""
+    scalars, tuples, out, omega = live.scalars, live.tuples, live.out, live.omega
+    release, start = scalars[OUT_RELEASES], scalars[OUT_MEMBERS]
+    stop = start + len(members)
+    assign(out.box, release, points(tuples), members[0])
+    for member in members:
+        enclose(live.domain, out.box, release, points(tuples), member)
+    subjects = len(members)
+    if live.parameters[HAS_SUBJECT] != 0:
+        subjects = distinct(tuples.subject[members])
+    for a in range(tuples.sensitive.shape[1]):
+        out.diversity[release, a] = distinct(codes(live, members, a))
+    _guarantee(live, subjects, out.diversity[release])
+    for i in range(len(members)):
+        if not contains(live.domain, out.box, release, points(tuples), members[i]):
+            raise RuntimeError("a member lies outside its generalisation; nothing of this release was emitted")
+        _note_delay(live, members[i])
+        out.members[start + i] = members[i]
+    shuffle(live.random, out.members, start, stop)
+    loss = info_loss(live.domain, out.box, release)
+    _update_tau(live, loss)
+    if loss < live.tau[0] and len(omega.release) > 0:
+        at = scalars[OMEGA_NEXT]
+        assign(omega.box, at, out.box, release)
+        omega.subjects[at] = subjects
+        for a in range(tuples.sensitive.shape[1]):
+            omega.diversity[at, a] = out.diversity[release, a]
+        omega.release[at] = scalars[NEXT_RELEASE]
+        scalars[OMEGA_NEXT] = (at + 1) % len(omega.release)
+        if scalars[OMEGA_USED] < len(omega.release):
+            scalars[OMEGA_USED] += 1
+    _close_release(live, kind, subjects, stop)
+
+
+@inner
+def _guarantee(live: Live, subjects: int, diversity: NDArray[np.int64]) -> None:
+    if subjects < live.parameters[K]:
+        raise RuntimeError("a release has fewer than k distinct subjects; nothing of it was emitted")
+    for found in diversity:
+        if found < live.parameters[L]:
+            raise RuntimeError("a release has fewer than l distinct sensitive values; nothing of it was emitted")
+
+
+@inner
+def _close_release(live: Live, kind: int, subjects: int, stop: int) -> None:
+    scalars, out = live.scalars, live.out
+    release = scalars[OUT_RELEASES]
+    out.kind[release] = kind
+    out.subjects[release] = subjects
+    out.loss[release] = info_loss(live.domain, out.box, release)
+    out.event_time[release] = scalars[CLOCK]
+    out.end[release] = stop
+    live.totals[RELEASED] += stop - scalars[OUT_MEMBERS]
+    live.totals[KIND + kind] += 1
+    live.loss_total[0] += out.loss[release] * (stop - scalars[OUT_MEMBERS])
+    scalars[OUT_RELEASES] += 1
+    scalars[OUT_MEMBERS] = stop
+    scalars[NEXT_RELEASE] += 1
+
+
+@inner
+def _leave_alone(live: Live, slot: int, kind: int, subjects: int) -> None:
+    stop = live.scalars[OUT_MEMBERS] + 1
+    live.out.members[stop - 1] = slot
+    _note_delay(live, slot)
+    _close_release(live, kind, subjects, stop)
+    remove(live, slot)
+    depart(live, slot)
+
+
+@inner
+def _update_tau(live: Live, loss: float) -> None:
+    """The mean loss of the most recent releases (CASTLE, Section 3.2.3)."""
+    scalars, ring = live.scalars, live.ring
+    ring[scalars[RING_NEXT]] = loss
+    scalars[RING_NEXT] = (scalars[RING_NEXT] + 1) % len(ring)
+    if scalars[RING_USED] < len(ring):
+        scalars[RING_USED] += 1
+    total = 0.0  # summed anew: a running sum would drift
+    for i in range(scalars[RING_USED]):
+        total += ring[i]
+    live.tau[0] = total / scalars[RING_USED]
+
+
+@inner
+def _note_delay(live: Live, slot: int) -> None:
+    waited = live.scalars[NEXT_POSITION] - 1 - live.tuples.position[slot]
+    if waited > live.totals[LONGEST_DELAY]:
+        live.totals[LONGEST_DELAY] = waited
+    live.delays[delay_bucket(waited)] += 1
+
+
+@inner
+def delay_bucket(waited: int) -> int:
+    """The histogram's bucket of a delay in tuples."""
+    shift = 0
+    while waited >> shift >= 2 * DELAY_STEPS:
+        shift += 1
+    return shift * DELAY_STEPS + (waited >> shift)

@@ -1,0 +1,244 @@
+"""Splitting a cluster into parts that are diverse as well (CASTLE, Section 4.2)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anonymity.boxes import assign, enclose, enlargement, room
+from anonymity.compiled import inner
+from anonymity.counting import distinct, stable_order
+from anonymity.live import NONE, Boxes, K, L, Live
+from anonymity.random import below
+from anonymity.split import Groups, find_nearest, nearest_part
+
+
+class Buckets(NamedTuple):
+    """Groups by the sensitive value of one of their tuples.
+
+    Attributes
+    ----------
+    items : (groups,) those of one bucket side by side; the first ``size`` of a bucket are not in a part yet
+    start : (buckets,) where each bucket begins in ``items``
+    size : (buckets,) groups left in it
+    """
+
+    items: NDArray[np.int64]
+    start: NDArray[np.int64]
+    size: NDArray[np.int64]
+
+
+@inner
+def generate_buckets(live: Live, groups: Groups) -> Buckets:
+    """Disjoint buckets: one tuple a subject, by sensitive value (CASTLE, Section 4.2, generate_buckets).
+
+    The paper has one sensitive attribute. Of several, the one with the fewest distinct values is the tightest and
+    decides here; ``split_l`` checks the others.
+    """
+    sensitive = live.tuples.sensitive
+    tightest, fewest = 0, len(groups.members) + 1
+    for a in range(sensitive.shape[1]):
+        found = distinct(codes(live, groups.members, a))
+        if found < fewest:
+            tightest, fewest = a, found
+    count = len(groups.part)
+    value = np.empty(count, np.int64)
+    for g in range(count):
+        chosen = groups.start[g] + below(live.random, groups.start[g + 1] - groups.start[g])
+        value[g] = np.int64(sensitive[groups.members[chosen], tightest])
+    items = stable_order(value)
+    start = np.empty(count, np.int64)
+    size = np.zeros(count, np.int64)
+    buckets = 0
+    for i in range(count):
+        if i == 0 or value[items[i]] != value[items[i - 1]]:
+            start[buckets] = i
+            buckets += 1
+        size[buckets - 1] += 1
+    return Buckets(items, start[:buckets], size[:buckets])
+
+
+@inner
+def shares(size: NDArray[np.int64], seeded: int, k: int, l: int) -> NDArray[np.int64]:  # noqa: E741
+    """How many tuples of each bucket a part takes at least: k * size / sum, rounded down (split_l, step 14).
+
+    The seed's bucket takes one at least. What is left of k is for the caller to hand out, one a bucket, and it is
+    enough to reach l buckets.
+    """
+    total = 0
+    for found in size:
+        total += found
+    share = np.empty(len(size), np.int64)
+    given, held, largest = 0, 0, 0
+    for b in range(len(share)):
+        share[b] = k * size[b] // total
+        if b == seeded and share[b] == 0:
+            share[b] = 1
+        given += share[b]
+        held += share[b] > 0
+    while k - given < l - held:
+        for b in range(len(share)):
+            if share[b] > share[largest]:
+                largest = b
+        share[largest] -= 1
+        given -= 1
+    return share
+
+
+@inner
+def _take(live: Live, groups: Groups, buckets: Buckets, parts: Boxes, part: int, bucket: int, group: int) -> None:
+    start = buckets.start[bucket]
+    last = start + buckets.size[bucket] - 1
+    at = start
+    while buckets.items[at] != group:
+        at += 1
+    buckets.items[at] = buckets.items[last]
+    buckets.size[bucket] -= 1
+    groups.part[group] = part
+    enclose(live.domain, parts, part, groups.box, group)
+
+
+@inner
+def _fill(live: Live, groups: Groups, buckets: Buckets, parts: Boxes, part: int, share: NDArray[np.int64]) -> None:
+    # share[b] more tuples of bucket b, those that enlarge the part least (steps 10 to 18).
+    seed = room(np.int64(1), groups.box)
+    for b in range(len(buckets.size)):
+        if share[b] > 0:
+            assign(seed, np.int64(0), parts, part)
+            start = buckets.start[b]
+            found = find_nearest(live.domain, groups.box, seed, buckets.items, start, start + buckets.size[b], share[b])
+            for i in range(len(found.item)):
+                _take(live, groups, buckets, parts, part, b, found.item[i])
+
+
+@inner
+def _hand_out(
+    live: Live, groups: Groups, buckets: Buckets, parts: Boxes, part: int, held: NDArray[np.bool_], left: int
+) -> None:
+    # The part of k that rounding left over: to buckets not yet held while l needs them, then to the nearest.
+    count = len(buckets.size)
+    distance = np.full(count, np.inf)
+    nearest = np.full(count, NONE, np.int64)
+    for b in range(count):
+        for i in range(buckets.start[b], buckets.start[b] + buckets.size[b]):
+            growth = enlargement(live.domain, parts, part, groups.box, buckets.items[i], distance[b])
+            if growth < distance[b]:
+                distance[b], nearest[b] = growth, buckets.items[i]
+    buckets_held = 0
+    for b in range(count):
+        buckets_held += held[b]
+    for _ in range(left):
+        needed = buckets_held < live.parameters[L]
+        chosen = NONE
+        for b in range(count):
+            if nearest[b] != NONE and not (needed and held[b]) and (chosen == NONE or distance[b] < distance[chosen]):
+                chosen = b
+        if chosen == NONE:
+            return
+        _take(live, groups, buckets, parts, part, chosen, nearest[chosen])
+        nearest[chosen] = NONE
+        buckets_held += not held[chosen]
+        held[chosen] = True
+
+
+@inner
+def split_l(live: Live, groups: Groups) -> int:
+    """Give each group a part with k subjects and l values; how many parts there are (CASTLE, function split^l)."""
+    k, l = live.parameters[K], live.parameters[L]  # noqa: E741
+    buckets = generate_buckets(live, groups)
+    parts = room(len(groups.part) // k, groups.box)
+    count = np.int64(0)
+    while True:
+        nonempty, total = 0, 0
+        for size in buckets.size:
+            nonempty += size > 0
+            total += size
+        if nonempty < l or total < k:
+            break
+        chosen = below(live.random, nonempty)
+        seeded = np.int64(0)
+        while buckets.size[seeded] == 0 or chosen > 0:
+            chosen -= buckets.size[seeded] > 0
+            seeded += 1
+        group = buckets.items[buckets.start[seeded] + below(live.random, buckets.size[seeded])]
+        share = shares(buckets.size, seeded, k, l)
+        left = k
+        for taken in share:
+            left -= taken
+        held = np.empty(len(share), np.bool_)
+        for b in range(len(share)):
+            held[b] = share[b] > 0
+        assign(parts, count, groups.box, group)
+        _take(live, groups, buckets, parts, count, seeded, group)
+        share[seeded] -= 1
+        _fill(live, groups, buckets, parts, count, share)
+        _hand_out(live, groups, buckets, parts, count, held, left)
+        count += 1
+    if count == 0:
+        groups.part[:] = 0
+        return 1
+    for b in range(len(buckets.size)):
+        for i in range(buckets.start[b], buckets.start[b] + buckets.size[b]):
+            group = buckets.items[i]
+            part = nearest_part(live, groups, parts, count, group)
+            groups.part[group] = part
+            enclose(live.domain, parts, part, groups.box, group)
+    if live.tuples.sensitive.shape[1] > 1:
+        count = _join_uniform_parts(live, groups, parts, count)
+    return count
+
+
+@inner
+def codes(live: Live, members: NDArray[np.int64], attribute: int) -> NDArray[np.uint64]:
+    """The codes of one sensitive attribute of some tuples."""
+    found = np.empty(len(members), np.uint64)
+    for i in range(len(members)):
+        found[i] = live.tuples.sensitive[members[i], attribute]
+    return found
+
+
+@inner
+def _is_diverse(live: Live, groups: Groups, part: int) -> bool:
+    members = np.empty(len(groups.members), np.int64)
+    count = 0
+    for g in range(len(groups.part)):
+        if groups.part[g] == part:
+            for i in range(groups.start[g], groups.start[g + 1]):
+                members[count] = groups.members[i]
+                count += 1
+    for a in range(live.tuples.sensitive.shape[1]):
+        if distinct(codes(live, members[:count], a)) < live.parameters[L]:
+            return False
+    return True
+
+
+@inner
+def _join_uniform_parts(live: Live, groups: Groups, parts: Boxes, count: int) -> int:
+    # A part that lacks values of another sensitive attribute joins the nearest one; the whole cluster has them.
+    part = 0
+    while part < count and count > 1:
+        if _is_diverse(live, groups, part):
+            part += 1
+            continue
+        least = np.inf
+        nearest = NONE
+        for other in range(count):
+            if other != part:
+                growth = enlargement(live.domain, parts, part, parts, other, least)
+                if growth < least:
+                    least, nearest = growth, other
+        enclose(live.domain, parts, nearest, parts, part)
+        last = count - 1
+        for g in range(len(groups.part)):
+            if groups.part[g] == part:
+                groups.part[g] = nearest
+        for g in range(len(groups.part)):
+            if groups.part[g] == last:
+                groups.part[g] = part
+        if last != part:
+            assign(parts, part, parts, last)
+        count -= 1
+        part = 0
+    return count

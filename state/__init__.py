@@ -1,0 +1,1 @@
+"""What a shard remembers: plain columnar data and its versioned byte formats."""

@@ -1,0 +1,112 @@
+"""A block: a micro-batch of tuples of one shard, as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from state.codec import array, pack, raw, unpack
+
+VERSION = 1
+
+NO_TIME = np.iinfo(np.int64).min
+"""Event time of a tuple that has none."""
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """Rows that were not let in: which column, why, and when; never a value.
+
+    Attributes
+    ----------
+    column : (rows,) position of the offending column among the columns that encode reads
+    reason : (rows,) position in ``anonymity.policy.REJECTIONS``
+    event_time : (rows,) epoch milliseconds, ``NO_TIME`` where the row has none
+    reference : one string a row (None where it has none), or empty where the policy names no reference column
+    """
+
+    column: NDArray[np.int16]
+    reason: NDArray[np.int8]
+    event_time: NDArray[np.int64]
+    reference: tuple[str | None, ...] = ()
+
+    @classmethod
+    def none(cls) -> Rejected:
+        return cls(np.zeros(0, np.int16), np.zeros(0, np.int8), np.zeros(0, np.int64))
+
+
+@dataclass(frozen=True)
+class Block:
+    """Tuples of one shard in order of arrival, and the rows that were rejected with them.
+
+    Attributes
+    ----------
+    shard : 0 to shards - 1
+    numeric : (tuples, numeric quasi-identifiers), finite
+    categorical : (tuples, categorical quasi-identifiers), leaf positions in each hierarchy
+    subject : (tuples,) 64-bit keyed hashes; None where each tuple is its own person
+    sensitive : (tuples, sensitive attributes) 64-bit codes, equal where the values are equal
+    event_time : (tuples,) epoch milliseconds, ``NO_TIME`` where there is none
+    members : the columns that are published as they are, one row a tuple
+    rejected : rows that were read with this block and not let in
+    """
+
+    shard: int
+    numeric: NDArray[np.float64]
+    categorical: NDArray[np.int32]
+    subject: NDArray[np.uint64] | None
+    sensitive: NDArray[np.uint64]
+    event_time: NDArray[np.int64]
+    members: pa.RecordBatch
+    rejected: Rejected = field(default_factory=Rejected.none)
+
+    def __len__(self) -> int:
+        return len(self.event_time)
+
+    def to_bytes(self) -> bytes:
+        """One blob; ``from_bytes`` with the schema of ``members`` reads it back."""
+        columns = {
+            "shard": np.array([self.shard], np.int64),
+            "numeric": self.numeric,
+            "categorical": self.categorical,
+            "sensitive": self.sensitive,
+            "event_time": self.event_time,
+            "members": self.members.serialize().to_pybytes(),
+            "rejected_column": self.rejected.column,
+            "rejected_reason": self.rejected.reason,
+            "rejected_time": self.rejected.event_time,
+        }
+        if self.subject is not None:
+            columns["subject"] = self.subject
+        if self.rejected.reference:
+            strings = pa.record_batch([pa.array(self.rejected.reference, pa.string())], ["reference"])
+            columns["reference"] = strings.serialize().to_pybytes()
+        return pack("block", VERSION, columns)
+
+    @classmethod
+    def from_bytes(cls, blob: bytes, members: pa.Schema, where: str = "") -> Block:
+        """Read a blob; raises ``state.codec.StateError`` where it is damaged or unknown."""
+        _, columns = unpack("block", blob, newest=VERSION, where=where)
+        reference: tuple[str | None, ...] = ()
+        if "reference" in columns:
+            schema = pa.schema([("reference", pa.string())])
+            strings = pa.ipc.read_record_batch(pa.py_buffer(raw(columns, "reference")), schema)
+            reference = tuple(strings.column(0).to_pylist())
+        return cls(
+            shard=int(array(columns, "shard")[0]),
+            numeric=array(columns, "numeric"),
+            categorical=array(columns, "categorical"),
+            subject=array(columns, "subject") if "subject" in columns else None,
+            sensitive=array(columns, "sensitive"),
+            event_time=array(columns, "event_time"),
+            members=pa.ipc.read_record_batch(pa.py_buffer(raw(columns, "members")), members),
+            rejected=Rejected(
+                array(columns, "rejected_column"),
+                array(columns, "rejected_reason"),
+                array(columns, "rejected_time"),
+                reference,
+            ),
+        )

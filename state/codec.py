@@ -1,0 +1,117 @@
+"""One container for every byte that outlives a process.
+
+A blob is a magic number, the kind of content, a format version, a checksum and named columns.
+Nothing in it is executed when it is read: columns are raw little-endian arrays or bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Column: TypeAlias = NDArray[Any] | bytes
+
+MAGIC = b"CRNL"
+_HEADER = struct.Struct("<4sBHHI")  # magic, kind, format version, columns, crc32 of all that follows
+_COLUMN = struct.Struct("<B2sBQ")  # name length, dtype ("\0\0" for bytes), dimensions, bytes of data
+_DTYPES = ("i1", "u1", "i2", "i4", "i8", "u8", "f8", "b1")
+_BYTES = b"\0\0"
+
+KINDS = {"block": 1, "shard": 2, "gamma": 3, "omega": 4}
+
+
+class StateError(ValueError):
+    """Stored bytes that cannot be read: not ours, damaged, or of an unknown version."""
+
+
+def pack(kind: str, version: int, columns: Mapping[str, Column]) -> bytes:
+    """Write named columns as one blob.
+
+    Parameters
+    ----------
+    kind : one of ``KINDS``
+    version : format version of this kind, 1 to 65535
+    columns : arrays of the types i1, u1, i2, i4, i8, u8, f8, b1 (any shape), or bytes
+    """
+    body: list[bytes] = []
+    for name, column in columns.items():
+        encoded = name.encode("ascii")
+        if isinstance(column, bytes):
+            shape: tuple[int, ...] = ()
+            dtype, data = _BYTES, column
+        else:
+            shape, dtype = column.shape, column.dtype.str[1:].encode("ascii")
+            if dtype.decode() not in _DTYPES:
+                raise TypeError(f"column {name!r} has a type that is not stored: {column.dtype}")
+            data = np.ascontiguousarray(column).astype(column.dtype.newbyteorder("<"), copy=False).tobytes()
+        body.append(_COLUMN.pack(len(encoded), dtype, len(shape), len(data)))
+        body.append(encoded)
+        body.append(struct.pack(f"<{len(shape)}Q", *shape))
+        body.append(data)
+    content = b"".join(body)
+    # The checksum covers the header too: a flipped bit in the version must not pass for another version.
+    head = _HEADER.pack(MAGIC, KINDS[kind], version, len(columns), 0)[:-4]
+    return head + struct.pack("<I", zlib.crc32(content, zlib.crc32(head))) + content
+
+
+def unpack(kind: str, blob: bytes, *, newest: int, where: str = "") -> tuple[int, dict[str, Column]]:
+    """Read a blob back: its format version and its columns (arrays are read-only views of ``blob``).
+
+    Parameters
+    ----------
+    kind : what the caller expects, one of ``KINDS``
+    newest : the newest version that the caller can read
+    where : named in errors, such as ``shard 3``
+
+    Raises
+    ------
+    StateError
+        Not a blob of this kind, damaged, or written by a newer Crenel. It names kind, place and version.
+    """
+    place = f"{kind} state" + (f" of {where}" if where else "")
+    if len(blob) < _HEADER.size:
+        raise StateError(f"{place}: {len(blob)} bytes are too few for a header of {_HEADER.size}")
+    magic, number, version, count, checksum = _HEADER.unpack_from(blob)
+    if magic != MAGIC:
+        raise StateError(f"{place}: bad magic number; these bytes were not written by Crenel")
+    if zlib.crc32(blob[_HEADER.size :], zlib.crc32(blob[: _HEADER.size - 4])) != checksum:
+        raise StateError(f"{place}, format version {version}: checksum does not match; the bytes are damaged")
+    if number != KINDS[kind]:
+        found = next((name for name, value in KINDS.items() if value == number), str(number))
+        raise StateError(f"{place}: found {found} state (format version {version}) in its place")
+    if not 1 <= version <= newest:
+        raise StateError(f"{place}: format version {version} is unknown; this Crenel reads 1 to {newest}")
+    columns: dict[str, Column] = {}
+    at = _HEADER.size
+    for _ in range(count):
+        name_length, dtype, dimensions, size = _COLUMN.unpack_from(blob, at)
+        at += _COLUMN.size
+        name = blob[at : at + name_length].decode("ascii")
+        at += name_length
+        shape = struct.unpack_from(f"<{dimensions}Q", blob, at)
+        at += 8 * dimensions
+        data = blob[at : at + size]
+        at += size
+        columns[name] = data if dtype == _BYTES else np.frombuffer(data, f"<{dtype.decode()}").reshape(shape)
+    return version, columns
+
+
+def array(columns: Mapping[str, Column], name: str) -> NDArray[Any]:
+    """The array column ``name``; raises StateError where it is missing or holds bytes."""
+    column = columns.get(name)
+    if not isinstance(column, np.ndarray):
+        raise StateError(f"stored column {name!r} is missing")
+    return column
+
+
+def raw(columns: Mapping[str, Column], name: str) -> bytes:
+    """The bytes column ``name``; raises StateError where it is missing or holds an array."""
+    column = columns.get(name)
+    if not isinstance(column, bytes):
+        raise StateError(f"stored column {name!r} is missing")
+    return column
