@@ -41,6 +41,12 @@ def enlargement(domain: Domain, boxes: Boxes, row: int, others: Boxes, at: int, 
     Terms are never negative: past ``limit`` the sum stops, and what it returns is above ``limit`` but not exact.
     """
     growth = 0.0
+    for a in range(boxes.node.shape[1]):  # first, because one step up a tree weighs more than most intervals grow
+        node, other = boxes.node[row, a], others.node[at, a]
+        if domain.first[node] > domain.first[other] or domain.last[node] < domain.last[other]:
+            growth += domain.loss[common_ancestor(domain, node, other)] - domain.loss[node]
+            if growth > limit:
+                return growth
     for a in range(boxes.lower.shape[1]):
         beyond = 0.0
         if others.lower[at, a] < boxes.lower[row, a]:
@@ -49,12 +55,6 @@ def enlargement(domain: Domain, boxes: Boxes, row: int, others: Boxes, at: int, 
             beyond += others.upper[at, a] - boxes.upper[row, a]
         if beyond > 0.0 and domain.scale[a] > 0.0:
             growth += beyond * domain.scale[a]
-            if growth > limit:
-                return growth
-    for a in range(boxes.node.shape[1]):
-        node, other = boxes.node[row, a], others.node[at, a]
-        if domain.first[node] > domain.first[other] or domain.last[node] < domain.last[other]:
-            growth += domain.loss[common_ancestor(domain, node, other)] - domain.loss[node]
             if growth > limit:
                 return growth
     return growth

@@ -175,12 +175,12 @@ def remove(live: Live, slot: int) -> None:
         close_cluster(live, row)
         return
     only = np.int64(0)
-    box = room(np.int64(1), clusters.box)
+    box, others, domain, following = room(np.int64(1), clusters.box), points(tuples), live.domain, tuples.next
     member = np.int64(clusters.head[row])
-    assign(box, only, points(tuples), member)
+    assign(box, only, others, member)
     while member != NONE and not equal(box, only, clusters.box, row):
-        enclose(live.domain, box, only, points(tuples), member)
-        member = np.int64(tuples.next[member])
+        enclose(domain, box, only, others, member)
+        member = np.int64(following[member])
     assign(clusters.box, row, box, only)
 
 
@@ -215,16 +215,16 @@ def best_selection(live: Live, slot: int) -> int:
 
     Where the paper says "any cluster", it is the oldest.
     """
-    clusters = live.clusters
-    others = points(live.tuples)
+    clusters, domain = live.clusters, live.domain
+    rows, box, others, tau = clusters.rows, clusters.box, points(live.tuples), live.tau[0]
     least = np.inf
     best, best_fits = np.int64(NONE), False
     for i in range(live.scalars[OPEN]):
-        row = np.int64(clusters.rows[i])
-        growth = enlargement(live.domain, clusters.box, row, others, slot, least)
+        row = np.int64(rows[i])
+        growth = enlargement(domain, box, row, others, slot, least)
         if growth > least:
             continue
-        fits = loss_after(live.domain, clusters.box, row, others, slot) <= live.tau[0]
+        fits = loss_after(domain, box, row, others, slot) <= tau
         if growth < least or (fits and not best_fits) or (fits == best_fits and _smaller(live, row, best)):
             best, best_fits = row, fits
         least = growth
@@ -272,11 +272,12 @@ def merge_clusters(live: Live, row: int) -> None:
     while not satisfied(live, row):
         least = np.inf
         nearest = np.int64(NONE)
+        domain, box = live.domain, clusters.box
         for i in range(live.scalars[OPEN]):
             other = np.int64(clusters.rows[i])
             if other == row:
                 continue
-            growth = enlargement(live.domain, clusters.box, row, clusters.box, other, least)
+            growth = enlargement(domain, box, row, box, other, least)
             if growth < least or (growth == least and clusters.id[other] < clusters.id[nearest]):
                 least, nearest = growth, other
         if nearest == NONE:

@@ -1,11 +1,65 @@
-"""How the core is compiled."""
+"""How the core is compiled, and where the compiled code is kept.
+
+Numba compiles a function anew when the file that holds it has changed, but not when a function that it calls has: old
+code could go on making releases after an upgrade. So the cache has a folder for each version of these sources.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
 from numba import njit
+from numba.core import config
 
-entry = njit(cache=True, nogil=True, error_model="numpy")
-"""A function that Python calls."""
+F = TypeVar("F", bound=Callable[..., Any])
 
-inner = njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""A function that only compiled functions call: without wrappers it compiles several times faster."""
+
+def _sources() -> str:
+    here = Path(__file__).parent
+    digest = hashlib.blake2b(f"{numba.__version__}".encode(), digest_size=8)
+    for path in sorted([*here.glob("*.py"), *(here.parent / "state").glob("*.py")]):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def cache_folder() -> Path:
+    """Where compiled code is kept: NUMBA_CACHE_DIR, XDG_CACHE_HOME, ~/.cache or a temporary folder, as can be written."""
+    candidates = [os.environ.get("NUMBA_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME"), Path.home() / ".cache"]
+    for folder in [*filter(None, candidates), Path(tempfile.gettempdir()) / f"crenel-{os.getuid()}"]:
+        found = Path(folder) / "crenel" / _sources()
+        try:
+            found.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(found, os.W_OK):
+            return found
+    raise OSError("no folder for compiled code can be written; set NUMBA_CACHE_DIR to one that can")
+
+
+_FOLDER = str(cache_folder())
+
+
+def _compile(function: F, **options: Any) -> F:
+    before = config.CACHE_DIR
+    config.CACHE_DIR = _FOLDER  # read when a function is decorated; other users of numba keep their own
+    try:
+        compiled: F = njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+    finally:
+        config.CACHE_DIR = before
+    return compiled
+
+
+def entry(function: F) -> F:
+    """Compile a function that Python calls."""
+    return _compile(function)
+
+
+def inner(function: F) -> F:
+    """Compile a function that only compiled functions call: without wrappers it takes a fraction of the time."""
+    return _compile(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)

@@ -159,16 +159,17 @@ def reuse(live: Live, slot: int) -> bool:
     at = scalars[OMEGA_NEXT] - used  # oldest first, so that the choice does not depend on where the ring begins
     if at < 0:
         at += size
+    domain, box, tuples, matches = live.domain, omega.box, points(live.tuples), omega.matches
     for _ in range(used):
-        if contains(live.domain, omega.box, at, points(live.tuples), slot):
-            omega.matches[found] = at
+        if contains(domain, box, at, tuples, slot):
+            matches[found] = at
             found += 1
         at += 1
         if at == size:
             at = 0
     if found == 0:
         return False
-    chosen = np.int64(omega.matches[below(live.random, found)])
+    chosen = np.int64(matches[below(live.random, found)])
     _guarantee(live, omega.subjects[chosen], omega.diversity[chosen])
     out, release = live.out, scalars[OUT_RELEASES]
     assign(out.box, release, omega.box, chosen)
@@ -233,9 +234,10 @@ def release_part(live: Live, members: NDArray[np.int64], kind: int) -> None:
     scalars, tuples, out, omega = live.scalars, live.tuples, live.out, live.omega
     release, start = scalars[OUT_RELEASES], scalars[OUT_MEMBERS]
     stop = start + len(members)
-    assign(out.box, release, points(tuples), members[0])
+    domain, box, others = live.domain, out.box, points(tuples)
+    assign(box, release, others, members[0])
     for member in members:
-        enclose(live.domain, out.box, release, points(tuples), member)
+        enclose(domain, box, release, others, member)
     subjects = len(members)
     if live.parameters[HAS_SUBJECT] != 0:
         subjects = distinct(tuples.subject[members])
@@ -243,16 +245,16 @@ def release_part(live: Live, members: NDArray[np.int64], kind: int) -> None:
         out.diversity[release, a] = distinct(codes(live, members, a))
     _guarantee(live, subjects, out.diversity[release])
     for i in range(len(members)):
-        if not contains(live.domain, out.box, release, points(tuples), members[i]):
+        if not contains(domain, box, release, others, members[i]):
             raise RuntimeError("a member lies outside its generalisation; nothing of this release was emitted")
         _note_delay(live, members[i])
         out.members[start + i] = members[i]
     shuffle(live.random, out.members, start, stop)
-    loss = info_loss(live.domain, out.box, release)
+    loss = info_loss(domain, box, release)
     _update_tau(live, loss)
     if loss < live.tau[0] and len(omega.release) > 0:
         at = scalars[OMEGA_NEXT]
-        assign(omega.box, at, out.box, release)
+        assign(omega.box, at, box, release)
         omega.subjects[at] = subjects
         for a in range(tuples.sensitive.shape[1]):
             omega.diversity[at, a] = out.diversity[release, a]

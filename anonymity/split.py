@@ -61,10 +61,11 @@ def group_by_subject(live: Live, row: int) -> Groups:
         start[groups] = count
         slots = slots[order]
     box = room(groups, clusters.box)
+    domain, others = live.domain, points(tuples)
     for g in range(groups):
-        assign(box, g, points(tuples), slots[start[g]])
+        assign(box, g, others, slots[start[g]])
         for i in range(start[g] + 1, start[g + 1]):
-            enclose(live.domain, box, g, points(tuples), slots[i])
+            enclose(domain, box, g, others, slots[i])
     return Groups(slots, start[: groups + 1], box, np.full(groups, NONE, np.int64))
 
 
@@ -111,8 +112,9 @@ def nearest_part(live: Live, groups: Groups, parts: Boxes, count: int, group: in
     """The part that a group enlarges least (split, step 23)."""
     least = np.inf
     nearest = np.int64(0)
+    domain = live.domain
     for p in range(count):
-        growth = enlargement(live.domain, parts, p, groups.box, group, least)
+        growth = enlargement(domain, parts, p, groups.box, group, least)
         if growth < least:
             least, nearest = growth, p
     return nearest
@@ -131,6 +133,7 @@ def split(live: Live, groups: Groups) -> int:
     parts = room(left // k, groups.box)
     seed = room(np.int64(1), groups.box)
     count = np.int64(0)
+    domain = live.domain
     while left >= k:
         chosen = below(live.random, left)
         group = alive[chosen]
@@ -139,10 +142,10 @@ def split(live: Live, groups: Groups) -> int:
         groups.part[group] = count
         assign(seed, np.int64(0), groups.box, group)
         assign(parts, count, groups.box, group)
-        found = find_nearest(live.domain, groups.box, seed, alive, 0, left, k - 1)
+        found = find_nearest(domain, groups.box, seed, alive, 0, left, k - 1)
         for i in range(len(found.item)):
             groups.part[found.item[i]] = count
-            enclose(live.domain, parts, count, groups.box, found.item[i])
+            enclose(domain, parts, count, groups.box, found.item[i])
         kept = 0
         for i in range(left):
             if groups.part[alive[i]] == NONE:
@@ -153,7 +156,7 @@ def split(live: Live, groups: Groups) -> int:
     for i in range(left):
         part = nearest_part(live, groups, parts, count, alive[i])
         groups.part[alive[i]] = part
-        enclose(live.domain, parts, part, groups.box, alive[i])
+        enclose(domain, parts, part, groups.box, alive[i])
     return count
 
 

@@ -121,9 +121,10 @@ def _hand_out(
     count = len(buckets.size)
     distance = np.full(count, np.inf)
     nearest = np.full(count, NONE, np.int64)
+    domain = live.domain
     for b in range(count):
         for i in range(buckets.start[b], buckets.start[b] + buckets.size[b]):
-            growth = enlargement(live.domain, parts, part, groups.box, buckets.items[i], distance[b])
+            growth = enlargement(domain, parts, part, groups.box, buckets.items[i], distance[b])
             if growth < distance[b]:
                 distance[b], nearest[b] = growth, buckets.items[i]
     buckets_held = 0
