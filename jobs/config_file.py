@@ -1,0 +1,203 @@
+"""A configuration as it is written: YAML text, ``--set`` overrides, environment variables."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+_NULL_TAG = "tag:yaml.org,2002:null"
+_NOT_TEXT = "a key that is not text; put it in quotes"
+_REFERENCE = re.compile(r"\$\$|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<fallback>:-[^}]*)?\}|\$\{")
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be run.
+
+    Attributes
+    ----------
+    problems : all that were found, each ``dotted.field: what is wrong; what would be valid``, never a field's value
+    """
+
+    def __init__(self, path: Path | str, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n  ".join([f"{path} is not a valid configuration:", *self.problems]))
+
+
+def dotted(parts: Iterable[str | int]) -> str:
+    """The name of a field: ``policy.sensitive[0]``."""
+    name = ""
+    for part in parts:
+        name += f"[{part}]" if isinstance(part, int) else f".{part}" if name else part
+    return name
+
+
+def read(path: Path | str) -> dict[str, Any]:
+    """Read a YAML mapping; every scalar is its text as written, or None.
+
+    Which text is a number is for the schema to say: so a column may be called ``no``, ``2019`` or ``1e3``, and a
+    connector's option arrives as it was typed.
+
+    Raises
+    ------
+    ConfigError
+        Cannot be read, not YAML, a key given twice, or not a mapping.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ConfigError(path, [f"file: cannot be read: {error.strerror}; give the path of a YAML file"]) from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(path, [f"file: byte {error.start} is not UTF-8; save it as UTF-8 text"]) from None
+    try:
+        content, repeated = _parse(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(path, [f"file: {_syntax(error)}"]) from None
+    if content is None:
+        raise ConfigError(path, ["file: holds nothing; it must hold at least policy, privacy, castle, source, sinks"])
+    if not isinstance(content, dict):
+        raise ConfigError(path, ["file: is not a mapping; it must begin with keys such as 'policy:'"])
+    if repeated:
+        raise ConfigError(path, repeated)
+    return content
+
+
+def override(content: dict[str, Any], overrides: Sequence[str]) -> list[str]:
+    """Set fields of ``content`` in place, each from ``dotted.key=value`` with the value in YAML; returns problems.
+
+    Keys are split at dots; where the mapping holds a key that itself has dots, the longest such key is taken.
+    """
+    problems = []
+    for number, text in enumerate(overrides, 1):
+        name, equals, value = text.partition("=")
+        name = name.strip()
+        if not (name and equals):
+            problems.append(f"--set: number {number} is not of the form dotted.key=value")
+            continue
+        try:
+            parsed, repeated = _parse(value)
+        except yaml.YAMLError as error:
+            problems.append(f"--set {name}: the value is not YAML: {_syntax(error)}")
+            continue
+        problems += [f"--set {name}: {problem}" for problem in repeated]
+        if closed := _assign(content, name, parsed):
+            problems.append(f"--set {name}: {closed!r} holds no further keys; set it as a whole")
+    return problems
+
+
+def expand(value: Any, environment: Mapping[str, str] | None = None) -> tuple[Any, dict[str, str]]:
+    """Replace ``${VAR}`` and ``${VAR:-default}`` in every string; ``$$`` stands for one dollar.
+
+    The default is taken where the variable is unset or empty, as a shell does.
+
+    Returns
+    -------
+    The same structure with strings replaced, and what is wrong by the dotted name of the field.
+    """
+    environment = os.environ if environment is None else environment
+    problems: dict[str, str] = {}
+
+    def walk(node: Any, where: tuple[str | int, ...]) -> Any:
+        if isinstance(node, dict):
+            return {key: walk(child, (*where, key)) for key, child in node.items()}
+        if isinstance(node, list):
+            return [walk(child, (*where, number)) for number, child in enumerate(node)]
+        if isinstance(node, str):
+            return _REFERENCE.sub(lambda found: replace(found, dotted(where)), node)
+        return node
+
+    def replace(found: re.Match[str], where: str) -> str:
+        name, fallback = found["name"], found["fallback"]
+        if found[0] == "$$":
+            return "$"
+        if name is None:
+            problems[where] = (
+                "a '${' that names no variable; write ${NAME}, ${NAME:-default}, or $${ for the text itself"
+            )
+        elif environment.get(name) or (name in environment and fallback is None):
+            return environment[name]
+        elif fallback is not None:
+            return str(fallback[2:])
+        else:
+            problems[where] = f"the environment variable {name} is not set; export it, or write ${{{name}:-default}}"
+        return ""
+
+    return walk(value, ()), problems
+
+
+def _assign(content: dict[str, Any], name: str, value: Any) -> str | None:
+    """Set ``name`` in ``content``; returns the part of the name that holds no keys, where there is one."""
+    node, rest = content, name
+    while True:
+        key = max((k for k in node if rest == k or rest.startswith(f"{k}.")), key=len, default=rest.split(".", 1)[0])
+        rest = rest[len(key) + 1 :]
+        if not rest:
+            node[key] = value
+            return None
+        below = node.get(key)
+        if not isinstance(below, dict | None):
+            return name[: -len(rest) - 1]
+        node[key] = dict(below or {})  # a copy: an alias may have put the same mapping elsewhere too
+        node = node[key]
+
+
+class _Loader(yaml.SafeLoader):
+    """Builds mappings, lists and text; types are left to the schema."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.repeated: list[str] = []
+
+    def mapping(self, node: yaml.MappingNode) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode) or key.tag == _NULL_TAG:
+                raise yaml.constructor.ConstructorError(None, None, _NOT_TEXT, key.start_mark)
+            if key.value in seen:
+                self.repeated.append(f"line {key.start_mark.line + 1}: the key {key.value!r} is given twice; keep one")
+            seen.add(key.value)
+        self.flatten_mapping(node)
+        # Deep, so that an anchor inside itself is an error and not an endless structure.
+        return self.construct_mapping(node, deep=True)
+
+
+_Loader.yaml_implicit_resolvers = {}
+_Loader.add_implicit_resolver(_NULL_TAG, re.compile(r"^(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""])
+_Loader.add_implicit_resolver("tag:yaml.org,2002:merge", re.compile("^<<$"), ["<"])
+_Loader.yaml_constructors = {
+    "tag:yaml.org,2002:map": _Loader.mapping,
+    "tag:yaml.org,2002:seq": lambda loader, node: loader.construct_sequence(node, deep=True),
+    "tag:yaml.org,2002:str": _Loader.construct_scalar,
+    _NULL_TAG: lambda loader, node: None,
+    None: _Loader.construct_undefined,
+}
+
+
+def _parse(text: str) -> tuple[Any, list[str]]:
+    loader = _Loader(text)
+    try:
+        return loader.get_single_data(), loader.repeated
+    finally:
+        loader.dispose()
+
+
+def _syntax(error: yaml.YAMLError) -> str:
+    """What is wrong with the text, without the text: it may hold a password."""
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return "holds a control character; YAML is plain text"
+    mark = error.problem_mark or error.context_mark
+    place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+    problem = error.problem or ""
+    if problem == _NOT_TEXT or isinstance(error, yaml.scanner.ScannerError):
+        return place + ("a tab; YAML is indented with spaces" if "'\\t'" in problem else problem)
+    if isinstance(error, yaml.constructor.ConstructorError) or "tag" in problem:
+        return place + "an unknown tag, or a structure inside itself; quote text that begins with '!'"
+    if isinstance(error, yaml.composer.ComposerError):
+        return (
+            place + "an unknown alias, a repeated anchor, or a second document; quote text that begins with '*' or '&'"
+        )
+    return place + problem

@@ -1,0 +1,237 @@
+"""What a configuration may hold: types, ranges and defaults of every field, and what to say where one is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic import model_validator as check
+
+from anonymity.hierarchy import Hierarchy, HierarchyError
+from anonymity.hierarchy import load as load_hierarchy
+from anonymity.policy import (
+    SHARD_BY_SUBJECT,
+    CastleParameters,
+    Categorical,
+    Numeric,
+    Policy,
+    PolicyError,
+    Privacy,
+    Shards,
+)
+
+_MOST = 2**31 - 1
+_MILLISECONDS = {
+    **{"": 1, "ms": 1, "millisecond": 1, "s": 1000, "sec": 1000, "second": 1000},
+    **{"min": 60_000, "minute": 60_000, "h": 3_600_000, "hour": 3_600_000, "d": 86_400_000, "day": 86_400_000},
+}
+
+
+def _duration(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", value.lower())
+    scale = _MILLISECONDS.get(found[2], _MILLISECONDS.get(found[2].removesuffix("s"))) if found else None
+    if found is None or scale is None:
+        raise ValueError("is not a duration")
+    return int(found[1]) * scale
+
+
+def _increasing(domain: tuple[float, float]) -> tuple[float, float]:
+    if domain[0] > domain[1]:
+        raise ValueError("the lower bound is above the upper one")
+    return domain
+
+
+def _read_hierarchy(value: object, info: ValidationInfo) -> object:
+    if not isinstance(value, str) or not value:
+        return value
+    return load_hierarchy((info.context or {})["folder"] / value)
+
+
+def _flat(value: object) -> object:
+    """Nested options under Flink's dotted names."""
+    if not isinstance(value, dict):
+        return value
+    flat: dict[str, object] = {}
+    for key, option in _leaves(value, ""):
+        if key in flat:
+            raise ValueError(f"the option {key!r} is given twice")
+        flat[key] = option
+    return flat
+
+
+def _leaves(options: dict[str, object], prefix: str) -> Iterator[tuple[str, object]]:
+    for key, option in options.items():
+        if isinstance(option, dict):
+            yield from _leaves(option, f"{prefix}{key}.")
+        else:
+            yield prefix + key, option
+
+
+def _connected(options: dict[str, str]) -> dict[str, str]:
+    if "connector" not in options:
+        raise ValueError("the option 'connector' is missing")
+    return options
+
+
+Column: TypeAlias = Annotated[str, Field(min_length=1)]
+Columns: TypeAlias = Annotated[tuple[Column, ...], BeforeValidator(lambda value: () if value is None else value)]
+Positive: TypeAlias = Annotated[int, Field(ge=1, le=_MOST)]
+Natural: TypeAlias = Annotated[int, Field(ge=0, le=_MOST)]
+# A century: far above any use, and far below where epoch milliseconds plus a delay would overflow.
+Duration: TypeAlias = Annotated[int, BeforeValidator(_duration), Field(ge=0, le=36_525 * 86_400_000)]
+Finite: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
+Options: TypeAlias = Annotated[dict[str, str], BeforeValidator(_flat)]
+Sink: TypeAlias = Annotated[Options, AfterValidator(_connected)]
+
+
+class Section(BaseModel):
+    """A mapping of the file in which every key is known."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, hide_input_in_errors=True)
+
+
+class QuasiIdentifier(Section):
+    type: Literal["numeric", "categorical"] = Field(description="'numeric' or 'categorical'")
+    domain: Annotated[tuple[Finite, Finite], AfterValidator(_increasing)] | None = Field(
+        None, description="[lowest, highest], two finite numbers, for a numeric one; without it the observed range"
+    )
+    hierarchy: Annotated[Hierarchy, BeforeValidator(_read_hierarchy)] | None = Field(
+        None, description="for a categorical one, the path of a hierarchy file, relative to the configuration"
+    )
+
+    @check(mode="after")
+    def _fits_its_type(self) -> QuasiIdentifier:
+        if self.type == "categorical" and self.hierarchy is None:
+            raise ValueError("a categorical one needs a 'hierarchy', the path of its file")
+        if self.type == "categorical" and self.domain is not None:
+            raise ValueError("a categorical one has no 'domain'; remove it, or make the type 'numeric'")
+        if self.type == "numeric" and self.hierarchy is not None:
+            raise ValueError("a numeric one has no 'hierarchy'; remove it, or make the type 'categorical'")
+        return self
+
+
+class PolicySection(Section):
+    quasi_identifiers: dict[Column, QuasiIdentifier] = Field(
+        min_length=1,
+        description="at least one 'column: {type: numeric}' or 'column: {type: categorical, hierarchy: FILE}'",
+    )
+    sensitive: Columns = Field((), description="a list of columns, such as [income]")
+    passthrough: Columns = Field((), description="a list of columns, such as [trip_id]")
+    drop: Columns = Field((), description="a list of columns, such as [name]")
+    subject: Column | None = Field(None, description="a column, or null where every row is its own person")
+    event_time: Column | None = Field(None, description="a column, or null where there is none")
+    reference: Column | None = Field(None, description="a column to show with rejected rows, or null")
+    missing: Literal["reject", "value"] = Field("reject", description="'reject' or 'value'")
+
+    @check(mode="after")
+    def _possible(self) -> PolicySection:
+        self.core()
+        return self
+
+    def core(self) -> Policy:
+        """The policy; where missing values are kept, each hierarchy has its leaf for them."""
+        return Policy(
+            quasi_identifiers=tuple(self._attribute(name, field) for name, field in self.quasi_identifiers.items()),
+            **{role: getattr(self, role) for role in PolicySection.model_fields if role != "quasi_identifiers"},
+        )
+
+    def _attribute(self, name: str, field: QuasiIdentifier) -> Numeric | Categorical:
+        if field.hierarchy is None:
+            return Numeric(name, field.domain)
+        try:
+            tree = field.hierarchy.with_missing() if self.missing == "value" else field.hierarchy
+        except HierarchyError as error:
+            raise PolicyError(f"policy.quasi_identifiers.{name}.hierarchy: {error}") from None
+        return Categorical(name, tree)
+
+
+class PrivacySection(Section):
+    k: Positive = Field(description="a whole number, 1 or more")
+    l: Positive = Field(1, description="a whole number from 1 to k")  # noqa: E741 - the field's own name for it
+
+    @check(mode="after")
+    def _possible(self) -> PrivacySection:
+        self.core()
+        return self
+
+    def core(self) -> Privacy:
+        return Privacy(self.k, self.l)
+
+
+class DelaySection(Section):
+    tuples: Natural | None = Field(None, description="how many later tuples one may wait for, 0 or more")
+    event_time: Duration | None = Field(
+        None, description="a duration such as '10 min', '500 ms', '2 h', '1 day', or whole milliseconds"
+    )
+
+    @check(mode="after")
+    def _one_is_given(self) -> DelaySection:
+        CastleParameters(self.tuples, self.event_time)
+        return self
+
+
+class CastleSection(Section):
+    delay: DelaySection = Field(description="{tuples: 1000}, {event_time: 10 min}, or both")
+    max_clusters: Positive = Field(50, description="a whole number, 1 or more")
+    loss_window: Positive = Field(100, description="a whole number, 1 or more")
+    reuse_limit: Natural = Field(1000, description="a whole number, 0 or more")
+    suppression: Literal["withhold", "generalise"] = Field("withhold", description="'withhold' or 'generalise'")
+
+    def core(self) -> CastleParameters:
+        return CastleParameters(
+            delay_tuples=self.delay.tuples,
+            delay_event_time=self.delay.event_time,
+            max_clusters=self.max_clusters,
+            loss_window=self.loss_window,
+            reuse_limit=self.reuse_limit,
+            suppression=self.suppression,
+        )
+
+
+class ShardsSection(Section):
+    count: Positive = Field(1, description="a whole number, 1 or more")
+    by: Column = Field(SHARD_BY_SUBJECT, description="'subject', or a quasi-identifier")
+
+    def core(self) -> Shards:
+        return Shards(self.count, self.by)
+
+
+class SourceSection(Section):
+    ddl: Annotated[str, Field(min_length=1)] = Field(
+        description="a statement CREATE TEMPORARY TABLE source (...) WITH (...)"
+    )
+    query: Annotated[str, Field(min_length=1)] | None = Field(
+        None, description="a statement SELECT ... FROM source, or null"
+    )
+
+
+class SinksSection(Section):
+    released: Sink = Field(description="the options of a Flink connector, such as {connector: print}")
+    suppressed: Sink | None = Field(None, description="the options of a Flink connector, or null to discard")
+    rejected: Sink | None = Field(None, description="the options of a Flink connector, or null to discard")
+    audit: Sink | None = Field(None, description="the options of a Flink connector, or null to discard")
+    summary: Sink | None = Field(None, description="the options of a Flink connector, or null to discard")
+
+
+class File(Section):
+    """The whole of a configuration file."""
+
+    policy: PolicySection = Field(description="a mapping of roles to columns of the source")
+    privacy: PrivacySection = Field(description="a mapping such as {k: 10, l: 2}")
+    castle: CastleSection = Field(description="a mapping such as {delay: {tuples: 1000}}")
+    shards: ShardsSection = Field(
+        default_factory=ShardsSection, description="a mapping such as {count: 4, by: subject}"
+    )
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = Field(
+        None, description="a whole number from 0 to 2^63 - 1, or null"
+    )
+    subject_key: Annotated[str, Field(min_length=1)] | None = Field(
+        None, description="text, best as ${CRENEL_SUBJECT_KEY}"
+    )
+    source: SourceSection = Field(description="a mapping with ddl and, where wanted, query")
+    sinks: SinksSection = Field(description="a mapping with at least 'released'")
+    flink: Options = Field({}, description="settings of Flink by their names, each with one value")
