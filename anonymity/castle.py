@@ -26,9 +26,11 @@ from anonymity.random import random_stream
 from anonymity.releases import Releases
 from anonymity.shared import share
 from state.block import NO_TIME, Block
+from state.shard import Buffered
 
 _FEWEST_SLOTS = 1024
 _NO_SLOTS = np.zeros(0, np.int32)
+_ALONE = (procedures.REUSED, procedures.GENERALISED)
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,22 @@ def delay_of_bucket(bucket: int) -> int:
     return (bucket - shift * at.DELAY_STEPS) << shift
 
 
+@dataclass(frozen=True)
+class Step:
+    """Which tuples came and went in the last step.
+
+    Attributes
+    ----------
+    admitted : (tuples,) slots of the tuples that were let in, in order
+    left : (tuples,) positions of those that left
+    left_alone : (tuples,) positions of those among them that left their cluster behind
+    """
+
+    admitted: NDArray[np.int32]
+    left: NDArray[np.int64]
+    left_alone: NDArray[np.int64]
+
+
 class Castle:
     """The live form of one shard.
 
@@ -80,6 +98,7 @@ class Castle:
     members : names and types of the columns that are published as they are, in the order of ``policy.members``
     shard : its number, from 0
     key : 32 bytes, the key of its random stream
+    clusters : room for so many open clusters, where a restored shard has more than ``max_clusters``
     """
 
     def __init__(
@@ -91,6 +110,7 @@ class Castle:
         members: pa.Schema,
         shard: int,
         key: bytes,
+        clusters: int = 0,
     ) -> None:
         if parameters.delay_event_time is not None and policy.event_time is None:
             raise PolicyError("castle.delay.event_time: needs a column of the role policy.event_time")
@@ -99,11 +119,12 @@ class Castle:
         self.policy = policy
         self.parameters = parameters
         self.shard = shard
-        self.live = empty_live(policy, privacy, parameters, random_stream(key))
+        self.live = empty_live(policy, privacy, parameters, random_stream(key), clusters)
         self.members = Members(members)
         self.rejected = np.zeros(len(REJECTIONS), np.int64)
+        self.last_step = Step(_NO_SLOTS, np.zeros(0, np.int64), np.zeros(0, np.int64))
         self._free: NDArray[np.int32] = np.zeros(0, np.int32)
-        self._offsets = self._leaf_offsets()
+        self.offsets = self._node_offsets()
 
     def push(self, block: Block, watermark: int = NO_TIME) -> Releases:
         """Let in the tuples of a block, in order, and release what falls due.
@@ -117,7 +138,7 @@ class Castle:
         RuntimeError
             A guarantee would be broken; nothing of this step was emitted.
         """
-        slots = self._admit(block)
+        slots = self.admit(block)
         self.rejected += np.bincount(block.rejected.reason, minlength=len(REJECTIONS))
         return self._step(slots, watermark, ended=False)
 
@@ -160,24 +181,30 @@ class Castle:
             delays=self.live.delays.copy(),
         )
 
-    def _leaf_offsets(self) -> NDArray[np.int32]:
+    def _node_offsets(self) -> NDArray[np.int32]:
         sizes = [len(attribute.hierarchy.labels) for attribute in self.policy.categorical]
         return np.cumsum([0, *sizes[:-1]], dtype=np.int32)[: len(sizes)]
 
-    def _admit(self, block: Block) -> NDArray[np.int32]:
-        count = len(block)
+    def admit(self, tuples: Block | Buffered) -> NDArray[np.int32]:
+        """Copy tuples into free slots, which ``place`` or a restore then links; the slots, in the tuples' order."""
+        count = len(tuples.event_time)
         self._reserve(count)
         slots = self._free[len(self._free) - count :][::-1].copy()
         self._free = self._free[: len(self._free) - count]
-        tuples = self.live.tuples
-        tuples.numeric[slots] = block.numeric
-        tuples.leaf[slots] = block.categorical + self._offsets
-        tuples.sensitive[slots] = block.sensitive
-        tuples.event_time[slots] = block.event_time
-        if block.subject is not None:
-            tuples.subject[slots] = block.subject
-        self.members.put(slots, block.members)
+        into = self.live.tuples
+        into.numeric[slots] = tuples.numeric
+        into.leaf[slots] = tuples.categorical + self.offsets
+        into.sensitive[slots] = tuples.sensitive
+        into.event_time[slots] = tuples.event_time
+        if tuples.subject is not None:
+            into.subject[slots] = tuples.subject
+        self.members.put(slots, tuples.members)
         return slots
+
+    def release_slots(self, slots: NDArray[np.int32]) -> None:
+        """Free slots whose tuples have left."""
+        self.members.take(slots)
+        self._free = np.concatenate([self._free, slots])
 
     def _reserve(self, count: int) -> None:
         held = len(self.live.tuples.position)
@@ -193,9 +220,9 @@ class Castle:
     def _step(self, slots: NDArray[np.int32], watermark: int, *, ended: bool) -> Releases:
         self.live.scalars[[at.OUT_RELEASES, at.OUT_MEMBERS, at.OUT_SUPPRESSED]] = 0
         procedures.castle(share(self.live), slots, watermark, ended)
-        return self._collect()
+        return self._collect(slots)
 
-    def _collect(self) -> Releases:
+    def _collect(self, admitted: NDArray[np.int32]) -> Releases:
         live, out = self.live, self.live.out
         releases = int(live.scalars[at.OUT_RELEASES])
         slots = out.members[: live.scalars[at.OUT_MEMBERS]]
@@ -212,7 +239,7 @@ class Castle:
             event_time=out.event_time[:releases].copy(),
             lower=out.box.lower[:releases].copy(),
             upper=out.box.upper[:releases].copy(),
-            node=out.box.node[:releases] - self._offsets,
+            node=out.box.node[:releases] - self.offsets,
             offsets=offsets,
             members=self.members.take(slots),
             suppressed_reason=out.reason[: len(withheld)].copy(),
@@ -220,5 +247,12 @@ class Castle:
             suppressed_event_time=live.tuples.event_time[withheld],
         )
         self.members.take(withheld)
+        position = live.tuples.position
+        alone = np.repeat(np.isin(result.kind, _ALONE), result.tuples)
+        self.last_step = Step(
+            admitted,
+            np.concatenate([position[slots], position[withheld]]),
+            np.concatenate([position[slots[alone]], position[withheld]]),
+        )
         self._free = np.concatenate([self._free, slots, withheld])
         return result

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anonymity.boxes import assign, enclose, enlargement, equal, loss_after, points, room
-from anonymity.compiled import inner
+from anonymity.compiled import entry, inner
 from anonymity.counting import add, discard
 from anonymity.deadlines import schedule, unschedule
 from anonymity.live import (
@@ -144,6 +145,14 @@ def add_row(live: Live, identity: int) -> int:
         clusters.diversity[row, a] = 0
     clusters.changed[row] = True
     return row
+
+
+@entry
+def relink(live: Live, slots: NDArray[np.int32], rows: NDArray[np.int32]) -> None:
+    """Link restored tuples, in order of position, into the open clusters that they were in."""
+    for i in range(len(slots)):
+        append(live, np.int64(rows[i]), np.int64(slots[i]))
+        arrive(live, np.int64(slots[i]))
 
 
 @inner

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
 from typing import Literal, TypeAlias
@@ -185,22 +186,34 @@ class Shards:
             raise PolicyError(f"shards.count: must be 1 or more, not {self.count}")
 
 
-def fingerprint(policy: Policy, shards: Shards, subject_key: bytes) -> bytes:
-    """32 bytes that change with whatever stored state cannot outlive.
+def fingerprint(policy: Policy, shards: Shards, subject_key: bytes, members: Mapping[str, str]) -> dict[str, str]:
+    """A short hash for each field that stored state cannot outlive, by the field's name.
 
-    That is: columns and their roles, domains, hierarchies, how missing values are kept, the split into shards, and
-    the key of the subject hash. k, l and CASTLE's parameters may change between two runs; these may not.
+    That is: columns, their roles and the types of published ones (``members``: type by column), domains, hierarchies,
+    how missing values are kept, the split into shards, and the key of the subject hash. k, l and CASTLE's parameters
+    may change between two runs; these may not.
     """
-    content = {
-        "quasi_identifiers": [
-            [a.name, list(a.domain or ())]
-            if isinstance(a, Numeric)
-            else [a.name, list(a.hierarchy.labels), a.hierarchy.parent.tolist()]
-            for a in policy.quasi_identifiers
-        ],
-        "roles": policy.roles,
-        "missing": policy.missing,
-        "shards": [shards.count, shards.by],
-        "subject_key": hashlib.blake2b(subject_key, digest_size=16, person=b"crenel-fprint").hexdigest(),
+    fields: dict[str, object] = {
+        "policy.quasi_identifiers": [attribute.name for attribute in policy.quasi_identifiers],
+        "policy.sensitive": policy.sensitive,
+        "policy.passthrough": policy.passthrough,
+        "policy.subject": policy.subject,
+        "policy.event_time": policy.event_time,
+        "policy.missing": policy.missing,
+        "shards.count": shards.count,
+        "shards.by": shards.by,
+        "subject_key": hashlib.blake2b(subject_key, digest_size=16, person=b"crenel-subject").hexdigest(),
     }
-    return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=32).digest()
+    for attribute in policy.quasi_identifiers:
+        place = f"policy.quasi_identifiers.{attribute.name}"
+        if isinstance(attribute, Numeric):
+            fields[f"{place}.domain"] = attribute.domain
+        else:
+            tree = attribute.hierarchy
+            fields[f"{place}.hierarchy"] = [tree.labels, tree.parent.tolist()]
+    for name, kind in members.items():
+        fields[f"type of the column {name}"] = kind
+    return {
+        name: hashlib.blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()
+        for name, value in fields.items()
+    }

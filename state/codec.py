@@ -22,7 +22,7 @@ _COLUMN = struct.Struct("<B2sBQ")  # name length, dtype ("\0\0" for bytes), dime
 _DTYPES = ("i1", "u1", "i2", "i4", "i8", "u8", "f8", "b1")
 _BYTES = b"\0\0"
 
-KINDS = {"block": 1, "shard": 2, "gamma": 3, "omega": 4}
+KINDS = {"block": 1, "shard": 2, "buffered": 3, "gamma": 4, "omega": 5}
 
 
 class StateError(ValueError):

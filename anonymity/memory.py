@@ -1,0 +1,278 @@
+"""What of a shard is stored, and how it comes back.
+
+``Memory`` tells after each step which state entries to write, so that whatever was kept at a checkpoint is the shard
+as it stood: restored, it goes on as if nothing had happened (design, "What always holds", 6).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from anonymity import live as at
+from anonymity.castle import Castle
+from anonymity.clusters import relink
+from anonymity.policy import CastleParameters, Policy, PolicyError, Privacy
+from anonymity.random import random_stream
+from anonymity.shared import share
+from state.block import Block
+from state.shard import Buffered, Changes, Generalisation, ShardState, Stored
+
+_SCALARS = [at.NEXT_POSITION, at.NEXT_CLUSTER, at.NEXT_RELEASE, at.CLOCK]
+
+
+class Memory:
+    """What is stored of one shard.
+
+    Parameters
+    ----------
+    castle : the shard, with nothing stored of it yet
+    fingerprint : hash by field, of what a restored shard must have in common with it (``anonymity.policy.fingerprint``)
+    """
+
+    def __init__(self, castle: Castle, fingerprint: dict[str, str]) -> None:
+        self._castle = castle
+        self._fingerprint = fingerprint
+        self._numbers: NDArray[np.int64] = np.zeros(0, np.int64)  # stored blocks, ascending
+        self._firsts: NDArray[np.int64] = np.zeros(0, np.int64)  # position at which each begins
+        self._waiting: NDArray[np.int64] = np.zeros(0, np.int64)  # tuples that wait in each
+        self._next_block = 0
+        self._gone: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._gamma: set[int] = set()
+        self._omega: set[int] = set()
+
+    def changes(self, block: Block | None = None) -> Changes:
+        """What to write after one step of the shard; ``block`` is what that step pushed, if it pushed anything."""
+        blocks = self._settle()
+        if block is not None and len(block):
+            blocks.update(self._keep(block))
+        live = self._castle.live
+        oldest = int(live.scalars[at.NEXT_POSITION])
+        if live.scalars[at.BUFFERED]:
+            oldest = int(live.tuples.position[live.scalars[at.OLDEST]])
+        gone = np.concatenate([self._gone, self._castle.last_step.left_alone])
+        self._gone = gone[(gone >= oldest) & self._is_stored(gone)]
+        return Changes(self._shard(oldest), blocks, self._changed_gamma(), self._changed_omega())
+
+    def _settle(self) -> dict[int, bytes | None]:
+        # Tuples of the block that is being pushed are not counted yet: _keep counts those that stayed.
+        left = self._castle.last_step.left
+        known = left[left < self._end()]
+        index = np.searchsorted(self._firsts, known, side="right") - 1
+        self._waiting -= np.bincount(index, minlength=len(self._waiting))
+        kept = self._waiting > 0
+        removed: dict[int, bytes | None] = dict.fromkeys(self._numbers[~kept].tolist())
+        self._numbers, self._firsts, self._waiting = self._numbers[kept], self._firsts[kept], self._waiting[kept]
+        return removed
+
+    def _end(self) -> int:
+        castle = self._castle
+        return int(castle.live.scalars[at.NEXT_POSITION]) - len(castle.last_step.admitted)
+
+    def _keep(self, block: Block) -> dict[int, bytes | None]:
+        number, self._next_block = self._next_block, self._next_block + 1
+        slots = self._castle.last_step.admitted
+        tuples, clusters = self._castle.live.tuples, self._castle.live.clusters
+        stays = tuples.cluster[slots] != at.NONE
+        if not stays.any():
+            return {}
+        first = self._end()
+        self._numbers = np.append(self._numbers, number)
+        self._firsts = np.append(self._firsts, first)
+        self._waiting = np.append(self._waiting, np.count_nonzero(stays))
+        every = bool(stays.all())
+        kept = slots[stays]
+        buffered = Buffered(
+            position=tuples.position[kept],
+            cluster=clusters.id[tuples.cluster[kept]],
+            numeric=block.numeric if every else block.numeric[stays],
+            categorical=block.categorical if every else block.categorical[stays],
+            subject=block.subject if every or block.subject is None else block.subject[stays],
+            sensitive=block.sensitive if every else block.sensitive[stays],
+            event_time=block.event_time if every else block.event_time[stays],
+            members=block.members if every else block.members.filter(pa.array(stays)),
+        )
+        return {number: buffered.to_bytes()}
+
+    def _is_stored(self, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
+        # A block's tuples reach up to the next block's first position, stored or not; rather too many than too few.
+        return np.searchsorted(self._firsts, positions, side="right") > 0
+
+    def _changed_gamma(self) -> dict[int, bytes | None]:
+        live, offsets = self._castle.live, self._castle.offsets
+        clusters = live.clusters
+        rows = clusters.rows[: live.scalars[at.OPEN]]
+        current = set(clusters.id[rows].tolist())
+        entries: dict[int, bytes | None] = dict.fromkeys(self._gamma - current)
+        self._gamma = current
+        for row in rows[clusters.changed[rows]]:
+            box = clusters.box
+            entry = Generalisation(box.lower[row], box.upper[row], box.node[row] - offsets)
+            entries[int(clusters.id[row])] = entry.to_bytes("gamma")
+        clusters.changed[:] = False
+        return entries
+
+    def _changed_omega(self) -> dict[int, bytes | None]:
+        live, offsets = self._castle.live, self._castle.offsets
+        omega = live.omega
+        rows = np.arange(live.scalars[at.OMEGA_USED])
+        current = dict(zip(omega.release[rows].tolist(), rows.tolist(), strict=True))
+        entries: dict[int, bytes | None] = dict.fromkeys(self._omega - current.keys())
+        for release in current.keys() - self._omega:
+            row = current[release]
+            entry = Generalisation(
+                omega.box.lower[row],
+                omega.box.upper[row],
+                omega.box.node[row] - offsets,
+                int(omega.subjects[row]),
+                omega.diversity[row],
+            )
+            entries[release] = entry.to_bytes("omega")
+        self._omega = set(current)
+        return entries
+
+    def _shard(self, oldest: int) -> bytes:
+        live = self._castle.live
+        buckets = np.flatnonzero(live.delays)
+        return ShardState(
+            fingerprint=self._fingerprint,
+            scalars=np.append(live.scalars[_SCALARS], self._next_block),
+            oldest=oldest,
+            gone=self._gone,
+            ring=live.ring,
+            ring_used=int(live.scalars[at.RING_USED]),
+            ring_next=int(live.scalars[at.RING_NEXT]),
+            lower=live.domain.lower,
+            upper=live.domain.upper,
+            key=live.random.key.astype(np.uint64),
+            key_used=int(live.random.used[0]),
+            totals=live.totals,
+            loss_total=float(live.loss_total[0]),
+            delays=np.stack([buckets, live.delays[buckets]], axis=1),
+            rejected=self._castle.rejected,
+        ).to_bytes()
+
+    @classmethod
+    def restore(
+        cls,
+        policy: Policy,
+        privacy: Privacy,
+        parameters: CastleParameters,
+        *,
+        members: pa.Schema,
+        shard: int,
+        fingerprint: dict[str, str],
+        stored: Stored,
+    ) -> tuple[Castle, Memory]:
+        """A shard as it was stored, under a policy that may differ where that is safe.
+
+        Generalisations that promise less than the new k and l are forgotten. Tuples that the new delays have made
+        overdue leave in the next step.
+
+        Raises
+        ------
+        state.codec.StateError
+            The bytes are damaged or of an unknown version.
+        PolicyError
+            The policy differs from the stored one in something that cannot change; it names the fields.
+        """
+        where = f"shard {shard}"
+        state = ShardState.from_bytes(stored.shard, where)
+        _require_same(state.fingerprint, fingerprint, where)
+        gamma = {i: Generalisation.from_bytes("gamma", blob, where) for i, blob in sorted(stored.gamma.items())}
+        omega = {i: Generalisation.from_bytes("omega", blob, where) for i, blob in sorted(stored.omega.items())}
+        key = state.key.astype("<u4").tobytes()
+        castle = Castle(policy, privacy, parameters, members=members, shard=shard, key=key, clusters=len(gamma))
+        memory = cls(castle, fingerprint)
+        _restore_shard(castle, state)
+        castle.live = castle.live._replace(random=random_stream(key, state.key_used))
+        rows = _restore_gamma(castle, gamma)
+        _restore_omega(castle, omega, privacy)
+        memory._restore_blocks(stored.blocks, state, rows, members, where)
+        memory._next_block = int(state.scalars[len(_SCALARS)])
+        memory._gone = state.gone
+        memory._gamma, memory._omega = set(gamma), set(omega)
+        return castle, memory
+
+    def _restore_blocks(
+        self, blocks: dict[int, bytes], state: ShardState, rows: dict[int, int], members: pa.Schema, where: str
+    ) -> None:
+        castle = self._castle
+        for number, blob in sorted(blocks.items()):
+            buffered = Buffered.from_bytes(blob, members, where)
+            slots = castle.admit(buffered)
+            castle.live.tuples.position[slots] = buffered.position
+            waits = np.isin(buffered.cluster, list(rows)) & (buffered.position >= state.oldest)
+            waits &= ~np.isin(buffered.position, state.gone)
+            castle.release_slots(slots[~waits])
+            kept = slots[waits]
+            row = np.array([rows[i] for i in buffered.cluster[waits].tolist()], np.int32)
+            relink(share(castle.live), kept, row)
+            self._numbers = np.append(self._numbers, number)
+            self._firsts = np.append(self._firsts, buffered.position[0])
+            self._waiting = np.append(self._waiting, len(kept))
+
+
+def _require_same(stored: dict[str, str], now: dict[str, str], where: str) -> None:
+    changed = sorted(name for name in stored.keys() | now.keys() if stored.get(name) != now.get(name))
+    if changed:
+        raise PolicyError(
+            f"the stored state of {where} was made under another policy; these cannot change on a restore: "
+            f"{', '.join(changed)}. Start without the savepoint, or restore under the policy it was made with"
+        )
+
+
+def _restore_shard(castle: Castle, state: ShardState) -> None:
+    live = castle.live
+    live.scalars[_SCALARS] = state.scalars[: len(_SCALARS)]
+    latest = np.roll(state.ring[: state.ring_used], -state.ring_next if state.ring_used == len(state.ring) else 0)
+    if len(live.ring) == len(state.ring):
+        live.ring[:] = state.ring
+        live.scalars[at.RING_USED], live.scalars[at.RING_NEXT] = state.ring_used, state.ring_next
+    else:
+        kept = latest[-len(live.ring) :]
+        live.ring[: len(kept)] = kept
+        live.scalars[at.RING_USED] = len(kept)
+        live.scalars[at.RING_NEXT] = len(kept) % len(live.ring)
+    used = int(live.scalars[at.RING_USED])
+    total = 0.0
+    for loss in live.ring[:used].tolist():  # in the order in which the procedures sum it
+        total += loss
+    live.tau[0] = total / used if used else 0.0
+    live.domain.lower[:] = state.lower
+    live.domain.upper[:] = state.upper
+    width = np.where(live.domain.upper >= live.domain.lower, live.domain.upper - live.domain.lower, 0.0)
+    n = len(castle.policy.quasi_identifiers)
+    usable = (width > 0) & np.isfinite(width)
+    live.domain.scale[:] = np.divide(1.0, width * n, out=np.zeros(len(width)), where=usable)
+    live.totals[:] = state.totals
+    live.loss_total[0] = state.loss_total
+    live.delays[state.delays[:, 0]] = state.delays[:, 1]
+    castle.rejected[:] = state.rejected
+
+
+def _restore_gamma(castle: Castle, gamma: dict[int, Generalisation]) -> dict[int, int]:
+    live = castle.live
+    clusters = live.clusters
+    for row, (identity, entry) in enumerate(gamma.items()):
+        clusters.id[row] = identity
+        clusters.box.lower[row], clusters.box.upper[row] = entry.lower, entry.upper
+        clusters.box.node[row] = entry.node + castle.offsets
+    live.scalars[at.OPEN] = len(gamma)
+    return {identity: row for row, identity in enumerate(gamma)}
+
+
+def _restore_omega(castle: Castle, omega: dict[int, Generalisation], privacy: Privacy) -> None:
+    live = castle.live
+    size = len(live.omega.release)
+    safe = [(i, entry) for i, entry in omega.items() if entry.subjects >= privacy.k and (entry.diversity >= privacy.l).all()]
+    kept = safe[-size:] if size else []
+    for row, (release, entry) in enumerate(kept):
+        live.omega.release[row] = release
+        live.omega.box.lower[row], live.omega.box.upper[row] = entry.lower, entry.upper
+        live.omega.box.node[row] = entry.node + castle.offsets
+        live.omega.subjects[row] = entry.subjects
+        live.omega.diversity[row] = entry.diversity
+    live.scalars[at.OMEGA_USED] = len(kept)
+    live.scalars[at.OMEGA_NEXT] = len(kept) % size if size else 0
