@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from anonymity.compiled import inner
+from anonymity.compiled import Int, inner
 from anonymity.live import Boxes, Domain, Tuples
 
 
@@ -15,7 +15,7 @@ def points(tuples: Tuples) -> Boxes:
 
 
 @inner
-def common_ancestor(domain: Domain, one: int, other: int) -> int:
+def common_ancestor(domain: Domain, one: Int, other: Int) -> Int:
     """The lowest node above both (CASTLE, Definition 3.2)."""
     while domain.first[one] > domain.first[other] or domain.last[one] < domain.last[other]:
         one = domain.parent[one]
@@ -23,7 +23,7 @@ def common_ancestor(domain: Domain, one: int, other: int) -> int:
 
 
 @inner
-def info_loss(domain: Domain, boxes: Boxes, row: int) -> float:
+def info_loss(domain: Domain, boxes: Boxes, row: Int) -> float:
     """InfoLoss of a generalisation, in [0, 1] (CASTLE, Section 2.2)."""
     loss = 0.0
     for a in range(boxes.lower.shape[1]):
@@ -35,7 +35,7 @@ def info_loss(domain: Domain, boxes: Boxes, row: int) -> float:
 
 
 @inner
-def enlargement(domain: Domain, boxes: Boxes, row: int, others: Boxes, at: int, limit: float) -> float:
+def enlargement(domain: Domain, boxes: Boxes, row: Int, others: Boxes, at: Int, limit: float) -> float:
     """By how much InfoLoss grows when a box encloses another (CASTLE, Definition 3.4).
 
     Terms are never negative: past ``limit`` the sum stops, and what it returns is above ``limit`` but not exact.
@@ -61,7 +61,7 @@ def enlargement(domain: Domain, boxes: Boxes, row: int, others: Boxes, at: int, 
 
 
 @inner
-def loss_after(domain: Domain, boxes: Boxes, row: int, others: Boxes, at: int) -> float:
+def loss_after(domain: Domain, boxes: Boxes, row: Int, others: Boxes, at: Int) -> float:
     """InfoLoss of a box after it has enclosed another."""
     loss = 0.0
     for a in range(boxes.lower.shape[1]):
@@ -78,7 +78,7 @@ def loss_after(domain: Domain, boxes: Boxes, row: int, others: Boxes, at: int) -
 
 
 @inner
-def contains(domain: Domain, boxes: Boxes, row: int, others: Boxes, at: int) -> bool:
+def contains(domain: Domain, boxes: Boxes, row: Int, others: Boxes, at: Int) -> bool:
     """Whether a published generalisation covers another box, or a point."""
     for a in range(boxes.lower.shape[1]):
         if others.lower[at, a] < boxes.lower[row, a] or others.upper[at, a] > boxes.upper[row, a]:
@@ -91,7 +91,7 @@ def contains(domain: Domain, boxes: Boxes, row: int, others: Boxes, at: int) -> 
 
 
 @inner
-def equal(boxes: Boxes, row: int, others: Boxes, at: int) -> bool:
+def equal(boxes: Boxes, row: Int, others: Boxes, at: Int) -> bool:
     """Whether two boxes are the same."""
     for a in range(boxes.lower.shape[1]):
         if boxes.lower[row, a] != others.lower[at, a] or boxes.upper[row, a] != others.upper[at, a]:
@@ -103,7 +103,7 @@ def equal(boxes: Boxes, row: int, others: Boxes, at: int) -> bool:
 
 
 @inner
-def assign(boxes: Boxes, row: int, others: Boxes, at: int) -> None:
+def assign(boxes: Boxes, row: Int, others: Boxes, at: Int) -> None:
     """Make one box a copy of another."""
     for a in range(boxes.lower.shape[1]):
         boxes.lower[row, a] = others.lower[at, a]
@@ -113,7 +113,7 @@ def assign(boxes: Boxes, row: int, others: Boxes, at: int) -> None:
 
 
 @inner
-def enclose(domain: Domain, boxes: Boxes, row: int, others: Boxes, at: int) -> None:
+def enclose(domain: Domain, boxes: Boxes, row: Int, others: Boxes, at: Int) -> None:
     """Enlarge a box, no more than needed, until it covers another."""
     for a in range(boxes.lower.shape[1]):
         if others.lower[at, a] < boxes.lower[row, a]:
@@ -125,7 +125,7 @@ def enclose(domain: Domain, boxes: Boxes, row: int, others: Boxes, at: int) -> N
 
 
 @inner
-def observe(domain: Domain, boxes: Boxes, at: int, attributes: int) -> None:
+def observe(domain: Domain, boxes: Boxes, at: Int, attributes: Int) -> None:
     """Widen the observed range of attributes that have no declared domain."""
     for a in range(boxes.lower.shape[1]):
         if not domain.declared[a]:
@@ -138,12 +138,13 @@ def observe(domain: Domain, boxes: Boxes, at: int, attributes: int) -> None:
                 domain.upper[a] = value
                 wider = True
             if wider:
-                width = domain.upper[a] - domain.lower[a]
-                domain.scale[a] = 1.0 / (width * attributes) if 0.0 < width < np.inf else 0.0
+                # Divided twice: the product may overflow, and the inverse of the narrowest ranges does.
+                scale = 1.0 / (domain.upper[a] - domain.lower[a]) / attributes
+                domain.scale[a] = scale if scale < np.inf else 0.0
 
 
 @inner
-def fully_generalise(domain: Domain, boxes: Boxes, row: int) -> None:
+def fully_generalise(domain: Domain, boxes: Boxes, row: Int) -> None:
     """The most general box: every domain, every root (CASTLE, Section 4.1, suppression)."""
     for a in range(boxes.lower.shape[1]):
         boxes.lower[row, a] = domain.lower[a]
@@ -153,7 +154,7 @@ def fully_generalise(domain: Domain, boxes: Boxes, row: int) -> None:
 
 
 @inner
-def room(rows: int, like: Boxes) -> Boxes:
+def room(rows: Int, like: Boxes) -> Boxes:
     """Uninitialised boxes with the attributes of others."""
     return Boxes(
         np.empty((rows, like.lower.shape[1]), np.float64),

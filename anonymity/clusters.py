@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anonymity.boxes import assign, enclose, enlargement, equal, loss_after, points, room
-from anonymity.compiled import entry, inner
+from anonymity.compiled import Int, entry, inner
 from anonymity.counting import add, discard
 from anonymity.deadlines import schedule, unschedule
 from anonymity.live import (
@@ -24,18 +24,17 @@ from anonymity.live import (
     Live,
 )
 
-
 _EVERYTHING = np.int64(-1)  # stands for a row: all that waits
 _SUBJECT = np.int64(-1)  # stands for a sensitive attribute; not literals, or numba compiles a function for each
 
 
 @inner
-def _owner(row: int, attribute: int, attributes: int) -> int:
+def _owner(row: Int, attribute: Int, attributes: Int) -> Int:
     return (row + 1) * (attributes + 1) + attribute + 1
 
 
 @inner
-def _count_in(live: Live, row: int, slot: int) -> None:
+def _count_in(live: Live, row: Int, slot: Int) -> None:
     attributes = live.tuples.sensitive.shape[1]
     clusters = live.clusters
     if live.parameters[HAS_SUBJECT] == 0:
@@ -48,7 +47,7 @@ def _count_in(live: Live, row: int, slot: int) -> None:
 
 
 @inner
-def _count_out(live: Live, row: int, slot: int) -> None:
+def _count_out(live: Live, row: Int, slot: Int) -> None:
     attributes = live.tuples.sensitive.shape[1]
     clusters = live.clusters
     if live.parameters[HAS_SUBJECT] == 0:
@@ -61,7 +60,7 @@ def _count_out(live: Live, row: int, slot: int) -> None:
 
 
 @inner
-def arrive(live: Live, slot: int) -> None:
+def arrive(live: Live, slot: Int) -> None:
     """Put a tuple at the young end of all that wait."""
     scalars, tuples = live.scalars, live.tuples
     attributes = tuples.sensitive.shape[1]
@@ -75,7 +74,9 @@ def arrive(live: Live, slot: int) -> None:
     scalars[BUFFERED] += 1
     schedule(live, slot)
     # Distinct over all that waits: what tells whether any merge could reach k and l (CASTLE, Section 4.1, step 17).
-    if live.parameters[HAS_SUBJECT] == 0 or add(live.counts, _owner(_EVERYTHING, _SUBJECT, attributes), tuples.subject[slot]):
+    if live.parameters[HAS_SUBJECT] == 0 or add(
+        live.counts, _owner(_EVERYTHING, _SUBJECT, attributes), tuples.subject[slot]
+    ):
         scalars[SUBJECTS] += 1
     for a in range(attributes):
         if add(live.counts, _owner(_EVERYTHING, a, attributes), tuples.sensitive[slot, a]):
@@ -83,7 +84,7 @@ def arrive(live: Live, slot: int) -> None:
 
 
 @inner
-def depart(live: Live, slot: int) -> None:
+def depart(live: Live, slot: Int) -> None:
     """Take a tuple out of all that wait; its slot is free once the step is over."""
     scalars, tuples = live.scalars, live.tuples
     attributes = tuples.sensitive.shape[1]
@@ -99,7 +100,9 @@ def depart(live: Live, slot: int) -> None:
         tuples.older[younger] = older
     scalars[BUFFERED] -= 1
     tuples.cluster[slot] = NONE
-    if live.parameters[HAS_SUBJECT] == 0 or discard(live.counts, _owner(_EVERYTHING, _SUBJECT, attributes), tuples.subject[slot]):
+    if live.parameters[HAS_SUBJECT] == 0 or discard(
+        live.counts, _owner(_EVERYTHING, _SUBJECT, attributes), tuples.subject[slot]
+    ):
         scalars[SUBJECTS] -= 1
     for a in range(attributes):
         if discard(live.counts, _owner(_EVERYTHING, a, attributes), tuples.sensitive[slot, a]):
@@ -107,7 +110,7 @@ def depart(live: Live, slot: int) -> None:
 
 
 @inner
-def append(live: Live, row: int, slot: int) -> None:
+def append(live: Live, row: Int, slot: Int) -> None:
     """Link a tuple behind the members of a cluster, whose box has room for it already."""
     tuples, clusters = live.tuples, live.clusters
     tail = clusters.tail[row]
@@ -124,7 +127,7 @@ def append(live: Live, row: int, slot: int) -> None:
 
 
 @inner
-def open_cluster(live: Live, slot: int) -> None:
+def open_cluster(live: Live, slot: Int) -> None:
     """A new cluster over one tuple (CASTLE, Algorithm 1, step 8)."""
     row = add_row(live, live.scalars[NEXT_CLUSTER])
     live.scalars[NEXT_CLUSTER] += 1
@@ -133,7 +136,7 @@ def open_cluster(live: Live, slot: int) -> None:
 
 
 @inner
-def add_row(live: Live, identity: int) -> int:
+def add_row(live: Live, identity: Int) -> Int:
     """A row for a cluster that has no member yet."""
     clusters = live.clusters
     row = np.int64(clusters.rows[live.scalars[OPEN]])
@@ -156,7 +159,7 @@ def relink(live: Live, slots: NDArray[np.int32], rows: NDArray[np.int32]) -> Non
 
 
 @inner
-def push(live: Live, row: int, slot: int) -> None:
+def push(live: Live, row: Int, slot: Int) -> None:
     """Push a tuple into a cluster (CASTLE, Algorithm 1, step 10)."""
     enclose(live.domain, live.clusters.box, row, points(live.tuples), slot)
     live.clusters.changed[row] = True
@@ -164,7 +167,7 @@ def push(live: Live, row: int, slot: int) -> None:
 
 
 @inner
-def remove(live: Live, slot: int) -> None:
+def remove(live: Live, slot: Int) -> None:
     """Take one tuple out of its cluster; the cluster shrinks to what is left (CASTLE, Definition 3.1: minimal)."""
     tuples, clusters = live.tuples, live.clusters
     row = np.int64(tuples.cluster[slot])
@@ -194,7 +197,7 @@ def remove(live: Live, slot: int) -> None:
 
 
 @inner
-def close_cluster(live: Live, row: int) -> None:
+def close_cluster(live: Live, row: Int) -> None:
     """Delete a cluster that has no member left from Gamma."""
     clusters = live.clusters
     live.scalars[OPEN] -= 1
@@ -205,7 +208,7 @@ def close_cluster(live: Live, row: int) -> None:
 
 
 @inner
-def release_members(live: Live, row: int) -> None:
+def release_members(live: Live, row: Int) -> None:
     """Empty a cluster whose members have all been released, and delete it."""
     clusters = live.clusters
     member = np.int64(clusters.head[row])
@@ -219,7 +222,7 @@ def release_members(live: Live, row: int) -> None:
 
 
 @inner
-def best_selection(live: Live, slot: int) -> int:
+def best_selection(live: Live, slot: Int) -> Int:
     """The row of the cluster to push a tuple into, ``NONE`` to open a new one (CASTLE, Section 4.1).
 
     Where the paper says "any cluster", it is the oldest.
@@ -243,7 +246,7 @@ def best_selection(live: Live, slot: int) -> int:
 
 
 @inner
-def _smaller(live: Live, row: int, other: int) -> bool:
+def _smaller(live: Live, row: Int, other: Int) -> bool:
     clusters = live.clusters
     if clusters.subjects[row] != clusters.subjects[other]:
         return clusters.subjects[row] < clusters.subjects[other]
@@ -251,7 +254,7 @@ def _smaller(live: Live, row: int, other: int) -> bool:
 
 
 @inner
-def satisfied(live: Live, row: int) -> bool:
+def satisfied(live: Live, row: Int) -> bool:
     """Whether a cluster has k subjects and l values of each sensitive attribute (CASTLE, Definition 4.1)."""
     if live.clusters.subjects[row] < live.parameters[K]:
         return False
@@ -262,7 +265,7 @@ def satisfied(live: Live, row: int) -> bool:
 
 
 @inner
-def is_outlier(live: Live, row: int) -> bool:
+def is_outlier(live: Live, row: Int) -> bool:
     """Whether more than half of Gamma is larger than a cluster (CASTLE, delay_constraint, steps 10 to 14)."""
     larger = 0
     for i in range(live.scalars[OPEN]):
@@ -272,7 +275,7 @@ def is_outlier(live: Live, row: int) -> bool:
 
 
 @inner
-def merge_clusters(live: Live, row: int) -> None:
+def merge_clusters(live: Live, row: Int) -> None:
     """Merge the nearest clusters into one until it has k subjects and l values (CASTLE, Section 4.1).
 
     The paper adds up sizes; here distinct subjects are counted over the union, and l must hold as well.

@@ -11,13 +11,17 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numba
+import numpy as np
 from numba import njit
 from numba.core import config
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+Int: TypeAlias = int | np.int64
+"""An integer of compiled code, where all of them have 64 bits."""
 
 
 def _sources() -> str:
@@ -29,9 +33,12 @@ def _sources() -> str:
 
 
 def cache_folder() -> Path:
-    """Where compiled code is kept: NUMBA_CACHE_DIR, XDG_CACHE_HOME, ~/.cache or a temporary folder, as can be written."""
-    candidates = [os.environ.get("NUMBA_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME"), Path.home() / ".cache"]
-    for folder in [*filter(None, candidates), Path(tempfile.gettempdir()) / f"crenel-{os.getuid()}"]:
+    """Where compiled code is kept: below NUMBA_CACHE_DIR, XDG_CACHE_HOME, ~/.cache or a temporary folder."""
+    candidates: list[str | Path | None] = [os.environ.get("NUMBA_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME"), Path.home() / ".cache"]
+    candidates.append(Path(tempfile.gettempdir()) / f"crenel-{os.getuid()}")
+    for folder in candidates:
+        if not folder:
+            continue
         found = Path(folder) / "crenel" / _sources()
         try:
             found.mkdir(parents=True, exist_ok=True)
@@ -46,12 +53,13 @@ _FOLDER = str(cache_folder())
 
 
 def _compile(function: F, **options: Any) -> F:
-    before = config.CACHE_DIR
-    config.CACHE_DIR = _FOLDER  # read when a function is decorated; other users of numba keep their own
+    settings: Any = config
+    before = settings.CACHE_DIR
+    settings.CACHE_DIR = _FOLDER  # read when a function is decorated; other users of numba keep their own
     try:
         compiled: F = njit(cache=True, nogil=True, error_model="numpy", **options)(function)
     finally:
-        config.CACHE_DIR = before
+        settings.CACHE_DIR = before
     return compiled
 
 

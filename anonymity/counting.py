@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled import entry, inner
+from anonymity.compiled import Int, entry, inner
 
 _FREE = -1
 
@@ -19,12 +19,12 @@ class Counts(NamedTuple):
     ----------
     owner : (slots,) which distinct count an entry belongs to; -1 where the slot is free
     value : (slots,) subject hash or sensitive code
-    count : (slots,) tuples that have it, 1 or more
+    tuples : (slots,) tuples that have it, 1 or more
     """
 
     owner: NDArray[np.int64]
     value: NDArray[np.uint64]
-    count: NDArray[np.int64]
+    tuples: NDArray[np.int64]
 
 
 def empty_counts(entries: int) -> Counts:
@@ -43,7 +43,7 @@ def grown(counts: Counts, entries: int) -> Counts:
 
 
 @inner
-def _home(owner: int, value: int, slots: int) -> int:
+def _home(owner: Int, value: Int, slots: Int) -> Int:
     mixed = np.uint64(value) ^ (np.uint64(owner) * np.uint64(0x9E3779B97F4A7C15))
     mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
     mixed = mixed ^ (mixed >> np.uint64(32))
@@ -51,23 +51,23 @@ def _home(owner: int, value: int, slots: int) -> int:
 
 
 @inner
-def add(counts: Counts, owner: int, value: int) -> bool:
+def add(counts: Counts, owner: Int, value: Int) -> bool:
     """Count one more; true where this is the first of its kind."""
     slots = len(counts.owner)
     at = _home(owner, value, slots)
     while counts.owner[at] != -1:
         if counts.owner[at] == owner and counts.value[at] == value:
-            counts.count[at] += 1
+            counts.tuples[at] += 1
             return False
         at = (at + 1) & (slots - 1)
     counts.owner[at] = owner
     counts.value[at] = value
-    counts.count[at] = 1
+    counts.tuples[at] = 1
     return True
 
 
 @inner
-def discard(counts: Counts, owner: int, value: int) -> bool:
+def discard(counts: Counts, owner: Int, value: Int) -> bool:
     """Count one less of what was added; true where it was the last of its kind."""
     slots = len(counts.owner)
     at = _home(owner, value, slots)
@@ -75,8 +75,8 @@ def discard(counts: Counts, owner: int, value: int) -> bool:
         if counts.owner[at] == -1:
             raise RuntimeError("a tuple left that had not been counted")
         at = (at + 1) & (slots - 1)
-    counts.count[at] -= 1
-    if counts.count[at] > 0:
+    counts.tuples[at] -= 1
+    if counts.tuples[at] > 0:
         return False
     # Close the gap (Knuth 6.4, Algorithm R), or searches for entries behind it would stop too early.
     gap = at
@@ -88,7 +88,7 @@ def discard(counts: Counts, owner: int, value: int) -> bool:
         if ((at - home) & (slots - 1)) >= ((at - gap) & (slots - 1)):
             counts.owner[gap] = counts.owner[at]
             counts.value[gap] = counts.value[at]
-            counts.count[gap] = counts.count[at]
+            counts.tuples[gap] = counts.tuples[at]
             gap = at
     counts.owner[gap] = -1
     return True
@@ -104,11 +104,11 @@ def _copy(source: Counts, target: Counts) -> None:
                 at = (at + 1) & (slots - 1)
             target.owner[at] = source.owner[i]
             target.value[at] = source.value[i]
-            target.count[at] = source.count[i]
+            target.tuples[at] = source.tuples[i]
 
 
 @inner
-def distinct(values: NDArray[np.uint64]) -> int:
+def distinct(values: NDArray[np.uint64]) -> Int:
     """How many different values an array holds."""
     found = 0
     if len(values) <= 32:  # cheaper than a table for a handful

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from anonymity.compiled import inner
+from anonymity.compiled import Int, inner
 from anonymity.live import BUFFERED, Live
 
 
 @inner
-def _earlier(live: Live, one: int, other: int) -> bool:
+def _earlier(live: Live, one: Int, other: Int) -> bool:
     tuples = live.tuples
     if tuples.event_time[one] != tuples.event_time[other]:
         return tuples.event_time[one] < tuples.event_time[other]
@@ -17,18 +17,18 @@ def _earlier(live: Live, one: int, other: int) -> bool:
 
 
 @inner
-def _put(live: Live, at: int, slot: int) -> None:
+def _put(live: Live, at: Int, slot: Int) -> None:
     live.heap.slots[at] = slot
     live.heap.at[slot] = at
 
 
 @inner
-def _at(live: Live, at: int) -> int:
+def _at(live: Live, at: Int) -> Int:
     return np.int64(live.heap.slots[at])
 
 
 @inner
-def _rise(live: Live, at: int, slot: int) -> None:
+def _rise(live: Live, at: Int, slot: Int) -> None:
     while at > 0 and _earlier(live, slot, _at(live, (at - 1) // 2)):
         _put(live, at, _at(live, (at - 1) // 2))
         at = (at - 1) // 2
@@ -36,7 +36,7 @@ def _rise(live: Live, at: int, slot: int) -> None:
 
 
 @inner
-def _sink(live: Live, at: int, slot: int, size: int) -> None:
+def _sink(live: Live, at: Int, slot: Int, size: Int) -> None:
     while 2 * at + 1 < size:
         child = 2 * at + 1
         if child + 1 < size and _earlier(live, _at(live, child + 1), _at(live, child)):
@@ -49,14 +49,14 @@ def _sink(live: Live, at: int, slot: int, size: int) -> None:
 
 
 @inner
-def schedule(live: Live, slot: int) -> None:
+def schedule(live: Live, slot: Int) -> None:
     """Add a tuple that has just arrived, so that scalars[BUFFERED] counts it."""
     if len(live.heap.slots) > 0:
         _rise(live, live.scalars[BUFFERED] - 1, slot)
 
 
 @inner
-def unschedule(live: Live, slot: int) -> None:
+def unschedule(live: Live, slot: Int) -> None:
     """Drop a tuple that is about to depart, so that scalars[BUFFERED] still counts it."""
     if len(live.heap.slots) > 0:
         size = live.scalars[BUFFERED] - 1

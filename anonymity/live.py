@@ -6,7 +6,7 @@ whatever must be the same after a restore is ordered by position (tuples) or by 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ class Domain(NamedTuple):
     ----------
     lower, upper : (numeric,) declared bounds, or the range observed so far (lower > upper: nothing yet)
     declared : (numeric,) whether they were declared
-    scale : (numeric,) 1 / (upper - lower) / quasi-identifiers, 0 where the range is empty
+    scale : (numeric,) 1 / (upper - lower) / quasi-identifiers, 0 where that is no finite number
     parent, first, last : (nodes of all hierarchies,) node above; leftmost and rightmost leaf, as nodes
     loss : (nodes of all hierarchies,) VInfoLoss / quasi-identifiers
     root : (categorical,) the root of each hierarchy
@@ -209,7 +209,6 @@ def domain(policy: Policy) -> Domain:
     n = len(policy.quasi_identifiers)
     declared = np.array([a.domain is not None for a in policy.numeric], np.bool_)
     bounds = np.array([a.domain or (np.inf, -np.inf) for a in policy.numeric], np.float64).reshape(-1, 2)
-    ranges = np.where(declared, bounds[:, 1] - bounds[:, 0], 0.0)
     parts = []
     offset = 0
     for attribute in policy.categorical:
@@ -221,13 +220,20 @@ def domain(policy: Policy) -> Domain:
         lower=bounds[:, 0].copy(),
         upper=bounds[:, 1].copy(),
         declared=declared,
-        scale=np.divide(1.0, ranges * n, out=np.zeros(len(ranges)), where=ranges > 0),
+        scale=scales(bounds[:, 0], bounds[:, 1], n),
         parent=np.concatenate([np.zeros(0, np.int32), *parent]).astype(np.int32),
         first=np.concatenate([np.zeros(0, np.int32), *first]).astype(np.int32),
         last=np.concatenate([np.zeros(0, np.int32), *last]).astype(np.int32),
         loss=np.concatenate([np.zeros(0), *loss]),
         root=np.array(root, np.int32),
     )
+
+
+def scales(lower: NDArray[np.float64], upper: NDArray[np.float64], attributes: int) -> NDArray[np.float64]:
+    """``Domain.scale`` of some ranges; an empty one has its lower bound above the upper."""
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        inverse = 1.0 / (upper - lower) / attributes
+    return np.where(np.isfinite(inverse) & (upper > lower), inverse, 0.0)
 
 
 def boxes(rows: int, policy: Policy) -> Boxes:
@@ -299,12 +305,11 @@ def with_room(live: Live, slots: int, policy: Policy, castle: CastleParameters) 
     held = len(live.tuples.position)
     if slots <= held:
         return live
-    tuples = _tuples(slots, policy)
-    for old, new in zip(live.tuples, tuples, strict=True):
-        new[:held] = old
-    heap = _heap(slots, castle)
-    for before, after in zip(live.heap, heap, strict=True):
-        after[: len(before)] = before
+    tuples, heap = _tuples(slots, policy), _heap(slots, castle)
+    before: list[NDArray[Any]] = [*live.tuples, *live.heap]
+    after: list[NDArray[Any]] = [*tuples, *heap]
+    for old, new in zip(before, after, strict=True):
+        new[: len(old)] = old
     return live._replace(tuples=tuples, heap=heap, out=_out(slots, policy))
 
 

@@ -33,7 +33,7 @@ class Members:
             for i, column in enumerate(columns):
                 larger = np.zeros(slots, column.dtype)
                 larger[: len(column)] = column
-                columns[i] = larger  # type: ignore[call-overload]
+                columns[i] = larger
 
     def put(self, slots: NDArray[np.int32], batch: pa.RecordBatch) -> None:
         """Store the rows of ``batch`` in ``slots``."""

@@ -136,6 +136,7 @@ class Memory:
         live = self._castle.live
         buckets = np.flatnonzero(live.delays)
         return ShardState(
+            shard=self._castle.shard,
             fingerprint=self._fingerprint,
             scalars=np.append(live.scalars[_SCALARS], self._next_block),
             oldest=oldest,
@@ -161,7 +162,6 @@ class Memory:
         parameters: CastleParameters,
         *,
         members: pa.Schema,
-        shard: int,
         fingerprint: dict[str, str],
         stored: Stored,
     ) -> tuple[Castle, Memory]:
@@ -177,13 +177,13 @@ class Memory:
         PolicyError
             The policy differs from the stored one in something that cannot change; it names the fields.
         """
-        where = f"shard {shard}"
-        state = ShardState.from_bytes(stored.shard, where)
+        state = ShardState.from_bytes(stored.shard)
+        where = f"shard {state.shard}"
         _require_same(state.fingerprint, fingerprint, where)
         gamma = {i: Generalisation.from_bytes("gamma", blob, where) for i, blob in sorted(stored.gamma.items())}
         omega = {i: Generalisation.from_bytes("omega", blob, where) for i, blob in sorted(stored.omega.items())}
         key = state.key.astype("<u4").tobytes()
-        castle = Castle(policy, privacy, parameters, members=members, shard=shard, key=key, clusters=len(gamma))
+        castle = Castle(policy, privacy, parameters, members=members, shard=state.shard, key=key, clusters=len(gamma))
         memory = cls(castle, fingerprint)
         _restore_shard(castle, state)
         castle.live = castle.live._replace(random=random_stream(key, state.key_used))
@@ -242,10 +242,7 @@ def _restore_shard(castle: Castle, state: ShardState) -> None:
     live.tau[0] = total / used if used else 0.0
     live.domain.lower[:] = state.lower
     live.domain.upper[:] = state.upper
-    width = np.where(live.domain.upper >= live.domain.lower, live.domain.upper - live.domain.lower, 0.0)
-    n = len(castle.policy.quasi_identifiers)
-    usable = (width > 0) & np.isfinite(width)
-    live.domain.scale[:] = np.divide(1.0, width * n, out=np.zeros(len(width)), where=usable)
+    live.domain.scale[:] = at.scales(state.lower, state.upper, len(castle.policy.quasi_identifiers))
     live.totals[:] = state.totals
     live.loss_total[0] = state.loss_total
     live.delays[state.delays[:, 0]] = state.delays[:, 1]
@@ -266,7 +263,9 @@ def _restore_gamma(castle: Castle, gamma: dict[int, Generalisation]) -> dict[int
 def _restore_omega(castle: Castle, omega: dict[int, Generalisation], privacy: Privacy) -> None:
     live = castle.live
     size = len(live.omega.release)
-    safe = [(i, entry) for i, entry in omega.items() if entry.subjects >= privacy.k and (entry.diversity >= privacy.l).all()]
+    safe = [
+        (i, entry) for i, entry in omega.items() if entry.subjects >= privacy.k and (entry.diversity >= privacy.l).all()
+    ]
     kept = safe[-size:] if size else []
     for row, (release, entry) in enumerate(kept):
         live.omega.release[row] = release

@@ -18,7 +18,7 @@ from anonymity.clusters import (
     remove,
     satisfied,
 )
-from anonymity.compiled import entry, inner
+from anonymity.compiled import Int, entry, inner
 from anonymity.counting import distinct, stable_order
 from anonymity.live import (
     BUFFERED,
@@ -60,7 +60,7 @@ OUTLIER, TOO_FEW_SUBJECTS, TOO_LITTLE_DIVERSITY = range(3)  # positions in anony
 
 
 @entry
-def castle(live: Live, slots: NDArray[np.int32], watermark: int, ended: bool) -> None:
+def castle(live: Live, slots: NDArray[np.int32], watermark: Int, ended: bool) -> None:
     """Let in the tuples in ``slots``, in order, and release what falls due (CASTLE, Algorithm 1).
 
     ``watermark`` is the event time that has passed; where the input has ``ended``, everything falls due. All of it
@@ -76,7 +76,7 @@ def castle(live: Live, slots: NDArray[np.int32], watermark: int, ended: bool) ->
 
 
 @inner
-def place(live: Live, slot: int) -> None:
+def place(live: Live, slot: Int) -> None:
     """Put a new tuple into the best cluster, or into one of its own (CASTLE, Algorithm 1, steps 5 to 10)."""
     scalars, tuples = live.scalars, live.tuples
     tuples.position[slot] = scalars[NEXT_POSITION]
@@ -93,7 +93,7 @@ def place(live: Live, slot: int) -> None:
 
 
 @inner
-def next_due(live: Live, watermark: int, ended: bool) -> int:
+def next_due(live: Live, watermark: Int, ended: bool) -> Int:
     """The tuple that must leave next, ``NONE`` where all may wait (CASTLE, Definition 2.2; Algorithm 1, step 11).
 
     By position the oldest, by event time the earliest. At the end of the input everything is due in order of expiry:
@@ -117,10 +117,10 @@ def next_due(live: Live, watermark: int, ended: bool) -> int:
 
 
 @inner
-def delay_constraint(live: Live, slot: int) -> None:
+def delay_constraint(live: Live, slot: Int) -> None:
     """Let an expiring tuple leave (CASTLE, Section 4.1, procedure delay_constraint)."""
     row = np.int64(live.tuples.cluster[slot])
-    kind = np.int64(CLUSTER)
+    kind: Int = np.int64(CLUSTER)
     if not satisfied(live, row):
         if reuse(live, slot):
             return
@@ -135,7 +135,7 @@ def delay_constraint(live: Live, slot: int) -> None:
 
 
 @inner
-def hopeless(live: Live, row: int) -> int:
+def hopeless(live: Live, row: Int) -> Int:
     """Why a cluster cannot be merged into a release, ``NONE`` where it can (delay_constraint, steps 10 to 19)."""
     if is_outlier(live, row):
         return np.int64(OUTLIER)
@@ -148,7 +148,7 @@ def hopeless(live: Live, row: int) -> int:
 
 
 @inner
-def reuse(live: Live, slot: int) -> bool:
+def reuse(live: Live, slot: Int) -> bool:
     """Release a tuple under a random one of the published generalisations that contain it, if any does.
 
     Never the best of them: that would tell where the tuple is not (CASTLE, Section 3.2.2).
@@ -180,7 +180,7 @@ def reuse(live: Live, slot: int) -> bool:
 
 
 @inner
-def suppress(live: Live, slot: int, reason: int) -> None:
+def suppress(live: Live, slot: Int, reason: Int) -> None:
     """Withhold a tuple, or publish it fully generalised as the paper does (delay_constraint, steps 15 and 18)."""
     live.totals[SUPPRESSED + reason] += 1
     if live.parameters[GENERALISE] != 0:
@@ -200,10 +200,10 @@ def suppress(live: Live, slot: int, reason: int) -> None:
 
 
 @inner
-def output_cluster(live: Live, row: int, kind: int) -> None:
+def output_cluster(live: Live, row: Int, kind: Int) -> None:
     """Release a cluster, split first where it is large enough (CASTLE, Section 4.1, procedure output_cluster)."""
     groups = group_by_subject(live, row)
-    parts = 1
+    parts: Int = 1
     if live.clusters.subjects[row] >= 2 * live.parameters[K]:
         if live.diversity.size > 0 and live.parameters[L] > 1:
             parts = split_l(live, groups)
@@ -229,7 +229,7 @@ def output_cluster(live: Live, row: int, kind: int) -> None:
 
 
 @inner
-def release_part(live: Live, members: NDArray[np.int64], kind: int) -> None:
+def release_part(live: Live, members: NDArray[np.int64], kind: Int) -> None:
     """Release some tuples under one generalisation (output_cluster, steps 6 to 11)."""
     scalars, tuples, out, omega = live.scalars, live.tuples, live.out, live.omega
     release, start = scalars[OUT_RELEASES], scalars[OUT_MEMBERS]
@@ -238,7 +238,7 @@ def release_part(live: Live, members: NDArray[np.int64], kind: int) -> None:
     assign(box, release, others, members[0])
     for member in members:
         enclose(domain, box, release, others, member)
-    subjects = len(members)
+    subjects: Int = len(members)
     if live.parameters[HAS_SUBJECT] != 0:
         subjects = distinct(tuples.subject[members])
     for a in range(tuples.sensitive.shape[1]):
@@ -266,7 +266,7 @@ def release_part(live: Live, members: NDArray[np.int64], kind: int) -> None:
 
 
 @inner
-def _guarantee(live: Live, subjects: int, diversity: NDArray[np.int64]) -> None:
+def _guarantee(live: Live, subjects: Int, diversity: NDArray[np.int64]) -> None:
     if subjects < live.parameters[K]:
         raise RuntimeError("a release has fewer than k distinct subjects; nothing of it was emitted")
     for found in diversity:
@@ -275,7 +275,7 @@ def _guarantee(live: Live, subjects: int, diversity: NDArray[np.int64]) -> None:
 
 
 @inner
-def _close_release(live: Live, kind: int, subjects: int, stop: int) -> None:
+def _close_release(live: Live, kind: Int, subjects: Int, stop: Int) -> None:
     scalars, out = live.scalars, live.out
     release = scalars[OUT_RELEASES]
     out.kind[release] = kind
@@ -292,7 +292,7 @@ def _close_release(live: Live, kind: int, subjects: int, stop: int) -> None:
 
 
 @inner
-def _leave_alone(live: Live, slot: int, kind: int, subjects: int) -> None:
+def _leave_alone(live: Live, slot: Int, kind: Int, subjects: Int) -> None:
     stop = live.scalars[OUT_MEMBERS] + 1
     live.out.members[stop - 1] = slot
     _note_delay(live, slot)
@@ -316,7 +316,7 @@ def _update_tau(live: Live, loss: float) -> None:
 
 
 @inner
-def _note_delay(live: Live, slot: int) -> None:
+def _note_delay(live: Live, slot: Int) -> None:
     waited = live.scalars[NEXT_POSITION] - 1 - live.tuples.position[slot]
     if waited > live.totals[LONGEST_DELAY]:
         live.totals[LONGEST_DELAY] = waited
@@ -324,7 +324,7 @@ def _note_delay(live: Live, slot: int) -> None:
 
 
 @inner
-def delay_bucket(waited: int) -> int:
+def delay_bucket(waited: Int) -> Int:
     """The histogram's bucket of a delay in tuples."""
     shift = 0
     while waited >> shift >= 2 * DELAY_STEPS:

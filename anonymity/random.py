@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled import entry, inner
+from anonymity.compiled import Int, entry, inner
 
 KEY_BYTES = 32
 _WORDS = 16
@@ -91,7 +91,7 @@ def chacha20_block(key: NDArray[np.uint32], position: NDArray[np.uint32], out: N
 
 
 @inner
-def next_word(stream: RandomStream) -> int:
+def next_word(stream: RandomStream) -> Int:
     """The next 32 random bits."""
     used = stream.used[0]
     at = used % np.uint64(16)
@@ -106,7 +106,7 @@ def next_word(stream: RandomStream) -> int:
 
 
 @inner
-def below(stream: RandomStream, bound: int) -> int:
+def below(stream: RandomStream, bound: Int) -> Int:
     """A uniform integer from 0 to ``bound - 1``, 1 <= bound <= 2**32; no word is used for a bound of 1."""
     if bound == 1:
         return 0
@@ -120,7 +120,7 @@ def below(stream: RandomStream, bound: int) -> int:
 
 
 @inner
-def shuffle(stream: RandomStream, values: NDArray[np.int32], start: int, stop: int) -> None:
+def shuffle(stream: RandomStream, values: NDArray[np.int32], start: Int, stop: Int) -> None:
     """Put ``values[start:stop]`` in random order, in place (Fisher-Yates)."""
     for i in range(stop - 1, start, -1):
         j = start + below(stream, i - start + 1)

@@ -98,8 +98,7 @@ class Shared(structref.StructRefProxy):
     """What ``share`` returns: a shard that compiled functions take as one pointer."""
 
 
-@intrinsic
-def _borrow(_context: Any, array: Any) -> Any:
+def _borrowed(_context: Any, array: Any) -> Any:
     """The same array without an owner, so that reading it from a structure counts no reference."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -109,6 +108,8 @@ def _borrow(_context: Any, array: Any) -> Any:
 
     return array(array), codegen
 
+
+_borrow: Any = intrinsic(_borrowed)
 
 @inner
 def _borrow_boxes(boxes: Boxes) -> Boxes:
@@ -131,10 +132,10 @@ _define(Shared, _LiveType, Live._fields)
 
 
 @entry
-def share(live: Live) -> Shared:
-    """The shard by reference, valid while ``live`` is kept."""
+def share(live: Live) -> Live:
+    """The shard by reference, valid while ``live`` is kept: a ``Shared``, whose fields are those of ``Live``."""
     r, d, t, c, h, o, u = live.random, live.domain, live.tuples, live.clusters, live.heap, live.omega, live.out
-    return Shared(
+    return Shared(  # type: ignore[return-value]
         _borrow(live.scalars),
         _borrow(live.parameters),
         _borrow(live.tau),
@@ -176,7 +177,7 @@ def share(live: Live) -> Shared:
             _borrow(c.diversity),
             _borrow(c.changed),
         ),
-        _Counts(_borrow(live.counts.owner), _borrow(live.counts.value), _borrow(live.counts.count)),
+        _Counts(_borrow(live.counts.owner), _borrow(live.counts.value), _borrow(live.counts.tuples)),
         _borrow(live.diversity),
         _Heap(_borrow(h.slots), _borrow(h.at)),
         _Omega(_borrow_boxes(o.box), _borrow(o.subjects), _borrow(o.diversity), _borrow(o.release), _borrow(o.matches)),

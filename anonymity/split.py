@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anonymity.boxes import assign, enclose, enlargement, points, room
-from anonymity.compiled import inner
+from anonymity.compiled import Int, inner
 from anonymity.counting import stable_order
 from anonymity.live import HAS_SUBJECT, NONE, Boxes, Domain, K, Live
 from anonymity.random import below
@@ -32,7 +32,7 @@ class Groups(NamedTuple):
 
 
 @inner
-def group_by_subject(live: Live, row: int) -> Groups:
+def group_by_subject(live: Live, row: Int) -> Groups:
     """Make one bucket a subject (split, step 2), in order of first appearance."""
     tuples, clusters = live.tuples, live.clusters
     count = clusters.tuples[row]
@@ -78,7 +78,7 @@ class Nearest(NamedTuple):
 
 @inner
 def find_nearest(
-    domain: Domain, box: Boxes, seed: Boxes, items: NDArray[np.int64], start: int, stop: int, wanted: int
+    domain: Domain, box: Boxes, seed: Boxes, items: NDArray[np.int64], start: Int, stop: Int, wanted: int
 ) -> Nearest:
     """The ``wanted`` of ``items[start:stop]`` that enlarge the box of ``seed`` least, in no order (steps 8 to 12)."""
     size = min(wanted, stop - start)
@@ -94,7 +94,7 @@ def find_nearest(
 
 
 @inner
-def _replace_top(heap: Nearest, distance: float, item: int) -> None:
+def _replace_top(heap: Nearest, distance: float, item: Int) -> None:
     at, size = 0, len(heap.item)
     while 2 * at + 1 < size:
         child = 2 * at + 1
@@ -108,10 +108,10 @@ def _replace_top(heap: Nearest, distance: float, item: int) -> None:
 
 
 @inner
-def nearest_part(live: Live, groups: Groups, parts: Boxes, count: int, group: int) -> int:
+def nearest_part(live: Live, groups: Groups, parts: Boxes, count: Int, group: Int) -> Int:
     """The part that a group enlarges least (split, step 23)."""
     least = np.inf
-    nearest = np.int64(0)
+    nearest: Int = np.int64(0)
     domain = live.domain
     for p in range(count):
         growth = enlargement(domain, parts, p, groups.box, group, least)
@@ -121,7 +121,7 @@ def nearest_part(live: Live, groups: Groups, parts: Boxes, count: int, group: in
 
 
 @inner
-def split(live: Live, groups: Groups) -> int:
+def split(live: Live, groups: Groups) -> Int:
     """Give each group a part of at least k subjects; how many parts there are (CASTLE, function split).
 
     Where the tuples of one subject differ, the paper takes them for equal; here a bucket is measured by the box
@@ -158,5 +158,3 @@ def split(live: Live, groups: Groups) -> int:
         groups.part[alive[i]] = part
         enclose(domain, parts, part, groups.box, alive[i])
     return count
-
-

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anonymity.boxes import assign, enclose, enlargement, room
-from anonymity.compiled import inner
+from anonymity.compiled import Int, inner
 from anonymity.counting import distinct, stable_order
 from anonymity.live import NONE, Boxes, K, L, Live
 from anonymity.random import below
@@ -38,7 +38,8 @@ def generate_buckets(live: Live, groups: Groups) -> Buckets:
     decides here; ``split_l`` checks the others.
     """
     sensitive = live.tuples.sensitive
-    tightest, fewest = 0, len(groups.members) + 1
+    tightest = 0
+    fewest: Int = len(groups.members) + 1
     for a in range(sensitive.shape[1]):
         found = distinct(codes(live, groups.members, a))
         if found < fewest:
@@ -61,7 +62,7 @@ def generate_buckets(live: Live, groups: Groups) -> Buckets:
 
 
 @inner
-def shares(size: NDArray[np.int64], seeded: int, k: int, l: int) -> NDArray[np.int64]:  # noqa: E741
+def shares(size: NDArray[np.int64], seeded: Int, k: Int, l: Int) -> NDArray[np.int64]:  # noqa: E741
     """How many tuples of each bucket a part takes at least: k * size / sum, rounded down (split_l, step 14).
 
     The seed's bucket takes one at least. What is left of k is for the caller to hand out, one a bucket, and it is
@@ -88,7 +89,7 @@ def shares(size: NDArray[np.int64], seeded: int, k: int, l: int) -> NDArray[np.i
 
 
 @inner
-def _take(live: Live, groups: Groups, buckets: Buckets, parts: Boxes, part: int, bucket: int, group: int) -> None:
+def _take(live: Live, groups: Groups, buckets: Buckets, parts: Boxes, part: Int, bucket: Int, group: Int) -> None:
     start = buckets.start[bucket]
     last = start + buckets.size[bucket] - 1
     at = start
@@ -101,7 +102,7 @@ def _take(live: Live, groups: Groups, buckets: Buckets, parts: Boxes, part: int,
 
 
 @inner
-def _fill(live: Live, groups: Groups, buckets: Buckets, parts: Boxes, part: int, share: NDArray[np.int64]) -> None:
+def _fill(live: Live, groups: Groups, buckets: Buckets, parts: Boxes, part: Int, share: NDArray[np.int64]) -> None:
     # share[b] more tuples of bucket b, those that enlarge the part least (steps 10 to 18).
     seed = room(np.int64(1), groups.box)
     for b in range(len(buckets.size)):
@@ -115,7 +116,7 @@ def _fill(live: Live, groups: Groups, buckets: Buckets, parts: Boxes, part: int,
 
 @inner
 def _hand_out(
-    live: Live, groups: Groups, buckets: Buckets, parts: Boxes, part: int, held: NDArray[np.bool_], left: int
+    live: Live, groups: Groups, buckets: Buckets, parts: Boxes, part: Int, held: NDArray[np.bool_], left: int
 ) -> None:
     # The part of k that rounding left over: to buckets not yet held while l needs them, then to the nearest.
     count = len(buckets.size)
@@ -145,12 +146,12 @@ def _hand_out(
 
 
 @inner
-def split_l(live: Live, groups: Groups) -> int:
+def split_l(live: Live, groups: Groups) -> Int:
     """Give each group a part with k subjects and l values; how many parts there are (CASTLE, function split^l)."""
     k, l = live.parameters[K], live.parameters[L]  # noqa: E741
     buckets = generate_buckets(live, groups)
     parts = room(len(groups.part) // k, groups.box)
-    count = np.int64(0)
+    count: Int = np.int64(0)
     while True:
         nonempty, total = 0, 0
         for size in buckets.size:
@@ -192,7 +193,7 @@ def split_l(live: Live, groups: Groups) -> int:
 
 
 @inner
-def codes(live: Live, members: NDArray[np.int64], attribute: int) -> NDArray[np.uint64]:
+def codes(live: Live, members: NDArray[np.int64], attribute: Int) -> NDArray[np.uint64]:
     """The codes of one sensitive attribute of some tuples."""
     found = np.empty(len(members), np.uint64)
     for i in range(len(members)):
@@ -201,7 +202,7 @@ def codes(live: Live, members: NDArray[np.int64], attribute: int) -> NDArray[np.
 
 
 @inner
-def _is_diverse(live: Live, groups: Groups, part: int) -> bool:
+def _is_diverse(live: Live, groups: Groups, part: Int) -> bool:
     members = np.empty(len(groups.members), np.int64)
     count = 0
     for g in range(len(groups.part)):
@@ -216,7 +217,7 @@ def _is_diverse(live: Live, groups: Groups, part: int) -> bool:
 
 
 @inner
-def _join_uniform_parts(live: Live, groups: Groups, parts: Boxes, count: int) -> int:
+def _join_uniform_parts(live: Live, groups: Groups, parts: Boxes, count: Int) -> Int:
     # A part that lacks values of another sensitive attribute joins the nearest one; the whole cluster has them.
     part = 0
     while part < count and count > 1:

@@ -34,6 +34,7 @@ class ShardState:
 
     Attributes
     ----------
+    shard : its number
     fingerprint : hash by field, of what must be the same when it is restored
     scalars : (5,) next position, next cluster id, next release id, event time reached, next block number
     oldest : position of the oldest tuple that waits; the next position where none does
@@ -47,6 +48,7 @@ class ShardState:
     rejected : (reasons,) rows that were not let in
     """
 
+    shard: int
     fingerprint: dict[str, str]
     scalars: NDArray[np.int64]
     oldest: int
@@ -65,6 +67,7 @@ class ShardState:
 
     def to_bytes(self) -> bytes:
         columns: dict[str, Column] = {
+            "shard": np.array([self.shard], np.int64),
             "fingerprint": json.dumps(self.fingerprint, sort_keys=True).encode(),
             "scalars": self.scalars,
             "oldest": np.array([self.oldest], np.int64),
@@ -88,6 +91,7 @@ class ShardState:
         _, columns = unpack("shard", blob, newest=VERSION, where=where)
         used, following = array(columns, "ring_at")
         return cls(
+            shard=int(array(columns, "shard")[0]),
             fingerprint=json.loads(raw(columns, "fingerprint")),
             scalars=array(columns, "scalars"),
             oldest=int(array(columns, "oldest")[0]),

@@ -1,0 +1,142 @@
+"""The job: source, encode, operator and sinks, wired from a configuration."""
+
+from __future__ import annotations
+
+from pyflink.common import Types
+from pyflink.datastream import DataStream
+from pyflink.datastream.data_stream import KeyedStream
+from pyflink.java_gateway import get_gateway
+from pyflink.table import Schema, StatementSet, StreamTableEnvironment
+
+from anonymity.policy import Numeric, fingerprint
+from jobs.columns import Column, Layout, layout
+from jobs.config import Config
+from jobs.environment import MAX_PARALLELISM
+from jobs.sql_types import quote
+from operators.castle import REJECTED, SUMMARY, SUPPRESSED, CastleFunction
+from operators.emit import release_type
+from operators.encode_function import encode_function
+from operators.plan import OperatorPlan
+from operators.shard_keys import shard_keys
+
+SUMMARY_COLUMNS = (
+    Column("shard", "INT", "shard"),
+    Column("name", "STRING", "name"),
+    Column("amount", "DOUBLE", "amount"),
+)
+_DISCARD = {"connector": "blackhole"}
+_BLOCK = Types.ROW([Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())])
+
+
+def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
+    """Create the source and derive the columns of everything behind it.
+
+    Raises
+    ------
+    ConfigError
+        A column of the source and the policy do not go together; it lists all of them.
+    """
+    tables.execute_sql(config.source.ddl)
+    query = config.source.query or "SELECT * FROM source"
+    source = tables.sql_query(query)
+    tables.create_temporary_view("crenel_source", source)
+    columns = {
+        column.getName(): column.getDataType().getLogicalType().asSummaryString()
+        for column in source._j_table.getResolvedSchema().getColumns()
+    }
+    return layout(config.policy, columns)
+
+
+def build(tables: StreamTableEnvironment, config: Config) -> StatementSet:
+    """Wire the job; ``execute`` of what it returns starts it. Raises as ``read_layout`` does."""
+    found = read_layout(tables, config)
+    blocks = _encode(tables, config, found)
+    plan = _operator_plan(config, found)
+    released = _key_by_shard(blocks).process(CastleFunction(plan), release_type(plan))
+    released = released.uid("crenel-castle").name("castle")
+    _view(tables, "crenel_releases", released, _declared(found.release_types, found.members_sql))
+    # Every side output is wired, or PyFlink would send what it holds to the main output.
+    _view(tables, "crenel_suppressed", released.get_side_output(SUPPRESSED), _declared(found.suppressed_types))
+    _view(tables, "crenel_rejected", released.get_side_output(REJECTED), _declared(found.rejected_types))
+    _view(tables, "crenel_summary", released.get_side_output(SUMMARY), {c.name: c.sql_type for c in SUMMARY_COLUMNS})
+    members = ", ".join(quote(name) for name, _ in found.member_types)
+    sinks = {
+        "released": (found.sinks["released"], f"crenel_releases CROSS JOIN UNNEST(members) AS m ({members})"),
+        "audit": (found.sinks["audit"], "crenel_releases"),
+        "suppressed": (found.sinks["suppressed"], "crenel_suppressed"),
+        "rejected": (found.sinks["rejected"], "crenel_rejected"),
+        "summary": (SUMMARY_COLUMNS, "crenel_summary"),
+    }
+    statements = tables.create_statement_set()
+    for name, (columns, origin) in sinks.items():
+        options = config.sinks.get(name, _DISCARD)
+        _create_sink(tables, f"crenel_sink_{name}", columns, options)
+        selection = ", ".join(column.selection for column in columns)
+        statements.add_insert_sql(f"INSERT INTO crenel_sink_{name} SELECT {selection} FROM {origin}")
+    return statements
+
+
+def _encode(tables: StreamTableEnvironment, config: Config, found: Layout) -> DataStream:
+    keys = shard_keys(config.shards.count, MAX_PARALLELISM)
+    plan = found.encode_plan(config.shards, keys, config.subject_key)
+    tables.create_temporary_system_function("crenel_encode", encode_function(plan))
+    # The filter reads b and not e: a row of nulls is not null.
+    query = (
+        "SELECT e.k AS k, ROW(e.k, e.b) AS v "
+        f"FROM (SELECT crenel_encode({', '.join(found.arguments)}) AS e FROM crenel_source) WHERE e.b IS NOT NULL"
+    )
+    return tables.to_data_stream(tables.sql_query(query))
+
+
+def _key_by_shard(blocks: DataStream) -> KeyedStream:
+    """What ``DataStream.key_by`` does, without its Python step: the key is a column already.
+
+    That step would take every block through Python once more, and hold it for one more bundle time.
+    """
+    stream = blocks._j_data_stream
+    stream.getTransformation().setOutputType(Types.ROW([Types.INT(), _BLOCK]).get_java_type_info())
+    key_type = Types.ROW([Types.INT()]).get_java_type_info()
+    return KeyedStream(stream.keyBy(get_gateway().jvm.KeyByKeySelector(), key_type), _BLOCK, blocks)
+
+
+def _operator_plan(config: Config, found: Layout) -> OperatorPlan:
+    numeric = [a.name for a in config.policy.quasi_identifiers if isinstance(a, Numeric)]
+    encode = found.encode_plan(config.shards, (0,) * config.shards.count, config.subject_key)
+    return OperatorPlan(
+        policy=config.policy,
+        privacy=config.privacy,
+        castle=config.castle,
+        seed=config.seed,
+        members=found.members_schema,
+        integers=frozenset(name for name, whole in zip(numeric, found.integers, strict=True) if whole),
+        encoded=encode.checked,
+        fingerprint=fingerprint(config.policy, config.shards, config.subject_key, found.published),
+    )
+
+
+def _declared(columns: tuple[tuple[str, str], ...], members: str | None = None) -> dict[str, str]:
+    from jobs.columns import SQL
+
+    declared = {name: SQL[kind] for name, kind in columns}
+    if members is not None:
+        declared["members"] = members
+    return declared
+
+
+def _view(tables: StreamTableEnvironment, name: str, stream: DataStream, columns: dict[str, str]) -> None:
+    schema = Schema.new_builder()
+    for column, sql_type in columns.items():
+        schema = schema.column(column, sql_type)
+    tables.create_temporary_view(name, tables.from_data_stream(stream, schema.build()))
+
+
+def _create_sink(
+    tables: StreamTableEnvironment, name: str, columns: tuple[Column, ...], options: dict[str, str]
+) -> None:
+    declarations = ", ".join(column.declaration for column in columns)
+    settings = ", ".join(f"{_literal(key)} = {_literal(value)}" for key, value in options.items())
+    tables.execute_sql(f"CREATE TEMPORARY TABLE {name} ({declarations}) WITH ({settings})")
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,160 @@
+"""Outputs of the operator as Flink rows. Their columns are named by position, so no column of a user can clash."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyflink.common import Row, Types
+from pyflink.common.typeinfo import TypeInformation
+
+from anonymity.policy import KINDS, REJECTIONS, SUPPRESSIONS, Numeric
+from anonymity.releases import Releases
+from operators.plan import OperatorPlan
+from state.block import NO_TIME, Rejected
+
+try:  # a quarter of the cost of a Row; internal to PyFlink, so go on without it where it has gone
+    from pyflink.fn_execution.coder_impl_fast import InternalRow
+except ImportError:
+    InternalRow = None
+
+_MEMBER_TYPES = {
+    pa.int64(): Types.LONG,
+    pa.float64(): Types.DOUBLE,
+    pa.bool_(): Types.BOOLEAN,
+    pa.string(): Types.STRING,
+}
+_EXACT = 2**53
+
+SUPPRESSED_TYPE = Types.ROW_NAMED(
+    ["reason", "shard", "seq", "event_ms"], [Types.STRING(), Types.INT(), Types.LONG(), Types.LONG()]
+)
+REJECTED_TYPE = Types.ROW_NAMED(
+    ["col", "reason", "event_ms", "reference"], [Types.STRING(), Types.STRING(), Types.LONG(), Types.STRING()]
+)
+SUMMARY_TYPE = Types.ROW_NAMED(["shard", "name", "amount"], [Types.INT(), Types.STRING(), Types.DOUBLE()])
+
+
+def row(values: list[Any]) -> Any:
+    """One record of an output."""
+    return Row(*values) if InternalRow is None else InternalRow(values, 0)
+
+
+def members_type(members: pa.Schema) -> TypeInformation:
+    """The type of the array of members: of values where one column is published, else of rows."""
+    if len(members) == 0:
+        return Types.OBJECT_ARRAY(Types.BOOLEAN())
+    types = [_MEMBER_TYPES[field.type]() for field in members]
+    if len(types) == 1:
+        return Types.OBJECT_ARRAY(types[0])
+    return Types.OBJECT_ARRAY(Types.ROW_NAMED([f"m{i}" for i in range(len(types))], types))
+
+
+def release_type(plan: OperatorPlan) -> TypeInformation:
+    """The type of a release."""
+    columns = {
+        "release_id": Types.LONG(),
+        "shard": Types.INT(),
+        "event_ms": Types.LONG(),
+        "kind": Types.STRING(),
+        "subjects": Types.LONG(),
+        "tuples": Types.LONG(),
+    }
+    columns.update({f"d{i}": Types.LONG() for i in range(len(plan.policy.sensitive))})
+    columns["loss"] = Types.DOUBLE()
+    for i, attribute in enumerate(plan.policy.quasi_identifiers):
+        if isinstance(attribute, Numeric):
+            end = Types.LONG() if attribute.name in plan.integers else Types.DOUBLE()
+            columns[f"q{i}_min"] = columns[f"q{i}_max"] = end
+        else:
+            columns[f"q{i}"] = Types.STRING()
+    columns["members"] = members_type(plan.members)
+    return Types.ROW_NAMED(list(columns), list(columns.values()))
+
+
+def integer_bounds(lower: NDArray[np.float64], upper: NDArray[np.float64]) -> tuple[list[int], list[int]]:
+    """Integer ends that cover what was read: from 2**53 on, where float64 has rounded, one step outward.
+
+    Both stay within 64 bits.
+    """
+    least, most = -(2**63), 2**63 - 1
+    below = np.where(np.abs(lower) >= _EXACT, np.nextafter(lower, -np.inf), lower)
+    above = np.where(np.abs(upper) >= _EXACT, np.nextafter(upper, np.inf), upper)
+    return [max(int(v), least) for v in below.tolist()], [min(int(v), most) for v in above.tolist()]
+
+
+class Emitter:
+    """Makes records of releases, suppressed tuples and rejected rows."""
+
+    def __init__(self, plan: OperatorPlan) -> None:
+        self._plan = plan
+        self._labels = [np.array(a.hierarchy.labels, object) for a in plan.policy.categorical]
+
+    def releases(self, releases: Releases, shard: int) -> Iterator[Any]:
+        """One record a release, with all its members."""
+        if not len(releases):
+            return
+        columns: list[list[Any]] = [
+            releases.release_id.tolist(),
+            [shard] * len(releases),
+            _times(releases.event_time),
+            [KINDS[kind] for kind in releases.kind.tolist()],
+            releases.subjects.tolist(),
+            releases.tuples.tolist(),
+            *releases.diversity.T.tolist(),
+            releases.loss.tolist(),
+            *self._generalisation(releases),
+            self._members(releases),
+        ]
+        for values in zip(*columns, strict=True):
+            yield row(list(values))
+
+    def suppressed(self, releases: Releases, shard: int) -> Iterator[Any]:
+        """One record a suppressed tuple: reason, shard, position, event time."""
+        for reason, position, time in zip(
+            releases.suppressed_reason.tolist(),
+            releases.suppressed_position.tolist(),
+            _times(releases.suppressed_event_time),
+            strict=True,
+        ):
+            yield row([SUPPRESSIONS[reason], shard, position, time])
+
+    def rejected(self, rejected: Rejected) -> Iterator[Any]:
+        """One record a row that was not let in: column, reason, event time, reference."""
+        references = rejected.reference or [None] * len(rejected.column)
+        for column, reason, time, reference in zip(
+            rejected.column.tolist(), rejected.reason.tolist(), _times(rejected.event_time), references, strict=True
+        ):
+            yield row([self._plan.encoded[column], REJECTIONS[reason], time, reference])
+
+    def _generalisation(self, releases: Releases) -> Iterator[list[Any]]:
+        numeric = categorical = 0
+        for attribute in self._plan.policy.quasi_identifiers:
+            if isinstance(attribute, Numeric):
+                lower, upper = releases.lower[:, numeric], releases.upper[:, numeric]
+                numeric += 1
+                if attribute.name in self._plan.integers:
+                    yield from integer_bounds(lower, upper)
+                else:
+                    yield from (lower.tolist(), upper.tolist())
+            else:
+                yield self._labels[categorical][releases.node[:, categorical]].tolist()
+                categorical += 1
+
+    def _members(self, releases: Releases) -> list[list[Any]]:
+        if not releases.members:
+            return [[True] * count for count in releases.tuples.tolist()]
+        if len(releases.members) == 1:
+            members = releases.members[0]
+        else:
+            members = [row(list(values)) for values in zip(*releases.members, strict=True)]
+        ends = releases.offsets.tolist()
+        return [members[start:stop] for start, stop in pairwise(ends)]
+
+
+def _times(times: NDArray[np.int64]) -> list[int | None]:
+    return [None if time == NO_TIME else time for time in times.tolist()]
