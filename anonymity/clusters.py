@@ -29,13 +29,19 @@ _SUBJECT = np.int64(-1)  # stands for a sensitive attribute; not literals, or nu
 
 
 @inner
+def counted(live: Live) -> Int:
+    """How many sensitive attributes are counted: none for l = 1, which every tuple satisfies."""
+    return live.tuples.sensitive.shape[1] if live.parameters[L] > 1 else 0
+
+
+@inner
 def _owner(row: Int, attribute: Int, attributes: Int) -> Int:
     return (row + 1) * (attributes + 1) + attribute + 1
 
 
 @inner
 def _count_in(live: Live, row: Int, slot: Int) -> None:
-    attributes = live.tuples.sensitive.shape[1]
+    attributes = counted(live)
     clusters = live.clusters
     if live.parameters[HAS_SUBJECT] == 0:
         clusters.subjects[row] += 1
@@ -48,7 +54,7 @@ def _count_in(live: Live, row: Int, slot: Int) -> None:
 
 @inner
 def _count_out(live: Live, row: Int, slot: Int) -> None:
-    attributes = live.tuples.sensitive.shape[1]
+    attributes = counted(live)
     clusters = live.clusters
     if live.parameters[HAS_SUBJECT] == 0:
         clusters.subjects[row] -= 1
@@ -63,7 +69,7 @@ def _count_out(live: Live, row: Int, slot: Int) -> None:
 def arrive(live: Live, slot: Int) -> None:
     """Put a tuple at the young end of all that wait."""
     scalars, tuples = live.scalars, live.tuples
-    attributes = tuples.sensitive.shape[1]
+    attributes = counted(live)
     tuples.older[slot] = scalars[YOUNGEST]
     tuples.younger[slot] = NONE
     if scalars[YOUNGEST] == NONE:
@@ -87,7 +93,7 @@ def arrive(live: Live, slot: Int) -> None:
 def depart(live: Live, slot: Int) -> None:
     """Take a tuple out of all that wait; its slot is free once the step is over."""
     scalars, tuples = live.scalars, live.tuples
-    attributes = tuples.sensitive.shape[1]
+    attributes = counted(live)
     unschedule(live, slot)
     older, younger = tuples.older[slot], tuples.younger[slot]
     if older == NONE:
@@ -258,7 +264,7 @@ def satisfied(live: Live, row: Int) -> bool:
     """Whether a cluster has k subjects and l values of each sensitive attribute (CASTLE, Definition 4.1)."""
     if live.clusters.subjects[row] < live.parameters[K]:
         return False
-    for a in range(live.clusters.diversity.shape[1]):
+    for a in range(counted(live)):
         if live.clusters.diversity[row, a] < live.parameters[L]:
             return False
     return True

@@ -34,11 +34,9 @@ def _sources() -> str:
 
 def cache_folder() -> Path:
     """Where compiled code is kept: below NUMBA_CACHE_DIR, XDG_CACHE_HOME, ~/.cache or a temporary folder."""
-    candidates: list[str | Path | None] = [os.environ.get("NUMBA_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME"), Path.home() / ".cache"]
-    candidates.append(Path(tempfile.gettempdir()) / f"crenel-{os.getuid()}")
-    for folder in candidates:
-        if not folder:
-            continue
+    candidates = [os.environ.get("NUMBA_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME"), str(Path.home() / ".cache")]
+    candidates.append(str(Path(tempfile.gettempdir()) / f"crenel-{os.getuid()}"))
+    for folder in filter(None, candidates):
         found = Path(folder) / "crenel" / _sources()
         try:
             found.mkdir(parents=True, exist_ok=True)

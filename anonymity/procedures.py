@@ -9,6 +9,7 @@ from anonymity.boxes import assign, contains, enclose, fully_generalise, info_lo
 from anonymity.clusters import (
     arrive,
     best_selection,
+    counted,
     depart,
     is_outlier,
     merge_clusters,
@@ -51,8 +52,8 @@ from anonymity.live import (
     Live,
 )
 from anonymity.random import below, shuffle
-from anonymity.split import group_by_subject, split
-from anonymity.split_l import codes, split_l
+from anonymity.split import codes, group_by_subject, split
+from anonymity.split_l import split_l
 from state.block import NO_TIME
 
 CLUSTER, MERGED, SPLIT, REUSED, GENERALISED = range(5)  # positions in anonymity.policy.KINDS
@@ -141,8 +142,8 @@ def hopeless(live: Live, row: Int) -> Int:
         return np.int64(OUTLIER)
     if live.scalars[SUBJECTS] < live.parameters[K]:
         return TOO_FEW_SUBJECTS
-    for found in live.diversity:
-        if found < live.parameters[L]:
+    for a in range(counted(live)):
+        if live.diversity[a] < live.parameters[L]:
             return TOO_LITTLE_DIVERSITY
     return NONE
 
@@ -203,9 +204,9 @@ def suppress(live: Live, slot: Int, reason: Int) -> None:
 def output_cluster(live: Live, row: Int, kind: Int) -> None:
     """Release a cluster, split first where it is large enough (CASTLE, Section 4.1, procedure output_cluster)."""
     groups = group_by_subject(live, row)
-    parts: Int = 1
+    parts: Int = np.int64(0)
     if live.clusters.subjects[row] >= 2 * live.parameters[K]:
-        if live.diversity.size > 0 and live.parameters[L] > 1:
+        if counted(live) > 0:
             parts = split_l(live, groups)
         else:
             parts = split(live, groups)

@@ -111,6 +111,7 @@ def _borrowed(_context: Any, array: Any) -> Any:
 
 _borrow: Any = intrinsic(_borrowed)
 
+
 @inner
 def _borrow_boxes(boxes: Boxes) -> Boxes:
     return Boxes(_borrow(boxes.lower), _borrow(boxes.upper), _borrow(boxes.node))

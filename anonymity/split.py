@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from anonymity.boxes import assign, enclose, enlargement, points, room
 from anonymity.compiled import Int, inner
 from anonymity.counting import stable_order
-from anonymity.live import HAS_SUBJECT, NONE, Boxes, Domain, K, Live
+from anonymity.live import HAS_SUBJECT, NONE, Boxes, K, Live
+from anonymity.nearest import arrange, find_nearest, pick, take
 from anonymity.random import below
 
 
@@ -69,44 +70,6 @@ def group_by_subject(live: Live, row: Int) -> Groups:
     return Groups(slots, start[: groups + 1], box, np.full(groups, NONE, np.int64))
 
 
-class Nearest(NamedTuple):
-    """The nearest candidates found so far: a heap with the farthest at its top (split, step 8)."""
-
-    distance: NDArray[np.float64]
-    item: NDArray[np.int64]
-
-
-@inner
-def find_nearest(
-    domain: Domain, box: Boxes, seed: Boxes, items: NDArray[np.int64], start: Int, stop: Int, wanted: int
-) -> Nearest:
-    """The ``wanted`` of ``items[start:stop]`` that enlarge the box of ``seed`` least, in no order (steps 8 to 12)."""
-    size = min(wanted, stop - start)
-    found = Nearest(np.full(size, np.inf), np.full(size, NONE, np.int64))
-    if size == 0:
-        return found
-    for i in range(start, stop):
-        item = items[i]
-        distance = enlargement(domain, seed, np.int64(0), box, item, found.distance[0])
-        if distance < found.distance[0]:
-            _replace_top(found, distance, item)
-    return found
-
-
-@inner
-def _replace_top(heap: Nearest, distance: float, item: Int) -> None:
-    at, size = 0, len(heap.item)
-    while 2 * at + 1 < size:
-        child = 2 * at + 1
-        if child + 1 < size and heap.distance[child + 1] > heap.distance[child]:
-            child += 1
-        if heap.distance[child] <= distance:
-            break
-        heap.distance[at], heap.item[at] = heap.distance[child], heap.item[child]
-        at = child
-    heap.distance[at], heap.item[at] = distance, item
-
-
 @inner
 def nearest_part(live: Live, groups: Groups, parts: Boxes, count: Int, group: Int) -> Int:
     """The part that a group enlarges least (split, step 23)."""
@@ -127,34 +90,37 @@ def split(live: Live, groups: Groups) -> Int:
     Where the tuples of one subject differ, the paper takes them for equal; here a bucket is measured by the box
     around all its tuples, because all of them go together.
     """
-    k = live.parameters[K]
-    alive = np.arange(len(groups.part))
-    left = len(alive)
-    parts = room(left // k, groups.box)
-    seed = room(np.int64(1), groups.box)
-    count = np.int64(0)
-    domain = live.domain
-    while left >= k:
-        chosen = below(live.random, left)
-        group = alive[chosen]
-        left -= 1
-        alive[chosen] = alive[left]
+    k, domain, box = live.parameters[K], live.domain, groups.box
+    total = len(groups.part)
+    ends = np.array([0, total])
+    left = arrange(domain, box, np.arange(total), ends)
+    parts, seed = room(total // k, box), room(np.int64(1), box)
+    only, count = np.int64(0), np.int64(0)
+    while total >= k:
+        group = pick(left, only, below(live.random, total))
+        take(left, group)
         groups.part[group] = count
-        assign(seed, np.int64(0), groups.box, group)
-        assign(parts, count, groups.box, group)
-        found = find_nearest(domain, groups.box, seed, alive, 0, left, k - 1)
-        for i in range(len(found.item)):
-            groups.part[found.item[i]] = count
-            enclose(domain, parts, count, groups.box, found.item[i])
-        kept = 0
-        for i in range(left):
-            if groups.part[alive[i]] == NONE:
-                alive[kept] = alive[i]
-                kept += 1
-        left = kept
+        assign(seed, only, box, group)
+        assign(parts, count, box, group)
+        found = find_nearest(domain, box, seed, left, only, k - 1, group)
+        for item in found.item:
+            take(left, item)
+            groups.part[item] = count
+            enclose(domain, parts, count, box, item)
+        total -= k
         count += 1
-    for i in range(left):
-        part = nearest_part(live, groups, parts, count, alive[i])
-        groups.part[alive[i]] = part
-        enclose(domain, parts, part, groups.box, alive[i])
+    for i in range(total):
+        group = pick(left, only, np.int64(i))
+        part = nearest_part(live, groups, parts, count, group)
+        groups.part[group] = part
+        enclose(domain, parts, part, box, group)
     return count
+
+
+@inner
+def codes(live: Live, members: NDArray[np.int64], attribute: Int) -> NDArray[np.uint64]:
+    """The codes of one sensitive attribute of some tuples."""
+    found = np.empty(len(members), np.uint64)
+    for i in range(len(members)):
+        found[i] = live.tuples.sensitive[members[i], attribute]
+    return found

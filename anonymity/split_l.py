@@ -11,8 +11,9 @@ from anonymity.boxes import assign, enclose, enlargement, room
 from anonymity.compiled import Int, inner
 from anonymity.counting import distinct, stable_order
 from anonymity.live import NONE, Boxes, K, L, Live
+from anonymity.nearest import Left, arrange, find_nearest, find_one, pick, take
 from anonymity.random import below
-from anonymity.split import Groups, find_nearest, nearest_part
+from anonymity.split import Groups, codes, nearest_part
 
 
 class Buckets(NamedTuple):
@@ -20,13 +21,11 @@ class Buckets(NamedTuple):
 
     Attributes
     ----------
-    items : (groups,) those of one bucket side by side; the first ``size`` of a bucket are not in a part yet
-    start : (buckets,) where each bucket begins in ``items``
-    size : (buckets,) groups left in it
+    left : the groups that have no part yet
+    size : (buckets,) how many of them there are in each bucket
     """
 
-    items: NDArray[np.int64]
-    start: NDArray[np.int64]
+    left: Left
     size: NDArray[np.int64]
 
 
@@ -50,15 +49,14 @@ def generate_buckets(live: Live, groups: Groups) -> Buckets:
         chosen = groups.start[g] + below(live.random, groups.start[g + 1] - groups.start[g])
         value[g] = np.int64(sensitive[groups.members[chosen], tightest])
     items = stable_order(value)
-    start = np.empty(count, np.int64)
-    size = np.zeros(count, np.int64)
+    ends = np.zeros(count + 1, np.int64)
     buckets = 0
     for i in range(count):
-        if i == 0 or value[items[i]] != value[items[i - 1]]:
-            start[buckets] = i
+        if i > 0 and value[items[i]] != value[items[i - 1]]:
             buckets += 1
-        size[buckets - 1] += 1
-    return Buckets(items, start[:buckets], size[:buckets])
+        ends[buckets + 1] = i + 1
+    ends = ends[: buckets + 2]
+    return Buckets(arrange(live.domain, groups.box, items, ends), ends[1:] - ends[:-1])
 
 
 @inner
@@ -88,61 +86,71 @@ def shares(size: NDArray[np.int64], seeded: Int, k: Int, l: Int) -> NDArray[np.i
     return share
 
 
+class Part(NamedTuple):
+    """A part that is being filled: its number, its box among all parts' boxes, and the group that it began with."""
+
+    number: Int
+    boxes: Boxes
+    seed: Int
+
+
 @inner
-def _take(live: Live, groups: Groups, buckets: Buckets, parts: Boxes, part: Int, bucket: Int, group: Int) -> None:
-    start = buckets.start[bucket]
-    last = start + buckets.size[bucket] - 1
-    at = start
-    while buckets.items[at] != group:
-        at += 1
-    buckets.items[at] = buckets.items[last]
+def _add(live: Live, groups: Groups, buckets: Buckets, part: Part, bucket: Int, group: Int) -> None:
+    take(buckets.left, group)
     buckets.size[bucket] -= 1
-    groups.part[group] = part
-    enclose(live.domain, parts, part, groups.box, group)
+    groups.part[group] = part.number
+    enclose(live.domain, part.boxes, part.number, groups.box, group)
 
 
 @inner
-def _fill(live: Live, groups: Groups, buckets: Buckets, parts: Boxes, part: Int, share: NDArray[np.int64]) -> None:
+def _fill(live: Live, groups: Groups, buckets: Buckets, part: Part, share: NDArray[np.int64]) -> None:
     # share[b] more tuples of bucket b, those that enlarge the part least (steps 10 to 18).
-    seed = room(np.int64(1), groups.box)
+    around = room(np.int64(1), groups.box)
     for b in range(len(buckets.size)):
         if share[b] > 0:
-            assign(seed, np.int64(0), parts, part)
-            start = buckets.start[b]
-            found = find_nearest(live.domain, groups.box, seed, buckets.items, start, start + buckets.size[b], share[b])
-            for i in range(len(found.item)):
-                _take(live, groups, buckets, parts, part, b, found.item[i])
+            assign(around, np.int64(0), part.boxes, part.number)
+            bucket = np.int64(b)
+            found = find_nearest(live.domain, groups.box, around, buckets.left, bucket, share[b], part.seed)
+            for item in found.item:
+                _add(live, groups, buckets, part, bucket, item)
 
 
 @inner
-def _hand_out(
-    live: Live, groups: Groups, buckets: Buckets, parts: Boxes, part: Int, held: NDArray[np.bool_], left: int
-) -> None:
+def _hand_out(live: Live, groups: Groups, buckets: Buckets, part: Part, held: NDArray[np.bool_], left: Int) -> None:
     # The part of k that rounding left over: to buckets not yet held while l needs them, then to the nearest.
+    around = room(np.int64(1), groups.box)
+    assign(around, np.int64(0), part.boxes, part.number)
     count = len(buckets.size)
     distance = np.full(count, np.inf)
     nearest = np.full(count, NONE, np.int64)
-    domain = live.domain
-    for b in range(count):
-        for i in range(buckets.start[b], buckets.start[b] + buckets.size[b]):
-            growth = enlargement(domain, parts, part, groups.box, buckets.items[i], distance[b])
-            if growth < distance[b]:
-                distance[b], nearest[b] = growth, buckets.items[i]
     buckets_held = 0
     for b in range(count):
         buckets_held += held[b]
+        if buckets.size[b] > 0:
+            distance[b], nearest[b] = find_one(live.domain, groups.box, around, buckets.left, np.int64(b))
     for _ in range(left):
         needed = buckets_held < live.parameters[L]
-        chosen = NONE
+        chosen = np.int64(NONE)
         for b in range(count):
             if nearest[b] != NONE and not (needed and held[b]) and (chosen == NONE or distance[b] < distance[chosen]):
-                chosen = b
+                chosen = np.int64(b)
         if chosen == NONE:
             return
-        _take(live, groups, buckets, parts, part, chosen, nearest[chosen])
+        _add(live, groups, buckets, part, chosen, nearest[chosen])
         nearest[chosen] = NONE
         buckets_held += not held[chosen]
         held[chosen] = True
+
+
+@inner
+def _choose_seed(live: Live, buckets: Buckets, nonempty: Int) -> tuple[Int, Int]:
+    # A random bucket, and a random tuple of it (steps 6 and 7).
+    chosen = below(live.random, nonempty)
+    bucket = np.int64(0)
+    while buckets.size[bucket] == 0 or chosen > 0:
+        chosen -= buckets.size[bucket] > 0
+        bucket += 1
+    return bucket, pick(buckets.left, bucket, below(live.random, buckets.size[bucket]))
 
 
 @inner
@@ -159,46 +167,31 @@ def split_l(live: Live, groups: Groups) -> Int:
             total += size
         if nonempty < l or total < k:
             break
-        chosen = below(live.random, nonempty)
-        seeded = np.int64(0)
-        while buckets.size[seeded] == 0 or chosen > 0:
-            chosen -= buckets.size[seeded] > 0
-            seeded += 1
-        group = buckets.items[buckets.start[seeded] + below(live.random, buckets.size[seeded])]
+        seeded, seed = _choose_seed(live, buckets, nonempty)
         share = shares(buckets.size, seeded, k, l)
         left = k
-        for taken in share:
-            left -= taken
         held = np.empty(len(share), np.bool_)
         for b in range(len(share)):
+            left -= share[b]
             held[b] = share[b] > 0
-        assign(parts, count, groups.box, group)
-        _take(live, groups, buckets, parts, count, seeded, group)
+        assign(parts, count, groups.box, seed)
+        part = Part(count, parts, seed)
+        _add(live, groups, buckets, part, seeded, seed)
         share[seeded] -= 1
-        _fill(live, groups, buckets, parts, count, share)
-        _hand_out(live, groups, buckets, parts, count, held, left)
+        _fill(live, groups, buckets, part, share)
+        _hand_out(live, groups, buckets, part, held, left)
         count += 1
     if count == 0:
         groups.part[:] = 0
-        return 1
-    for b in range(len(buckets.size)):
-        for i in range(buckets.start[b], buckets.start[b] + buckets.size[b]):
-            group = buckets.items[i]
-            part = nearest_part(live, groups, parts, count, group)
-            groups.part[group] = part
-            enclose(live.domain, parts, part, groups.box, group)
+        return np.int64(1)
+    for group in range(len(groups.part)):
+        if groups.part[group] == NONE:
+            nearest = nearest_part(live, groups, parts, count, np.int64(group))
+            groups.part[group] = nearest
+            enclose(live.domain, parts, nearest, groups.box, np.int64(group))
     if live.tuples.sensitive.shape[1] > 1:
         count = _join_uniform_parts(live, groups, parts, count)
     return count
-
-
-@inner
-def codes(live: Live, members: NDArray[np.int64], attribute: Int) -> NDArray[np.uint64]:
-    """The codes of one sensitive attribute of some tuples."""
-    found = np.empty(len(members), np.uint64)
-    for i in range(len(members)):
-        found[i] = live.tuples.sensitive[members[i], attribute]
-    return found
 
 
 @inner
@@ -219,13 +212,13 @@ def _is_diverse(live: Live, groups: Groups, part: Int) -> bool:
 @inner
 def _join_uniform_parts(live: Live, groups: Groups, parts: Boxes, count: Int) -> Int:
     # A part that lacks values of another sensitive attribute joins the nearest one; the whole cluster has them.
-    part = 0
+    part: Int = np.int64(0)
     while part < count and count > 1:
         if _is_diverse(live, groups, part):
             part += 1
             continue
         least = np.inf
-        nearest = NONE
+        nearest: Int = np.int64(NONE)
         for other in range(count):
             if other != part:
                 growth = enlargement(live.domain, parts, part, parts, other, least)
@@ -242,5 +235,5 @@ def _join_uniform_parts(live: Live, groups: Groups, parts: Boxes, count: Int) ->
         if last != part:
             assign(parts, part, parts, last)
         count -= 1
-        part = 0
+        part = np.int64(0)
     return count

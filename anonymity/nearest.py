@@ -1,0 +1,235 @@
+"""Finding the nearest of what is left of a cluster (CASTLE, function split, steps 8 to 12).
+
+Function split looks at all that is left for each part it makes, so its cost would grow with the square of the cluster.
+Here what is left lies in regions of neighbours, and a region is passed over where even its nearest corner is too far:
+the result is the same, at a cost that hardly grows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anonymity.boxes import assign, common_ancestor, enclose, enlargement, room
+from anonymity.compiled import Int, inner
+from anonymity.counting import stable_order
+from anonymity.live import NONE, Boxes, Domain
+
+_REGION = 48
+"""Most groups in a region; 32 to 96 cost about the same."""
+
+_CUT = 192
+"""Fewest groups that are worth cutting into regions."""
+
+
+class Left(NamedTuple):
+    """Groups that have no part yet, by bucket and region.
+
+    Attributes
+    ----------
+    items : (groups,) those of one region side by side; the first ``size`` of a region are left
+    at, region : (all groups,) where in ``items`` and in which region each group stands
+    start : (regions + 1,) where each region begins in ``items``
+    size : (regions,) groups left in it
+    box : a box around each region
+    bucket : (buckets + 1,) the first region of each bucket
+    """
+
+    items: NDArray[np.int64]
+    at: NDArray[np.int64]
+    region: NDArray[np.int64]
+    start: NDArray[np.int64]
+    size: NDArray[np.int64]
+    box: Boxes
+    bucket: NDArray[np.int64]
+
+
+class Nearest(NamedTuple):
+    """The nearest found so far: a heap with the farthest at its top (split, step 8)."""
+
+    distance: NDArray[np.float64]
+    item: NDArray[np.int64]
+
+
+@inner
+def arrange(domain: Domain, box: Boxes, items: NDArray[np.int64], ends: NDArray[np.int64]) -> Left:
+    """Lay groups out by region within each bucket; bucket b is ``items[ends[b]:ends[b + 1]]``."""
+    items = items.copy()
+    most = len(ends) + 4 * len(items) // _REGION
+    start = np.zeros(most + 1, np.int64)
+    bucket = np.zeros(len(ends), np.int64)
+    waiting = np.empty(64, np.int64)  # ends of what is still to be cut, the next one last
+    count = np.int64(0)
+    for b in range(len(ends) - 1):
+        large = ends[b + 1] - ends[b] > _CUT
+        waiting[0] = ends[b + 1]
+        pending = 1
+        while pending > 0:
+            first, stop = start[count], waiting[pending - 1]
+            if large and stop - first > _REGION:
+                _order_along_widest(domain, box, items, first, stop)
+                waiting[pending] = first + (stop - first) // 2
+                pending += 1
+            else:
+                count += 1
+                start[count] = stop
+                pending -= 1
+        bucket[b + 1] = count
+    size = np.empty(count, np.int64)
+    at = np.empty(len(box.lower), np.int64)
+    region = np.empty(len(box.lower), np.int64)
+    around = room(count, box)
+    for r in range(count):
+        size[r] = start[r + 1] - start[r]
+        for i in range(start[r], start[r + 1]):
+            if i == start[r]:
+                assign(around, r, box, items[i])
+            enclose(domain, around, r, box, items[i])
+            at[items[i]] = i
+            region[items[i]] = r
+    return Left(items, at, region, start[: count + 1], size, around, bucket)
+
+
+@inner
+def _order_along_widest(domain: Domain, box: Boxes, items: NDArray[np.int64], first: Int, stop: Int) -> None:
+    around, only = room(np.int64(1), box), np.int64(0)
+    assign(around, only, box, items[first])
+    for i in range(first, stop):
+        enclose(domain, around, only, box, items[i])
+    numeric = box.lower.shape[1]
+    widest, width = 0, -1.0
+    for a in range(numeric):
+        spread = (around.upper[only, a] - around.lower[only, a]) * domain.scale[a]
+        if spread > width:
+            widest, width = a, spread
+    for a in range(box.node.shape[1]):
+        if domain.loss[around.node[only, a]] > width:
+            widest, width = numeric + a, domain.loss[around.node[only, a]]
+    keys = np.empty(stop - first, np.int64)
+    for i in range(first, stop):
+        if widest < numeric:
+            keys[i - first] = _sortable(box.lower[items[i], widest])
+        else:
+            keys[i - first] = domain.first[box.node[items[i], widest - numeric]]
+    items[first:stop] = items[first:stop][stable_order(keys)]
+
+
+@inner
+def _sortable(value: float) -> Int:
+    bits = np.float64(value + 0.0).view(np.int64)  # + 0.0: no negative zero
+    return bits if bits >= 0 else np.int64(-(2**63)) - bits
+
+
+@inner
+def take(left: Left, group: Int) -> None:
+    """Take a group out of what is left."""
+    at, region = left.at[group], left.region[group]
+    left.size[region] -= 1
+    last = left.start[region] + left.size[region]
+    moved = left.items[last]
+    left.items[at], left.items[last] = moved, group
+    left.at[moved], left.at[group] = at, last
+
+
+@inner
+def pick(left: Left, bucket: Int, number: Int) -> Int:
+    """The group of that number among those left of a bucket, from 0."""
+    region = left.bucket[bucket]
+    while number >= left.size[region]:
+        number -= left.size[region]
+        region += 1
+    return left.items[left.start[region] + number]
+
+
+@inner
+def _gap(domain: Domain, seed: Boxes, around: Boxes, region: Int, limit: float) -> float:
+    # No box inside ``around`` enlarges the seed by less.
+    only = np.int64(0)
+    gap = 0.0
+    for a in range(around.node.shape[1]):
+        node, other = seed.node[only, a], around.node[region, a]
+        if domain.last[node] < domain.first[other] or domain.last[other] < domain.first[node]:
+            gap += domain.loss[common_ancestor(domain, node, other)] - domain.loss[node]
+            if gap > limit:
+                return gap
+    for a in range(around.lower.shape[1]):
+        beyond = 0.0
+        if around.upper[region, a] < seed.lower[only, a]:
+            beyond = seed.lower[only, a] - around.upper[region, a]
+        elif around.lower[region, a] > seed.upper[only, a]:
+            beyond = around.lower[region, a] - seed.upper[only, a]
+        if beyond > 0.0 and domain.scale[a] > 0.0:
+            gap += beyond * domain.scale[a]
+            if gap > limit:
+                return gap
+    return gap
+
+
+@inner
+def find_nearest(domain: Domain, box: Boxes, seed: Boxes, left: Left, bucket: Int, wanted: Int, near: Int) -> Nearest:
+    """The ``wanted`` groups left of a bucket that enlarge the box of ``seed`` least, in no order.
+
+    Fewer where fewer are left. ``near`` is a group in whose region the search begins.
+    """
+    total = np.int64(0)
+    for r in range(left.bucket[bucket], left.bucket[bucket + 1]):
+        total += left.size[r]
+    size = wanted if wanted < total else total
+    found = Nearest(np.full(size, np.inf), np.full(size, NONE, np.int64))
+    if size == 0:
+        return found
+    first, last = left.bucket[bucket], left.bucket[bucket + 1] - 1
+    begin = left.region[near]
+    if begin < first or begin > last:
+        begin = first
+    # Outward from the beginning: regions that are close in order are close in space, and what is found near soon
+    # rules out what is far.
+    for step in range(max(begin - first, last - begin) + 1):
+        if begin - step >= first:
+            _search(domain, box, seed, left, begin - step, found)
+        if step > 0 and begin + step <= last:
+            _search(domain, box, seed, left, begin + step, found)
+    return found
+
+
+@inner
+def find_one(domain: Domain, box: Boxes, seed: Boxes, left: Left, bucket: Int) -> tuple[float, Int]:
+    """The distance of the nearest group left of a bucket, and the group; infinite and ``NONE`` where none is left."""
+    only = np.int64(0)
+    least = np.inf
+    nearest = np.int64(NONE)
+    for r in range(left.bucket[bucket], left.bucket[bucket + 1]):
+        if left.size[r] > 0 and (left.size[r] == 1 or _gap(domain, seed, left.box, r, least) < least):
+            for i in range(left.start[r], left.start[r] + left.size[r]):
+                distance = enlargement(domain, seed, only, box, left.items[i], least)
+                if distance < least:
+                    least, nearest = distance, left.items[i]
+    return least, nearest
+
+
+@inner
+def _search(domain: Domain, box: Boxes, seed: Boxes, left: Left, region: Int, found: Nearest) -> None:
+    if left.size[region] == 0 or _gap(domain, seed, left.box, region, found.distance[0]) > found.distance[0]:
+        return
+    only = np.int64(0)
+    for i in range(left.start[region], left.start[region] + left.size[region]):
+        item = left.items[i]
+        distance = enlargement(domain, seed, only, box, item, found.distance[0])
+        if distance < found.distance[0]:
+            _replace_top(found, distance, item)
+
+
+@inner
+def _replace_top(heap: Nearest, distance: float, item: Int) -> None:
+    at, size = 0, len(heap.item)
+    while 2 * at + 1 < size:
+        child = 2 * at + 1
+        if child + 1 < size and heap.distance[child + 1] > heap.distance[child]:
+            child += 1
+        if heap.distance[child] <= distance:
+            break
+        heap.distance[at], heap.item[at] = heap.distance[child], heap.item[child]
+        at = child
+    heap.distance[at], heap.item[at] = distance, item
