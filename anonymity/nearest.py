@@ -14,11 +14,16 @@ from numpy.typing import NDArray
 
 from anonymity.boxes import assign, common_ancestor, enclose, enlargement, room
 from anonymity.compiled import Int, inner
-from anonymity.counting import stable_order
 from anonymity.live import NONE, Boxes, Domain
 
 _REGION = 48
 """Most groups in a region; 32 to 96 cost about the same."""
+
+_DISTRICT = 16
+"""Regions that are passed over together where all of them are too far."""
+
+_SAMPLE = 256
+"""Groups, at least, that are looked at to find the widest attribute of many."""
 
 _CUT = 192
 """Fewest groups that are worth cutting into regions."""
@@ -34,6 +39,7 @@ class Left(NamedTuple):
     start : (regions + 1,) where each region begins in ``items``
     size : (regions,) groups left in it
     box : a box around each region
+    districts : a box around every ``_DISTRICT`` regions
     bucket : (buckets + 1,) the first region of each bucket
     """
 
@@ -43,6 +49,7 @@ class Left(NamedTuple):
     start: NDArray[np.int64]
     size: NDArray[np.int64]
     box: Boxes
+    districts: Boxes
     bucket: NDArray[np.int64]
 
 
@@ -69,8 +76,8 @@ def arrange(domain: Domain, box: Boxes, items: NDArray[np.int64], ends: NDArray[
         while pending > 0:
             first, stop = start[count], waiting[pending - 1]
             if large and stop - first > _REGION:
-                _order_along_widest(domain, box, items, first, stop)
                 waiting[pending] = first + (stop - first) // 2
+                _halve(domain, box, items, first, waiting[pending], stop)
                 pending += 1
             else:
                 count += 1
@@ -89,14 +96,20 @@ def arrange(domain: Domain, box: Boxes, items: NDArray[np.int64], ends: NDArray[
             enclose(domain, around, r, box, items[i])
             at[items[i]] = i
             region[items[i]] = r
-    return Left(items, at, region, start[: count + 1], size, around, bucket)
+    districts = room((count - 1) // _DISTRICT + 1, box)
+    for r in range(count):
+        if r % _DISTRICT == 0:
+            assign(districts, r // _DISTRICT, around, r)
+        enclose(domain, districts, r // _DISTRICT, around, r)
+    return Left(items, at, region, start[: count + 1], size, around, districts, bucket)
 
 
 @inner
-def _order_along_widest(domain: Domain, box: Boxes, items: NDArray[np.int64], first: Int, stop: Int) -> None:
+def _halve(domain: Domain, box: Boxes, items: NDArray[np.int64], first: Int, middle: Int, stop: Int) -> None:
+    # Move the smaller half along the widest attribute to the front.
     around, only = room(np.int64(1), box), np.int64(0)
     assign(around, only, box, items[first])
-    for i in range(first, stop):
+    for i in range(first, stop, 1 + (stop - first) // _SAMPLE):
         enclose(domain, around, only, box, items[i])
     numeric = box.lower.shape[1]
     widest, width = 0, -1.0
@@ -107,19 +120,40 @@ def _order_along_widest(domain: Domain, box: Boxes, items: NDArray[np.int64], fi
     for a in range(box.node.shape[1]):
         if domain.loss[around.node[only, a]] > width:
             widest, width = numeric + a, domain.loss[around.node[only, a]]
-    keys = np.empty(stop - first, np.int64)
+    keys = np.empty(stop - first, np.float64)
     for i in range(first, stop):
         if widest < numeric:
-            keys[i - first] = _sortable(box.lower[items[i], widest])
+            keys[i - first] = box.lower[items[i], widest]
         else:
             keys[i - first] = domain.first[box.node[items[i], widest - numeric]]
-    items[first:stop] = items[first:stop][stable_order(keys)]
+    _select(keys, items[first:stop], middle - first)
 
 
 @inner
-def _sortable(value: float) -> Int:
-    bits = np.float64(value + 0.0).view(np.int64)  # + 0.0: no negative zero
-    return bits if bits >= 0 else np.int64(-(2**63)) - bits
+def _select(keys: NDArray[np.float64], items: NDArray[np.int64], wanted: Int) -> None:
+    # Quickselect with three-way partitions: no key before ``wanted`` is larger than one behind it.
+    low, high = np.int64(0), np.int64(len(keys) - 1)
+    while low < high:
+        pivot = keys[(low + high) // 2]
+        smaller, at, larger = low, low, high
+        while at <= larger:
+            if keys[at] < pivot:
+                keys[at], keys[smaller] = keys[smaller], keys[at]
+                items[at], items[smaller] = items[smaller], items[at]
+                smaller += 1
+                at += 1
+            elif keys[at] > pivot:
+                keys[at], keys[larger] = keys[larger], keys[at]
+                items[at], items[larger] = items[larger], items[at]
+                larger -= 1
+            else:
+                at += 1
+        if wanted < smaller:
+            high = smaller - 1
+        elif wanted > larger:
+            low = larger + 1
+        else:
+            return
 
 
 @inner
@@ -184,13 +218,20 @@ def find_nearest(domain: Domain, box: Boxes, seed: Boxes, left: Left, bucket: In
     begin = left.region[near]
     if begin < first or begin > last:
         begin = first
-    # Outward from the beginning: regions that are close in order are close in space, and what is found near soon
-    # rules out what is far.
-    for step in range(max(begin - first, last - begin) + 1):
-        if begin - step >= first:
-            _search(domain, box, seed, left, begin - step, found)
-        if step > 0 and begin + step <= last:
-            _search(domain, box, seed, left, begin + step, found)
+    _search(domain, box, seed, left, begin, found)
+    # Outward from the beginning: what is close in order is close in space, and what is found near soon rules out
+    # what is far.
+    district, lowest, highest = begin // _DISTRICT, first // _DISTRICT, last // _DISTRICT
+    for step in range(max(district - lowest, highest - district) + 1):
+        for side in range(2):
+            here = district - step if side == 0 else district + step
+            if here < lowest or here > highest or (side == 1 and step == 0):
+                continue
+            if _gap(domain, seed, left.districts, here, found.distance[0]) > found.distance[0]:
+                continue
+            for r in range(max(first, here * _DISTRICT), min(last, here * _DISTRICT + _DISTRICT - 1) + 1):
+                if r != begin:
+                    _search(domain, box, seed, left, np.int64(r), found)
     return found
 
 

@@ -16,6 +16,7 @@ MAX_PARALLELISM = 128
 """Key groups of the job: fixed from the first day, or no savepoint could be restored at another parallelism."""
 
 DEFAULTS: Mapping[str, str] = {
+    "pipeline.name": "crenel",
     "pipeline.max-parallelism": str(MAX_PARALLELISM),
     # Rows hold arrays, and copying them between chained operators would cost more than the operators.
     "pipeline.object-reuse": "true",

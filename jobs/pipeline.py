@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyflink.common import Types
-from pyflink.datastream import DataStream
+from pyflink.datastream import DataStream, KeyedProcessFunction
 from pyflink.datastream.data_stream import KeyedStream
 from pyflink.java_gateway import get_gateway
 from pyflink.table import Schema, StatementSet, StreamTableEnvironment
 
 from anonymity.policy import Numeric, fingerprint
-from jobs.columns import Column, Layout, layout
+from jobs.columns import SQL, Column, Layout, layout
 from jobs.config import Config
 from jobs.environment import MAX_PARALLELISM
 from jobs.sql_types import quote
@@ -47,12 +49,19 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
     return layout(config.policy, columns)
 
 
-def build(tables: StreamTableEnvironment, config: Config) -> StatementSet:
-    """Wire the job; ``execute`` of what it returns starts it. Raises as ``read_layout`` does."""
+def build(
+    tables: StreamTableEnvironment,
+    config: Config,
+    operator: Callable[[OperatorPlan], KeyedProcessFunction] = CastleFunction,
+) -> StatementSet:
+    """Wire the job; ``execute`` of what it returns starts it.
+
+    ``operator`` makes the function between encode and the sinks. Raises as ``read_layout`` does.
+    """
     found = read_layout(tables, config)
     blocks = _encode(tables, config, found)
     plan = _operator_plan(config, found)
-    released = _key_by_shard(blocks).process(CastleFunction(plan), release_type(plan))
+    released = _key_by_shard(blocks).process(operator(plan), release_type(plan))
     released = released.uid("crenel-castle").name("castle")
     _view(tables, "crenel_releases", released, _declared(found.release_types, found.members_sql))
     # Every side output is wired, or PyFlink would send what it holds to the main output.
@@ -115,8 +124,6 @@ def _operator_plan(config: Config, found: Layout) -> OperatorPlan:
 
 
 def _declared(columns: tuple[tuple[str, str], ...], members: str | None = None) -> dict[str, str]:
-    from jobs.columns import SQL
-
     declared = {name: SQL[kind] for name, kind in columns}
     if members is not None:
         declared["members"] = members

@@ -1,0 +1,1 @@
+"""What Crenel costs and what it loses, as tables. ``python -m benchmarks`` runs all of them."""

@@ -1,0 +1,23 @@
+"""Run the benchmarks: all of them, or those named (``core``, ``job``)."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks import core, job
+
+_FILES = {"core": core.tables, "job": job.tables}
+
+
+def main() -> None:
+    """Print the tables of the named files."""
+    names = sys.argv[1:] or list(_FILES)
+    if unknown := [name for name in names if name not in _FILES]:
+        sys.exit(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(_FILES)}")
+    for name in names:
+        for table in _FILES[name]():
+            print(table, flush=True)
+
+
+if __name__ == "__main__":
+    main()

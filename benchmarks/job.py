@@ -1,0 +1,163 @@
+"""The whole job on a local mini-cluster, from a CSV file to a CSV file, against two jobs that do not anonymise.
+
+- ``identity``: the same source and sink, and between them a KeyedProcessFunction that returns each row
+- ``blocks``: the same job, but the operator returns each block as one release and does no more
+
+Start-up takes longer than the work, so a rate is the difference of two runs: (rows of the long one - rows of the
+short one) / (its seconds - the other's). Each run has a process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pyflink.common import Types
+from pyflink.datastream import KeyedProcessFunction, RuntimeContext
+from pyflink.table import StreamTableEnvironment
+
+from anonymity.live import domain
+from anonymity.releases import Releases
+from benchmarks import adult
+from benchmarks.table import Table
+from jobs import config, environment, pipeline
+from operators.emit import Emitter
+from operators.plan import OperatorPlan
+from state.block import NO_TIME, Block
+
+_SHORT = 50_000
+_LONG = {"castle": 1_250_000, "blocks": 1_250_000, "identity": 350_000}
+
+
+class PassBlocks(KeyedProcessFunction):  # type: ignore[misc]
+    """Returns each block as one release of all its tuples, under the most general box."""
+
+    def __init__(self, plan: OperatorPlan) -> None:
+        self._plan = plan
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._emitter = Emitter(self._plan)
+        self._domain = domain(self._plan.policy)
+        self._roots = np.array([[a.hierarchy.root for a in self._plan.policy.categorical]], np.int32)
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
+        block = Block.from_bytes(value[1], self._plan.members)
+        one, none = np.ones(1, np.int64), np.zeros(0, np.int64)
+        releases = Releases(
+            release_id=one,
+            kind=np.zeros(1, np.int8),
+            subjects=one,
+            tuples=one * len(block),
+            diversity=np.ones((1, len(self._plan.policy.sensitive)), np.int64),
+            loss=np.ones(1),
+            event_time=one * NO_TIME,
+            lower=self._domain.lower[None],
+            upper=self._domain.upper[None],
+            node=self._roots,
+            offsets=np.array([0, len(block)]),
+            members=tuple(column.to_pylist() for column in block.members.columns),
+            suppressed_reason=none.astype(np.int8),
+            suppressed_position=none,
+            suppressed_event_time=none,
+        )
+        yield from self._emitter.releases(releases, block.shard)
+
+
+class PassRows(KeyedProcessFunction):  # type: ignore[misc]
+    """Returns each row."""
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
+        yield value
+
+
+def _identity(tables: StreamTableEnvironment, settings: config.Config) -> Any:
+    tables.execute_sql(settings.source.ddl)
+    source = tables.sql_query("SELECT * FROM source")
+    columns = source._j_table.getResolvedSchema().getColumns()
+    names = [column.getName() for column in columns]
+    kinds = [column.getDataType().getLogicalType().asSummaryString() for column in columns]
+    rows = Types.ROW_NAMED(names, [Types.INT() if kind == "INT" else Types.STRING() for kind in kinds])
+    passed = tables.to_data_stream(source).key_by(lambda row: 0, Types.INT()).process(PassRows(), rows)
+    tables.create_temporary_view("passed", tables.from_data_stream(passed))
+    declared = ", ".join(f"`{name}` {kind}" for name, kind in zip(names, kinds, strict=True))
+    options = ", ".join(f"'{key}' = '{value}'" for key, value in settings.sinks["released"].items())
+    tables.execute_sql(f"CREATE TEMPORARY TABLE sink ({declared}) WITH ({options})")
+    statements = tables.create_statement_set()
+    statements.add_insert_sql("INSERT INTO sink SELECT * FROM passed")
+    return statements
+
+
+def work(variant: str) -> float:
+    """Run one job in this process; its seconds from submission to the end."""
+    settings = config.load(Path(__file__).with_name("adult.yaml"))
+    tables = environment.local_environment({"parallelism.default": "1", **settings.flink})
+    if variant == "identity":
+        statements = _identity(tables, settings)
+    else:
+        statements = pipeline.build(tables, settings, *([PassBlocks] if variant == "blocks" else []))
+    start = time.perf_counter()
+    statements.execute().wait()
+    return time.perf_counter() - start
+
+
+def _input(rows: int, folder: Path) -> Path:
+    frame = adult.frame()[[*adult.NUMERIC, *adult.CATEGORICAL, "income"]]
+    path = folder / f"{rows}.csv"
+    if not path.exists():
+        times = -(-rows // len(frame))
+        text = frame.to_csv(index=False, header=False)
+        lines = (text * times).splitlines(keepends=True)[:rows]
+        path.write_text("".join(lines))
+    return path
+
+
+def _seconds(variant: str, rows: int, folder: Path) -> float:
+    with tempfile.TemporaryDirectory(dir=folder) as output:
+        variables = {
+            "BENCH_INPUT": str(_input(rows, folder)),
+            "BENCH_OUTPUT": f"{output}/released",
+            "BENCH_HIERARCHIES": str(adult.DATA),
+            "FLINK_LOG_DIR": f"{output}/log",
+        }
+        command = [sys.executable, "-m", "benchmarks.job", variant]
+        done = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True, check=True)
+        written = sum(
+            sum(1 for _ in file.open()) for file in Path(variables["BENCH_OUTPUT"]).rglob("*") if file.is_file()
+        )
+        if written < rows * 0.99:
+            raise RuntimeError(f"{variant}: {written:,} of {rows:,} rows were written")
+        return float(json.loads(done.stdout.splitlines()[-1]))
+
+
+def rate_table(repeats: int = 2) -> Table:
+    """Rows a second of each job, best of several, and the ratios to reach."""
+    rates = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for variant, rows in _LONG.items():
+            short = min(_seconds(variant, _SHORT, Path(folder)) for _ in range(repeats))
+            long = min(_seconds(variant, rows, Path(folder)) for _ in range(repeats))
+            rates[variant] = (rows - _SHORT) / (long - short)
+    table = Table(
+        f"The whole job (local, parallelism 1, CSV to CSV, Adult repeated, k = 10, delta = 1,000; best of {repeats})",
+        ["job", "rows/s", "castle against it", "to reach"],
+    )
+    for variant, wanted in (("castle", "-"), ("identity", "3"), ("blocks", "0.6")):
+        table.add(variant, f"{rates[variant]:,.0f}", f"{rates['castle'] / rates[variant]:.2f}", wanted)
+    return table
+
+
+def tables() -> list[Table]:
+    """All tables of this file."""
+    return [rate_table()]
+
+
+if __name__ == "__main__":
+    print(json.dumps(work(sys.argv[1])))

@@ -1,0 +1,295 @@
+"""From a policy and the source's columns: what encode is called with, and what every sink holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from anonymity.policy import Numeric, Policy, Shards
+from jobs.config_file import ConfigError
+from jobs.reading import Reader, member_kind
+from jobs.sql_types import INTEGERS, TEXTS, SqlType, parse, quote
+from operators.encode import EncodePlan
+from operators.hashing import hash_key
+from operators.reading import Kind, Read, members_schema
+
+Plain: TypeAlias = Literal["INT", "LONG", "DOUBLE", "BOOLEAN", "STRING"]
+"""A type of the operator's rows, by its name in ``pyflink.common.Types``."""
+
+SQL: dict[Plain, str] = {"INT": "INT", "LONG": "BIGINT", "DOUBLE": "DOUBLE", "BOOLEAN": "BOOLEAN", "STRING": "STRING"}
+"""The same types in SQL."""
+
+_PLAIN: dict[Kind, Plain] = {"integer": "LONG", "real": "DOUBLE", "boolean": "BOOLEAN", "text": "STRING"}
+_ROLES = "quasi_identifiers, sensitive, passthrough, subject, event_time, reference or drop"
+_UNKNOWN = SqlType("STRING", "STRING")
+"""Stands for the type of a column that the source lacks, until the error is raised."""
+
+_EXACT = 2.0**53  # from here on float64 skips whole numbers
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a sink.
+
+    Attributes
+    ----------
+    name : as the user sees it
+    sql_type : its type
+    expression : its value, over the columns of the operator's rows
+    """
+
+    name: str
+    sql_type: str
+    expression: str
+
+    @property
+    def declaration(self) -> str:
+        """For CREATE TABLE."""
+        return f"{quote(self.name)} {self.sql_type}"
+
+    @property
+    def selection(self) -> str:
+        """For SELECT."""
+        return f"{self.expression} AS {quote(self.name)}"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns on the way from the source to the sinks.
+
+    The operator's rows have columns of our own names, so that no name of the user's can clash with them.
+
+    Attributes
+    ----------
+    policy : roles of the source's columns
+    arguments : SQL expressions that encode is called with
+    quasi_identifiers, sensitive, passthrough, subject, event_time, reference : how encode reads each column
+    published : SQL type of each column that is published as it is, for ``anonymity.policy.fingerprint``
+    integers : for each numeric quasi-identifier, whether its ends are whole numbers (``integer_bounds``)
+    sinks : columns of ``released``, ``audit``, ``suppressed`` and ``rejected``; those of ``released`` read a release
+        joined with its members: ``FROM releases CROSS JOIN UNNEST(members) AS m (m0, m1, ...)``
+    release_types : columns of a release: ``release_id``, ``shard``, ``event_ms``, ``kind``, ``subjects``, ``tuples``,
+        ``d0``... (diversity), ``loss``, then by position in the policy ``q0_min`` and ``q0_max``, or ``q0``; the column
+        ``members`` comes after them
+    member_types : columns of a member; where there is one, ``members`` is an array of it and not of rows, and where
+        nothing is published as it is, an array that holds TRUE once for each member
+    suppressed_types : columns of a suppressed tuple: ``reason``, ``shard``, ``seq``, ``event_ms``
+    rejected_types : columns of a rejected row: ``col``, ``reason``, ``event_ms``, ``reference``
+    """
+
+    policy: Policy
+    arguments: tuple[str, ...]
+    quasi_identifiers: tuple[Read, ...]
+    sensitive: tuple[Read, ...]
+    passthrough: tuple[Read, ...]
+    subject: Read | None
+    event_time: Read | None
+    reference: Read | None
+    published: dict[str, str]
+    integers: tuple[bool, ...]
+    sinks: dict[str, tuple[Column, ...]]
+    release_types: tuple[tuple[str, Plain], ...]
+    member_types: tuple[tuple[str, Plain], ...]
+    suppressed_types: tuple[tuple[str, Plain], ...]
+    rejected_types: tuple[tuple[str, Plain], ...]
+
+    @property
+    def members_schema(self) -> pa.Schema:
+        """Schema of ``Block.members``."""
+        return members_schema(self.sensitive + self.passthrough)
+
+    @property
+    def members_sql(self) -> str:
+        """The SQL type of the column ``members``."""
+        types = [f"{name} {SQL[plain]}" for name, plain in self.member_types]
+        return f"ARRAY<ROW<{', '.join(types)}>>" if len(types) > 1 else f"ARRAY<{SQL[self.member_types[0][1]]}>"
+
+    def encode_plan(self, shards: Shards, keys: tuple[int, ...], subject_key: bytes) -> EncodePlan:
+        """What encode does with ``arguments``; ``keys`` as ``operators.shard_keys`` chooses them."""
+        return EncodePlan(
+            policy=self.policy,
+            shards=shards,
+            keys=keys,
+            quasi_identifiers=self.quasi_identifiers,
+            sensitive=self.sensitive,
+            passthrough=self.passthrough,
+            subject=self.subject,
+            event_time=self.event_time,
+            reference=self.reference,
+            hash_key=hash_key(subject_key),
+        )
+
+
+def layout(policy: Policy, columns: Mapping[str, str], where: Path | str = "source") -> Layout:
+    """Derive the layout.
+
+    Parameters
+    ----------
+    policy : roles
+    columns : SQL type by column of the source's query, in order, such as ``{"age": "INT NOT NULL"}``
+    where : what an error names as its place, such as the path of the configuration
+
+    Raises
+    ------
+    ConfigError
+        Lists every column without a role, role without a column, type that its role cannot have, and column that a
+        sink would have twice.
+    """
+    found = {name: parse(text) for name, text in columns.items()}
+    reader = Reader({name: found.get(name) for name in policy.roles})
+    quasi_identifiers = tuple(reader.quasi_identifier(attribute) for attribute in policy.quasi_identifiers)
+    sensitive = tuple(reader.member("sensitive", name) for name in policy.sensitive)
+    passthrough = tuple(reader.member("passthrough", name) for name in policy.passthrough)
+    subject = None if policy.subject is None else reader.subject(policy.subject)
+    event_time = None if policy.event_time is None else reader.event_time(policy.event_time)
+    reference = None if policy.reference is None else reader.reference(policy.reference)
+
+    types = {name: found.get(name, _UNKNOWN) for name in policy.roles}
+    generalisation, interval_types = _generalisation(policy, types)
+    members = [types[name] for name in policy.members]
+    carried = tuple((f"m{i}", _PLAIN[member_kind(sql)]) for i, sql in enumerate(members))
+    released = [_back(name, sql, f"m{i}") for i, (name, sql) in enumerate(zip(policy.members, members, strict=True))]
+    sinks = {"released": (*generalisation, *released), **_records(policy, types, generalisation)}
+    problems = [*_unmatched(policy, found), *reader.problems]
+    problems += [problem for sink in sinks for problem in _repeated(sink, sinks[sink])]
+    if problems:
+        raise ConfigError(where, problems)
+    diversity: list[tuple[str, Plain]] = [(f"d{i}", "LONG") for i in range(len(policy.sensitive))]
+    return Layout(
+        policy=policy,
+        arguments=tuple(reader.arguments),
+        quasi_identifiers=quasi_identifiers,
+        sensitive=sensitive,
+        passthrough=passthrough,
+        subject=subject,
+        event_time=event_time,
+        reference=reference,
+        published={name: sql.text for name, sql in zip(policy.members, members, strict=True)},
+        integers=tuple(types[attribute.name].name in INTEGERS for attribute in policy.numeric),
+        sinks=sinks,
+        release_types=(
+            ("release_id", "LONG"),
+            ("shard", "INT"),
+            ("event_ms", "LONG"),
+            ("kind", "STRING"),
+            ("subjects", "LONG"),
+            ("tuples", "LONG"),
+            *diversity,
+            ("loss", "DOUBLE"),
+            *interval_types,
+        ),
+        member_types=carried or (("m0", "BOOLEAN"),),
+        suppressed_types=(("reason", "STRING"), ("shard", "INT"), ("seq", "LONG"), ("event_ms", "LONG")),
+        rejected_types=(("col", "STRING"), ("reason", "STRING"), ("event_ms", "LONG"), ("reference", "STRING")),
+    )
+
+
+def integer_bounds(lower: NDArray[np.float64], upper: NDArray[np.float64]) -> tuple[list[int], list[int]]:
+    """Ends of published intervals of an integer column.
+
+    Values are held as float64, which is exact below 2**53. From there on an end is moved outwards by one step of
+    float64, so that the interval still covers the integer that was rounded; it stays within int64.
+
+    Parameters
+    ----------
+    lower, upper : (releases,) finite
+    """
+    return _whole(np.floor(lower), -np.inf), _whole(np.ceil(upper), np.inf)
+
+
+def _whole(ends: NDArray[np.float64], outwards: float) -> list[int]:
+    ends = np.where(np.abs(ends) >= _EXACT, np.nextafter(ends, outwards), ends)
+    most = np.iinfo(np.int64)
+    above, below = ends >= 2.0**63, ends < -(2.0**63)
+    whole = np.where(above | below, 0, ends).astype(np.int64)
+    whole[above], whole[below] = most.max, most.min
+    return list(whole.tolist())
+
+
+def _generalisation(policy: Policy, types: Mapping[str, SqlType]) -> tuple[list[Column], list[tuple[str, Plain]]]:
+    """The published columns of the quasi-identifiers, and the columns of the operator's rows behind them."""
+    columns: list[Column] = []
+    rows: list[tuple[str, Plain]] = []
+    for i, attribute in enumerate(policy.quasi_identifiers):
+        if not isinstance(attribute, Numeric):
+            rows.append((f"q{i}", "STRING"))
+            columns.append(Column(attribute.name, "STRING", f"q{i}"))
+            continue
+        sql = types[attribute.name]
+        plain: Plain = "LONG" if sql.name in INTEGERS else "DOUBLE"
+        shown = "DOUBLE" if sql.name in TEXTS else sql.text
+        for end in ("min", "max"):
+            row = f"q{i}_{end}"
+            rows.append((row, plain))
+            columns.append(Column(f"{attribute.name}_{end}", shown, _cast(row, SQL[plain], shown)))
+    return columns, rows
+
+
+def _back(name: str, sql: SqlType, row: str) -> Column:
+    """A column that is published as it is, in its own type again."""
+    return Column(name, sql.text, _cast(row, SQL[_PLAIN[member_kind(sql)]], sql.text))
+
+
+def _cast(row: str, has: str, wanted: str) -> str:
+    return row if has == wanted else f"CAST({row} AS {wanted})"
+
+
+def _records(
+    policy: Policy, types: Mapping[str, SqlType], generalisation: list[Column]
+) -> dict[str, tuple[Column, ...]]:
+    """The sinks that hold no members."""
+    timed = policy.event_time is not None and types[policy.event_time].name == "TIMESTAMP_LTZ"
+    event_time = (
+        Column("event_time", "TIMESTAMP_LTZ(3)", "TO_TIMESTAMP_LTZ(event_ms, 3)")
+        if timed
+        else Column("event_time", "BIGINT", "event_ms")
+    )
+    shard = Column("shard", "INT", "shard")
+    reason = Column("reason", "STRING", "reason")
+    reference = [] if policy.reference is None else [Column("reference", "STRING", "reference")]
+    return {
+        "audit": (
+            Column("release_id", "BIGINT", "release_id"),
+            shard,
+            event_time,
+            Column("kind", "STRING", "kind"),
+            Column("subjects", "BIGINT", "subjects"),
+            Column("tuples", "BIGINT", "tuples"),
+            *(Column(f"diversity_{name}", "BIGINT", f"d{i}") for i, name in enumerate(policy.sensitive)),
+            Column("loss", "DOUBLE", "loss"),
+            *generalisation,
+        ),
+        "suppressed": (reason, shard, Column("position", "BIGINT", "seq"), event_time),
+        "rejected": (Column("column", "STRING", "col"), reason, event_time, *reference),
+    }
+
+
+def _unmatched(policy: Policy, found: Mapping[str, SqlType]) -> Iterator[str]:
+    """Roles whose column the source lacks, and columns of the source that have no role."""
+    roles = policy.roles
+    lacking = [name for name in roles if name not in found]
+    spare = [name for name in found if name not in roles]
+    for name in lacking:
+        role = "quasi_identifiers" if roles[name] == "quasi_identifier" else roles[name]
+        yield f"policy.{role}: the source has no column {name!r}{_meant(name, spare)}; it has {', '.join(found)}"
+    for name in spare:
+        yield f"policy: the source's column {name!r} has no role{_meant(name, lacking)}; give it one of {_ROLES}"
+
+
+def _repeated(sink: str, columns: tuple[Column, ...]) -> Iterator[str]:
+    for name, times in Counter(column.name for column in columns).items():
+        if times > 1:
+            yield f"sinks.{sink}: would have {times} columns {name!r}; rename a column in source.query"
+
+
+def _meant(word: str, known: list[str]) -> str:
+    close = get_close_matches(word, known, 1)
+    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -1,0 +1,75 @@
+"""Types of Flink SQL as a resolved schema prints them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+"""Bits by type."""
+
+TEXTS = ("STRING", "CHAR", "VARCHAR")
+
+_ALIASES = {
+    "INTEGER": "INT",
+    "DEC": "DECIMAL",
+    "NUMERIC": "DECIMAL",
+    "DOUBLE PRECISION": "DOUBLE",
+    "TIMESTAMP WITHOUT TIME ZONE": "TIMESTAMP",
+    "TIMESTAMP WITH LOCAL TIME ZONE": "TIMESTAMP_LTZ",
+    "TIME WITHOUT TIME ZONE": "TIME",
+}
+_DEFAULTS = {"DECIMAL": 10, "TIMESTAMP": 6, "TIMESTAMP_LTZ": 6, "TIME": 0, "CHAR": 1, "VARCHAR": 1}
+_UNBOUNDED = 2**31 - 1
+_SIMPLE = re.compile(
+    r"(?P<name>[A-Z_]+(?: PRECISION)?)(?: ?\((?P<precision>\d+)(?:, ?(?P<scale>\d+))?\))?(?P<rest>(?: WITH[A-Z ]*)?)"
+)
+
+
+@dataclass(frozen=True)
+class SqlType:
+    """A type.
+
+    Attributes
+    ----------
+    name : without parameters, one name for all spellings, such as ``DECIMAL``
+    text : as a table declares it, such as ``DECIMAL(10, 2)``, without nullability
+    nullable : may be NULL
+    precision, scale : of ``DECIMAL``; precision is also that of times and the length of ``CHAR`` and ``VARCHAR``
+    processing_time : a time attribute of the wall clock
+    """
+
+    name: str
+    text: str
+    nullable: bool = True
+    precision: int | None = None
+    scale: int = 0
+    processing_time: bool = False
+
+
+def parse(text: str) -> SqlType:
+    """Read a type such as ``DECIMAL(10, 2) NOT NULL`` or ``TIMESTAMP_LTZ(3) *ROWTIME*``.
+
+    Types that have no simple form (``ARRAY``, ``ROW<...>``) get their first word as name.
+    """
+    plain, _, attribute = text.strip().partition("*")
+    plain = plain.strip()
+    nullable = not plain.endswith(" NOT NULL")
+    plain = plain.removesuffix(" NOT NULL").strip()
+    processing_time = attribute.rstrip("*") == "PROCTIME"
+    found = _SIMPLE.fullmatch(plain)
+    if found is None:
+        return SqlType(re.split(r"\W", plain, maxsplit=1)[0], plain, nullable)
+    name = found["name"] + found["rest"].rstrip()
+    name = _ALIASES.get(name, name)
+    precision = int(found["precision"]) if found["precision"] else _DEFAULTS.get(name)
+    scale = int(found["scale"] or 0)
+    if name == "VARCHAR" and precision == _UNBOUNDED:
+        name, precision = "STRING", None
+    parameters = "" if precision is None else f"({precision}, {scale})" if name == "DECIMAL" else f"({precision})"
+    return SqlType(name, name + parameters, nullable, precision, scale, processing_time)
+
+
+def quote(name: str) -> str:
+    """An identifier in backticks."""
+    return "`" + name.replace("`", "``") + "`"

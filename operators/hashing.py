@@ -1,0 +1,88 @@
+"""64-bit codes of subjects and sensitive values, and what shards are chosen by.
+
+A code is the same in every worker and after every restart: nothing here depends on the process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+NULL = np.uint64(0x7FF8_6372_656E_656C)
+"""Code of a missing value. As a float64 it is a NaN that no code of a number is; an integer may be equal to it (one in
+2**64), and then counts as the same value, which is the safe side."""
+
+_BOOLEAN = np.array([0x5B5C_6D8F_0E1D_7A31, 0xA96D_42B5_33F8_90C7], np.uint64)  # false, true
+_STEP = np.uint64(0x9E37_79B9_7F4A_7C15)
+_LOW = np.uint64(0xFFFF_FFFF)
+_HALF = np.uint64(32)
+
+
+def hash_key(subject_key: bytes) -> str:
+    """The key of the subject hash: 16 ASCII characters, of which 112 bits are drawn from ``subject_key``.
+
+    pandas takes the 16 bytes of SipHash's key as text in UTF-8, so each byte holds 7 bits. Who does not know the key
+    cannot find a subject by hashing guesses; without a ``subject_key`` (empty) everybody knows it.
+    """
+    digest = hashlib.blake2b(subject_key, digest_size=16, person=b"crenel-hash").digest()
+    return "".join(chr(byte & 0x7F) for byte in digest)
+
+
+def text_codes(values: NDArray[Any], key: str, *, repeated: bool) -> NDArray[np.uint64]:
+    """Keyed SipHash-2-4 of the UTF-8 of each string, finalised by ``pandas.util.hash_array``.
+
+    Parameters
+    ----------
+    values : (rows,) str; None where a value is missing, whose code means nothing
+    key : as ``hash_key`` makes it
+    repeated : equal strings are frequent: each is hashed once; the codes are the same either way
+    """
+    return pd.util.hash_array(values, encoding="utf-8", hash_key=key, categorize=repeated)
+
+
+def real_codes(values: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """Codes of float64 values: 0.0 and -0.0 have one, and so has every NaN."""
+    canonical = values + 0.0  # -0.0 + 0.0 is 0.0
+    canonical[np.isnan(canonical)] = np.nan
+    return canonical.view(np.uint64)
+
+
+def integer_codes(values: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Codes of int64 values: their bits."""
+    return values.view(np.uint64)
+
+
+def boolean_codes(values: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Codes of truth values."""
+    return _BOOLEAN[values.astype(np.intp)]
+
+
+def combined(codes: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+    """One code a row from the codes of its columns, of which there is at least one."""
+    total = np.full(len(codes[0]), _STEP)
+    for column in codes:
+        total ^= column
+        total *= np.uint64(0xD6E8_FEB8_6659_FD93)
+        total ^= total >> _HALF
+    return total
+
+
+def slices(codes: NDArray[np.uint64], count: int) -> NDArray[np.int64]:
+    """Divide rows into ``count`` even slices by their codes: 0 to ``count - 1`` for each.
+
+    The codes are mixed first (splitmix64), so that the codes within one slice still differ in all of their bits.
+    """
+    mixed = codes + _STEP
+    mixed ^= mixed >> np.uint64(30)
+    mixed *= np.uint64(0xBF58_476D_1CE4_E5B9)
+    mixed ^= mixed >> np.uint64(27)
+    mixed *= np.uint64(0x94D0_49BB_1331_11EB)
+    mixed >>= _HALF
+    mixed &= _LOW
+    mixed *= np.uint64(count)
+    mixed >>= _HALF
+    return mixed.astype(np.int64)

@@ -1,0 +1,129 @@
+"""Just enough of Flink for an operator to run in: keyed state, event-time timers, metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pyflink.datastream import KeyedProcessFunction, OutputTag
+
+MIN = -(2**63)
+
+
+class FakeState:
+    """Value and map state of the current key. Entries are copied, as a state back end does."""
+
+    def __init__(self, runtime: FakeRuntime, name: str) -> None:
+        self._runtime, self._name = runtime, name
+
+    def _entries(self) -> dict[Any, bytes]:
+        return self._runtime.state.setdefault((self._runtime.key, self._name), {})
+
+    def value(self) -> bytes | None:
+        return self._entries().get(None)
+
+    def update(self, value: bytes) -> None:
+        self._entries()[None] = bytes(value)
+
+    def put(self, key: int, value: bytes) -> None:
+        self._entries()[key] = bytes(value)
+
+    def remove(self, key: int) -> None:
+        self._entries().pop(key, None)
+
+    def items(self) -> list[tuple[int, bytes]]:
+        return list(self._entries().items())
+
+
+class FakeMetrics:
+    """A metric group that remembers counters and gauges by name, and names of groups before them."""
+
+    def __init__(self, path: str = "", known: dict[str, Any] | None = None) -> None:
+        self._path = path
+        self.known: dict[str, Any] = {} if known is None else known
+
+    def add_group(self, name: str) -> FakeMetrics:
+        return FakeMetrics(f"{self._path}{name}.", self.known)
+
+    def counter(self, name: str) -> FakeCounter:
+        counter = self.known[self._path + name] = FakeCounter()
+        return counter
+
+    def gauge(self, name: str, read: Callable[[], int]) -> None:
+        self.known[self._path + name] = read
+
+
+class FakeCounter:
+    """A counter."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def inc(self, amount: int = 1) -> None:
+        self.count += amount
+
+
+class FakeRuntime:
+    """The runtime of one operator: its state outlives the function, as in a restart from a checkpoint."""
+
+    def __init__(self) -> None:
+        self.state: dict[tuple[int, str], dict[Any, bytes]] = {}
+        self.timers: set[tuple[int, int]] = set()
+        self.key = 0
+        self.watermark = MIN
+        self.metrics = FakeMetrics()
+
+    # RuntimeContext
+    def get_state(self, descriptor: Any) -> FakeState:
+        return FakeState(self, descriptor.name)
+
+    def get_map_state(self, descriptor: Any) -> FakeState:
+        return FakeState(self, descriptor.name)
+
+    def get_metrics_group(self) -> FakeMetrics:
+        return self.metrics
+
+    # Context and timer service
+    def timer_service(self) -> FakeRuntime:
+        return self
+
+    def current_watermark(self) -> int:
+        return self.watermark
+
+    def get_current_key(self) -> int:
+        return self.key
+
+    def register_event_time_timer(self, time: int) -> None:
+        self.timers.add((time, self.key))
+
+    def delete_event_time_timer(self, time: int) -> None:
+        self.timers.discard((time, self.key))
+
+
+class Harness:
+    """Drives an operator as Flink does: one element at a time, and timers in order once the watermark passes them."""
+
+    def __init__(self, function: KeyedProcessFunction, runtime: FakeRuntime | None = None) -> None:
+        self.function = function
+        self.runtime = runtime or FakeRuntime()
+        self.main: list[list[Any]] = []
+        self.side: dict[str, list[list[Any]]] = {}
+        function.open(self.runtime)  # type: ignore[arg-type]
+
+    def element(self, key: int, value: bytes) -> None:
+        self.runtime.key = key
+        self._collect(self.function.process_element((key, value), self.runtime))  # type: ignore[arg-type]
+
+    def advance(self, watermark: int) -> None:
+        self.runtime.watermark = watermark
+        while due := sorted(timer for timer in self.runtime.timers if timer[0] <= watermark):
+            time, self.runtime.key = due[0]
+            self.runtime.timers.remove(due[0])
+            self._collect(self.function.on_timer(time, self.runtime))  # type: ignore[arg-type]
+
+    def _collect(self, outputs: Iterator[Any]) -> None:
+        for output in outputs:
+            if isinstance(output, tuple) and isinstance(output[0], OutputTag):
+                self.side.setdefault(output[0].tag_id, []).append(list(output[1].values))
+            else:
+                self.main.append(list(output.values))

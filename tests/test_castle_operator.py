@@ -1,0 +1,193 @@
+"""The operator between Flink and the core, in a fake runtime."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from fakes import FakeRuntime, Harness
+
+from anonymity.hierarchy import from_paths
+from anonymity.policy import CastleParameters, Categorical, Numeric, Policy, PolicyError, Privacy
+from operators.castle import END, CastleFunction
+from operators.plan import OperatorPlan
+from state.block import NO_TIME, Block, Rejected
+from state.codec import StateError
+
+KEY = 77
+MEMBERS = pa.schema([("illness", pa.string()), ("visit", pa.int64())])
+TREE = from_paths([("a", "ab", "*"), ("b", "ab", "*"), ("c", "cd", "*"), ("d", "cd", "*")])
+
+
+def plan(**castle: int) -> OperatorPlan:
+    policy = Policy(
+        (Numeric("age", (0, 100)), Categorical("group", TREE)),
+        sensitive=("illness",),
+        passthrough=("visit",),
+        subject="person",
+        event_time="at",
+    )
+    return OperatorPlan(
+        policy=policy,
+        privacy=Privacy(3, 2),
+        castle=CastleParameters(**({"delay_tuples": 20} | castle)),  # type: ignore[arg-type]
+        seed=7,
+        members=MEMBERS,
+        integers=frozenset({"age"}),
+        encoded=("age", "group", "illness", "person", "at"),
+        fingerprint={"policy": "one"},
+    )
+
+
+def block(first: int, count: int, shard: int = 0, rejected: Rejected | None = None) -> Block:
+    """Tuples ``first`` to ``first + count - 1`` of a stream; ``visit`` tells which is which."""
+    numbers = np.arange(first, first + count)
+    random = np.random.default_rng(first)
+    illness = [("flu", "cold", "gout")[i] for i in random.integers(0, 3, count)]
+    return Block(
+        shard=shard,
+        numeric=random.integers(0, 100, (count, 1)).astype(float),
+        categorical=random.integers(0, 4, (count, 1)).astype(np.int32),
+        subject=(numbers % 37).astype(np.uint64),
+        sensitive=np.array([[ord(name[0])] for name in illness], np.uint64).reshape(-1, 1),
+        event_time=numbers * 1000,
+        members=pa.record_batch([pa.array(illness, pa.string()), pa.array(numbers)], schema=MEMBERS),
+        rejected=rejected or Rejected.none(),
+    )
+
+
+def visits(harness: Harness) -> list[int]:
+    return [member.values[1] for release in harness.main for member in release[-1]]
+
+
+def test_every_tuple_leaves_once_and_the_end_of_the_input_empties_the_shard() -> None:
+    harness = Harness(CastleFunction(plan()))
+    for first in range(0, 200, 50):
+        harness.element(KEY, block(first, 50).to_bytes())
+    assert len(visits(harness)) < 200
+    harness.advance(END)
+    suppressed = [record[2] for record in harness.side.get("suppressed", [])]
+    assert sorted(visits(harness) + suppressed) == list(range(200))
+    assert not harness.runtime.state[KEY, "blocks"]
+    assert not harness.runtime.state[KEY, "gamma"]
+
+
+def test_a_release_tells_shard_kind_sizes_loss_and_its_interval_in_whole_numbers() -> None:
+    harness = Harness(CastleFunction(plan()))
+    harness.element(KEY, block(0, 60, shard=5).to_bytes())
+    for number, record in enumerate(harness.main):
+        release, shard, time, kind, subjects, tuples, diversity, loss, low, high, group, members = record
+        assert (release, shard, tuples) == (number, 5, len(members))
+        assert kind in ("cluster", "merged", "split", "reused")
+        assert subjects >= 3
+        assert diversity >= 2
+        assert 0 <= loss <= 1
+        assert isinstance(low, int)
+        assert 0 <= low <= high <= 100
+        assert group in TREE.labels
+        assert time is not None
+        assert all(len(member.values) == 2 for member in members)
+
+
+def test_one_timer_stands_for_all_deadlines_of_a_shard() -> None:
+    harness = Harness(CastleFunction(plan(delay_tuples=10_000, delay_event_time=60_000)))
+    harness.element(KEY, block(100, 50).to_bytes())
+    assert harness.runtime.timers == {(END, KEY), (160_000, KEY)}
+    harness.element(KEY, block(0, 50).to_bytes())  # earlier ones arrive later
+    assert harness.runtime.timers == {(END, KEY), (60_000, KEY)}
+    harness.advance(60_000)
+    assert 0 in visits(harness) + [record[2] - 50 for record in harness.side.get("suppressed", [])]
+    assert all(time > 60_000 for time, _ in harness.runtime.timers)
+
+
+def test_a_tuple_that_is_overdue_when_it_comes_leaves_at_once() -> None:
+    harness = Harness(CastleFunction(plan(delay_tuples=10_000, delay_event_time=1000)))
+    harness.advance(10_000_000)
+    harness.element(KEY, block(0, 40).to_bytes())
+    assert len(visits(harness)) + len(harness.side["suppressed"]) == 40
+
+
+def test_rejected_rows_leave_with_column_and_reason_and_nothing_else() -> None:
+    rejected = Rejected(
+        np.array([0, 1], np.int16), np.array([1, 2], np.int8), np.array([5000, NO_TIME]), ("row 8", None)
+    )
+    harness = Harness(CastleFunction(plan()))
+    harness.element(KEY, block(0, 0, rejected=rejected).to_bytes())
+    assert harness.side["rejected"] == [
+        ["age", "outside_domain", 5000, "row 8"],
+        ["group", "unknown_category", None, None],
+    ]
+
+
+def test_shards_do_not_mix() -> None:
+    harness = Harness(CastleFunction(plan()))
+    for first in range(0, 300, 20):
+        harness.element(first % 3, block(first, 20, shard=first % 3).to_bytes())
+    harness.advance(END)
+    for release in harness.main:
+        assert {member.values[1] // 20 * 20 % 3 for member in release[-1]} == {release[1]}
+
+
+def test_a_new_function_goes_on_from_the_state_of_the_one_that_died() -> None:
+    whole = Harness(CastleFunction(plan(delay_event_time=30_000)))
+    runtime, parts = FakeRuntime(), []
+    for first in range(0, 240, 30):
+        whole.element(KEY, block(first, 30).to_bytes())
+        whole.advance(first * 1000)
+        part = Harness(CastleFunction(plan(delay_event_time=30_000)), runtime)
+        part.element(KEY, block(first, 30).to_bytes())
+        part.advance(first * 1000)
+        parts.append(part)
+    whole.advance(END)
+    last = Harness(CastleFunction(plan(delay_event_time=30_000)), runtime)
+    last.advance(END)
+
+    def rows(harness: Harness) -> list[list[object]]:
+        return [[*release[:-1], [member.values for member in release[-1]]] for release in harness.main]
+
+    assert [row for part in [*parts, last] for row in rows(part)] == rows(whole)
+    assert last.side["summary"] == whole.side["summary"]
+
+
+def test_the_summary_at_the_end_adds_up() -> None:
+    harness = Harness(CastleFunction(plan()))
+    harness.element(KEY, block(0, 90, shard=2).to_bytes())
+    assert "summary" not in harness.side
+    harness.advance(END)
+    amounts = {name: amount for shard, name, amount in harness.side["summary"] if shard == 2}
+    suppressed = sum(amount for name, amount in amounts.items() if name.startswith("suppressed."))
+    delays = sum(amount for name, amount in amounts.items() if name.startswith("delay."))
+    assert amounts["tuples_in"] == 90 == amounts["released"] + suppressed == delays
+    kinds = Counter(release[3] for release in harness.main)
+    assert kinds == {name[9:]: amount for name, amount in amounts.items() if name.startswith("releases.") and amount}
+
+
+def test_metrics_count_steps_and_show_how_shards_stand() -> None:
+    harness = Harness(CastleFunction(plan()))
+    harness.element(KEY, block(0, 70).to_bytes())
+    harness.element(KEY + 1, block(70, 10, shard=1).to_bytes())
+    known = harness.runtime.metrics.known
+    assert known["crenel.tuples_in"].count == 80
+    assert known["crenel.released"].count == len(visits(harness))
+    assert known["crenel.buffered"]() == 80 - len(visits(harness)) - len(harness.side.get("suppressed", []))
+    assert known["crenel.oldest_waiting"]() > 0
+    assert 0 < known["crenel.mean_loss_x1000"]() <= 1000
+    assert known["crenel.open_clusters"]() > 0
+
+
+def test_state_of_another_policy_is_refused_by_name() -> None:
+    runtime = FakeRuntime()
+    Harness(CastleFunction(plan()), runtime).element(KEY, block(0, 10).to_bytes())
+    changed = dataclasses.replace(plan(), fingerprint={"policy": "another"})
+    with pytest.raises(PolicyError, match=r"shard 0.*: policy\."):
+        Harness(CastleFunction(changed), runtime).element(KEY, block(10, 10).to_bytes())
+
+
+def test_a_damaged_block_is_refused() -> None:
+    blob = bytearray(block(0, 10).to_bytes())
+    blob[200] ^= 1
+    with pytest.raises(StateError, match="checksum"):
+        Harness(CastleFunction(plan())).element(KEY, bytes(blob))
