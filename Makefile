@@ -41,6 +41,8 @@ $(READY): pyproject.toml requirements.lock requirements-java.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@$(BIN)/python -m jobs.java >/dev/null 2>&1 || \
 		{ set -x; $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-java.lock; }
+	@echo 'compiling the core (half a minute, once)'
+	@$(BIN)/python -m anonymity.warm
 	@touch $@
 
 LOCK := uv pip compile --universal --python-version 3.10 --generate-hashes --quiet \
