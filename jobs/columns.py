@@ -235,6 +235,9 @@ def _generalisation(policy: Policy, types: Mapping[str, SqlType]) -> tuple[list[
 
 def _back(name: str, sql: SqlType, row: str) -> Column:
     """A column that is published as it is, in its own type again."""
+    if sql.name == "DECIMAL" and sql.precision == sql.scale:
+        # Such a type has no digit before the point, and Flink takes the one in its own '0.5' for an overflow.
+        row = f"REPLACE({row}, '0.', '.')"
     return Column(name, sql.text, _cast(row, SQL[_PLAIN[member_kind(sql)]], sql.text))
 
 

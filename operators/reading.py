@@ -27,8 +27,8 @@ Kind: TypeAlias = Literal["number", "real", "number_text", "text", "integer", "b
 - ``timestamp``: datetime64 in UTC, NaT where missing
 """
 
-EARLIEST, LATEST = -62_167_219_200_000, 253_402_300_799_999
-"""Epoch milliseconds that are let in as event time: the years 0 to 9999, as Flink's TIMESTAMP_LTZ has them."""
+EARLIEST, LATEST = -62_135_596_800_000, 253_402_300_799_999
+"""Epoch milliseconds that are let in as event time: the years 1 to 9999, which Flink and Python both can show."""
 
 Mask: TypeAlias = NDArray[np.bool_]
 """(rows,) true where something holds."""
@@ -66,10 +66,18 @@ class Batch:
     Parameters
     ----------
     arguments : a Series each, or the value that the planner found to be the same in all rows
+
+    Raises
+    ------
+    ValueError
+        Every argument is such a value: PyFlink does not tell then how many rows there are.
     """
 
     def __init__(self, arguments: tuple[Any, ...]) -> None:
-        self.rows = next((len(column) for column in arguments if isinstance(column, pd.Series)), 1)
+        rows = next((len(column) for column in arguments if isinstance(column, pd.Series)), None)
+        if rows is None:
+            raise ValueError("source.query: is the same in all rows; it must read at least one column that varies")
+        self.rows = rows
         self._arguments = arguments
 
     def values(self, read: Read) -> NDArray[Any]:
@@ -97,7 +105,7 @@ class Batch:
         return parsed, missing, odd if missing is None else odd & ~missing
 
     def event_time(self, read: Read) -> tuple[NDArray[np.int64], Mask | None, Mask | None]:
-        """Epoch milliseconds, ``NO_TIME`` where there is none; where it is missing; where no clock can show it."""
+        """Epoch milliseconds, ``NO_TIME`` in the other two: where it is missing; where it is out of range."""
         if read.kind == "timestamp":
             # Times come as UTC under the name of the session's zone, which is UTC as well.
             times = self._argument(read.value).dt.tz_localize(None).to_numpy("datetime64[ms]").view(np.int64)

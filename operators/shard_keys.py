@@ -36,8 +36,9 @@ def key_group(key: int, max_parallelism: int) -> int:
 def shard_keys(count: int, max_parallelism: int) -> tuple[int, ...]:
     """One key for each shard: distinct, and with key groups evenly spaced.
 
-    Shard i gets the smallest free key of key group ``floor((i + 0.5) * max_parallelism / count)``, so any parallelism
-    gives each subtask as many shards as another, or one more. With more shards than key groups, groups hold several.
+    Shard i gets the smallest free key of key group ``floor((i + 0.5) * max_parallelism / count)``. A parallelism that
+    divides ``max_parallelism`` then gives each subtask as many shards as another, or one more. With more shards than
+    key groups, groups hold several.
 
     Parameters
     ----------

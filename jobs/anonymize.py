@@ -1,0 +1,53 @@
+"""Entry point for a cluster: ``flink run -py jobs/anonymize.py --config CONFIG [--set key=value ...]``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from py4j.protocol import Py4JError
+from pyflink.util.exceptions import JavaException
+
+from jobs.config import ConfigError, load
+from jobs.environment import cluster_environment
+from jobs.failure import why_failed, why_refused
+from jobs.pipeline import build
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Submit a job, and wait for its end unless ``flink run`` is detached; the exit code.
+
+    0: submitted, or ended well; 1: the job failed; 2: the configuration is not valid.
+    """
+    parser = argparse.ArgumentParser(prog="anonymize.py", description="Anonymise a stream on a Flink cluster.")
+    parser.add_argument("--config", required=True, help="a YAML file that can be read where 'flink run' is called")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="set a field first, such as privacy.k=20"
+    )
+    options = parser.parse_args(arguments)
+    try:
+        config = load(options.config, options.set)
+        tables = cluster_environment(config.flink)
+        result = build(tables, config).execute()
+    except ConfigError as error:
+        return _end(f"{options.config} is not a valid configuration:", error.problems, 2)
+    except (Py4JError, JavaException) as error:
+        return _end(f"Flink refuses {options.config}:", [why_refused(error)], 2)
+    print(f"Job {result.get_job_client().get_job_id()} was submitted.", flush=True)
+    if tables.get_config().get("execution.attached", "false") == "true":
+        try:
+            result.wait()
+        except (Py4JError, JavaException) as error:
+            return _end("The job failed:", [why_failed(error)], 1)
+        print("The job has ended.", flush=True)
+    return 0
+
+
+def _end(what: str, problems: Sequence[str], code: int) -> int:
+    print("\n  ".join([what, *problems]), file=sys.stderr, flush=True)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from jobs.config import ConfigError, load
+from jobs.demo import demo as run_demo
+from jobs.demo import show_files
+from jobs.java import JavaError
+from jobs.run import JobError
+from jobs.run import run as run_job
+from jobs.show import show_configuration
+
+app = typer.Typer(
+    name="crenel",
+    help="Anonymise a stream of personal records while it flows: CASTLE on Apache Flink.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Configuration = Annotated[Path, typer.Argument(metavar="CONFIG", help="A YAML file; see the README.", dir_okay=False)]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Set a field first, such as privacy.k=20. May be repeated."),
+]
+
+
+@app.command()
+def run(
+    configuration: Configuration,
+    overrides: Overrides = None,
+    parallelism: Annotated[
+        int | None, typer.Option(min=1, help="Tasks side by side; without it as the configuration says, else 1.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object.")] = False,
+) -> None:
+    """Run a job here until its input ends, and tell what became of the rows."""
+    with _reported(configuration):
+        config = load(configuration, overrides or [])
+        summary = run_job(config, parallelism=parallelism)
+        if json:
+            print(jsonlib.dumps(summary.as_json()))
+            return
+        console = _console()
+        console.print(summary.as_table())
+        table = Table.grid(padding=(0, 2))
+        for name, options in config.sinks.items():
+            table.add_row(name, f"{options['connector']} {options.get('path', '')}")
+        console.print()
+        console.print(table)
+
+
+@app.command()
+def check(configuration: Configuration, overrides: Overrides = None) -> None:
+    """Validate a configuration, with the columns of its source, and show what would run."""
+    with _reported(configuration):
+        show_configuration(configuration, overrides or [], _console())
+
+
+@app.command()
+def demo(
+    rows: Annotated[int, typer.Option(min=0, help="Rows of the stream.")] = 50_000,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep the files there: the stream and all that came out.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed makes another stream.")] = 1,
+) -> None:
+    """Anonymise a made-up stream of clinic visits, and show what comes out."""
+    with _reported(Path("the demo's configuration")):
+        console = _console()
+        if keep is not None:
+            run_demo(keep.absolute(), rows, seed, console)
+            show_files(keep.absolute(), console)
+            return
+        with tempfile.TemporaryDirectory(prefix="crenel-demo-") as folder:
+            run_demo(Path(folder), rows, seed, console)
+        console.print("\nThe files are gone again; 'crenel demo --keep DIR' keeps them.")
+
+
+@app.callback(invoke_without_command=True)
+def _main(show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
+    if show_version:
+        print(f"crenel {version('crenel')}")
+        raise typer.Exit
+
+
+def _console() -> Console:
+    # What is printed holds names and text of the user's own, which are no markup.
+    return Console(markup=False, highlight=False, emoji=False)
+
+
+@contextmanager
+def _reported(configuration: Path) -> Iterator[None]:
+    """End with a message and an exit code, not with a traceback."""
+    try:
+        yield
+    except ConfigError as error:
+        problems = "\n".join(f"- {problem}" for problem in error.problems).replace("\n", "\n  ")
+        _end(f"{configuration} is not a valid configuration:\n  {problems}", 2)
+    except JobError as error:
+        _end(f"{error}\nFlink's logs are in {error.logs}; they may hold values of records.", 1)
+    except JavaError as error:
+        _end(str(error), 1)
+    except KeyboardInterrupt:
+        _end("stopped; the job was cancelled, and what it had not published yet is lost", 130)
+
+
+def _end(message: str, code: int) -> None:
+    typer.echo(f"crenel: {message}", err=True)
+    raise typer.Exit(code)
+
+
+if __name__ == "__main__":
+    app()

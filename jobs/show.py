@@ -1,0 +1,105 @@
+"""What ``crenel check`` shows: a configuration with everything that follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+
+from anonymity.policy import Numeric, QuasiIdentifier
+from jobs.config import Config, load
+from jobs.run import flink_logs, refused
+
+if TYPE_CHECKING:
+    from jobs.columns import Layout
+
+
+def show_configuration(path: Path, overrides: Sequence[str], console: Console) -> None:
+    """Validate a configuration and print what it means.
+
+    Raises
+    ------
+    ConfigError
+        Lists all that is wrong with it.
+    JavaError
+        No usable Java.
+    """
+    config = load(path, overrides)
+    layout = _read_layout(config)
+    console.print(f"{path} is valid.\n", soft_wrap=True)
+    _print(console, "policy", _policy(config))
+    _print(console, "privacy and castle", _parameters(config))
+    for name, columns in layout.sinks.items():
+        sink = config.sinks.get(name)
+        title = f"{name}: {'discarded' if sink is None else sink['connector']}, with the columns"
+        _print(console, title, [(column.name, column.sql_type) for column in columns])
+
+
+def _read_layout(config: Config) -> Layout:
+    # Flink takes a second to import: not before the configuration is known to be good.
+    from py4j.protocol import Py4JError
+    from pyflink.util.exceptions import JavaException
+
+    from jobs.environment import local_environment
+    from jobs.pipeline import build, read_layout
+
+    with flink_logs():
+        try:
+            layout = read_layout(local_environment(config.flink), config)
+            # Planning the job finds what is wrong with a sink. In a catalog of its own: the source is there by now.
+            build(local_environment(config.flink), config).explain()
+        except (Py4JError, JavaException) as error:
+            raise refused(error) from None
+    return layout
+
+
+def _policy(config: Config) -> Iterator[tuple[str, str]]:
+    policy = config.policy
+    yield "subject", policy.subject or "none: every row is its own person"
+    yield "event time", policy.event_time or "none"
+    for attribute in policy.quasi_identifiers:
+        yield "quasi-identifier", f"{attribute.name}: {_described(attribute)}"
+    yield "sensitive", ", ".join(policy.sensitive) or "none"
+    yield "pass-through", ", ".join(policy.passthrough) or "none"
+    yield "drop", ", ".join(policy.drop) or "none"
+    yield "reference", policy.reference or "none"
+    yield "missing values", "rejected" if policy.missing == "reject" else "a category of their own"
+
+
+def _described(attribute: QuasiIdentifier) -> str:
+    if isinstance(attribute, Numeric):
+        if attribute.domain is None:
+            return "numeric, losses relative to the range observed"
+        least, most = attribute.domain
+        return f"numeric from {least:.15g} to {most:.15g}"
+    tree = attribute.hierarchy
+    return f"categorical, {tree.leaves} values under {len(tree.labels) - tree.leaves} labels"
+
+
+def _parameters(config: Config) -> Iterator[tuple[str, str]]:
+    privacy, castle, shards = config.privacy, config.castle, config.shards
+    yield "k", f"{privacy.k} distinct subjects in every release"
+    yield "l", f"{privacy.l} distinct values of each sensitive column in every release"
+    if castle.delay_tuples is not None:
+        yield "delay.tuples", f"{castle.delay_tuples} later tuples of the shard"
+    if castle.delay_event_time is not None:
+        yield "delay.event_time", f"{castle.delay_event_time} ms"
+    yield "max_clusters", str(castle.max_clusters)
+    yield "loss_window", str(castle.loss_window)
+    yield "reuse_limit", str(castle.reuse_limit)
+    yield "suppression", castle.suppression
+    yield "shards", f"{shards.count} by {shards.by}"
+    yield "seed", "from the operating system" if config.seed is None else str(config.seed)
+    yield "subject_key", "given" if config.subject_key else "none: subjects are hashed without a key"
+
+
+def _print(console: Console, title: str, rows: Iterator[tuple[str, str]] | list[tuple[str, str]]) -> None:
+    table = Table.grid(padding=(0, 2))
+    for row in rows:
+        table.add_row(*row)
+    console.print(title, style="bold")
+    console.print(Padding(table, (0, 0, 1, 2), expand=False))

@@ -1,0 +1,74 @@
+"""The command line, as far as it goes without Flink."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from jobs.cli import app
+
+DEMO = Path(__file__).resolve().parent.parent / "conf" / "demo.yaml"
+
+
+def crenel(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(autouse=True)
+def demo_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRENEL_DEMO_INPUT", "/nowhere/in.csv")
+    monkeypatch.setenv("CRENEL_DEMO_OUTPUT", "/nowhere")
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    result = crenel("--version")
+    assert (result.exit_code, result.stdout) == (0, f"crenel {version('crenel')}\n")
+
+
+def test_help_names_every_command() -> None:
+    result = crenel("--help")
+    assert result.exit_code == 0
+    for command in ("run", "check", "demo"):
+        assert command in result.stdout
+
+
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_every_problem_of_a_configuration_is_listed(command: str) -> None:
+    result = crenel(command, DEMO, "--set", "privacy.k=0", "--set", "castle.max_clusters=0", "--set", "shards.cuont=2")
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert f"{DEMO} is not a valid configuration" in result.stderr
+    for field in ("- privacy.k: ", "- castle.max_clusters: ", "- shards.cuont: "):
+        assert field in result.stderr
+    assert "did you mean 'count'" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_a_file_that_is_not_there_is_named(command: str, tmp_path: Path) -> None:
+    result = crenel(command, tmp_path / "none.yaml")
+    assert result.exit_code == 2
+    assert "none.yaml" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_errors_go_to_stderr_where_json_is_wanted() -> None:
+    result = crenel("run", DEMO, "--json", "--set", "privacy.k=0")
+    assert (result.exit_code, result.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("arguments", [["--parallelism", "0"], ["--parallelism", "two"], ["--sett", "a=b"]])
+def test_an_impossible_option_is_refused(arguments: list[str]) -> None:
+    result = crenel("run", DEMO, *arguments)
+    assert result.exit_code == 2
+    assert arguments[0] in result.stderr
+
+
+def test_the_demo_does_not_mix_its_files_with_others(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
+    result = crenel("demo", "--keep", tmp_path, "--rows", "10")
+    assert result.exit_code == 2
+    assert "holds files already" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]

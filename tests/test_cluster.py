@@ -1,0 +1,192 @@
+"""``flink run`` on a standalone cluster started from the pip package, with all of UCI Adult."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyflink
+import pytest
+import yaml
+from launch import ROOT, TIMEOUT, environment, rows_of
+
+from jobs.java import find_java
+
+ADULT = ROOT.parent / "shared" / "data" / "adult"
+FLINK = Path(pyflink.__file__).parent
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(not ADULT.is_dir(), reason=f"UCI Adult is not here: {ADULT}"),
+]
+
+NUMERIC = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
+GENERALISED = (
+    *(f"{name}_{end}" for name in NUMERIC for end in ("min", "max")),
+    *("education", "marital-status", "occupation", "native-country"),
+)
+RELEASED = (*GENERALISED, "income")
+AUDIT = ("release_id", "shard", "event_time", "kind", "subjects", "tuples", "diversity_income", "loss", *GENERALISED)
+
+
+class Cluster:
+    """A JobManager and a TaskManager of two slots, with everything of theirs in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._log = folder / "log"
+        self._rest = free_port()
+        self._log.mkdir()
+        (folder / "tmp").mkdir()
+        shutil.copytree(FLINK / "conf", folder / "conf")
+        settings = yaml.safe_load((folder / "conf" / "config.yaml").read_text(encoding="utf-8"))
+        settings["jobmanager"]["rpc"]["port"] = free_port()
+        settings["taskmanager"]["numberOfTaskSlots"] = 2
+        settings["rest"]["port"] = self._rest
+        settings["io.tmp.dirs"] = str(folder / "tmp")
+        (folder / "conf" / "config.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+        self.environment = environment() | {
+            "JAVA_HOME": str(find_java()),
+            "FLINK_HOME": str(FLINK),
+            "FLINK_CONF_DIR": str(folder / "conf"),
+            "FLINK_LOG_DIR": str(self._log),
+            "FLINK_PID_DIR": str(folder),
+        }
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> None:
+        """Start both and wait until they know each other."""
+        for script in ("jobmanager.sh", "taskmanager.sh"):
+            with (self._log / f"{script}.out").open("wb") as out:
+                self._processes.append(
+                    subprocess.Popen(
+                        ["bash", FLINK / "bin" / script, "start-foreground"],
+                        env=self.environment,
+                        stdout=out,
+                        stderr=subprocess.STDOUT,
+                        start_new_session=True,
+                    )
+                )
+        until = time.monotonic() + 180
+        while self._slots() < 2:
+            assert time.monotonic() < until, f"no cluster after 180 s; logs in {self._log}"
+            assert all(process.poll() is None for process in self._processes), f"it ended; logs in {self._log}"
+            time.sleep(0.5)
+
+    def stop(self) -> None:
+        """End both and whatever they started, the TaskManager first."""
+        for process in reversed(self._processes):
+            process.terminate()
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+    def flink(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", FLINK / "bin" / "flink", *arguments],
+            env=self.environment | variables,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            check=False,
+        )
+
+    def _slots(self) -> int:
+        try:
+            with urllib.request.urlopen(f"http://localhost:{self._rest}/overview", timeout=5) as answer:
+                return int(json.load(answer)["slots-total"])
+        except OSError:
+            return 0
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    made = Cluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+def run_adult(cluster: Cluster, output: Path, *settings: str) -> subprocess.CompletedProcess[str]:
+    python = ("-pyexec", sys.executable, "-pyclientexec", sys.executable)
+    overrides = [part for setting in settings for part in ("--set", setting)]
+    return cluster.flink(
+        *("run", "-p", "2", *python, "-py", "jobs/anonymize.py", "--config", "conf/adult.yaml", *overrides),
+        ADULT_CSV=str(ADULT / "adult.data"),
+        ADULT_HIERARCHIES=str(ADULT),
+        CRENEL_OUTPUT=str(output),
+    )
+
+
+def test_adult_comes_out_k_anonymous_and_l_diverse(cluster: Cluster, tmp_path: Path) -> None:
+    ended = run_adult(cluster, tmp_path, "shards.count=2")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "was submitted" in ended.stdout
+    assert "The job has ended." in ended.stdout
+
+    released = rows_of(tmp_path / "adult" / "released", RELEASED)
+    suppressed = rows_of(tmp_path / "adult" / "suppressed", ("reason", "shard", "position", "event_time"))
+    rejected = rows_of(tmp_path / "adult" / "rejected", ("column", "reason", "event_time"))
+    audit = rows_of(tmp_path / "adult" / "audit", AUDIT)
+    came = Counter(row["income"] for row in complete())
+    assert len(released) + len(suppressed) + len(rejected) == 32_561
+    assert len(released) + len(suppressed) == sum(came.values())
+    assert len(suppressed) < 100
+    assert {(row["column"], row["reason"]) for row in rejected} == {
+        ("occupation", "missing"),
+        ("native-country", "missing"),
+    }
+    assert Counter(row["income"] for row in released) <= came
+
+    classes: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for row in released:
+        classes[tuple(row[name] for name in GENERALISED)].append(row["income"])
+    assert min(len(incomes) for incomes in classes.values()) >= 10
+    assert min(len(set(incomes)) for incomes in classes.values()) >= 2
+    published: Counter[tuple[str, ...]] = Counter()
+    for row in audit:
+        assert int(row["subjects"]) >= 10
+        assert int(row["diversity_income"]) >= 2
+        published[tuple(row[name] for name in GENERALISED)] += int(row["tuples"])
+    assert published == {key: len(incomes) for key, incomes in classes.items()}
+
+
+def test_a_configuration_that_is_not_valid_is_not_submitted(cluster: Cluster, tmp_path: Path) -> None:
+    ended = run_adult(cluster, tmp_path, "privacy.l=20", "castle.max_clusters=0")
+    assert ended.returncode != 0
+    output = ended.stdout + ended.stderr
+    assert "conf/adult.yaml is not a valid configuration" in output
+    assert "privacy.l: must be from 1 to k (10), not 20" in output
+    assert "castle.max_clusters: is too small" in output
+    assert "was submitted" not in output
+    assert not any(tmp_path.iterdir())
+
+
+def complete() -> list[dict[str, str]]:
+    """The rows of Adult that have all ten quasi-identifiers; no other column is missing where these are there."""
+    names = ("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship")
+    names += ("race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income")
+    with (ADULT / "adult.data").open(encoding="utf-8", newline="") as file:
+        rows = [dict(zip(names, row, strict=True)) for row in csv.reader(file, skipinitialspace=True) if row]
+    return [row for row in rows if "?" not in (row["occupation"], row["native-country"])]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,406 @@
+"""The whole job on the mini-cluster: what goes into a CSV file, and what comes out in others."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+from launch import crenel, rows_of
+
+pytestmark = pytest.mark.cluster
+
+ROWS = 3000
+K, L = 5, 2
+START = 1_704_067_200_000
+
+# What CSV must quote, and what has more than one byte a character.
+TOWNS = {
+    'The "Old" Town': "north",
+    "Ash, upper": "north",
+    "Ash, lower": "north",
+    "Two\nLines": "south",
+    "Weißenburg": "south",
+    "東京; 港区": "south",
+}
+ILLNESSES = ["cold", "flu", 'a "bad" back', "gout, or so", "first\nsecond", "Fußpilz", "頭痛", "'", "\\"]
+
+SOURCE = ("line", "id", "person", "name", "age", "town", "wage", "illness", "ms")
+RELEASED = ("age_min", "age_max", "town", "wage_min", "wage_max", "illness", "id")
+GENERALISED = RELEASED[:5]
+AUDIT = ("release_id", "shard", "event_time", "kind", "subjects", "tuples", "diversity_illness", "loss", *GENERALISED)
+SUPPRESSED = ("reason", "shard", "position", "event_time")
+REJECTED = ("column", "reason", "event_time", "reference")
+
+POLICY = """
+policy:
+  subject: person
+  event_time: ts
+  quasi_identifiers:
+    age: {type: numeric, domain: [0, 120]}
+    town: {type: categorical, hierarchy: towns.csv}
+    wage: {type: numeric}
+  sensitive: [illness]
+  passthrough: [id]
+  drop: [name]
+  reference: line
+privacy: {k: 5, l: 2}
+castle:
+  delay: {tuples: 60, event_time: 5 min}
+  max_clusters: 10
+shards: {count: 4}
+seed: 7
+source:
+  ddl: |
+    CREATE TEMPORARY TABLE source (
+      line BIGINT, id BIGINT, person STRING, name STRING, age STRING, town STRING, wage DOUBLE, illness STRING,
+      ms BIGINT, ts AS TO_TIMESTAMP_LTZ(ms, 3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND
+    ) WITH ('connector' = 'filesystem', 'path' = 'INPUT', 'format' = 'csv', 'csv.null-literal' = '')
+  query: SELECT line, id, person, name, TRY_CAST(age AS INT) AS age, town, wage, illness, ts FROM source
+sinks:
+  released: {connector: filesystem, path: OUTPUT/released, format: csv}
+  suppressed: {connector: filesystem, path: OUTPUT/suppressed, format: csv}
+  rejected: {connector: filesystem, path: OUTPUT/rejected, format: csv}
+  audit: {connector: filesystem, path: OUTPUT/audit, format: csv}
+  summary: {connector: filesystem, path: OUTPUT/summary, format: csv}
+"""
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A job, its input, and what it left behind."""
+
+    folder: Path
+    ended: CompletedProcess[str]
+
+    def sink(self, name: str, columns: Sequence[str]) -> list[dict[str, str]]:
+        return rows_of(self.folder / name, columns)
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.ended.stdout)
+        return found
+
+
+def visits() -> list[Row]:
+    """People who come again, in time order but for a few seconds, some of them with what must be rejected."""
+    draw = random.Random(3)
+    people = [
+        (f"p{i}", draw.randrange(15, 95), draw.choice(list(TOWNS)), round(draw.lognormvariate(7.5, 0.8), 2))
+        for i in range(500)
+    ]
+    rows = []
+    for number in range(ROWS):
+        person, age, town, wage = draw.choice(people)
+        row = {
+            "line": number + 1,
+            "id": number + 10_000,
+            "person": person,
+            "name": f"Secret {person}",
+            "age": age,
+            "town": town,
+            "wage": wage,
+            "illness": draw.choices(ILLNESSES, range(len(ILLNESSES), 0, -1))[0],
+            "ms": START + number * 1000 + draw.randrange(-8000, 1),
+        }
+        rows.append(row | WRONG.get(number % 100, ("", {}, ""))[1])
+    return rows
+
+
+# Position in each hundred of rows: the column that is wrong, its value, and the reason to expect.
+WRONG: dict[int, tuple[str, Row, str]] = {
+    11: ("age", {"age": ""}, "missing"),
+    23: ("age", {"age": 999}, "outside_domain"),
+    37: ("town", {"town": "Atlantis"}, "unknown_category"),
+    53: ("illness", {"illness": ""}, "missing"),
+    71: ("person", {"person": ""}, "missing"),
+}
+
+
+def write(folder: Path, rows: Sequence[Row]) -> Path:
+    """The stream, its hierarchy and its configuration; returns the path of the latter."""
+    folder.mkdir(parents=True)
+    with (folder / "in.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([row[name] for name in SOURCE] for row in rows)
+    with (folder / "towns.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, delimiter=";").writerows([town, above, "any"] for town, above in TOWNS.items())
+    text = POLICY.replace("INPUT", str(folder / "in.csv")).replace("OUTPUT", str(folder))
+    (folder / "job.yaml").write_text(text, encoding="utf-8")
+    return folder / "job.yaml"
+
+
+ONE_SHARD = [
+    # Watermarks come by the clock, so only without event time do two runs see the same.
+    *("--set", "castle.delay={tuples: 60}"),
+    *("--set", "shards.count=1"),
+    *("--set", "castle.suppression=generalise"),
+]
+COMMANDS: dict[str, tuple[str, str, list[str]]] = {
+    "loopback": ("loopback", "run", ["--parallelism", "2", "--json"]),
+    "process": ("process", "run", ["--parallelism", "2", "--json"]),
+    "one_shard_loopback": ("loopback", "run", ONE_SHARD),
+    "one_shard_process": ("process", "run", ONE_SHARD),
+    "no_row": ("loopback", "run", ["--json"]),
+    "one_row": ("loopback", "run", ["--json"]),
+    "all_rejected": ("loopback", "run", ["--json"]),
+    "unreadable": ("loopback", "run", []),
+    "check": ("loopback", "check", []),
+    "check_roles": ("loopback", "check", ["--set", "policy.drop=[nmae]", "--set", "policy.sensitive=[illness, wages]"]),
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    """All jobs of this module, two at a time: nearly all that they need is the start of Flink."""
+    root = tmp_path_factory.mktemp("job")
+    inputs: dict[str, list[Row]] = {
+        "no_row": [],
+        "one_row": visits()[:1],
+        "all_rejected": [row | {"age": ""} for row in visits()[:50]],
+        "unreadable": [row | {"wage": "4711-secret"} for row in visits()[:1]],
+    }
+
+    def start(name: str) -> Run:
+        mode, command, arguments = COMMANDS[name]
+        path = write(root / name, inputs.get(name, visits()))
+        return Run(path.parent, crenel(command, path, *arguments, mode=mode))
+
+    def demo() -> Run:
+        return Run(root / "demo", crenel("demo", "--rows", "2000", "--keep", root / "demo"))
+
+    with ThreadPoolExecutor(2) as pool:
+        shown = pool.submit(demo)
+        return dict(zip(COMMANDS, pool.map(start, COMMANDS), strict=True)) | {"demo": shown.result()}
+
+
+@pytest.fixture(params=["loopback", "process"])
+def run(request: pytest.FixtureRequest, runs: dict[str, Run]) -> Run:
+    found = runs[request.param]
+    assert found.ended.returncode == 0, found.ended.stderr
+    return found
+
+
+def test_every_row_leaves_once(run: Run) -> None:
+    released = [int(row["id"]) for row in run.sink("released", RELEASED)]
+    rejected = [int(row["reference"]) + 9_999 for row in run.sink("rejected", REJECTED)]
+    suppressed = run.sink("suppressed", SUPPRESSED)
+    assert len(released) == len(set(released))
+    assert len(rejected) == len(set(rejected))
+    assert not set(released) & set(rejected)
+    assert len(released) + len(rejected) + len(suppressed) == ROWS
+    places = {(row["shard"], row["position"]) for row in suppressed}
+    assert len(places) == len(suppressed)
+
+
+def test_the_summary_tells_what_is_in_the_sinks(run: Run) -> None:
+    summary = run.summary
+    suppressed = Counter(row["reason"] for row in run.sink("suppressed", SUPPRESSED))
+    rejected = Counter(row["reason"] for row in run.sink("rejected", REJECTED))
+    audit = run.sink("audit", AUDIT)
+    kinds = Counter(row["kind"] for row in audit)
+    assert summary["rows_in"] == ROWS
+    assert summary["released"] == len(run.sink("released", RELEASED))
+    assert {reason: count for reason, count in summary["suppressed"].items() if count} == suppressed
+    assert {reason: count for reason, count in summary["rejected"].items() if count} == rejected
+    assert {kind: count for kind, count in summary["releases_by_kind"].items() if count} == kinds
+    assert summary["releases"] == len(audit)
+    losses = sum(float(row["loss"]) * int(row["tuples"]) for row in audit)
+    assert summary["mean_loss"] == pytest.approx(losses / summary["released"])
+    assert summary["delay_tuples"]["p50"] <= summary["delay_tuples"]["p99"] <= summary["delay_tuples"]["max"] <= 60
+
+
+def test_every_class_holds_k_people_and_l_illnesses(run: Run) -> None:
+    came = {row["id"]: row for row in visits()}
+    classes: dict[tuple[str, ...], list[dict[str, str]]] = defaultdict(list)
+    for row in run.sink("released", RELEASED):
+        classes[tuple(row[name] for name in GENERALISED)].append(row)
+    stated: dict[tuple[str, ...], list[dict[str, str]]] = defaultdict(list)
+    for row in run.sink("audit", AUDIT):
+        stated[tuple(row[name] for name in GENERALISED)].append(row)
+    assert set(stated) == set(classes)
+    for key, members in classes.items():
+        people = {came[int(row["id"])]["person"] for row in members}
+        illnesses = {row["illness"] for row in members}
+        # A reused generalisation states the people of its first release.
+        releases = stated[key]
+        assert len(people) >= max(int(row["subjects"]) for row in releases) >= K
+        assert len(illnesses) >= max(int(row["diversity_illness"]) for row in releases) >= L
+        assert min(int(row["subjects"]) for row in releases) >= K
+        assert sum(int(row["tuples"]) for row in releases) == len(members)
+
+
+def test_a_row_lies_inside_its_generalisation_and_its_values_survive(run: Run) -> None:
+    came = {row["id"]: row for row in visits()}
+    for row in run.sink("released", RELEASED):
+        origin = came[int(row["id"])]
+        assert int(row["age_min"]) <= origin["age"] <= int(row["age_max"])
+        assert float(row["wage_min"]) <= origin["wage"] <= float(row["wage_max"])
+        assert row["town"] in (origin["town"], TOWNS[origin["town"]], "any")
+        assert row["illness"] == origin["illness"]
+
+
+def test_categories_that_csv_must_quote_are_published(run: Run) -> None:
+    assert {row["illness"] for row in run.sink("released", RELEASED)} == set(ILLNESSES)
+    assert {row["town"] for row in run.sink("released", RELEASED)} & set(TOWNS)
+
+
+def test_rejected_rows_tell_column_reason_time_and_line_and_no_value(run: Run) -> None:
+    wrong = {
+        row["line"]: (*WRONG[number % 100], row["ms"]) for number, row in enumerate(visits()) if number % 100 in WRONG
+    }
+    rejected = run.sink("rejected", REJECTED)
+    assert {int(row["reference"]) for row in rejected} == set(wrong)
+    for row in rejected:
+        column, _, reason, time = wrong[int(row["reference"])]
+        assert (row["column"], row["reason"]) == (column, reason)
+        assert milliseconds(row["event_time"]) == time
+    assert not {"Atlantis", "999"} & {value for row in rejected for value in row.values()}
+
+
+def test_suppressed_tuples_tell_reason_shard_position_and_time(run: Run) -> None:
+    suppressed = run.sink("suppressed", SUPPRESSED)
+    assert suppressed
+    times = {row["ms"] for row in visits()}
+    for row in suppressed:
+        assert row["reason"] in ("outlier", "too_few_subjects", "too_little_diversity")
+        assert 0 <= int(row["shard"]) < 4
+        assert 0 <= int(row["position"]) < ROWS
+        assert milliseconds(row["event_time"]) in times
+
+
+def test_each_shard_counts_its_releases(run: Run) -> None:
+    audit = run.sink("audit", AUDIT)
+    assert {row["shard"] for row in audit} == {"0", "1", "2", "3"}
+    for shard in "0123":
+        ids = sorted(int(row["release_id"]) for row in audit if row["shard"] == shard)
+        assert ids == list(range(len(ids)))
+
+
+def test_nothing_of_a_record_is_printed(run: Run) -> None:
+    assert run.ended.stderr == ""
+    assert "Secret" not in run.ended.stdout
+
+
+def test_the_summary_has_a_sink_of_its_own_where_one_is_given(run: Run) -> None:
+    rows = run.sink("summary", ("shard", "name", "amount"))
+    let_in = {row["shard"]: float(row["amount"]) for row in rows if row["name"] == "tuples_in"}
+    assert set(let_in) == {"0", "1", "2", "3"}
+    assert sum(let_in.values()) == ROWS - sum(run.summary["rejected"].values())
+
+
+@pytest.mark.parametrize(("sink", "columns"), [("released", RELEASED), ("audit", AUDIT), ("rejected", REJECTED)])
+def test_workers_in_processes_of_their_own_release_the_same(
+    runs: dict[str, Run], sink: str, columns: Sequence[str]
+) -> None:
+    here, there = (
+        sorted(tuple(row.values()) for row in runs[f"one_shard_{mode}"].sink(sink, columns))
+        for mode in ("loopback", "process")
+    )
+    assert here
+    assert here == there
+
+
+def test_suppressed_tuples_are_published_where_the_policy_says_so(runs: dict[str, Run]) -> None:
+    run = runs["one_shard_loopback"]
+    released = run.sink("released", RELEASED)
+    assert len(released) == ROWS - len(run.sink("rejected", REJECTED))
+    assert run.sink("suppressed", SUPPRESSED) == []
+    generalised = [row for row in run.sink("audit", AUDIT) if row["kind"] == "generalised"]
+    assert generalised
+    for row in generalised:
+        assert (row["age_min"], row["age_max"], row["town"], row["loss"]) == ("0", "120", "any", "1.0")
+    assert f"{len(generalised):,}" in run.ended.stdout
+    assert "published fully generalised" in " ".join(run.ended.stdout.split())
+
+
+def test_text_is_printed_without_colour_in_80_columns(runs: dict[str, Run]) -> None:
+    for name in ("one_shard_loopback", "check", "demo"):
+        ended = runs[name].ended
+        assert ended.returncode == 0, ended.stderr
+        assert "\x1b" not in ended.stdout
+        # Paths are not broken, so that they can be copied.
+        assert all(len(line.rstrip()) <= 80 for line in ended.stdout.splitlines() if str(runs[name].folder) not in line)
+
+
+def test_check_shows_the_policy_and_the_columns_of_each_sink(runs: dict[str, Run]) -> None:
+    lines = [line.split() for line in runs["check"].ended.stdout.splitlines()]
+    assert ["k", "5", "distinct", "subjects", "in", "every", "release"] in lines
+    assert ["age_min", "INT"] in lines
+    assert ["diversity_illness", "BIGINT"] in lines
+    assert ["reference", "STRING"] in lines
+    assert ["illness", "STRING"] in lines
+    for name in ("released", "audit", "suppressed", "rejected"):
+        assert any(line[:1] == [f"{name}:"] for line in lines)
+
+
+def test_check_lists_every_role_that_the_source_does_not_bear_out(runs: dict[str, Run]) -> None:
+    ended = runs["check_roles"].ended
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "policy.drop: the source has no column 'nmae'" in ended.stderr
+    assert "policy.sensitive: the source has no column 'wages'" in ended.stderr
+    assert "the source's column 'name' has no role" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_the_demo_shows_rows_before_and_after_and_keeps_its_files(runs: dict[str, Run]) -> None:
+    run = runs["demo"]
+    text = " ".join(run.ended.stdout.split())
+    for part in ("Before: 4 visits", "After: ", "rows in 2,000", "mean loss", "Files in"):
+        assert part in text
+    for name in ("stream.csv", "released", "audit", "suppressed", "rejected"):
+        assert (run.folder / name).exists()
+        assert name in text
+    columns = ("age_min", "age_max", "area", "education", "salary_min", "salary_max", "diagnosis", "clinic")
+    assert f"released {len(run.sink('released', columns)):,}" in text
+
+
+def test_a_source_without_a_row_ends_well(runs: dict[str, Run]) -> None:
+    run = runs["no_row"]
+    assert run.ended.returncode == 0, run.ended.stderr
+    assert run.summary["rows_in"] == 0
+    assert run.summary["mean_loss"] is None
+    assert run.sink("released", RELEASED) == []
+
+
+def test_a_single_row_is_withheld(runs: dict[str, Run]) -> None:
+    run = runs["one_row"]
+    assert run.ended.returncode == 0, run.ended.stderr
+    assert run.sink("released", RELEASED) == []
+    assert [row["reason"] for row in run.sink("suppressed", SUPPRESSED)] == ["too_few_subjects"]
+
+
+def test_a_source_of_rejected_rows_ends_well(runs: dict[str, Run]) -> None:
+    run = runs["all_rejected"]
+    assert run.ended.returncode == 0, run.ended.stderr
+    assert run.summary["rejected"]["missing"] == run.summary["rows_in"] == 50
+    assert len(run.sink("rejected", REJECTED)) == 50
+    assert run.sink("released", RELEASED) == run.sink("suppressed", SUPPRESSED) == []
+
+
+def test_a_job_that_fails_tells_why_and_no_value(runs: dict[str, Run]) -> None:
+    ended = runs["unreadable"].ended
+    assert ended.returncode == 1
+    assert "TRY_CAST" in ended.stderr
+    assert "4711-secret" not in ended.stderr + ended.stdout
+    assert len(ended.stderr.splitlines()) < 5
+    logs = Path(ended.stderr.split("Flink's logs are in ")[1].split(";")[0])
+    assert any(logs.iterdir())
+    assert logs.stat().st_mode & 0o077 == 0
+
+
+def milliseconds(time: str) -> int:
+    """A TIMESTAMP_LTZ as CSV has it: in UTC, without zeros at the end of the fraction."""
+    second, _, fraction = time.removesuffix("Z").partition(".")
+    whole = datetime.strptime(second, "%Y-%m-%d %H:%M:%S").replace(tzinfo=timezone.utc)
+    return int(whole.timestamp()) * 1000 + int(fraction.ljust(3, "0"))
