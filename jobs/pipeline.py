@@ -11,7 +11,7 @@ from pyflink.java_gateway import get_gateway
 from pyflink.table import Schema, StatementSet, StreamTableEnvironment
 
 from anonymity.policy import Numeric, fingerprint
-from jobs.columns import SQL, Column, Layout, layout
+from jobs.columns import SQL, Column, Layout, Plain, layout
 from jobs.config import Config
 from jobs.environment import MAX_PARALLELISM
 from jobs.sql_types import quote
@@ -123,7 +123,7 @@ def _operator_plan(config: Config, found: Layout) -> OperatorPlan:
     )
 
 
-def _declared(columns: tuple[tuple[str, str], ...], members: str | None = None) -> dict[str, str]:
+def _declared(columns: tuple[tuple[str, Plain], ...], members: str | None = None) -> dict[str, str]:
     declared = {name: SQL[kind] for name, kind in columns}
     if members is not None:
         declared["members"] = members
