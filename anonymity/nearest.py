@@ -35,6 +35,7 @@ class Left(NamedTuple):
     Attributes
     ----------
     items : (groups,) those of one region side by side; the first ``size`` of a region are left
+    laid : the box of each of ``items``, side by side as they are, because a search reads them one after the other
     at, region : (all groups,) where in ``items`` and in which region each group stands
     start : (regions + 1,) where each region begins in ``items``
     size : (regions,) groups left in it
@@ -44,6 +45,7 @@ class Left(NamedTuple):
     """
 
     items: NDArray[np.int64]
+    laid: Boxes
     at: NDArray[np.int64]
     region: NDArray[np.int64]
     start: NDArray[np.int64]
@@ -87,13 +89,14 @@ def arrange(domain: Domain, box: Boxes, items: NDArray[np.int64], ends: NDArray[
     size = np.empty(count, np.int64)
     at = np.empty(len(box.lower), np.int64)
     region = np.empty(len(box.lower), np.int64)
-    around = room(count, box)
+    around, laid = room(count, box), room(len(items), box)
     for r in range(count):
         size[r] = start[r + 1] - start[r]
         for i in range(start[r], start[r + 1]):
             if i == start[r]:
                 assign(around, r, box, items[i])
             enclose(domain, around, r, box, items[i])
+            assign(laid, np.int64(i), box, items[i])
             at[items[i]] = i
             region[items[i]] = r
     districts = room((count - 1) // _DISTRICT + 1, box)
@@ -101,7 +104,7 @@ def arrange(domain: Domain, box: Boxes, items: NDArray[np.int64], ends: NDArray[
         if r % _DISTRICT == 0:
             assign(districts, r // _DISTRICT, around, r)
         enclose(domain, districts, r // _DISTRICT, around, r)
-    return Left(items, at, region, start[: count + 1], size, around, districts, bucket)
+    return Left(items, laid, at, region, start[: count + 1], size, around, districts, bucket)
 
 
 @inner
@@ -164,6 +167,7 @@ def take(left: Left, group: Int) -> None:
     last = left.start[region] + left.size[region]
     moved = left.items[last]
     left.items[at], left.items[last] = moved, group
+    assign(left.laid, at, left.laid, last)
     left.at[moved], left.at[group] = at, last
 
 
@@ -202,7 +206,7 @@ def _gap(domain: Domain, seed: Boxes, around: Boxes, region: Int, limit: float) 
 
 
 @inner
-def find_nearest(domain: Domain, box: Boxes, seed: Boxes, left: Left, bucket: Int, wanted: Int, near: Int) -> Nearest:
+def find_nearest(domain: Domain, seed: Boxes, left: Left, bucket: Int, wanted: Int, near: Int) -> Nearest:
     """The ``wanted`` groups left of a bucket that enlarge the box of ``seed`` least, in no order.
 
     Fewer where fewer are left. ``near`` is a group in whose region the search begins.
@@ -218,7 +222,7 @@ def find_nearest(domain: Domain, box: Boxes, seed: Boxes, left: Left, bucket: In
     begin = left.region[near]
     if begin < first or begin > last:
         begin = first
-    _search(domain, box, seed, left, begin, found)
+    _search(domain, seed, left, begin, found)
     # Outward from the beginning: what is close in order is close in space, and what is found near soon rules out
     # what is far.
     district, lowest, highest = begin // _DISTRICT, first // _DISTRICT, last // _DISTRICT
@@ -231,12 +235,12 @@ def find_nearest(domain: Domain, box: Boxes, seed: Boxes, left: Left, bucket: In
                 continue
             for r in range(max(first, here * _DISTRICT), min(last, here * _DISTRICT + _DISTRICT - 1) + 1):
                 if r != begin:
-                    _search(domain, box, seed, left, np.int64(r), found)
+                    _search(domain, seed, left, np.int64(r), found)
     return found
 
 
 @inner
-def find_one(domain: Domain, box: Boxes, seed: Boxes, left: Left, bucket: Int) -> tuple[float, Int]:
+def find_one(domain: Domain, seed: Boxes, left: Left, bucket: Int) -> tuple[float, Int]:
     """The distance of the nearest group left of a bucket, and the group; infinite and ``NONE`` where none is left."""
     only = np.int64(0)
     least = np.inf
@@ -244,22 +248,21 @@ def find_one(domain: Domain, box: Boxes, seed: Boxes, left: Left, bucket: Int) -
     for r in range(left.bucket[bucket], left.bucket[bucket + 1]):
         if left.size[r] > 0 and (left.size[r] == 1 or _gap(domain, seed, left.box, r, least) < least):
             for i in range(left.start[r], left.start[r] + left.size[r]):
-                distance = enlargement(domain, seed, only, box, left.items[i], least)
+                distance = enlargement(domain, seed, only, left.laid, np.int64(i), least)
                 if distance < least:
                     least, nearest = distance, left.items[i]
     return least, nearest
 
 
 @inner
-def _search(domain: Domain, box: Boxes, seed: Boxes, left: Left, region: Int, found: Nearest) -> None:
+def _search(domain: Domain, seed: Boxes, left: Left, region: Int, found: Nearest) -> None:
     if left.size[region] == 0 or _gap(domain, seed, left.box, region, found.distance[0]) > found.distance[0]:
         return
     only = np.int64(0)
     for i in range(left.start[region], left.start[region] + left.size[region]):
-        item = left.items[i]
-        distance = enlargement(domain, seed, only, box, item, found.distance[0])
+        distance = enlargement(domain, seed, only, left.laid, np.int64(i), found.distance[0])
         if distance < found.distance[0]:
-            _replace_top(found, distance, item)
+            _replace_top(found, distance, left.items[i])
 
 
 @inner

@@ -102,7 +102,7 @@ def split(live: Live, groups: Groups) -> Int:
         groups.part[group] = count
         assign(seed, only, box, group)
         assign(parts, count, box, group)
-        found = find_nearest(domain, box, seed, left, only, k - 1, group)
+        found = find_nearest(domain, seed, left, only, k - 1, group)
         for item in found.item:
             take(left, item)
             groups.part[item] = count

@@ -110,7 +110,7 @@ def _fill(live: Live, groups: Groups, buckets: Buckets, part: Part, share: NDArr
         if share[b] > 0:
             assign(around, np.int64(0), part.boxes, part.number)
             bucket = np.int64(b)
-            found = find_nearest(live.domain, groups.box, around, buckets.left, bucket, share[b], part.seed)
+            found = find_nearest(live.domain, around, buckets.left, bucket, share[b], part.seed)
             for item in found.item:
                 _add(live, groups, buckets, part, bucket, item)
 
@@ -127,7 +127,7 @@ def _hand_out(live: Live, groups: Groups, buckets: Buckets, part: Part, held: ND
     for b in range(count):
         buckets_held += held[b]
         if buckets.size[b] > 0:
-            distance[b], nearest[b] = find_one(live.domain, groups.box, around, buckets.left, np.int64(b))
+            distance[b], nearest[b] = find_one(live.domain, around, buckets.left, np.int64(b))
     for _ in range(left):
         needed = buckets_held < live.parameters[L]
         chosen = np.int64(NONE)

@@ -41,8 +41,8 @@ def found_nearest(
     left = arrange(of, box, np.arange(len(box.lower)), ends)
     for group in taken:
         take(left, group)
-    distance, one = find_one(of, box, seed, left, bucket)
-    return find_nearest(of, box, seed, left, bucket, wanted, near).item, distance, one
+    distance, one = find_one(of, seed, left, bucket)
+    return find_nearest(of, seed, left, bucket, wanted, near).item, distance, one
 
 
 @entry
