@@ -9,9 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from anonymity.policy import Numeric, Policy, Shards
 from jobs.config_file import ConfigError
@@ -31,8 +29,6 @@ _PLAIN: dict[Kind, Plain] = {"integer": "LONG", "real": "DOUBLE", "boolean": "BO
 _ROLES = "quasi_identifiers, sensitive, passthrough, subject, event_time, reference or drop"
 _UNKNOWN = SqlType("STRING", "STRING")
 """Stands for the type of a column that the source lacks, until the error is raised."""
-
-_EXACT = 2.0**53  # from here on float64 skips whole numbers
 
 
 @dataclass(frozen=True)
@@ -73,7 +69,7 @@ class Layout:
     arguments : SQL expressions that encode is called with
     quasi_identifiers, sensitive, passthrough, subject, event_time, reference : how encode reads each column
     published : SQL type of each column that is published as it is, for ``anonymity.policy.fingerprint``
-    integers : for each numeric quasi-identifier, whether its ends are whole numbers (``integer_bounds``)
+    integers : for each numeric quasi-identifier, whether its ends are whole numbers (``operators.bounds.integer_bounds``)
     sinks : columns of ``released``, ``audit``, ``suppressed`` and ``rejected``; those of ``released`` read a release
         joined with its members: ``FROM releases CROSS JOIN UNNEST(members) AS m (m0, m1, ...)``
     release_types : columns of a release: ``release_id``, ``shard``, ``event_ms``, ``kind``, ``subjects``, ``tuples``,
@@ -190,28 +186,6 @@ def layout(policy: Policy, columns: Mapping[str, str], where: Path | str = "sour
         suppressed_types=(("reason", "STRING"), ("shard", "INT"), ("seq", "LONG"), ("event_ms", "LONG")),
         rejected_types=(("col", "STRING"), ("reason", "STRING"), ("event_ms", "LONG"), ("reference", "STRING")),
     )
-
-
-def integer_bounds(lower: NDArray[np.float64], upper: NDArray[np.float64]) -> tuple[list[int], list[int]]:
-    """Ends of published intervals of an integer column.
-
-    Values are held as float64, which is exact below 2**53. From there on an end is moved outwards by one step of
-    float64, so that the interval still covers the integer that was rounded; it stays within int64.
-
-    Parameters
-    ----------
-    lower, upper : (releases,) finite
-    """
-    return _whole(np.floor(lower), -np.inf), _whole(np.ceil(upper), np.inf)
-
-
-def _whole(ends: NDArray[np.float64], outwards: float) -> list[int]:
-    ends = np.where(np.abs(ends) >= _EXACT, np.nextafter(ends, outwards), ends)
-    most = np.iinfo(np.int64)
-    above, below = ends >= 2.0**63, ends < -(2.0**63)
-    whole = np.where(above | below, 0, ends).astype(np.int64)
-    whole[above], whole[below] = most.max, most.min
-    return list(whole.tolist())
 
 
 def _generalisation(policy: Policy, types: Mapping[str, SqlType]) -> tuple[list[Column], list[tuple[str, Plain]]]:

@@ -14,6 +14,7 @@ from pyflink.common.typeinfo import TypeInformation
 
 from anonymity.policy import KINDS, REJECTIONS, SUPPRESSIONS, Numeric
 from anonymity.releases import Releases
+from operators.bounds import integer_bounds
 from operators.plan import OperatorPlan
 from state.block import NO_TIME, Rejected
 
@@ -28,7 +29,6 @@ _MEMBER_TYPES = {
     pa.bool_(): Types.BOOLEAN,
     pa.string(): Types.STRING,
 }
-_EXACT = 2**53
 
 SUPPRESSED_TYPE = Types.ROW_NAMED(
     ["reason", "shard", "seq", "event_ms"], [Types.STRING(), Types.INT(), Types.LONG(), Types.LONG()]
@@ -74,17 +74,6 @@ def release_type(plan: OperatorPlan) -> TypeInformation:
             columns[f"q{i}"] = Types.STRING()
     columns["members"] = members_type(plan.members)
     return Types.ROW_NAMED(list(columns), list(columns.values()))
-
-
-def integer_bounds(lower: NDArray[np.float64], upper: NDArray[np.float64]) -> tuple[list[int], list[int]]:
-    """Integer ends that cover what was read: from 2**53 on, where float64 has rounded, one step outward.
-
-    Both stay within 64 bits.
-    """
-    least, most = -(2**63), 2**63 - 1
-    below = np.where(np.abs(lower) >= _EXACT, np.nextafter(lower, -np.inf), lower)
-    above = np.where(np.abs(upper) >= _EXACT, np.nextafter(upper, np.inf), upper)
-    return [max(int(v), least) for v in below.tolist()], [min(int(v), most) for v in above.tolist()]
 
 
 class Emitter:

@@ -215,7 +215,10 @@ class _Wrong:
         self._number = -1
 
     def next(self, **reasons: Mask | None) -> None:
-        """What is wrong in the next of ``EncodePlan.checked``, by reason; None where no row has it."""
+        """What is wrong in the next of ``EncodePlan.checked``, by reason; None where no row has it.
+
+        A row with several reasons gets the first: what is missing is often outside its domain too.
+        """
         self._number += 1
         for reason, rows in reasons.items():
             if rows is not None and rows.any():

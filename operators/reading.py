@@ -92,7 +92,7 @@ class Batch:
         return missing if missing.any() else None
 
     def numbers(self, read: Read) -> tuple[NDArray[np.float64], Mask | None, Mask | None]:
-        """Values of a numeric column; where one is missing; where one is there that is no finite number."""
+        """Values of a numeric column; where one is missing; where one is missing or no finite number."""
         values = self.values(read)
         parsed = _parsed(values) if read.kind == "number_text" else values.astype(np.float64, copy=False)
         odd = ~np.isfinite(parsed)
@@ -102,7 +102,7 @@ class Batch:
             missing: Mask | None = np.isnan(parsed)
         else:
             missing = self.flag(read) if read.kind == "real" else _absent(values)
-        return parsed, missing, odd if missing is None else odd & ~missing
+        return parsed, missing, odd
 
     def event_time(self, read: Read) -> tuple[NDArray[np.int64], Mask | None, Mask | None]:
         """Epoch milliseconds, ``NO_TIME`` in the other two: where it is missing; where it is out of range."""
@@ -113,8 +113,6 @@ class Batch:
         else:
             times, missing = self.values(read).astype(np.int64, copy=False), self.flag(read)
         outside = (times < EARLIEST) | (times > LATEST)
-        if missing is not None:
-            outside &= ~missing
         unknown = outside if missing is None else outside | missing
         return np.where(unknown, np.int64(NO_TIME), times) if unknown.any() else times, missing, outside
 
@@ -179,18 +177,17 @@ class Categories:
         self._index.get_indexer(self._index[:1])  # builds the table now, not within the first batch
 
     def leaves(self, values: NDArray[Any]) -> tuple[NDArray[np.intp], Mask | None, Mask | None]:
-        """Leaf of each value; where it is missing and may not be; where it is unknown."""
+        """Leaf of each value; where it is missing and may not be; where it has no leaf."""
         leaves = self._index.get_indexer(pd.Index(values, dtype=object))
         if self._missing is not None:
             leaves[leaves == self._missing] = -1
         if leaves.min(initial=0) >= 0:
             return leaves, None, None
         missing = _absent(values)
-        unknown = (leaves < 0) & ~missing
-        if self._missing is not None:
-            leaves[missing] = self._missing
-            return leaves, None, unknown
-        return leaves, missing, unknown
+        if self._missing is None:
+            return leaves, missing, leaves < 0
+        leaves[missing] = self._missing
+        return leaves, None, leaves < 0
 
 
 def _absent(values: NDArray[Any]) -> Mask:

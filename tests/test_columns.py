@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from anonymity.hierarchy import from_paths
 from anonymity.policy import Categorical, Numeric, Policy, Shards
-from jobs.columns import Layout, integer_bounds, layout
+from jobs.columns import Layout, layout
 from jobs.config import ConfigError
 from jobs.sql_types import parse, quote
+from operators.bounds import integer_bounds
 
 AREA = from_paths([("north", "*"), ("south", "*")])
 POLICY = Policy(

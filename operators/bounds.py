@@ -1,0 +1,30 @@
+"""Published ends of intervals over whole numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+_EXACT = 2.0**53
+
+
+def integer_bounds(lower: NDArray[np.float64], upper: NDArray[np.float64]) -> tuple[list[int], list[int]]:
+    """Ends of published intervals of an integer column.
+
+    Values are held as float64, which is exact below 2**53. From there on an end is moved outwards by one step of
+    float64, so that the interval still covers the integer that was rounded; it stays within int64.
+
+    Parameters
+    ----------
+    lower, upper : (releases,) finite
+    """
+    return _whole(np.floor(lower), -np.inf), _whole(np.ceil(upper), np.inf)
+
+
+def _whole(ends: NDArray[np.float64], outwards: float) -> list[int]:
+    ends = np.where(np.abs(ends) >= _EXACT, np.nextafter(ends, outwards), ends)
+    most = np.iinfo(np.int64)
+    above, below = ends >= 2.0**63, ends < -(2.0**63)
+    whole = np.where(above | below, 0, ends).astype(np.int64)
+    whole[above], whole[below] = most.max, most.min
+    return list(whole.tolist())
