@@ -69,7 +69,7 @@ class Layout:
     arguments : SQL expressions that encode is called with
     quasi_identifiers, sensitive, passthrough, subject, event_time, reference : how encode reads each column
     published : SQL type of each column that is published as it is, for ``anonymity.policy.fingerprint``
-    integers : for each numeric quasi-identifier, whether its ends are whole numbers (``operators.bounds.integer_bounds``)
+    integers : for each numeric quasi-identifier, whether its ends are whole (``operators.bounds.integer_bounds``)
     sinks : columns of ``released``, ``audit``, ``suppressed`` and ``rejected``; those of ``released`` read a release
         joined with its members: ``FROM releases CROSS JOIN UNNEST(members) AS m (m0, m1, ...)``
     release_types : columns of a release: ``release_id``, ``shard``, ``event_ms``, ``kind``, ``subjects``, ``tuples``,

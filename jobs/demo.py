@@ -110,8 +110,8 @@ def _before_and_after(folder: Path, policy: Policy) -> Iterator[RenderableType]:
         ([row[column] for column in ("name", "age", "area", "education", "salary", "diagnosis")] for row in before),
     )
     yield _table(
-        f"\nAfter: {min(_SHOWN, len(after))} of the {len(after)} visits that left under one generalisation, "
-        f"of {chosen['subjects']} people or more",
+        f"\nAfter: {min(_SHOWN, len(after))} of the {len(after)} visits that left alike, of {chosen['subjects']} "
+        "people or more",
         ("age", "area", "education", "salary", "diagnosis"),
         (
             [_interval(row, "age"), row["area"], row["education"], _interval(row, "salary"), row["diagnosis"]]

@@ -9,8 +9,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from jobs.cli import app
+from jobs.config import load
 
-DEMO = Path(__file__).resolve().parent.parent / "conf" / "demo.yaml"
+ROOT = Path(__file__).resolve().parent.parent
+DEMO = ROOT / "conf" / "demo.yaml"
 
 
 def crenel(*arguments: str | Path) -> Result:
@@ -72,3 +74,13 @@ def test_the_demo_does_not_mix_its_files_with_others(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "holds files already" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_the_policy_of_the_readme_is_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0]
+    (tmp_path / "policy.yaml").write_text(text, encoding="utf-8")
+    (tmp_path / "hierarchies").symlink_to(ROOT / "conf" / "hierarchies")
+    monkeypatch.setenv("CRENEL_SUBJECT_KEY", "a secret")
+    config = load(tmp_path / "policy.yaml")
+    assert (config.privacy.k, config.privacy.l, config.shards.count) == (10, 2, 4)
+    assert config.subject_key == b"a secret"
