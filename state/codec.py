@@ -19,7 +19,8 @@ Column: TypeAlias = NDArray[Any] | bytes
 MAGIC = b"CRNL"
 _HEADER = struct.Struct("<4sBHHI")  # magic, kind, format version, columns, crc32 of all that follows
 _COLUMN = struct.Struct("<B2sBQ")  # name length, dtype ("\0\0" for bytes), dimensions, bytes of data
-_DTYPES = ("i1", "u1", "i2", "i4", "i8", "u8", "f8", "b1")
+_LENGTH = struct.Struct("<Q")
+_CODES = {np.dtype(f"<{code}"): code.encode() for code in ("i1", "u1", "i2", "i4", "i8", "u8", "f8", "b1")}
 _BYTES = b"\0\0"
 
 KINDS = {"block": 1, "shard": 2, "buffered": 3, "gamma": 4, "omega": 5}
@@ -42,16 +43,17 @@ def pack(kind: str, version: int, columns: Mapping[str, Column]) -> bytes:
     for name, column in columns.items():
         encoded = name.encode("ascii")
         if isinstance(column, bytes):
-            shape: tuple[int, ...] = ()
-            dtype, data = _BYTES, column
-        else:
-            shape, dtype = column.shape, column.dtype.str[1:].encode("ascii")
-            if dtype.decode() not in _DTYPES:
-                raise TypeError(f"column {name!r} has a type that is not stored: {column.dtype}")
-            data = np.ascontiguousarray(column).astype(column.dtype.newbyteorder("<"), copy=False).tobytes()
-        body.append(_COLUMN.pack(len(encoded), dtype, len(shape), len(data)))
-        body.append(encoded)
-        body.append(struct.pack(f"<{len(shape)}Q", *shape))
+            body += (_COLUMN.pack(len(encoded), _BYTES, 0, len(column)), encoded, column)
+            continue
+        if column.dtype not in _CODES:
+            column = column.astype(column.dtype.newbyteorder("<"))
+        dtype = _CODES.get(column.dtype)
+        if dtype is None:
+            raise TypeError(f"column {name!r} has a type that is not stored: {column.dtype}")
+        data = column.tobytes()
+        shape = column.shape
+        body += (_COLUMN.pack(len(encoded), dtype, len(shape), len(data)), encoded)
+        body += [_LENGTH.pack(length) for length in shape]
         body.append(data)
     content = b"".join(body)
     # The checksum covers the header too: a flipped bit in the version must not pass for another version.

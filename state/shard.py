@@ -179,12 +179,11 @@ class Generalisation:
     diversity: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def to_bytes(self, kind: str) -> bytes:
+        # A thousand may be written in a step, so they are few columns.
         columns: dict[str, Column] = {
-            "lower": self.lower,
-            "upper": self.upper,
+            "ends": np.concatenate((self.lower, self.upper)),
             "node": self.node,
-            "subjects": np.array([self.subjects], np.int64),
-            "diversity": self.diversity,
+            "counts": np.array([self.subjects, *self.diversity], np.int64),
         }
         return pack(kind, VERSION, columns)
 
@@ -192,12 +191,13 @@ class Generalisation:
     def from_bytes(cls, kind: str, blob: bytes, where: str = "") -> Generalisation:
         """Read a blob; raises ``state.codec.StateError`` where it is damaged or unknown."""
         _, columns = unpack(kind, blob, newest=VERSION, where=where)
+        ends, counts = array(columns, "ends"), array(columns, "counts")
         return cls(
-            lower=array(columns, "lower"),
-            upper=array(columns, "upper"),
+            lower=ends[: len(ends) // 2],
+            upper=ends[len(ends) // 2 :],
             node=array(columns, "node"),
-            subjects=int(array(columns, "subjects")[0]),
-            diversity=array(columns, "diversity"),
+            subjects=int(counts[0]),
+            diversity=counts[1:],
         )
 
 
