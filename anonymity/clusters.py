@@ -246,6 +246,12 @@ def best_selection(live: Live, slot: Int) -> Int:
         if growth < least or (fits and not best_fits) or (fits == best_fits and _smaller(live, row, best)):
             best, best_fits = row, fits
         least = growth
+    if best != NONE:
+        # Half the way to the front: the sooner a near cluster is met, the sooner far ones are given up.
+        at = clusters.place[best]
+        ahead = rows[at // 2]
+        rows[at // 2], rows[at] = best, ahead
+        clusters.place[best], clusters.place[ahead] = at // 2, at
     if not best_fits and live.scalars[OPEN] < live.parameters[MAX_CLUSTERS]:
         return NONE
     return best
