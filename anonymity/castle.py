@@ -15,12 +15,14 @@ from anonymity.live import empty_live, with_room
 from anonymity.members import Members
 from anonymity.policy import (
     KINDS,
+    NEEDS_DOMAIN,
     REJECTIONS,
     SUPPRESSIONS,
     CastleParameters,
     Policy,
     PolicyError,
     Privacy,
+    without_domain,
 )
 from anonymity.random import random_stream
 from anonymity.releases import Releases
@@ -114,6 +116,9 @@ class Castle:
     ) -> None:
         if parameters.delay_event_time is not None and policy.event_time is None:
             raise PolicyError("castle.delay.event_time: needs a column of the role policy.event_time")
+        if parameters.suppression == "generalise":
+            for name in without_domain(policy):
+                raise PolicyError(f"policy.quasi_identifiers.{name}.domain: {NEEDS_DOMAIN}")
         if tuple(members.names) != policy.members:
             raise ValueError(f"members: expected the columns {policy.members}, got {tuple(members.names)}")
         self.policy = policy

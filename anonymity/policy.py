@@ -174,6 +174,17 @@ class CastleParameters:
                 raise PolicyError(f"castle.{field}: must be {least} or more, not {value}")
 
 
+NEEDS_DOMAIN = (
+    "castle.suppression: generalise publishes the whole range, and without a domain that is the range seen so far, "
+    "whose ends are values of persons; give a domain, or withhold"
+)
+
+
+def without_domain(policy: Policy) -> tuple[str, ...]:
+    """Numeric quasi-identifiers whose range is only known from what was seen."""
+    return tuple(attribute.name for attribute in policy.numeric if attribute.domain is None)
+
+
 @dataclass(frozen=True)
 class Shards:
     """How the stream is split into independent anonymisers: by subject, or by a quasi-identifier."""

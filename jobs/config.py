@@ -11,7 +11,17 @@ from typing import Any, get_args, get_origin
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from anonymity.policy import SHARD_BY_SUBJECT, CastleParameters, Numeric, Policy, PolicyError, Privacy, Shards
+from anonymity.policy import (
+    NEEDS_DOMAIN,
+    SHARD_BY_SUBJECT,
+    CastleParameters,
+    Numeric,
+    Policy,
+    PolicyError,
+    Privacy,
+    Shards,
+    without_domain,
+)
 from jobs.config_file import ConfigError, dotted, expand, override, read
 from jobs.config_schema import File, Section
 
@@ -100,6 +110,9 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
 def _contradictions(file: File) -> Iterator[str]:
     """What is wrong between sections that are right in themselves."""
     policy, by = file.policy.core(), file.shards.by
+    if file.castle.suppression == "generalise":
+        for name in without_domain(policy):
+            yield f"policy.quasi_identifiers.{name}.domain: is missing; {NEEDS_DOMAIN}"
     if by != SHARD_BY_SUBJECT:
         attributes = {attribute.name: attribute for attribute in policy.quasi_identifiers}
         chosen = attributes.get(by)

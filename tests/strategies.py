@@ -98,6 +98,15 @@ def attributes(draw: st.DrawFn, name: str) -> tuple[QuasiIdentifier, Sequence[fl
             return Categorical(name, tree), tree.labels[: tree.leaves]
 
 
+def with_domain(
+    attribute: QuasiIdentifier, values: Sequence[float | str]
+) -> tuple[QuasiIdentifier, Sequence[float | str]]:
+    """The same attribute, or a declared one in place of one that is observed: ``generalise`` needs domains."""
+    if isinstance(attribute, Numeric) and attribute.domain is None:
+        return Numeric(attribute.name, (-4.0, 4.0)), [float(i) for i in range(-4, 5)]
+    return attribute, values
+
+
 @st.composite
 def castle_parameters(draw: st.DrawFn, *, timed: bool) -> CastleParameters:
     """Parameters at their edges and between them."""
@@ -130,6 +139,9 @@ def settings_of(draw: st.DrawFn, timed: bool | None, changed: dict[str, Any]) ->
     k = draw(st.sampled_from((1, 2, 3, 4, 6, 6)))
     privacy = Privacy(k, draw(st.sampled_from(sorted({1, min(2, k), k}))))
     parameters = replace(draw(castle_parameters(timed=policy.event_time is not None)), **changed)
+    if parameters.suppression == "generalise":
+        attribute = [with_domain(*pair) for pair in attribute]
+        policy = replace(policy, quasi_identifiers=tuple(found for found, _ in attribute))
     shown = [*sensitive, *passed]
     setting = Setting(policy, privacy, parameters, (*(kind for kind, _ in shown), pa.int64()))
     return setting, [values for _, values in attribute], [values for _, values in shown]

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from fakes import FakeRuntime, Harness
 
+from anonymity.castle import Castle
 from anonymity.hierarchy import from_paths
 from anonymity.policy import CastleParameters, Categorical, Numeric, Policy, PolicyError, Privacy
 from operators.castle import END, CastleFunction
@@ -191,3 +192,11 @@ def test_a_damaged_block_is_refused() -> None:
     blob[200] ^= 1
     with pytest.raises(StateError, match="checksum"):
         Harness(CastleFunction(plan())).element(KEY, bytes(blob))
+
+
+def test_full_generalisation_is_refused_where_it_would_publish_the_range_that_was_seen() -> None:
+    one = plan()
+    policy = dataclasses.replace(one.policy, quasi_identifiers=(Numeric("age"), Categorical("group", TREE)))
+    castle = dataclasses.replace(one.castle, suppression="generalise")
+    with pytest.raises(PolicyError, match=r"quasi_identifiers\.age\.domain"):
+        Castle(policy, one.privacy, castle, members=MEMBERS, shard=0, key=bytes(32))

@@ -31,7 +31,7 @@ castle:
   max_clusters: 40
   loss_window: 90
   reuse_limit: 0
-  suppression: generalise
+  suppression: withhold
 shards: {count: 4, by: hours-per-week}
 seed: 7
 subject_key: ${CRENEL_TEST_KEY:-a secret}
@@ -86,7 +86,7 @@ def test_every_field_arrives(tmp_path: Path) -> None:
     # Text that YAML would take for a boolean or a number is a column's name as it was typed.
     assert (policy.sensitive, policy.passthrough, policy.drop) == (("income", "no"), ("2019",), ("1.10", "name"))
     assert config.privacy == Privacy(10, 2)
-    assert config.castle == CastleParameters(1000, 600_000, 40, 90, 0, "generalise")
+    assert config.castle == CastleParameters(1000, 600_000, 40, 90, 0, "withhold")
     assert config.shards == Shards(4, "hours-per-week")
     assert (config.seed, config.subject_key) == (7, b"a secret")
     assert config.source.query == "SELECT * FROM source"
@@ -95,6 +95,13 @@ def test_every_field_arrives(tmp_path: Path) -> None:
         "audit": {"connector": "print"},
     }
     assert config.flink == {"parallelism.default": "2", "execution.checkpointing.interval": "10 s"}
+
+
+def test_full_generalisation_needs_the_domain_of_every_number(tmp_path: Path) -> None:
+    generalise, domain = "castle.suppression=generalise", "policy.quasi_identifiers.pay.domain=[0, 9]"
+    assert configured(tmp_path, FULL, generalise, domain).castle.suppression == "generalise"
+    [problem] = problems(tmp_path, FULL, generalise)
+    assert problem.startswith("policy.quasi_identifiers.pay.domain: is missing; castle.suppression")
 
 
 def test_defaults_are_those_that_are_documented(tmp_path: Path) -> None:
