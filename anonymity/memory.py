@@ -17,7 +17,7 @@ from anonymity.policy import CastleParameters, Policy, PolicyError, Privacy
 from anonymity.random import random_stream
 from anonymity.shared import share
 from state.block import Block
-from state.shard import Buffered, Changes, Generalisation, ShardState, Stored
+from state.shard import Buffered, Changes, Generalisations, ShardState, Stored
 
 _SCALARS = [at.NEXT_POSITION, at.NEXT_CLUSTER, at.NEXT_RELEASE, at.CLOCK]
 
@@ -40,7 +40,7 @@ class Memory:
         self._next_block = 0
         self._gone: NDArray[np.int64] = np.zeros(0, np.int64)
         self._gamma: set[int] = set()
-        self._omega: set[int] = set()
+        self._omega: dict[int, int] = {}  # stored entries, oldest first, and the last release in each
 
     def changes(self, block: Block | None = None) -> Changes:
         """What to write after one step of the shard; ``block`` is what that step pushed, if it pushed anything."""
@@ -106,9 +106,17 @@ class Memory:
         current = set(clusters.id[rows].tolist())
         entries: dict[int, bytes | None] = dict.fromkeys(self._gamma - current)
         self._gamma = current
-        for row in rows[clusters.changed[rows]]:
-            box = clusters.box
-            entry = Generalisation(box.lower[row], box.upper[row], box.node[row] - offsets)
+        box = clusters.box
+        for row in rows[clusters.changed[rows]].tolist():
+            one = slice(row, row + 1)
+            entry = Generalisations(
+                clusters.id[one],
+                box.lower[one],
+                box.upper[one],
+                box.node[one] - offsets,
+                np.zeros(1, np.int64),
+                np.zeros_like(clusters.diversity[one]),
+            )
             entries[int(clusters.id[row])] = entry.to_bytes("gamma")
         clusters.changed[:] = False
         return entries
@@ -116,20 +124,29 @@ class Memory:
     def _changed_omega(self) -> dict[int, bytes | None]:
         live, offsets = self._castle.live, self._castle.offsets
         omega = live.omega
-        rows = np.arange(live.scalars[at.OMEGA_USED])
-        current = dict(zip(omega.release[rows].tolist(), rows.tolist(), strict=True))
-        entries: dict[int, bytes | None] = dict.fromkeys(self._omega - current.keys())
-        for release in current.keys() - self._omega:
-            row = current[release]
-            entry = Generalisation(
-                omega.box.lower[row],
-                omega.box.upper[row],
-                omega.box.node[row] - offsets,
-                int(omega.subjects[row]),
-                omega.diversity[row],
+        used = int(live.scalars[at.OMEGA_USED])
+        rows = (live.scalars[at.OMEGA_NEXT] - used + np.arange(used)) % max(len(omega.release), 1)  # oldest first
+        releases = omega.release[rows]
+        oldest = releases[0] if used else live.scalars[at.NEXT_RELEASE]
+        entries: dict[int, bytes | None] = {}
+        for first, last in list(self._omega.items()):
+            if last >= oldest:
+                break
+            del self._omega[first]
+            entries[first] = None
+        stored = next(reversed(self._omega.values()), -1)
+        new = rows[np.searchsorted(releases, stored, side="right") :]
+        if len(new):
+            entry = Generalisations(
+                omega.release[new],
+                omega.box.lower[new],
+                omega.box.upper[new],
+                omega.box.node[new] - offsets,
+                omega.subjects[new],
+                omega.diversity[new],
             )
-            entries[release] = entry.to_bytes("omega")
-        self._omega = set(current)
+            self._omega[int(entry.id[0])] = int(entry.id[-1])
+            entries[int(entry.id[0])] = entry.to_bytes("omega")
         return entries
 
     def _shard(self, oldest: int) -> bytes:
@@ -180,8 +197,8 @@ class Memory:
         state = ShardState.from_bytes(stored.shard)
         where = f"shard {state.shard}"
         _require_same(state.fingerprint, fingerprint, where)
-        gamma = {i: Generalisation.from_bytes("gamma", blob, where) for i, blob in sorted(stored.gamma.items())}
-        omega = {i: Generalisation.from_bytes("omega", blob, where) for i, blob in sorted(stored.omega.items())}
+        gamma = [Generalisations.from_bytes("gamma", blob, where) for _, blob in sorted(stored.gamma.items())]
+        omega = [Generalisations.from_bytes("omega", blob, where) for _, blob in sorted(stored.omega.items())]
         key = state.key.astype("<u4").tobytes()
         castle = Castle(policy, privacy, parameters, members=members, shard=state.shard, key=key, clusters=len(gamma))
         memory = cls(castle, fingerprint)
@@ -192,7 +209,8 @@ class Memory:
         memory._restore_blocks(stored.blocks, state, rows, members, where)
         memory._next_block = int(state.scalars[len(_SCALARS)])
         memory._gone = state.gone
-        memory._gamma, memory._omega = set(gamma), set(omega)
+        memory._gamma = set(stored.gamma)
+        memory._omega = {int(entry.id[0]): int(entry.id[-1]) for entry in omega}
         return castle, memory
 
     def _restore_blocks(
@@ -226,12 +244,12 @@ def _require_same(stored: dict[str, str], now: dict[str, str], where: str) -> No
 def _restore_shard(castle: Castle, state: ShardState) -> None:
     live = castle.live
     live.scalars[_SCALARS] = state.scalars[: len(_SCALARS)]
-    latest = np.roll(state.ring[: state.ring_used], -state.ring_next if state.ring_used == len(state.ring) else 0)
     if len(live.ring) == len(state.ring):
         live.ring[:] = state.ring
         live.scalars[at.RING_USED], live.scalars[at.RING_NEXT] = state.ring_used, state.ring_next
     else:
-        kept = latest[-len(live.ring) :]
+        oldest = state.ring_next if state.ring_used == len(state.ring) else 0
+        kept = np.roll(state.ring[: state.ring_used], -oldest)[-len(live.ring) :]
         live.ring[: len(kept)] = kept
         live.scalars[at.RING_USED] = len(kept)
         live.scalars[at.RING_NEXT] = len(kept) % len(live.ring)
@@ -249,29 +267,30 @@ def _restore_shard(castle: Castle, state: ShardState) -> None:
     castle.rejected[:] = state.rejected
 
 
-def _restore_gamma(castle: Castle, gamma: dict[int, Generalisation]) -> dict[int, int]:
+def _restore_gamma(castle: Castle, gamma: list[Generalisations]) -> dict[int, int]:
     live = castle.live
     clusters = live.clusters
-    for row, (identity, entry) in enumerate(gamma.items()):
-        clusters.id[row] = identity
-        clusters.box.lower[row], clusters.box.upper[row] = entry.lower, entry.upper
-        clusters.box.node[row] = entry.node + castle.offsets
+    for row, entry in enumerate(gamma):
+        clusters.id[row] = entry.id[0]
+        clusters.box.lower[row], clusters.box.upper[row] = entry.lower[0], entry.upper[0]
+        clusters.box.node[row] = entry.node[0] + castle.offsets
     live.scalars[at.OPEN] = len(gamma)
-    return {identity: row for row, identity in enumerate(gamma)}
+    return {int(entry.id[0]): row for row, entry in enumerate(gamma)}
 
 
-def _restore_omega(castle: Castle, omega: dict[int, Generalisation], privacy: Privacy) -> None:
+def _restore_omega(castle: Castle, omega: list[Generalisations], privacy: Privacy) -> None:
     live = castle.live
     size = len(live.omega.release)
-    safe = [
-        (i, entry) for i, entry in omega.items() if entry.subjects >= privacy.k and (entry.diversity >= privacy.l).all()
-    ]
-    kept = safe[-size:] if size else []
-    for row, (release, entry) in enumerate(kept):
-        live.omega.release[row] = release
-        live.omega.box.lower[row], live.omega.box.upper[row] = entry.lower, entry.upper
-        live.omega.box.node[row] = entry.node + castle.offsets
-        live.omega.subjects[row] = entry.subjects
-        live.omega.diversity[row] = entry.diversity
-    live.scalars[at.OMEGA_USED] = len(kept)
-    live.scalars[at.OMEGA_NEXT] = len(kept) % size if size else 0
+    row = 0
+    for entry in reversed(omega):  # the youngest at the end of the ring
+        safe = (entry.subjects >= privacy.k) & (entry.diversity >= privacy.l).all(axis=1)
+        rows = np.flatnonzero(safe)[::-1][: size - row]
+        into = np.arange(size - 1 - row, size - 1 - row - len(rows), -1)
+        live.omega.release[into] = entry.id[rows]
+        live.omega.box.lower[into], live.omega.box.upper[into] = entry.lower[rows], entry.upper[rows]
+        live.omega.box.node[into] = entry.node[rows] + castle.offsets
+        live.omega.subjects[into] = entry.subjects[rows]
+        live.omega.diversity[into] = entry.diversity[rows]
+        row += len(rows)
+    live.scalars[at.OMEGA_USED] = row
+    live.scalars[at.OMEGA_NEXT] = 0

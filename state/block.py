@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from state.codec import array, pack, raw, unpack
+from state.codec import Column, array, pack, raw, unpack
 
 VERSION = 1
 
@@ -38,49 +40,77 @@ class Rejected:
         return cls(np.zeros(0, np.int16), np.zeros(0, np.int8), np.zeros(0, np.int64))
 
 
-@dataclass(frozen=True)
-class Block:
-    """Tuples of one shard in order of arrival, and the rows that were rejected with them.
+@dataclass(frozen=True, kw_only=True)
+class TupleColumns:
+    """Tuples of one shard in order of arrival, as columns.
 
     Attributes
     ----------
-    shard : 0 to shards - 1
     numeric : (tuples, numeric quasi-identifiers), finite
     categorical : (tuples, categorical quasi-identifiers), leaf positions in each hierarchy
     subject : (tuples,) 64-bit keyed hashes; None where each tuple is its own person
     sensitive : (tuples, sensitive attributes) 64-bit codes, equal where the values are equal
     event_time : (tuples,) epoch milliseconds, ``NO_TIME`` where there is none
     members : the columns that are published as they are, one row a tuple
-    rejected : rows that were read with this block and not let in
     """
 
-    shard: int
     numeric: NDArray[np.float64]
     categorical: NDArray[np.int32]
     subject: NDArray[np.uint64] | None
     sensitive: NDArray[np.uint64]
     event_time: NDArray[np.int64]
     members: pa.RecordBatch
-    rejected: Rejected = field(default_factory=Rejected.none)
 
     def __len__(self) -> int:
         return len(self.event_time)
 
-    def to_bytes(self) -> bytes:
-        """One blob; ``from_bytes`` with the schema of ``members`` reads it back."""
-        columns = {
-            "shard": np.array([self.shard], np.int64),
+    def written(self) -> dict[str, Column]:
+        """The columns by name, for ``state.codec.pack``."""
+        columns: dict[str, Column] = {
             "numeric": self.numeric,
             "categorical": self.categorical,
             "sensitive": self.sensitive,
             "event_time": self.event_time,
             "members": self.members.serialize().to_pybytes(),
+        }
+        if self.subject is not None:
+            columns["subject"] = self.subject
+        return columns
+
+    @staticmethod
+    def read(columns: Mapping[str, Column], members: pa.Schema) -> dict[str, Any]:
+        """The fields of this class out of ``state.codec.unpack``; raises ``StateError`` where one is missing."""
+        return {
+            "numeric": array(columns, "numeric"),
+            "categorical": array(columns, "categorical"),
+            "subject": array(columns, "subject") if "subject" in columns else None,
+            "sensitive": array(columns, "sensitive"),
+            "event_time": array(columns, "event_time"),
+            "members": pa.ipc.read_record_batch(pa.py_buffer(raw(columns, "members")), members),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block(TupleColumns):
+    """A micro-batch of tuples, and the rows that were rejected with them.
+
+    Attributes
+    ----------
+    shard : 0 to shards - 1
+    rejected : rows that were read with this block and not let in
+    """
+
+    shard: int
+    rejected: Rejected = field(default_factory=Rejected.none)
+
+    def to_bytes(self) -> bytes:
+        """One blob; ``from_bytes`` with the schema of ``members`` reads it back."""
+        columns = self.written() | {
+            "shard": np.array([self.shard], np.int64),
             "rejected_column": self.rejected.column,
             "rejected_reason": self.rejected.reason,
             "rejected_time": self.rejected.event_time,
         }
-        if self.subject is not None:
-            columns["subject"] = self.subject
         if self.rejected.reference:
             strings = pa.record_batch([pa.array(self.rejected.reference, pa.string())], ["reference"])
             columns["reference"] = strings.serialize().to_pybytes()
@@ -97,12 +127,7 @@ class Block:
             reference = tuple(strings.column(0).to_pylist())
         return cls(
             shard=int(array(columns, "shard")[0]),
-            numeric=array(columns, "numeric"),
-            categorical=array(columns, "categorical"),
-            subject=array(columns, "subject") if "subject" in columns else None,
-            sensitive=array(columns, "sensitive"),
-            event_time=array(columns, "event_time"),
-            members=pa.ipc.read_record_batch(pa.py_buffer(raw(columns, "members")), members),
+            **cls.read(columns, members),
             rejected=Rejected(
                 array(columns, "rejected_column"),
                 array(columns, "rejected_reason"),

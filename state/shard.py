@@ -6,23 +6,27 @@ name      key            content                                written
 shard     -              counters, tau's ring, random state     after each step
 blocks    block number   tuples that wait, with their clusters  once, when they arrive; removed when all left
 gamma     cluster id     range intervals of an open cluster     when changed
-omega     release id     a generalisation kept for reuse        once; removed when evicted
+omega     release id     generalisations kept for reuse         once; removed when all of them were evicted
 ========  =============  =====================================  =========================================
 
 A tuple never changes its cluster while that is open (a merged cluster is released at once), so its cluster is written
 with the tuple, and a cluster need not list its members. A stored tuple still waits if its cluster is open and its
 position is not below ``ShardState.oldest`` nor among ``ShardState.gone``.
+
+The generalisations of one step are one entry of omega, under the id of the first release among them: an entry for each
+would cost more than the release itself.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from state.block import TupleColumns
 from state.codec import Column, array, pack, raw, unpack
 
 VERSION = 1
@@ -110,39 +114,21 @@ class ShardState:
         )
 
 
-@dataclass(frozen=True)
-class Buffered:
+@dataclass(frozen=True, kw_only=True)
+class Buffered(TupleColumns):
     """Tuples of one block that waited when it had been placed.
 
     Attributes
     ----------
     position : (tuples,) ascending
     cluster : (tuples,) id of the cluster each was placed in
-    numeric, categorical, subject, sensitive, event_time, members : as in ``state.block.Block``
     """
 
     position: NDArray[np.int64]
     cluster: NDArray[np.int64]
-    numeric: NDArray[np.float64]
-    categorical: NDArray[np.int32]
-    subject: NDArray[np.uint64] | None
-    sensitive: NDArray[np.uint64]
-    event_time: NDArray[np.int64]
-    members: pa.RecordBatch
 
     def to_bytes(self) -> bytes:
-        columns: dict[str, Column] = {
-            "position": self.position,
-            "cluster": self.cluster,
-            "numeric": self.numeric,
-            "categorical": self.categorical,
-            "sensitive": self.sensitive,
-            "event_time": self.event_time,
-            "members": self.members.serialize().to_pybytes(),
-        }
-        if self.subject is not None:
-            columns["subject"] = self.subject
-        return pack("buffered", VERSION, columns)
+        return pack("buffered", VERSION, self.written() | {"position": self.position, "cluster": self.cluster})
 
     @classmethod
     def from_bytes(cls, blob: bytes, members: pa.Schema, where: str = "") -> Buffered:
@@ -151,54 +137,38 @@ class Buffered:
         return cls(
             position=array(columns, "position"),
             cluster=array(columns, "cluster"),
-            numeric=array(columns, "numeric"),
-            categorical=array(columns, "categorical"),
-            subject=array(columns, "subject") if "subject" in columns else None,
-            sensitive=array(columns, "sensitive"),
-            event_time=array(columns, "event_time"),
-            members=pa.ipc.read_record_batch(pa.py_buffer(raw(columns, "members")), members),
+            **cls.read(columns, members),
         )
 
 
 @dataclass(frozen=True)
-class Generalisation:
-    """An open cluster (``gamma``) or a published generalisation (``omega``).
+class Generalisations:
+    """Open clusters (``gamma``) or published generalisations (``omega``), one a row.
 
     Attributes
     ----------
-    lower, upper : (numeric quasi-identifiers,)
-    node : (categorical quasi-identifiers,) node in each hierarchy
-    subjects : distinct subjects behind it; 0 for an open cluster, whose members tell
-    diversity : (sensitive attributes,) distinct values behind it; empty for an open cluster
+    id : (rows,) cluster or release it belongs to, ascending
+    lower, upper : (rows, numeric quasi-identifiers)
+    node : (rows, categorical quasi-identifiers) node in each hierarchy
+    subjects : (rows,) distinct subjects behind it; 0 for an open cluster, whose members tell
+    diversity : (rows, sensitive attributes) distinct values behind it; 0 for an open cluster
     """
 
+    id: NDArray[np.int64]
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
     node: NDArray[np.int32]
-    subjects: int = 0
-    diversity: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    subjects: NDArray[np.int64]
+    diversity: NDArray[np.int64]
 
     def to_bytes(self, kind: str) -> bytes:
-        # A thousand may be written in a step, so they are few columns.
-        columns: dict[str, Column] = {
-            "ends": np.concatenate((self.lower, self.upper)),
-            "node": self.node,
-            "counts": np.array([self.subjects, *self.diversity], np.int64),
-        }
-        return pack(kind, VERSION, columns)
+        return pack(kind, VERSION, vars(self))
 
     @classmethod
-    def from_bytes(cls, kind: str, blob: bytes, where: str = "") -> Generalisation:
+    def from_bytes(cls, kind: str, blob: bytes, where: str = "") -> Generalisations:
         """Read a blob; raises ``state.codec.StateError`` where it is damaged or unknown."""
         _, columns = unpack(kind, blob, newest=VERSION, where=where)
-        ends, counts = array(columns, "ends"), array(columns, "counts")
-        return cls(
-            lower=ends[: len(ends) // 2],
-            upper=ends[len(ends) // 2 :],
-            node=array(columns, "node"),
-            subjects=int(counts[0]),
-            diversity=counts[1:],
-        )
+        return cls(**{f.name: array(columns, f.name) for f in fields(cls)})
 
 
 @dataclass(frozen=True)

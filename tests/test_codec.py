@@ -93,13 +93,13 @@ def test_an_array_is_stored_alike_whatever_its_layout_and_byte_order() -> None:
 def test_a_block_of_no_published_column_is_read_back() -> None:
     none = np.zeros((2, 0))
     block = Block(
-        0,
-        none,
-        none.astype("i4"),
-        None,
-        none.astype("u8"),
-        np.full(2, NO_TIME),
-        pa.RecordBatch.from_arrays([], names=[]),
+        shard=0,
+        numeric=none,
+        categorical=none.astype("i4"),
+        subject=None,
+        sensitive=none.astype("u8"),
+        event_time=np.full(2, NO_TIME),
+        members=pa.RecordBatch.from_arrays([], names=[]),
     )
     assert len(Block.from_bytes(block.to_bytes(), pa.schema([]))) == 2
 
