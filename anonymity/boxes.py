@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from anonymity.compiled import Int, inner
+from anonymity.compiled import Int, inner, leaf
 from anonymity.live import Boxes, Domain, Tuples
 
 
@@ -14,7 +14,7 @@ def points(tuples: Tuples) -> Boxes:
     return Boxes(tuples.numeric, tuples.numeric, tuples.leaf)
 
 
-@inner
+@leaf
 def common_ancestor(domain: Domain, one: Int, other: Int) -> Int:
     """The lowest node above both (CASTLE, Definition 3.2)."""
     while domain.first[one] > domain.first[other] or domain.last[one] < domain.last[other]:
@@ -22,7 +22,7 @@ def common_ancestor(domain: Domain, one: Int, other: Int) -> Int:
     return one
 
 
-@inner
+@leaf
 def info_loss(domain: Domain, boxes: Boxes, row: Int) -> float:
     """InfoLoss of a generalisation, in [0, 1] (CASTLE, Section 2.2)."""
     loss = 0.0
@@ -34,7 +34,7 @@ def info_loss(domain: Domain, boxes: Boxes, row: Int) -> float:
     return loss
 
 
-@inner
+@leaf
 def enlargement(domain: Domain, boxes: Boxes, row: Int, others: Boxes, at: Int, limit: float) -> float:
     """By how much InfoLoss grows when a box encloses another (CASTLE, Definition 3.4).
 
@@ -60,7 +60,7 @@ def enlargement(domain: Domain, boxes: Boxes, row: Int, others: Boxes, at: Int, 
     return growth
 
 
-@inner
+@leaf
 def loss_after(domain: Domain, boxes: Boxes, row: Int, others: Boxes, at: Int) -> float:
     """InfoLoss of a box after it has enclosed another."""
     loss = 0.0
@@ -77,7 +77,7 @@ def loss_after(domain: Domain, boxes: Boxes, row: Int, others: Boxes, at: Int) -
     return loss
 
 
-@inner
+@leaf
 def contains(domain: Domain, boxes: Boxes, row: Int, others: Boxes, at: Int) -> bool:
     """Whether a published generalisation covers another box, or a point."""
     for a in range(boxes.lower.shape[1]):
@@ -90,7 +90,7 @@ def contains(domain: Domain, boxes: Boxes, row: Int, others: Boxes, at: Int) -> 
     return True
 
 
-@inner
+@leaf
 def equal(boxes: Boxes, row: Int, others: Boxes, at: Int) -> bool:
     """Whether two boxes are the same."""
     for a in range(boxes.lower.shape[1]):
@@ -102,7 +102,7 @@ def equal(boxes: Boxes, row: Int, others: Boxes, at: Int) -> bool:
     return True
 
 
-@inner
+@leaf
 def assign(boxes: Boxes, row: Int, others: Boxes, at: Int) -> None:
     """Make one box a copy of another."""
     for a in range(boxes.lower.shape[1]):
@@ -112,7 +112,7 @@ def assign(boxes: Boxes, row: Int, others: Boxes, at: Int) -> None:
         boxes.node[row, a] = others.node[at, a]
 
 
-@inner
+@leaf
 def enclose(domain: Domain, boxes: Boxes, row: Int, others: Boxes, at: Int) -> None:
     """Enlarge a box, no more than needed, until it covers another."""
     for a in range(boxes.lower.shape[1]):
@@ -124,7 +124,7 @@ def enclose(domain: Domain, boxes: Boxes, row: Int, others: Boxes, at: Int) -> N
         boxes.node[row, a] = common_ancestor(domain, boxes.node[row, a], others.node[at, a])
 
 
-@inner
+@leaf
 def observe(domain: Domain, boxes: Boxes, at: Int, attributes: Int) -> None:
     """Widen the observed range of attributes that have no declared domain."""
     for a in range(boxes.lower.shape[1]):
@@ -143,7 +143,7 @@ def observe(domain: Domain, boxes: Boxes, at: Int, attributes: Int) -> None:
                 domain.scale[a] = scale if scale < np.inf else 0.0
 
 
-@inner
+@leaf
 def fully_generalise(domain: Domain, boxes: Boxes, row: Int) -> None:
     """The most general box: every domain, every root (CASTLE, Section 4.1, suppression)."""
     for a in range(boxes.lower.shape[1]):

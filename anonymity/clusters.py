@@ -23,6 +23,7 @@ from anonymity.live import (
     L,
     Live,
 )
+from anonymity.sides import enlargements_by, lay
 
 _EVERYTHING = np.int64(-1)  # stands for a row: all that waits
 _SUBJECT = np.int64(-1)  # stands for a sensitive attribute; not literals, or numba compiles a function for each
@@ -138,7 +139,15 @@ def open_cluster(live: Live, slot: Int) -> None:
     row = add_row(live, live.scalars[NEXT_CLUSTER])
     live.scalars[NEXT_CLUSTER] += 1
     assign(live.clusters.box, row, points(live.tuples), slot)
+    _mirror(live, row)
     append(live, row, slot)
+
+
+@inner
+def _mirror(live: Live, row: Int) -> None:
+    """Bring the sides of a cluster, whose box or place has changed, up to date."""
+    clusters = live.clusters
+    lay(live.domain, clusters.sides, np.int64(clusters.place[row]), clusters.box, row)
 
 
 @inner
@@ -159,6 +168,8 @@ def add_row(live: Live, identity: Int) -> Int:
 @entry
 def relink(live: Live, slots: NDArray[np.int32], rows: NDArray[np.int32]) -> None:
     """Link restored tuples, in order of position, into the open clusters that they were in."""
+    for i in range(live.scalars[OPEN]):
+        _mirror(live, np.int64(live.clusters.rows[i]))
     for i in range(len(slots)):
         append(live, np.int64(rows[i]), np.int64(slots[i]))
         arrive(live, np.int64(slots[i]))
@@ -169,6 +180,7 @@ def push(live: Live, row: Int, slot: Int) -> None:
     """Push a tuple into a cluster (CASTLE, Algorithm 1, step 10)."""
     enclose(live.domain, live.clusters.box, row, points(live.tuples), slot)
     live.clusters.changed[row] = True
+    _mirror(live, row)
     append(live, row, slot)
 
 
@@ -200,6 +212,7 @@ def remove(live: Live, slot: Int) -> None:
         enclose(domain, box, only, others, member)
         member = np.int64(following[member])
     assign(clusters.box, row, box, only)
+    _mirror(live, row)
 
 
 @inner
@@ -211,6 +224,7 @@ def close_cluster(live: Live, row: Int) -> None:
     moved = clusters.rows[last]
     clusters.rows[place], clusters.rows[last] = moved, row
     clusters.place[moved], clusters.place[row] = place, last
+    _mirror(live, np.int64(moved))
 
 
 @inner
@@ -234,24 +248,18 @@ def best_selection(live: Live, slot: Int) -> Int:
     Where the paper says "any cluster", it is the oldest.
     """
     clusters, domain = live.clusters, live.domain
-    rows, box, others, tau = clusters.rows, clusters.box, points(live.tuples), live.tau[0]
+    box, others, tau, growth = clusters.box, points(live.tuples), live.tau[0], clusters.sides.growth
+    enlargements_by(domain, clusters.sides, others, slot, np.int64(0), live.scalars[OPEN])
     least = np.inf
+    for i in range(live.scalars[OPEN]):
+        least = min(least, growth[i])
     best, best_fits = np.int64(NONE), False
     for i in range(live.scalars[OPEN]):
-        row = np.int64(rows[i])
-        growth = enlargement(domain, box, row, others, slot, least)
-        if growth > least:
-            continue
-        fits = loss_after(domain, box, row, others, slot) <= tau
-        if growth < least or (fits and not best_fits) or (fits == best_fits and _smaller(live, row, best)):
-            best, best_fits = row, fits
-        least = growth
-    if best != NONE:
-        # Half the way to the front: the sooner a near cluster is met, the sooner far ones are given up.
-        at = clusters.place[best]
-        ahead = rows[at // 2]
-        rows[at // 2], rows[at] = best, ahead
-        clusters.place[best], clusters.place[ahead] = at // 2, at
+        if growth[i] == least:
+            row = np.int64(clusters.rows[i])
+            fits = loss_after(domain, box, row, others, slot) <= tau
+            if best == NONE or (fits and not best_fits) or (fits == best_fits and _smaller(live, row, best)):
+                best, best_fits = row, fits
     if not best_fits and live.scalars[OPEN] < live.parameters[MAX_CLUSTERS]:
         return NONE
     return best
@@ -315,3 +323,4 @@ def merge_clusters(live: Live, row: Int) -> None:
             member = after
         clusters.tuples[nearest] = 0
         close_cluster(live, nearest)
+    _mirror(live, row)

@@ -69,3 +69,8 @@ def entry(function: F) -> F:
 def inner(function: F) -> F:
     """Compile a function that only compiled functions call: without wrappers it takes a fraction of the time."""
     return _compile(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+def leaf(function: F) -> F:
+    """Compile an inner function that makes no array: it counts no references, which a small one would mostly do."""
+    return _compile(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)

@@ -99,6 +99,25 @@ class Tuples(NamedTuple):
     older: NDArray[np.int32]
 
 
+class Sides(NamedTuple):
+    """Boxes once more, by attribute: see ``anonymity.sides``.
+
+    Attributes
+    ----------
+    lower, upper : (numeric, boxes)
+    first, last, loss : (categorical, boxes) leftmost and rightmost leaf below the box's node, and its ``Domain.loss``
+    growth, step : (boxes,) scratch
+    """
+
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    first: NDArray[np.int32]
+    last: NDArray[np.int32]
+    loss: NDArray[np.float64]
+    growth: NDArray[np.float64]
+    step: NDArray[np.float64]
+
+
 class Clusters(NamedTuple):
     """Gamma.
 
@@ -107,6 +126,7 @@ class Clusters(NamedTuple):
     rows : (rows,) the open clusters' rows, scalars[OPEN] of them in no order, then the free rows
     place : (rows,) where in ``rows`` each row stands
     box : the range intervals of each cluster (CASTLE, Definition 3.1)
+    sides : the same by ``place``, so that the first scalars[OPEN] are those of the open clusters
     id : (rows,) counts the clusters of the shard from 0
     head, tail : (rows,) first and last member
     tuples : (rows,) members
@@ -118,6 +138,7 @@ class Clusters(NamedTuple):
     rows: NDArray[np.int32]
     place: NDArray[np.int32]
     box: Boxes
+    sides: Sides
     id: NDArray[np.int64]
     head: NDArray[np.int32]
     tail: NDArray[np.int32]
@@ -242,6 +263,19 @@ def boxes(rows: int, policy: Policy) -> Boxes:
     return Boxes(np.zeros((rows, numeric)), np.zeros((rows, numeric)), np.zeros((rows, categorical), np.int32))
 
 
+def _sides(rows: int, policy: Policy) -> Sides:
+    numeric, categorical = len(policy.numeric), len(policy.categorical)
+    return Sides(
+        lower=np.zeros((numeric, rows)),
+        upper=np.zeros((numeric, rows)),
+        first=np.zeros((categorical, rows), np.int32),
+        last=np.zeros((categorical, rows), np.int32),
+        loss=np.zeros((categorical, rows)),
+        growth=np.zeros(rows),
+        step=np.zeros(rows),
+    )
+
+
 def parameters(policy: Policy, privacy: Privacy, castle: CastleParameters) -> NDArray[np.int64]:
     """What the procedures read; -1 stands for a delay that is not set."""
     values = np.zeros(7, np.int64)
@@ -275,6 +309,7 @@ def empty_live(
             rows=np.arange(rows, dtype=np.int32),
             place=np.arange(rows, dtype=np.int32),
             box=boxes(rows, policy),
+            sides=_sides(rows, policy),
             id=np.zeros(rows, np.int64),
             head=np.full(rows, NONE, np.int32),
             tail=np.full(rows, NONE, np.int32),

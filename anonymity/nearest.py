@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.boxes import assign, common_ancestor, enclose, enlargement, room
-from anonymity.compiled import Int, inner
-from anonymity.live import NONE, Boxes, Domain
+from anonymity.boxes import assign, common_ancestor, enclose, room
+from anonymity.compiled import Int, inner, leaf
+from anonymity.live import NONE, Boxes, Domain, Sides
+from anonymity.sides import enlargements_of, lay, move, sides_of
 
 _REGION = 48
 """Most groups in a region; 32 to 96 cost about the same."""
@@ -35,7 +36,7 @@ class Left(NamedTuple):
     Attributes
     ----------
     items : (groups,) those of one region side by side; the first ``size`` of a region are left
-    laid : the box of each of ``items``, side by side as they are, because a search reads them one after the other
+    laid : the box of each of ``items``
     at, region : (all groups,) where in ``items`` and in which region each group stands
     start : (regions + 1,) where each region begins in ``items``
     size : (regions,) groups left in it
@@ -45,7 +46,7 @@ class Left(NamedTuple):
     """
 
     items: NDArray[np.int64]
-    laid: Boxes
+    laid: Sides
     at: NDArray[np.int64]
     region: NDArray[np.int64]
     start: NDArray[np.int64]
@@ -89,14 +90,14 @@ def arrange(domain: Domain, box: Boxes, items: NDArray[np.int64], ends: NDArray[
     size = np.empty(count, np.int64)
     at = np.empty(len(box.lower), np.int64)
     region = np.empty(len(box.lower), np.int64)
-    around, laid = room(count, box), room(len(items), box)
+    around, laid = room(count, box), sides_of(len(items), box)
     for r in range(count):
         size[r] = start[r + 1] - start[r]
         for i in range(start[r], start[r + 1]):
             if i == start[r]:
                 assign(around, r, box, items[i])
             enclose(domain, around, r, box, items[i])
-            assign(laid, np.int64(i), box, items[i])
+            lay(domain, laid, np.int64(i), box, items[i])
             at[items[i]] = i
             region[items[i]] = r
     districts = room((count - 1) // _DISTRICT + 1, box)
@@ -159,7 +160,7 @@ def _select(keys: NDArray[np.float64], items: NDArray[np.int64], wanted: Int) ->
             return
 
 
-@inner
+@leaf
 def take(left: Left, group: Int) -> None:
     """Take a group out of what is left."""
     at, region = left.at[group], left.region[group]
@@ -167,11 +168,11 @@ def take(left: Left, group: Int) -> None:
     last = left.start[region] + left.size[region]
     moved = left.items[last]
     left.items[at], left.items[last] = moved, group
-    assign(left.laid, at, left.laid, last)
+    move(left.laid, at, last)
     left.at[moved], left.at[group] = at, last
 
 
-@inner
+@leaf
 def pick(left: Left, bucket: Int, number: Int) -> Int:
     """The group of that number among those left of a bucket, from 0."""
     region = left.bucket[bucket]
@@ -181,7 +182,7 @@ def pick(left: Left, bucket: Int, number: Int) -> Int:
     return left.items[left.start[region] + number]
 
 
-@inner
+@leaf
 def _gap(domain: Domain, seed: Boxes, around: Boxes, region: Int, limit: float) -> float:
     # No box inside ``around`` enlarges the seed by less.
     only = np.int64(0)
@@ -239,7 +240,7 @@ def find_nearest(domain: Domain, seed: Boxes, left: Left, bucket: Int, wanted: I
     return found
 
 
-@inner
+@leaf
 def find_one(domain: Domain, seed: Boxes, left: Left, bucket: Int) -> tuple[float, Int]:
     """The distance of the nearest group left of a bucket, and the group; infinite and ``NONE`` where none is left."""
     only = np.int64(0)
@@ -247,25 +248,26 @@ def find_one(domain: Domain, seed: Boxes, left: Left, bucket: Int) -> tuple[floa
     nearest = np.int64(NONE)
     for r in range(left.bucket[bucket], left.bucket[bucket + 1]):
         if left.size[r] > 0 and (left.size[r] == 1 or _gap(domain, seed, left.box, r, least) < least):
-            for i in range(left.start[r], left.start[r] + left.size[r]):
-                distance = enlargement(domain, seed, only, left.laid, np.int64(i), least)
-                if distance < least:
-                    least, nearest = distance, left.items[i]
+            start, stop = left.start[r], left.start[r] + left.size[r]
+            enlargements_of(domain, seed, only, left.laid, start, stop)
+            for i in range(start, stop):
+                if left.laid.growth[i] < least:
+                    least, nearest = left.laid.growth[i], left.items[i]
     return least, nearest
 
 
-@inner
+@leaf
 def _search(domain: Domain, seed: Boxes, left: Left, region: Int, found: Nearest) -> None:
     if left.size[region] == 0 or _gap(domain, seed, left.box, region, found.distance[0]) > found.distance[0]:
         return
-    only = np.int64(0)
-    for i in range(left.start[region], left.start[region] + left.size[region]):
-        distance = enlargement(domain, seed, only, left.laid, np.int64(i), found.distance[0])
-        if distance < found.distance[0]:
-            _replace_top(found, distance, left.items[i])
+    start, stop, distance = left.start[region], left.start[region] + left.size[region], left.laid.growth
+    enlargements_of(domain, seed, np.int64(0), left.laid, start, stop)
+    for i in range(start, stop):
+        if distance[i] < found.distance[0]:
+            _replace_top(found, distance[i], left.items[i])
 
 
-@inner
+@leaf
 def _replace_top(heap: Nearest, distance: float, item: Int) -> None:
     at, size = 0, len(heap.item)
     while 2 * at + 1 < size:

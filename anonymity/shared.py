@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 
 from anonymity.compiled import entry, inner
 from anonymity.counting import Counts
-from anonymity.live import Boxes, Clusters, Domain, Heap, Live, Omega, Out, Tuples
+from anonymity.live import Boxes, Clusters, Domain, Heap, Live, Omega, Out, Sides, Tuples
 from anonymity.random import RandomStream
 
 
@@ -170,6 +170,15 @@ def share(live: Live) -> Live:
             _borrow(c.rows),
             _borrow(c.place),
             _borrow_boxes(c.box),
+            Sides(
+                _borrow(c.sides.lower),
+                _borrow(c.sides.upper),
+                _borrow(c.sides.first),
+                _borrow(c.sides.last),
+                _borrow(c.sides.loss),
+                _borrow(c.sides.growth),
+                _borrow(c.sides.step),
+            ),
             _borrow(c.id),
             _borrow(c.head),
             _borrow(c.tail),
