@@ -68,7 +68,7 @@ def entry(function: F) -> F:
 
 def inner(function: F) -> F:
     """Compile a function that only compiled functions call: without wrappers it takes a fraction of the time."""
-    return _compile(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return _compile(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
 
 
 def leaf(function: F) -> F:
