@@ -108,6 +108,12 @@ class Layout:
         types = [f"{name} {SQL[plain]}" for name, plain in self.member_types]
         return f"ARRAY<ROW<{', '.join(types)}>>" if len(types) > 1 else f"ARRAY<{SQL[self.member_types[0][1]]}>"
 
+    @property
+    def release_sql(self) -> str:
+        """The SQL type of a release."""
+        columns = [f"{name} {SQL[plain]}" for name, plain in self.release_types]
+        return f"ROW<{', '.join(columns)}, members {self.members_sql}>"
+
     def encode_plan(self, shards: Shards, keys: tuple[int, ...], subject_key: bytes) -> EncodePlan:
         """What encode does with ``arguments``; ``keys`` as ``operators.shard_keys`` chooses them."""
         return EncodePlan(

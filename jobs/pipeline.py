@@ -16,7 +16,7 @@ from jobs.config import Config
 from jobs.environment import MAX_PARALLELISM
 from jobs.sql_types import quote
 from operators.castle import REJECTED, SUMMARY, SUPPRESSED, CastleFunction
-from operators.emit import release_type
+from operators.emit import batch_type
 from operators.encode_function import encode_function
 from operators.plan import OperatorPlan
 from operators.shard_keys import shard_keys
@@ -61,17 +61,19 @@ def build(
     found = read_layout(tables, config)
     blocks = _encode(tables, config, found)
     plan = _operator_plan(config, found)
-    released = _key_by_shard(blocks).process(operator(plan), release_type(plan))
+    released = _key_by_shard(blocks).process(operator(plan), batch_type(plan))
     released = released.uid("crenel-castle").name("castle")
-    _view(tables, "crenel_releases", released, _declared(found.release_types, found.members_sql))
+    _view(tables, "crenel_batches", released, {"releases": f"ARRAY<{found.release_sql}>"})
+    names = ", ".join(quote(name) for name, _ in found.release_types)
+    releases = f"crenel_batches CROSS JOIN UNNEST(releases) AS r ({names}, members)"
     # Every side output is wired, or PyFlink would send what it holds to the main output.
     _view(tables, "crenel_suppressed", released.get_side_output(SUPPRESSED), _declared(found.suppressed_types))
     _view(tables, "crenel_rejected", released.get_side_output(REJECTED), _declared(found.rejected_types))
     _view(tables, "crenel_summary", released.get_side_output(SUMMARY), {c.name: c.sql_type for c in SUMMARY_COLUMNS})
     members = ", ".join(quote(name) for name, _ in found.member_types)
     sinks = {
-        "released": (found.sinks["released"], f"crenel_releases CROSS JOIN UNNEST(members) AS m ({members})"),
-        "audit": (found.sinks["audit"], "crenel_releases"),
+        "released": (found.sinks["released"], f"{releases} CROSS JOIN UNNEST(members) AS m ({members})"),
+        "audit": (found.sinks["audit"], releases),
         "suppressed": (found.sinks["suppressed"], "crenel_suppressed"),
         "rejected": (found.sinks["rejected"], "crenel_rejected"),
         "summary": (SUMMARY_COLUMNS, "crenel_summary"),
@@ -123,11 +125,8 @@ def _operator_plan(config: Config, found: Layout) -> OperatorPlan:
     )
 
 
-def _declared(columns: tuple[tuple[str, Plain], ...], members: str | None = None) -> dict[str, str]:
-    declared = {name: SQL[kind] for name, kind in columns}
-    if members is not None:
-        declared["members"] = members
-    return declared
+def _declared(columns: tuple[tuple[str, Plain], ...]) -> dict[str, str]:
+    return {name: SQL[kind] for name, kind in columns}
 
 
 def _view(tables: StreamTableEnvironment, name: str, stream: DataStream, columns: dict[str, str]) -> None:

@@ -23,6 +23,8 @@ try:  # a quarter of the cost of a Row; internal to PyFlink, so go on without it
 except ImportError:
     InternalRow = None
 
+_BATCH = 5000
+
 _MEMBER_TYPES = {
     pa.int64(): Types.LONG,
     pa.float64(): Types.DOUBLE,
@@ -54,8 +56,15 @@ def members_type(members: pa.Schema) -> TypeInformation:
     return Types.OBJECT_ARRAY(Types.ROW_NAMED([f"m{i}" for i in range(len(types))], types))
 
 
-def release_type(plan: OperatorPlan) -> TypeInformation:
-    """The type of a release."""
+def batch_type(plan: OperatorPlan) -> TypeInformation:
+    """The type of what leaves the operator: some releases at once.
+
+    A record of its own would cost more than all fields of a release.
+    """
+    return Types.ROW_NAMED(["releases"], [Types.OBJECT_ARRAY(_release_type(plan))])
+
+
+def _release_type(plan: OperatorPlan) -> TypeInformation:
     columns = {
         "release_id": Types.LONG(),
         "shard": Types.INT(),
@@ -84,7 +93,7 @@ class Emitter:
         self._labels = [np.array(a.hierarchy.labels, object) for a in plan.policy.categorical]
 
     def releases(self, releases: Releases, shard: int) -> Iterator[Any]:
-        """One record a release, with all its members."""
+        """All releases, each with its members, in batches of about ``_BATCH`` members."""
         if not len(releases):
             return
         columns: list[list[Any]] = [
@@ -99,8 +108,13 @@ class Emitter:
             *self._generalisation(releases),
             self._members(releases),
         ]
-        for values in zip(*columns, strict=True):
-            yield row(list(values))
+        rows = [row(list(values)) for values in zip(*columns, strict=True)]
+        start = 0
+        while start < len(rows):
+            full = np.searchsorted(releases.offsets, releases.offsets[start] + _BATCH)
+            stop = max(start + 1, int(full))
+            yield row([rows[start:stop]])
+            start = stop
 
     def suppressed(self, releases: Releases, shard: int) -> Iterator[Any]:
         """One record a suppressed tuple: reason, shard, position, event time."""

@@ -126,4 +126,5 @@ class Harness:
             if isinstance(output, tuple) and isinstance(output[0], OutputTag):
                 self.side.setdefault(output[0].tag_id, []).append(list(output[1].values))
             else:
-                self.main.append(list(output.values))
+                (releases,) = output.values
+                self.main += [list(release.values) for release in releases]
