@@ -4,7 +4,8 @@
 - ``blocks``: the same job, but the operator returns each block as one release and does no more
 
 Start-up takes longer than the work, so a rate is the difference of two runs: (rows of the long one - rows of the
-short one) / (its seconds - the other's). Each run has a process of its own.
+short one) / (its seconds - the other's). The short one is long enough for Java to be warm at its end. Each run has a
+process of its own.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -33,8 +35,8 @@ from operators.emit import Emitter
 from operators.plan import OperatorPlan
 from state.block import NO_TIME, Block
 
-_SHORT = 50_000
-_LONG = {"castle": 1_250_000, "blocks": 1_250_000, "identity": 350_000}
+_CONFIGURATION = Path(__file__).with_name("adult.yaml")
+_ROWS = {"castle": (500_000, 2_000_000), "blocks": (500_000, 2_000_000), "identity": (100_000, 350_000)}
 
 
 class PassBlocks(KeyedProcessFunction):  # type: ignore[misc]
@@ -97,7 +99,7 @@ def _identity(tables: StreamTableEnvironment, settings: config.Config) -> Any:
 
 def work(variant: str) -> float:
     """Run one job in this process; its seconds from submission to the end."""
-    settings = config.load(Path(__file__).with_name("adult.yaml"))
+    settings = config.load(_CONFIGURATION)
     tables = environment.local_environment({"parallelism.default": "1", **settings.flink})
     if variant == "identity":
         statements = _identity(tables, settings)
@@ -119,16 +121,20 @@ def _input(rows: int, folder: Path) -> Path:
     return path
 
 
+def _variables(rows: int, folder: Path, output: str) -> dict[str, str]:
+    return os.environ | {
+        "BENCH_INPUT": str(_input(rows, folder)),
+        "BENCH_OUTPUT": f"{output}/released",
+        "BENCH_HIERARCHIES": str(adult.DATA),
+        "FLINK_LOG_DIR": f"{output}/log",
+    }
+
+
 def _seconds(variant: str, rows: int, folder: Path) -> float:
     with tempfile.TemporaryDirectory(dir=folder) as output:
-        variables = {
-            "BENCH_INPUT": str(_input(rows, folder)),
-            "BENCH_OUTPUT": f"{output}/released",
-            "BENCH_HIERARCHIES": str(adult.DATA),
-            "FLINK_LOG_DIR": f"{output}/log",
-        }
+        variables = _variables(rows, folder, output)
         command = [sys.executable, "-m", "benchmarks.job", variant]
-        done = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True, check=True)
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
         written = sum(
             sum(1 for _ in file.open()) for file in Path(variables["BENCH_OUTPUT"]).rglob("*") if file.is_file()
         )
@@ -141,10 +147,10 @@ def rate_table(repeats: int = 2) -> Table:
     """Rows a second of each job, best of several, and the ratios to reach."""
     rates = {}
     with tempfile.TemporaryDirectory() as folder:
-        for variant, rows in _LONG.items():
-            short = min(_seconds(variant, _SHORT, Path(folder)) for _ in range(repeats))
-            long = min(_seconds(variant, rows, Path(folder)) for _ in range(repeats))
-            rates[variant] = (rows - _SHORT) / (long - short)
+        for variant, (few, many) in _ROWS.items():
+            short = min(_seconds(variant, few, Path(folder)) for _ in range(repeats))
+            long = min(_seconds(variant, many, Path(folder)) for _ in range(repeats))
+            rates[variant] = (many - few) / (long - short)
     table = Table(
         f"The whole job (local, parallelism 1, CSV to CSV, Adult repeated, k = 10, delta = 1,000; best of {repeats})",
         ["job", "rows/s", "castle against it", "to reach"],
@@ -154,9 +160,33 @@ def rate_table(repeats: int = 2) -> Table:
     return table
 
 
+def _first_release(folder: Path) -> float:
+    """Seconds from the start of ``crenel run`` to the first row that reaches its sink, which then makes a file."""
+    with tempfile.TemporaryDirectory(dir=folder) as output:
+        variables = _variables(50_000, folder, output)
+        command = [sys.executable, "-c", "from jobs.cli import app; app()", "run", str(_CONFIGURATION)]
+        start = time.perf_counter()
+        with subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as job:
+            while job.poll() is None and not any(map(Path.is_file, Path(variables["BENCH_OUTPUT"]).rglob("*"))):
+                time.sleep(0.01)
+            seconds = time.perf_counter() - start
+        if job.returncode:
+            raise RuntimeError(f"the job ended with {job.returncode}")
+        return seconds
+
+
+def start_table(repeats: int = 5) -> Table:
+    """Seconds from the start of a local run to its first release."""
+    with tempfile.TemporaryDirectory() as folder:
+        seconds = [_first_release(Path(folder)) for _ in range(repeats)]
+    table = Table("`crenel run`, from its start to the first release", ["runs", "best", "median", "worst", "to reach"])
+    table.add(repeats, *(f"{figure:.1f} s" for figure in (min(seconds), median(seconds), max(seconds))), "15 s")
+    return table
+
+
 def tables() -> list[Table]:
     """All tables of this file."""
-    return [rate_table()]
+    return [rate_table(), start_table()]
 
 
 if __name__ == "__main__":

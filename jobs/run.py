@@ -18,6 +18,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
+from jobs.ahead import load_core, start_java
 from jobs.config import Config, ConfigError
 from jobs.failure import why_failed, why_refused
 from jobs.rest import Rest
@@ -117,13 +118,16 @@ def refused(error: BaseException) -> ConfigError:
 
 
 def _start(config: Config, settings: dict[str, str], folder: Path) -> Any:
-    # Flink takes a second to import: not before the command line has been understood.
+    # Flink takes seconds to import: not before the command line has been understood.
+    java = start_java()
     from py4j.protocol import Py4JError
     from pyflink.util.exceptions import JavaException
 
     from jobs.environment import local_environment
     from jobs.pipeline import build
 
+    java.join()
+    load_core()
     try:
         tables = local_environment(settings)
         statements = build(tables, config)

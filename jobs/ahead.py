@@ -1,0 +1,40 @@
+"""What a local run needs later, begun while it does something else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from threading import Thread
+
+from jobs.java import find_java
+
+
+def start_java() -> Thread:
+    """Begin to start Java and to load Flink into it, while the caller imports what it needs; join before it is used."""
+    os.environ["JAVA_HOME"] = str(find_java())
+    get_gateway = import_module("pyflink.java_gateway").get_gateway
+
+    def load() -> None:
+        # Nothing here imports in Python: two threads that import Apache Beam would meet in its circles.
+        flink = get_gateway().jvm.org.apache.flink
+        environment = flink.streaming.api.environment.StreamExecutionEnvironment.getExecutionEnvironment()
+        flink.table.api.bridge.java.StreamTableEnvironment.create(environment).sqlQuery("SELECT 1")
+
+    return _begin(load)
+
+
+def load_core() -> None:
+    """Begin to load the compiled core, which the first tuples would wait for, while Flink plans the job."""
+    _begin(import_module("anonymity.warm").main)
+
+
+def _begin(work: Callable[[], object]) -> Thread:
+    def attempt() -> None:
+        with suppress(Exception):  # whoever needs it meets the same error, and reports it
+            work()
+
+    thread = Thread(target=attempt, name="crenel-ahead", daemon=True)
+    thread.start()
+    return thread
