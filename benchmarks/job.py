@@ -31,6 +31,7 @@ from anonymity.releases import Releases
 from benchmarks import adult
 from benchmarks.table import Table
 from jobs import config, environment, pipeline
+from jobs.job import Job
 from operators.emit import Emitter
 from operators.plan import OperatorPlan
 from state.block import NO_TIME, Block
@@ -80,7 +81,7 @@ class PassRows(KeyedProcessFunction):  # type: ignore[misc]
         yield value
 
 
-def _identity(tables: StreamTableEnvironment, settings: config.Config) -> Any:
+def _identity(tables: StreamTableEnvironment, settings: config.Config) -> Job:
     tables.execute_sql(settings.source.ddl)
     source = tables.sql_query("SELECT * FROM source")
     columns = source._j_table.getResolvedSchema().getColumns()
@@ -92,21 +93,22 @@ def _identity(tables: StreamTableEnvironment, settings: config.Config) -> Any:
     declared = ", ".join(f"`{name}` {kind}" for name, kind in zip(names, kinds, strict=True))
     options = ", ".join(f"'{key}' = '{value}'" for key, value in settings.sinks["released"].items())
     tables.execute_sql(f"CREATE TEMPORARY TABLE sink ({declared}) WITH ({options})")
-    statements = tables.create_statement_set()
-    statements.add_insert_sql("INSERT INTO sink SELECT * FROM passed")
-    return statements
+    job = Job(tables, passed)
+    job.insert("sink", "SELECT * FROM passed")
+    return job
 
 
 def work(variant: str) -> float:
     """Run one job in this process; its seconds from submission to the end."""
     settings = config.load(_CONFIGURATION)
     tables = environment.local_environment({"parallelism.default": "1", **settings.flink})
-    if variant == "identity":
-        statements = _identity(tables, settings)
-    else:
-        statements = pipeline.build(tables, settings, *([PassBlocks] if variant == "blocks" else []))
+    job = (
+        _identity(tables, settings)
+        if variant == "identity"
+        else pipeline.build(tables, settings, *([PassBlocks] if variant == "blocks" else []))
+    )
     start = time.perf_counter()
-    statements.execute().wait()
+    job.execute().get_job_execution_result().result()
     return time.perf_counter() - start
 
 

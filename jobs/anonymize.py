@@ -29,15 +29,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         config = load(options.config, options.set)
         tables = cluster_environment(config.flink)
-        result = build(tables, config).execute()
+        client = build(tables, config).execute()
     except ConfigError as error:
         return _end(f"{options.config} is not a valid configuration:", error.problems, 2)
     except (Py4JError, JavaException) as error:
         return _end(f"Flink refuses {options.config}:", [why_refused(error)], 2)
-    print(f"Job {result.get_job_client().get_job_id()} was submitted.", flush=True)
+    print(f"Job {client.get_job_id()} was submitted.", flush=True)
     if tables.get_config().get("execution.attached", "false") == "true":
         try:
-            result.wait()
+            client.get_job_execution_result().result()
         except (Py4JError, JavaException) as error:
             return _end("The job failed:", [why_failed(error)], 1)
         print("The job has ended.", flush=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as jsonlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -20,6 +20,7 @@ from jobs.demo import show_files
 from jobs.java import JavaError
 from jobs.run import JobError
 from jobs.run import run as run_job
+from jobs.savepoint import SavepointError
 from jobs.show import show_configuration
 
 app = typer.Typer(
@@ -63,10 +64,17 @@ def run(
 
 
 @app.command()
-def check(configuration: Configuration, overrides: Overrides = None) -> None:
+def check(
+    configuration: Configuration,
+    overrides: Overrides = None,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="SAVEPOINT", help="Whether the state in this folder of a savepoint fits as well."),
+    ] = None,
+) -> None:
     """Validate a configuration, with the columns of its source, and show what would run."""
     with _reported(configuration):
-        show_configuration(configuration, overrides or [], _console())
+        show_configuration(configuration, overrides or [], _console(), against)
 
 
 @app.command()
@@ -107,14 +115,19 @@ def _reported(configuration: Path) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        problems = "\n".join(f"- {problem}" for problem in error.problems).replace("\n", "\n  ")
-        _end(f"{configuration} is not a valid configuration:\n  {problems}", 2)
+        _end(f"{configuration} is not a valid configuration:{_listed(error.problems)}", 2)
+    except SavepointError as error:
+        _end(f"{configuration} cannot go on from {error.place}:{_listed(error.problems)}", 2)
     except JobError as error:
         _end(f"{error}\nFlink's logs are in {error.logs}; they may hold values of records.", 1)
     except JavaError as error:
         _end(str(error), 1)
     except KeyboardInterrupt:
         _end("stopped; the job was cancelled, and what it had not published yet is lost", 130)
+
+
+def _listed(problems: Sequence[str]) -> str:
+    return "".join(f"\n- {problem}" for problem in problems).replace("\n", "\n  ")
 
 
 def _end(message: str, code: int) -> None:

@@ -24,6 +24,7 @@ from anonymity.policy import (
 )
 from jobs.config_file import ConfigError, dotted, expand, override, read
 from jobs.config_schema import File, Section
+from jobs.delivery import repeating_settings, repeating_sinks
 
 __all__ = ["Config", "ConfigError", "Source", "load"]
 
@@ -53,6 +54,7 @@ class Config:
     sinks : options of the connector by output: ``released`` always, and those given of ``suppressed``,
         ``rejected``, ``audit`` and ``summary``
     flink : settings passed to Flink as they are
+    accept_duplicates : whether a record may leave twice, under two generalisations (``jobs.delivery``)
     """
 
     policy: Policy
@@ -65,6 +67,7 @@ class Config:
     source: Source = field(repr=False)
     sinks: dict[str, dict[str, str]] = field(repr=False)
     flink: dict[str, str] = field(repr=False)
+    accept_duplicates: bool
 
 
 def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
@@ -102,8 +105,9 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
         seed=file.seed,
         subject_key=(file.subject_key or "").encode(),
         source=Source(file.source.ddl, file.source.query),
-        sinks={name: options for name, options in file.sinks if options is not None},
+        sinks=_sinks(file),
         flink=file.flink,
+        accept_duplicates=file.accept_duplicates,
     )
 
 
@@ -125,6 +129,13 @@ def _contradictions(file: File) -> Iterator[str]:
         yield "privacy.l: asks for diversity, but policy.sensitive names no column; name one, or set l to 1"
     if file.castle.delay.event_time is not None and policy.event_time is None:
         yield "castle.delay.event_time: policy.event_time names no column; name one, or give delay.tuples alone"
+    if not file.accept_duplicates:
+        yield from repeating_sinks(_sinks(file))
+        yield from repeating_settings(file.flink)
+
+
+def _sinks(file: File) -> dict[str, dict[str, str]]:
+    return {name: options for name, options in file.sinks if options is not None}
 
 
 _WRONG = {
@@ -136,6 +147,8 @@ _WRONG = {
     "float_parsing": "is not a number",
     "float_type": "is not a number",
     "finite_number": "is not finite",
+    "bool_parsing": "is neither true nor false",
+    "bool_type": "is neither true nor false",
     "greater_than_equal": "is too small",
     "less_than_equal": "is too large",
     "string_too_short": "is empty",

@@ -210,7 +210,9 @@ class SourceSection(Section):
 
 
 class SinksSection(Section):
-    released: Sink = Field(description="the options of a Flink connector, such as {connector: print}")
+    released: Sink = Field(
+        description="the options of a Flink connector, such as {connector: filesystem, path: /out, format: csv}"
+    )
     suppressed: Sink | None = Field(None, description="the options of a Flink connector, or null to discard")
     rejected: Sink | None = Field(None, description="the options of a Flink connector, or null to discard")
     audit: Sink | None = Field(None, description="the options of a Flink connector, or null to discard")
@@ -235,3 +237,4 @@ class File(Section):
     source: SourceSection = Field(description="a mapping with ddl and, where wanted, query")
     sinks: SinksSection = Field(description="a mapping with at least 'released'")
     flink: Options = Field({}, description="settings of Flink by their names, each with one value")
+    accept_duplicates: bool = Field(False, description="true or false")

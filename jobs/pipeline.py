@@ -8,12 +8,13 @@ from pyflink.common import Types
 from pyflink.datastream import DataStream, KeyedProcessFunction
 from pyflink.datastream.data_stream import KeyedStream
 from pyflink.java_gateway import get_gateway
-from pyflink.table import Schema, StatementSet, StreamTableEnvironment
+from pyflink.table import Schema, StreamTableEnvironment
 
 from anonymity.policy import Numeric, fingerprint
 from jobs.columns import SQL, Column, Layout, Plain, layout
 from jobs.config import Config
 from jobs.environment import MAX_PARALLELISM
+from jobs.job import Job
 from jobs.sql_types import quote
 from operators.castle import REJECTED, SUMMARY, SUPPRESSED, CastleFunction
 from operators.emit import batch_type
@@ -53,7 +54,7 @@ def build(
     tables: StreamTableEnvironment,
     config: Config,
     operator: Callable[[OperatorPlan], KeyedProcessFunction] = CastleFunction,
-) -> StatementSet:
+) -> Job:
     """Wire the job; ``execute`` of what it returns starts it.
 
     ``operator`` makes the function between encode and the sinks. Raises as ``read_layout`` does.
@@ -64,27 +65,31 @@ def build(
     released = _key_by_shard(blocks).process(operator(plan), batch_type(plan))
     released = released.uid("crenel-castle").name("castle")
     _view(tables, "crenel_batches", released, {"releases": f"ARRAY<{found.release_sql}>"})
-    names = ", ".join(quote(name) for name, _ in found.release_types)
-    releases = f"crenel_batches CROSS JOIN UNNEST(releases) AS r ({names}, members)"
     # Every side output is wired, or PyFlink would send what it holds to the main output.
     _view(tables, "crenel_suppressed", released.get_side_output(SUPPRESSED), _declared(found.suppressed_types))
     _view(tables, "crenel_rejected", released.get_side_output(REJECTED), _declared(found.rejected_types))
     _view(tables, "crenel_summary", released.get_side_output(SUMMARY), {c.name: c.sql_type for c in SUMMARY_COLUMNS})
+    job = Job(tables, released)
+    for name, (columns, origin) in outputs(found).items():
+        options = config.sinks.get(name, _DISCARD)
+        sink = f"crenel_sink_{name}"
+        _create_sink(tables, sink, columns, options)
+        job.insert(sink, f"SELECT {', '.join(column.selection for column in columns)} FROM {origin}")
+    return job
+
+
+def outputs(found: Layout) -> dict[str, tuple[tuple[Column, ...], str]]:
+    """The columns of each output, and what they are selected from. All are always wired, discarded where unwanted."""
+    names = ", ".join(quote(name) for name, _ in found.release_types)
     members = ", ".join(quote(name) for name, _ in found.member_types)
-    sinks = {
+    releases = f"crenel_batches CROSS JOIN UNNEST(releases) AS r ({names}, members)"
+    return {
         "released": (found.sinks["released"], f"{releases} CROSS JOIN UNNEST(members) AS m ({members})"),
         "audit": (found.sinks["audit"], releases),
         "suppressed": (found.sinks["suppressed"], "crenel_suppressed"),
         "rejected": (found.sinks["rejected"], "crenel_rejected"),
         "summary": (SUMMARY_COLUMNS, "crenel_summary"),
     }
-    statements = tables.create_statement_set()
-    for name, (columns, origin) in sinks.items():
-        options = config.sinks.get(name, _DISCARD)
-        _create_sink(tables, f"crenel_sink_{name}", columns, options)
-        selection = ", ".join(column.selection for column in columns)
-        statements.add_insert_sql(f"INSERT INTO crenel_sink_{name} SELECT {selection} FROM {origin}")
-    return statements
 
 
 def _encode(tables: StreamTableEnvironment, config: Config, found: Layout) -> DataStream:

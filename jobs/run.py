@@ -130,14 +130,14 @@ def _start(config: Config, settings: dict[str, str], folder: Path) -> Any:
     load_core()
     try:
         tables = local_environment(settings)
-        statements = build(tables, config)
+        job = build(tables, config)
         # A sink of our own beside the user's.
         tables.execute_sql(
             "CREATE TEMPORARY TABLE crenel_local_summary (shard INT, name STRING, amount DOUBLE) "
             f"WITH ('connector' = 'filesystem', 'path' = '{folder.as_uri()}', 'format' = 'csv')"
         )
-        statements.add_insert_sql("INSERT INTO crenel_local_summary SELECT shard, name, amount FROM crenel_summary")
-        return statements.execute().get_job_client()
+        job.insert("crenel_local_summary", "SELECT shard, name, amount FROM crenel_summary")
+        return job.execute()
     except (Py4JError, JavaException) as error:
         raise refused(error) from None
 

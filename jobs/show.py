@@ -10,27 +10,41 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
-from anonymity.policy import Numeric, QuasiIdentifier
+from anonymity.policy import Numeric, QuasiIdentifier, fingerprint
 from jobs.config import Config, load
 from jobs.run import flink_logs, refused
+from jobs.savepoint import read_shards, require_same
 
 if TYPE_CHECKING:
     from jobs.columns import Layout
 
 
-def show_configuration(path: Path, overrides: Sequence[str], console: Console) -> None:
+def show_configuration(path: Path, overrides: Sequence[str], console: Console, against: str | None = None) -> None:
     """Validate a configuration and print what it means.
+
+    ``against`` is the folder of a savepoint that a job with this configuration is to go on from.
 
     Raises
     ------
     ConfigError
         Lists all that is wrong with it.
+    SavepointError
+        The savepoint cannot be read, or the configuration differs in what cannot change.
     JavaError
         No usable Java.
     """
     config = load(path, overrides)
+    # What takes no Flink comes first: it starts slowly.
+    stored = read_shards(against) if against is not None else []
     layout = _read_layout(config)
-    console.print(f"{path} is valid.\n", soft_wrap=True)
+    if against is not None:
+        now = fingerprint(config.policy, config.shards, config.subject_key, layout.published)
+        require_same(against, stored, now)
+    console.print(f"{path} is valid.", soft_wrap=True)
+    if against is not None:
+        held = f"{len({state.shard for state in stored})} of {config.shards.count} shards"
+        console.print(f"It can go on from {against}: the state of {held}.", soft_wrap=True)
+    console.print()
     _print(console, "policy", _policy(config))
     _print(console, "privacy and castle", _parameters(config))
     for name, columns in layout.sinks.items():

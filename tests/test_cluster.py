@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import csv
-import json
-import os
-import shutil
-import signal
-import socket
 import subprocess
-import sys
-import time
-import urllib.request
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyflink
 import pytest
-import yaml
-from launch import ROOT, TIMEOUT, environment, rows_of
+from launch import ROOT, rows_of
 
-from jobs.java import find_java
+from tests.cluster import PYTHON, Cluster, running
 
 ADULT = ROOT.parent / "shared" / "data" / "adult"
-FLINK = Path(pyflink.__file__).parent
 
 pytestmark = [
     pytest.mark.cluster,
@@ -40,93 +29,16 @@ RELEASED = (*GENERALISED, "income")
 AUDIT = ("release_id", "shard", "event_time", "kind", "subjects", "tuples", "diversity_income", "loss", *GENERALISED)
 
 
-class Cluster:
-    """A JobManager and a TaskManager of two slots, with everything of theirs in one folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self._log = folder / "log"
-        self._rest = free_port()
-        self._log.mkdir()
-        (folder / "tmp").mkdir()
-        shutil.copytree(FLINK / "conf", folder / "conf")
-        settings = yaml.safe_load((folder / "conf" / "config.yaml").read_text(encoding="utf-8"))
-        settings["jobmanager"]["rpc"]["port"] = free_port()
-        settings["taskmanager"]["numberOfTaskSlots"] = 2
-        settings["rest"]["port"] = self._rest
-        settings["io.tmp.dirs"] = str(folder / "tmp")
-        (folder / "conf" / "config.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
-        self.environment = environment() | {
-            "JAVA_HOME": str(find_java()),
-            "FLINK_HOME": str(FLINK),
-            "FLINK_CONF_DIR": str(folder / "conf"),
-            "FLINK_LOG_DIR": str(self._log),
-            "FLINK_PID_DIR": str(folder),
-        }
-        self._processes: list[subprocess.Popen[bytes]] = []
-
-    def start(self) -> None:
-        """Start both and wait until they know each other."""
-        for script in ("jobmanager.sh", "taskmanager.sh"):
-            with (self._log / f"{script}.out").open("wb") as out:
-                self._processes.append(
-                    subprocess.Popen(
-                        ["bash", FLINK / "bin" / script, "start-foreground"],
-                        env=self.environment,
-                        stdout=out,
-                        stderr=subprocess.STDOUT,
-                        start_new_session=True,
-                    )
-                )
-        until = time.monotonic() + 180
-        while self._slots() < 2:
-            assert time.monotonic() < until, f"no cluster after 180 s; logs in {self._log}"
-            assert all(process.poll() is None for process in self._processes), f"it ended; logs in {self._log}"
-            time.sleep(0.5)
-
-    def stop(self) -> None:
-        """End both and whatever they started, the TaskManager first."""
-        for process in reversed(self._processes):
-            process.terminate()
-            try:
-                process.wait(60)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-
-    def flink(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["bash", FLINK / "bin" / "flink", *arguments],
-            env=self.environment | variables,
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT,
-            check=False,
-        )
-
-    def _slots(self) -> int:
-        try:
-            with urllib.request.urlopen(f"http://localhost:{self._rest}/overview", timeout=5) as answer:
-                return int(json.load(answer)["slots-total"])
-        except OSError:
-            return 0
-
-
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    made = Cluster(tmp_path_factory.mktemp("cluster"))
-    try:
-        made.start()
+    with running(tmp_path_factory.mktemp("cluster")) as made:
         yield made
-    finally:
-        made.stop()
 
 
 def run_adult(cluster: Cluster, output: Path, *settings: str) -> subprocess.CompletedProcess[str]:
-    python = ("-pyexec", sys.executable, "-pyclientexec", sys.executable)
     overrides = [part for setting in settings for part in ("--set", setting)]
     return cluster.flink(
-        *("run", "-p", "2", *python, "-py", "jobs/anonymize.py", "--config", "conf/adult.yaml", *overrides),
+        *("run", "-p", "2", *PYTHON, "-py", "jobs/anonymize.py", "--config", "conf/adult.yaml", *overrides),
         ADULT_CSV=str(ADULT / "adult.data"),
         ADULT_HIERARCHIES=str(ADULT),
         CRENEL_OUTPUT=str(output),
@@ -184,9 +96,3 @@ def complete() -> list[dict[str, str]]:
     with (ADULT / "adult.data").open(encoding="utf-8", newline="") as file:
         rows = [dict(zip(names, row, strict=True)) for row in csv.reader(file, skipinitialspace=True) if row]
     return [row for row in rows if "?" not in (row["occupation"], row["native-country"])]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        return int(probe.getsockname()[1])

@@ -1,0 +1,167 @@
+"""Stopped, moved, killed and changed: what a job publishes is what it would have published anyway."""
+
+from __future__ import annotations
+
+import csv
+import os
+import random
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from launch import rows_of
+
+from tests.cluster import Cluster, running
+
+pytestmark = pytest.mark.cluster
+
+ROWS = 60_000
+PACED = "tests/paced.py"
+RELEASED = ("age_min", "age_max", "town", "illness", "id")
+AUDIT = ("release_id", "shard", "event_time", "kind", "subjects", "tuples", "diversity_illness", "loss", *RELEASED[:3])
+SUPPRESSED = ("reason", "shard", "position", "event_time")
+TOWNS = {f"{side}-{i}": side for side in ("north", "south", "east") for i in range(4)}
+CONFIGURATION = """
+policy:
+  subject: person
+  quasi_identifiers:
+    age: {type: numeric, domain: [0, 99]}
+    town: {type: categorical, hierarchy: towns.csv}
+  sensitive: [illness]
+  passthrough: [id]
+  drop: [name]
+privacy: {k: 8, l: 2}
+castle: {delay: {tuples: 2000}, max_clusters: 30}
+shards: {count: 4}
+seed: 11
+flink:
+  execution.checkpointing.interval: 1 s
+  python.fn-execution.bundle.size: "1000"
+source:
+  ddl: |
+    CREATE TEMPORARY TABLE source (id BIGINT, person STRING, name STRING, age INT, town STRING, illness STRING)
+    WITH ('connector' = 'filesystem', 'path' = 'INPUT', 'format' = 'csv')
+  query: SELECT paced(id) AS id, person, name, age, town, illness FROM source
+sinks:
+"""
+SINK = "  {name}: {{connector: filesystem, path: {folder}/{name}, format: csv}}\n"
+SETTINGS = {
+    "restart-strategy.type": "fixed-delay",
+    "restart-strategy.fixed-delay.attempts": 1000,
+    "restart-strategy.fixed-delay.delay": "200 ms",
+    # A killed TaskManager is missed in seconds.
+    "heartbeat.interval": 1000,
+    "heartbeat.timeout": 8000,
+    "slot.request.timeout": 120_000,
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running(tmp_path_factory.mktemp("recovery"), SETTINGS) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of tuples; people come back, and their names and numbers are strings that a search can find."""
+    folder = tmp_path_factory.mktemp("people")
+    chance = random.Random(5)
+    with (folder / "people.csv").open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        for i in range(ROWS):
+            person = chance.randrange(ROWS // 3)
+            rows.writerow(
+                (
+                    i,
+                    f"subject-{person:06}",
+                    f"dropped-{person:06}",
+                    chance.randrange(100),
+                    chance.choice(sorted(TOWNS)),
+                    chance.choice(("cold", "flu", "gout")),
+                )
+            )
+    lines = [f"{leaf};{side};all" for leaf, side in TOWNS.items()]
+    (folder / "towns.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder / "people.csv"
+
+
+def configure(people: Path, output: Path, sinks: Sequence[str] = ("released", "audit", "suppressed")) -> Path:
+    """A configuration of the job in the folder where it writes."""
+    output.mkdir(parents=True, exist_ok=True)
+    shutil.copy(people.with_name("towns.csv"), output)
+    text = CONFIGURATION.replace("INPUT", str(people))
+    text += "".join(SINK.format(name=name, folder=output / "out") for name in sinks)
+    (output / "job.yaml").write_text(text, encoding="utf-8")
+    return output / "job.yaml"
+
+
+def published(output: Path) -> dict[str, list[str]]:
+    """The lines that were committed, sorted, by output."""
+    found = {}
+    for name in ("released", "audit", "suppressed"):
+        files = sorted((output / "out" / name).rglob("part-*"))
+        found[name] = sorted(line for file in files for line in file.read_text(encoding="utf-8").splitlines())
+    return found
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(cluster: Cluster, people: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """What a run publishes that nothing disturbs; each tuple of the input left it once."""
+    output = tmp_path_factory.mktemp("uninterrupted")
+    cluster.wait_for_end(cluster.submit(configure(people, output), script=PACED))
+    found = published(output)
+    ids = [int(row["id"]) for row in rows_of(output / "out" / "released", RELEASED)]
+    assert len(ids) == len(set(ids))
+    assert len(ids) + len(found["suppressed"]) == ROWS
+    assert len(ids) > 0.9 * ROWS
+    return found
+
+
+def test_stopped_and_restored_at_another_parallelism_and_back(
+    cluster: Cluster, people: Path, uninterrupted: dict[str, list[str]], tmp_path: Path
+) -> None:
+    configuration = configure(people, tmp_path)
+    restore: tuple[str | Path, ...] = ()
+    for parallelism in (1, 2):
+        job = cluster.submit(configuration, *restore, parallelism=parallelism, script=PACED)
+        before = cluster.checkpoints(job)
+        cluster.wait(lambda job=job, before=before: cluster.checkpoints(job) >= before + 2, "checkpoints")
+        savepoint = cluster.stop_job(job, tmp_path / "savepoints")
+        assert raw_values(savepoint) == []
+        restore = ("-s", savepoint)
+    assert published(tmp_path)["released"] not in ([], uninterrupted["released"])  # stopped in the middle
+    cluster.wait_for_end(cluster.submit(configuration, *restore, script=PACED))
+    assert published(tmp_path) == uninterrupted
+
+
+def raw_values(savepoint: Path) -> list[str]:
+    """Files of a savepoint that hold a subject or a dropped value; fails where it holds no state at all."""
+    contents = {path: path.read_bytes() for path in savepoint.rglob("*") if path.is_file()}
+    assert any(b"CRNL" in content for content in contents.values())
+    return [path.name for path, content in contents.items() if b"subject-" in content or b"dropped-" in content]
+
+
+def test_killed_at_random(cluster: Cluster, people: Path, uninterrupted: dict[str, list[str]], tmp_path: Path) -> None:
+    chance = random.Random(os.environ.get("CRENEL_TEST_SEED"))
+    job = cluster.submit(configure(people, tmp_path), script=PACED)
+    for kill in ("worker", "taskmanager", "worker"):
+        before = cluster.checkpoints(job)
+        cluster.wait(lambda before=before: cluster.checkpoints(job) > before, "checkpoint")
+        restarts = cluster.restarts(job)
+        time.sleep(chance.uniform(0, 1.5))
+        if kill == "worker":
+            cluster.wait(cluster.kill_worker, "Python worker")
+        else:
+            cluster.kill_taskmanager()
+            cluster.start_taskmanager()
+        cluster.wait(lambda restarts=restarts: cluster.restarts(job) > restarts or finished(cluster, job), "restart")
+    assert not finished(cluster, job)  # all of this happened in the middle
+    cluster.wait_for_end(job)
+    assert published(tmp_path) == uninterrupted
+
+
+def finished(cluster: Cluster, job: str) -> bool:
+    return cluster.state(job) == "FINISHED"
