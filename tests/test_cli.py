@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from subprocess import CompletedProcess
 
+import launch
 import pytest
+from test_savepoint import STATE, savepoint
 from typer.testing import CliRunner, Result
 
+from anonymity.policy import fingerprint
 from jobs.cli import app
 from jobs.config import load
 
@@ -74,6 +80,62 @@ def test_the_demo_does_not_mix_its_files_with_others(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "holds files already" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_sink_that_may_publish_twice_is_told_by_its_field() -> None:
+    result = crenel("run", DEMO, "--set", "sinks.audit={connector: print}")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "- sinks.audit.connector: is not known to be exactly-once" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("files", "problem"),
+    [
+        ((), "is not a folder"),
+        ((b"nothing of ours",), "no state of a shard was found in its files"),
+        ((STATE.to_bytes()[:-1] + b"!",), "shard state of _metadata at byte 0, format version 1: checksum"),
+    ],
+)
+def test_a_savepoint_that_cannot_be_read_is_told_before_flink_starts(
+    tmp_path: Path, files: tuple[bytes, ...], problem: str
+) -> None:
+    place = savepoint(tmp_path, *files) if files else str(tmp_path / "none")
+    # Flink would refuse this statement.
+    result = crenel("check", DEMO, "--against", place, "--set", "source.ddl=CREATE NOTHING")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"{DEMO} cannot go on from {place}:\n  - {problem}" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.cluster
+def test_check_compares_a_configuration_with_stored_state(tmp_path: Path) -> None:
+    config = load(DEMO)
+    was = fingerprint(config.policy, config.shards, config.subject_key, {"diagnosis": "STRING", "clinic": "STRING"})
+    place = savepoint(tmp_path, *(b"." + replace(STATE, shard=i, fingerprint=was).to_bytes() + b"." for i in (0, 2, 3)))
+    may = ["--set", "privacy.k=20", "--set", "castle.max_clusters=9", "--set", "seed=8", "--set", "sinks.audit=null"]
+    domain = "policy.quasi_identifiers.age.domain"
+    may_not = ["--set", f"{domain}=[18, 99]", "--set", "policy.missing=value", "--set", "policy.passthrough=null"]
+
+    def check(arguments: list[str]) -> CompletedProcess[str]:
+        return launch.crenel("check", DEMO, "--against", place, *arguments)
+
+    with ThreadPoolExecutor(2) as pool:
+        fits, differs = pool.map(check, (may, [*may_not, "--set", "policy.drop=[name, clinic]"]))
+    assert fits.returncode == 0, fits.stderr
+    assert fits.stdout.startswith(
+        f"{DEMO} is valid.\nIt can go on from {place}: the state of 3 of 4 shards.\n\npolicy\n"
+    )
+    assert (differs.returncode, differs.stdout) == (2, "")
+    head, *problems = differs.stderr.splitlines()
+    assert head == f"crenel: {DEMO} cannot go on from {place}:"
+    assert [problem.split(" since")[0] for problem in problems] == [
+        "  - policy.missing: has changed",
+        "  - policy.passthrough: has changed",
+        f"  - {domain}: has changed",
+        "  - policy.quasi_identifiers.area.hierarchy: has changed",
+        "  - policy.quasi_identifiers.education.hierarchy: has changed",
+        "  - type of the column clinic: is gone",
+    ]
 
 
 def test_the_policy_of_the_readme_is_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ source:
   query: SELECT * FROM source
 sinks:
   released: {connector: filesystem, path: /out, sink.parallelism: 1, auto-compaction: true}
-  audit: {connector: print}
+  audit: {connector: blackhole}
   rejected: null
 flink:
   parallelism.default: 2
@@ -54,7 +54,7 @@ policy:
 privacy: {k: 3}
 castle: {delay: {tuples: 5}}
 source: {ddl: CREATE TEMPORARY TABLE source}
-sinks: {released: {connector: print}}
+sinks: {released: {connector: blackhole}}
 """
 
 
@@ -92,9 +92,10 @@ def test_every_field_arrives(tmp_path: Path) -> None:
     assert config.source.query == "SELECT * FROM source"
     assert config.sinks == {
         "released": {"connector": "filesystem", "path": "/out", "sink.parallelism": "1", "auto-compaction": "true"},
-        "audit": {"connector": "print"},
+        "audit": {"connector": "blackhole"},
     }
     assert config.flink == {"parallelism.default": "2", "execution.checkpointing.interval": "10 s"}
+    assert config.accept_duplicates is False
 
 
 def test_full_generalisation_needs_the_domain_of_every_number(tmp_path: Path) -> None:
@@ -155,7 +156,7 @@ def test_an_override_reaches_keys_with_dots_and_dashes(tmp_path: Path) -> None:
         "policy.quasi_identifiers.pay.domain=[1, 2]",
         "sinks.released.sink.parallelism=9",
         "sinks.released.sink.rolling-policy.file-size=1MB",
-        "sinks.suppressed.connector=print",
+        "sinks.suppressed.connector=blackhole",
         "shards.by=hours-per-week",
         "seed=null",
         "source.ddl=a = 'b'",
@@ -167,7 +168,7 @@ def test_an_override_reaches_keys_with_dots_and_dashes(tmp_path: Path) -> None:
     )
     assert config.sinks["released"]["sink.parallelism"] == "9"
     assert config.sinks["released"]["sink.rolling-policy.file-size"] == "1MB"
-    assert config.sinks["suppressed"] == {"connector": "print"}
+    assert config.sinks["suppressed"] == {"connector": "blackhole"}
     assert config.seed is None
     assert config.source.ddl == "a = 'b'"
 
@@ -241,11 +242,13 @@ def test_an_unset_variable_is_named_with_its_field_and_once(tmp_path: Path, monk
         ("sinks.released=null", "sinks.released: is not a mapping; the options of a Flink connector"),
         ("sinks.audit={path: x}", "sinks.audit: the option 'connector' is missing; the options of"),
         ("sinks.audit.path=null", "sinks.audit.path: is not text; the options of a Flink connector"),
-        ("sinks.audits={connector: print}", "sinks.audits: is unknown (did you mean 'audit'?)"),
+        ("sinks.audits={connector: blackhole}", "sinks.audits: is unknown (did you mean 'audit'?)"),
         ("flink={a: {b: 1}, a.b: 2}", "flink: the option 'a.b' is given twice"),
         ("seed=-1", "seed: is too small; a whole number from 0 to 2^63 - 1, or null"),
         ("subject_key=''", "subject_key: is empty; text, best as ${CRENEL_SUBJECT_KEY}"),
         ("source=null", "source: is not a mapping; a mapping with ddl"),
+        ("accept_duplicates=perhaps", "accept_duplicates: is neither true nor false; true or false"),
+        ("accept_duplicates=[true]", "accept_duplicates: is neither true nor false; true or false"),
         ("window={}", "window: is unknown; known here: policy, privacy,"),
     ],
 )
@@ -323,3 +326,93 @@ def test_no_error_shows_a_secret(tmp_path: Path, text: str, overrides: list[str]
 def test_a_configuration_shows_no_secret(tmp_path: Path) -> None:
     config = configured(tmp_path, FULL, "subject_key=hunter2", "sinks.audit.password=hunter2", "source.ddl=hunter2")
     assert "hunter2" not in repr(config)
+
+
+ONCE = "sink.delivery-guarantee: exactly-once"
+RECORDS = ("released", "audit", "suppressed", "rejected")
+
+
+@pytest.mark.parametrize("output", RECORDS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        *(f"connector: {name}, path: /out" for name in ("filesystem", "hive", "iceberg", "paimon", "blackhole")),
+        f"connector: kafka, {ONCE}, sink.transactional-id-prefix: audit",
+        "connector: kafka, sink: {delivery-guarantee: Exactly-Once, transactional-id-prefix: audit}",
+    ],
+)
+def test_a_sink_that_publishes_once_is_taken(tmp_path: Path, output: str, options: str) -> None:
+    config = configured(tmp_path, SMALL, f"sinks.{output}={{{options}}}")
+    assert not config.accept_duplicates
+    assert config.sinks[output]["connector"] in options
+
+
+@pytest.mark.parametrize("output", RECORDS)
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        *(
+            (f"connector: {name}, sink.delivery-guarantee: exactly-once, sink.transactional-id-prefix: a", "connector")
+            for name in ("print", "jdbc", "elasticsearch-7", "upsert-kafka", "Filesystem", "mine")
+        ),
+        ("connector: kafka", "sink.delivery-guarantee"),
+        ("connector: kafka, sink.delivery-guarantee: at-least-once", "sink.delivery-guarantee"),
+        ("connector: kafka, sink.semantic: exactly-once", "sink.delivery-guarantee"),
+        (f"connector: kafka, {ONCE}", "sink.transactional-id-prefix"),
+        (f"connector: kafka, {ONCE}, sink.transactional-id-prefix: ''", "sink.transactional-id-prefix"),
+    ],
+)
+def test_a_sink_that_may_publish_twice_is_refused_unless_duplicates_are_accepted(
+    tmp_path: Path, output: str, options: str, field: str
+) -> None:
+    sink = f"sinks.{output}={{{options}}}"
+    (problem,) = problems(tmp_path, SMALL, sink)
+    assert problem.startswith(f"sinks.{output}.{field}: ")
+    if field != "sink.transactional-id-prefix":
+        assert "can be intersected; " in problem
+        assert "'accept_duplicates: true'" in problem
+    assert configured(tmp_path, SMALL, sink, "accept_duplicates=true").accept_duplicates
+    assert len(problems(tmp_path, SMALL, sink, "accept_duplicates=false")) == 1
+
+
+def test_every_sink_that_may_publish_twice_is_named_and_a_summary_may(tmp_path: Path) -> None:
+    sinks = [f"sinks.{output}={{connector: print}}" for output in (*RECORDS, "summary")]
+    found = [problem.split(": ")[0] for problem in problems(tmp_path, SMALL, *sinks)]
+    assert found == [f"sinks.{output}.connector" for output in RECORDS]
+    assert configured(tmp_path, SMALL, sinks[-1]).sinks["summary"] == {"connector": "print"}
+
+
+@pytest.mark.parametrize(
+    ("setting", "valid"),
+    [
+        ("execution.checkpointing.mode=AT_LEAST_ONCE", "EXACTLY_ONCE"),
+        ("execution.checkpointing.mode=at_least_once", "EXACTLY_ONCE"),
+        ("execution.checkpointing.interval=0", "'30 s'"),
+        ("execution.checkpointing.interval=0 ms", "'30 s'"),
+        ("execution.checkpointing.interval=PT0S", "'30 s'"),
+        ("execution.checkpointing.checkpoints-after-tasks-finish=false", "true"),
+        ("execution.checkpointing.checkpoints-after-tasks-finish.enabled=false", "true"),
+        ("execution.runtime-mode=BATCH", "STREAMING"),
+        ("execution.runtime-mode=automatic", "STREAMING"),
+    ],
+)
+def test_settings_without_checkpoints_that_hold_once_are_refused_too(tmp_path: Path, setting: str, valid: str) -> None:
+    (problem,) = problems(tmp_path, SMALL, f"flink.{setting}")
+    assert problem.startswith(f"flink.{setting.split('=')[0]}: ")
+    assert f"; {valid}" in problem or f"as {valid}" in problem
+    assert configured(tmp_path, SMALL, f"flink.{setting}", "accept_duplicates=true").accept_duplicates
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "execution.checkpointing.mode=exactly_once",
+        "execution.checkpointing.interval=10 min",
+        "execution.checkpointing.interval=PT10S",
+        "execution.checkpointing.checkpoints-after-tasks-finish=true",
+        "execution.runtime-mode=STREAMING",
+    ],
+)
+def test_settings_that_hold_once_are_taken(tmp_path: Path, setting: str) -> None:
+    name, _, value = setting.partition("=")
+    assert configured(tmp_path, SMALL, f"flink.{setting}").flink == {name: value}

@@ -1,0 +1,165 @@
+"""What a savepoint holds of this job, read from its files: nothing is restored, and no Flink is needed.
+
+In Flink's canonical format a value of keyed state lies in the file as it was stored, and ours are blobs that tell
+where they end and whether they are whole (``state.codec``). So they can be found in the midst of what is Flink's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from state.codec import _BYTES, _CODES, _COLUMN, _HEADER, KINDS, MAGIC, StateError, unpack
+from state.shard import ShardState
+
+_KINDS = {number: kind for kind, number in KINDS.items()}
+_DTYPES = {_BYTES, *_CODES.values()}
+_ANY_VERSION = 65535
+_MOST = 10  # damaged places that are told
+_CANONICAL = (
+    "a compressed savepoint, or one in RocksDB's native format, cannot be read: take it with '--type canonical' and "
+    "without execution.checkpointing.snapshot-compression"
+)
+
+
+class SavepointError(ValueError):
+    """A savepoint that a job cannot go on from.
+
+    Attributes
+    ----------
+    place : the savepoint, as it was given
+    problems : all that were found; never a record's values
+    """
+
+    def __init__(self, place: str, problems: Iterable[str]) -> None:
+        self.place = place
+        self.problems = tuple(problems)
+        super().__init__("\n  ".join([f"{place} is no state to go on from:", *self.problems]))
+
+
+def read_shards(place: str) -> list[ShardState]:
+    """The shards whose state a savepoint holds, by number; ``place`` is its folder, a path or a ``file:`` URI.
+
+    Raises
+    ------
+    SavepointError
+        Not a folder of a savepoint, no state of a shard in it, or state that is damaged or of an unknown version.
+    """
+    files = [path for path in sorted(_folder(place).iterdir()) if path.is_file()]
+    shards: list[ShardState] = []
+    damaged: list[str] = []
+    for path in files:
+        try:
+            for found in _states(path):
+                if isinstance(found, StateError):
+                    damaged.append(str(found))
+                elif found is not None:
+                    shards.append(found)
+        except OSError as error:
+            raise SavepointError(place, [f"{path.name} cannot be read: {error.strerror}"]) from None
+    if damaged:
+        more = [f"and {len(damaged) - _MOST} more such places"] if len(damaged) > _MOST else []
+        raise SavepointError(place, [*damaged[:_MOST], *more, _CANONICAL])
+    if not shards:
+        raise SavepointError(
+            place,
+            [
+                "no state of a shard was found in its files; either it is not of this job, or no record "
+                f"had come by then, or it has another format: {_CANONICAL}"
+            ],
+        )
+    return sorted(shards, key=lambda state: state.shard)
+
+
+def require_same(place: str, shards: Iterable[ShardState], now: Mapping[str, str]) -> None:
+    """Compare what shards were stored under with a policy's fingerprint (``anonymity.policy.fingerprint``).
+
+    Raises
+    ------
+    SavepointError
+        Names every field that would have to be as it was.
+    """
+    problems: dict[str, str] = {}
+    for state in shards:
+        stored = state.fingerprint
+        for name in stored.keys() | now.keys():
+            if stored.get(name) != now.get(name):
+                what = "is new" if name not in stored else "is gone" if name not in now else "has changed"
+                problems[name] = (
+                    f"{name}: {what} since the state was stored, and cannot; undo that, or start without the savepoint"
+                )
+    if problems:
+        raise SavepointError(place, [problems[name] for name in sorted(problems)])
+
+
+def blob_at(stored: bytes | mmap, offset: int) -> bytes | None:
+    """The blob of ``state.codec`` that begins at ``offset``, by the lengths it holds; its checksum is not looked at.
+
+    None where none begins there, or where it does not end inside ``stored``.
+    """
+    if offset + _HEADER.size > len(stored):
+        return None
+    magic, kind, _, count, _ = _HEADER.unpack_from(stored, offset)
+    if magic != MAGIC or kind not in _KINDS:
+        return None
+    end = offset + _HEADER.size
+    for _ in range(count):
+        if end + _COLUMN.size > len(stored):
+            return None
+        name, dtype, dimensions, size = _COLUMN.unpack_from(stored, end)
+        if dtype not in _DTYPES:
+            return None
+        end += _COLUMN.size + name + 8 * dimensions + size
+    return stored[offset:end] if end <= len(stored) else None
+
+
+def _states(path: Path) -> Iterator[ShardState | StateError | None]:
+    """What each blob of a file is: a shard, damaged, or None for other state that is whole."""
+    if not path.stat().st_size:
+        return  # cannot be mapped
+    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as stored:
+        at = stored.find(MAGIC)
+        while at >= 0:
+            following = at + len(MAGIC)
+            kind = _KINDS.get(stored[following]) if following < len(stored) else None
+            if kind is not None:
+                where = f"{path.name} at byte {at}"
+                blob = blob_at(stored, at)
+                try:
+                    yield _read(kind, blob, where)
+                    # What a blob holds may be a record's text, and is not looked into.
+                    following = at + len(blob or b"")
+                except StateError as error:
+                    yield error
+            at = stored.find(MAGIC, following)
+
+
+def _read(kind: str, blob: bytes | None, where: str) -> ShardState | None:
+    if blob is None:
+        raise StateError(f"{kind} state of {where}: does not end inside the file; the bytes are damaged")
+    if kind == "shard":
+        return ShardState.from_bytes(blob, where)
+    unpack(kind, blob, newest=_ANY_VERSION, where=where)
+    return None
+
+
+def _folder(place: str) -> Path:
+    path = Path(place)
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", place):
+        uri = urlsplit(place)
+        if uri.scheme.lower() != "file" or uri.netloc not in ("", "localhost"):
+            raise SavepointError(place, ["is not on this machine; copy the folder here, and give its path"])
+        # Flink prints such URIs without quoting them.
+        literal = Path(place.partition(":")[2].removeprefix(f"//{uri.netloc}"))
+        path = literal if literal.exists() else Path(unquote(uri.path))
+    path = path.parent if path.name == "_metadata" else path
+    if not path.is_dir():
+        raise SavepointError(place, ["is not a folder; give the one that 'flink stop' or 'flink savepoint' named"])
+    if not (path / "_metadata").is_file():
+        raise SavepointError(
+            place, ["holds no file '_metadata'; give the folder of one savepoint, as 'flink stop' named it"]
+        )
+    return path
