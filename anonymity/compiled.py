@@ -7,8 +7,6 @@ code could go on making releases after an upgrade. So the cache has a folder for
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -17,6 +15,8 @@ import numba
 import numpy as np
 from numba import njit
 from numba.core import config
+
+from anonymity.cache import cached
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,22 +32,7 @@ def _sources() -> str:
     return digest.hexdigest()
 
 
-def cache_folder() -> Path:
-    """Where compiled code is kept: below NUMBA_CACHE_DIR, XDG_CACHE_HOME, ~/.cache or a temporary folder."""
-    candidates = [os.environ.get("NUMBA_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME"), str(Path.home() / ".cache")]
-    candidates.append(str(Path(tempfile.gettempdir()) / f"crenel-{os.getuid()}"))
-    for folder in filter(None, candidates):
-        found = Path(folder) / "crenel" / _sources()
-        try:
-            found.mkdir(parents=True, exist_ok=True)
-        except OSError:
-            continue
-        if os.access(found, os.W_OK):
-            return found
-    raise OSError("no folder for compiled code can be written; set NUMBA_CACHE_DIR to one that can")
-
-
-_FOLDER = str(cache_folder())
+_FOLDER = str(cached(_sources()))
 
 
 def _compile(function: F, **options: Any) -> F:

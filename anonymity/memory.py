@@ -41,6 +41,7 @@ class Memory:
         self._gone: NDArray[np.int64] = np.zeros(0, np.int64)
         self._gamma: set[int] = set()
         self._omega: dict[int, int] = {}  # stored entries, oldest first, and the last release in each
+        self._forgotten: dict[int, bytes | None] = {}  # entries as a restore left them, still to be written
 
     def changes(self, block: Block | None = None) -> Changes:
         """What to write after one step of the shard; ``block`` is what that step pushed, if it pushed anything."""
@@ -53,7 +54,9 @@ class Memory:
             oldest = int(live.tuples.position[live.scalars[at.OLDEST]])
         gone = np.concatenate([self._gone, self._castle.last_step.left_alone])
         self._gone = gone[(gone >= oldest) & self._is_stored(gone)]
-        return Changes(self._shard(oldest), blocks, self._changed_gamma(), self._changed_omega())
+        omega = self._forgotten | self._changed_omega()
+        self._forgotten = {}
+        return Changes(self._shard(oldest), blocks, self._changed_gamma(), omega)
 
     def _settle(self) -> dict[int, bytes | None]:
         # Tuples of the block that is being pushed are not counted yet: _keep counts those that stayed.
@@ -127,7 +130,7 @@ class Memory:
         used = int(live.scalars[at.OMEGA_USED])
         rows = (live.scalars[at.OMEGA_NEXT] - used + np.arange(used)) % max(len(omega.release), 1)  # oldest first
         releases = omega.release[rows]
-        oldest = releases[0] if used else live.scalars[at.NEXT_RELEASE]
+        oldest = self._oldest_reusable()
         entries: dict[int, bytes | None] = {}
         for first, last in list(self._omega.items()):
             if last >= oldest:
@@ -149,13 +152,19 @@ class Memory:
             entries[int(entry.id[0])] = entry.to_bytes("omega")
         return entries
 
+    def _oldest_reusable(self) -> int:
+        scalars, releases = self._castle.live.scalars, self._castle.live.omega.release
+        if not scalars[at.OMEGA_USED]:
+            return int(scalars[at.NEXT_RELEASE])
+        return int(releases[(scalars[at.OMEGA_NEXT] - scalars[at.OMEGA_USED]) % len(releases)])
+
     def _shard(self, oldest: int) -> bytes:
         live = self._castle.live
         buckets = np.flatnonzero(live.delays)
         return ShardState(
             shard=self._castle.shard,
             fingerprint=self._fingerprint,
-            scalars=np.append(live.scalars[_SCALARS], self._next_block),
+            scalars=np.append(live.scalars[_SCALARS], [self._next_block, self._oldest_reusable()]),
             oldest=oldest,
             gone=self._gone,
             ring=live.ring,
@@ -181,11 +190,12 @@ class Memory:
         members: pa.Schema,
         fingerprint: dict[str, str],
         stored: Stored,
+        where: str = "",
     ) -> tuple[Castle, Memory]:
         """A shard as it was stored, under a policy that may differ where that is safe.
 
-        Generalisations that promise less than the new k and l are forgotten. Tuples that the new delays have made
-        overdue leave in the next step.
+        Generalisations that promise less than the new k and l are forgotten for good. Tuples that the new delays have
+        made overdue leave in the next step. ``where`` names the shard in errors beside its number, such as ``key 3``.
 
         Raises
         ------
@@ -194,31 +204,41 @@ class Memory:
         PolicyError
             The policy differs from the stored one in something that cannot change; it names the fields.
         """
-        state = ShardState.from_bytes(stored.shard)
-        where = f"shard {state.shard}"
-        _require_same(state.fingerprint, fingerprint, where)
-        gamma = [Generalisations.from_bytes("gamma", blob, where) for _, blob in sorted(stored.gamma.items())]
-        omega = [Generalisations.from_bytes("omega", blob, where) for _, blob in sorted(stored.omega.items())]
+        state = ShardState.from_bytes(stored.shard, where)
+        shard = f"shard {state.shard}" + (f" ({where})" if where else "")
+        _require_same(state.fingerprint, fingerprint, shard)
+        gamma = [
+            Generalisations.from_bytes("gamma", blob, f"{shard}, cluster {i}") for i, blob in _sorted(stored.gamma)
+        ]
+        blocks = {i: Buffered.from_bytes(blob, members, f"{shard}, block {i}") for i, blob in _sorted(stored.blocks)}
+        omega = {
+            i: Generalisations.from_bytes("omega", blob, f"{shard}, release {i}") for i, blob in _sorted(stored.omega)
+        }
+        next_block, oldest_reusable = state.scalars[len(_SCALARS) :].tolist()
+        reusable = {i: _promising(entry, privacy, oldest_reusable) for i, entry in omega.items()}
         key = state.key.astype("<u4").tobytes()
         castle = Castle(policy, privacy, parameters, members=members, shard=state.shard, key=key, clusters=len(gamma))
         memory = cls(castle, fingerprint)
         _restore_shard(castle, state)
         castle.live = castle.live._replace(random=random_stream(key, state.key_used))
         rows = _restore_gamma(castle, gamma)
-        _restore_omega(castle, omega, privacy)
-        memory._restore_blocks(stored.blocks, state, rows, members, where)
-        memory._next_block = int(state.scalars[len(_SCALARS)])
+        _restore_omega(castle, list(reusable.values()))
+        memory._restore_blocks(blocks, state, rows)
+        memory._next_block = next_block
         memory._gone = state.gone
         memory._gamma = set(stored.gamma)
-        memory._omega = {int(entry.id[0]): int(entry.id[-1]) for entry in omega}
+        memory._omega = {i: int(entry.id[-1]) for i, entry in reusable.items() if len(entry.id)}
+        # Kept in the store, they would be back under a later policy, or not, as releases were stored together.
+        memory._forgotten = {
+            i: entry.to_bytes("omega") if len(entry.id) else None
+            for i, entry in reusable.items()
+            if len(entry.id) < len(omega[i].id)
+        }
         return castle, memory
 
-    def _restore_blocks(
-        self, blocks: dict[int, bytes], state: ShardState, rows: dict[int, int], members: pa.Schema, where: str
-    ) -> None:
+    def _restore_blocks(self, blocks: dict[int, Buffered], state: ShardState, rows: dict[int, int]) -> None:
         castle = self._castle
-        for number, blob in sorted(blocks.items()):
-            buffered = Buffered.from_bytes(blob, members, where)
+        for number, buffered in blocks.items():
             slots = castle.admit(buffered)
             castle.live.tuples.position[slots] = buffered.position
             waits = np.isin(buffered.cluster, list(rows)) & (buffered.position >= state.oldest)
@@ -230,6 +250,10 @@ class Memory:
             self._numbers = np.append(self._numbers, number)
             self._firsts = np.append(self._firsts, buffered.position[0])
             self._waiting = np.append(self._waiting, len(kept))
+
+
+def _sorted(entries: dict[int, bytes]) -> list[tuple[int, bytes]]:
+    return sorted(entries.items())  # a state back end has them in any order
 
 
 def _require_same(stored: dict[str, str], now: dict[str, str], where: str) -> None:
@@ -278,13 +302,17 @@ def _restore_gamma(castle: Castle, gamma: list[Generalisations]) -> dict[int, in
     return {int(entry.id[0]): row for row, entry in enumerate(gamma)}
 
 
-def _restore_omega(castle: Castle, omega: list[Generalisations], privacy: Privacy) -> None:
+def _promising(entry: Generalisations, privacy: Privacy, oldest: int) -> Generalisations:
+    safe = (entry.subjects >= privacy.k) & (entry.diversity >= privacy.l).all(axis=1) & (entry.id >= oldest)
+    return Generalisations(**{name: column[safe] for name, column in vars(entry).items()})
+
+
+def _restore_omega(castle: Castle, omega: list[Generalisations]) -> None:
     live = castle.live
     size = len(live.omega.release)
     row = 0
     for entry in reversed(omega):  # the youngest at the end of the ring
-        safe = (entry.subjects >= privacy.k) & (entry.diversity >= privacy.l).all(axis=1)
-        rows = np.flatnonzero(safe)[::-1][: size - row]
+        rows = np.arange(len(entry.id))[::-1][: size - row]
         into = np.arange(size - 1 - row, size - 1 - row - len(rows), -1)
         live.omega.release[into] = entry.id[rows]
         live.omega.box.lower[into], live.omega.box.upper[into] = entry.lower[rows], entry.upper[rows]

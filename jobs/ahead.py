@@ -8,12 +8,15 @@ from contextlib import suppress
 from importlib import import_module
 from threading import Thread
 
+from jobs import classes
 from jobs.java import find_java
 
 
 def start_java() -> Thread:
     """Begin to start Java and to load Flink into it, while the caller imports what it needs; join before it is used."""
-    os.environ["JAVA_HOME"] = str(find_java())
+    java = find_java()
+    os.environ["JAVA_HOME"] = str(java)
+    classes.use(java)
     get_gateway = import_module("pyflink.java_gateway").get_gateway
 
     def load() -> None:

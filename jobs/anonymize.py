@@ -10,6 +10,7 @@ from py4j.protocol import Py4JError
 from pyflink.util.exceptions import JavaException
 
 from jobs.config import ConfigError, load
+from jobs.delivery import CHECKPOINTING, repeating_settings
 from jobs.environment import cluster_environment
 from jobs.failure import why_failed, why_refused
 from jobs.pipeline import build
@@ -29,6 +30,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         config = load(options.config, options.set)
         tables = cluster_environment(config.flink)
+        # The cluster's file and -D may say what the configuration does not.
+        settings = {name: value for name in CHECKPOINTING if (value := tables.get_config().get(name, ""))}
+        if not config.accept_duplicates and (problems := [*repeating_settings(settings)]):
+            raise ConfigError(options.config, problems)
         client = build(tables, config).execute()
     except ConfigError as error:
         return _end(f"{options.config} is not a valid configuration:", error.problems, 2)

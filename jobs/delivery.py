@@ -18,7 +18,7 @@ _OF_RECORDS = ("released", "audit", "suppressed", "rejected")
 _TWICE = "after a failure a record may leave twice, and its two generalisations can be intersected"
 _OR_ACCEPT = "or accept that with 'accept_duplicates: true'"
 
-_CHECKPOINTING: Mapping[str, tuple[Callable[[str], bool], str]] = {
+CHECKPOINTING: Mapping[str, tuple[Callable[[str], bool], str]] = {
     "execution.checkpointing.mode": (lambda mode: mode.upper() == "EXACTLY_ONCE", "EXACTLY_ONCE"),
     # No digit but zeros is no time, in whatever unit: Flink then takes no checkpoints.
     "execution.checkpointing.interval": (
@@ -54,6 +54,6 @@ def repeating_sinks(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
 
 def repeating_settings(settings: Mapping[str, str]) -> Iterator[str]:
     """What is wrong with settings of Flink under which even an exactly-once sink may publish a record twice."""
-    for name, (keeps, valid) in _CHECKPOINTING.items():
+    for name, (keeps, valid) in CHECKPOINTING.items():
         if name in settings and not keeps(settings[name]):
             yield f"flink.{name}: no longer lets sinks publish once, so {_TWICE}; {valid}, {_OR_ACCEPT}"

@@ -57,7 +57,7 @@ class CastleFunction(KeyedProcessFunction):  # type: ignore[misc]
         block = Block.from_bytes(value[1], plan.members, f"key {key}")
         shard = self._shards.get(key)
         if shard is None:
-            shard = self._shards[key] = self._load(block.shard)
+            shard = self._shards[key] = self._load(key, block.shard)
             # Timers are part of the state; registered twice, this one still fires once.
             ctx.timer_service().register_event_time_timer(END)
         before = shard.castle.counters
@@ -74,7 +74,7 @@ class CastleFunction(KeyedProcessFunction):  # type: ignore[misc]
         key = ctx.get_current_key()
         shard = self._shards.get(key)
         if shard is None:
-            shard = self._shards[key] = self._load(None)
+            shard = self._shards[key] = self._load(key, None)
         if shard.timer == timestamp:
             shard.timer = None
         before = shard.castle.counters
@@ -89,7 +89,7 @@ class CastleFunction(KeyedProcessFunction):  # type: ignore[misc]
             for name, amount in summary(shard.castle.counters):
                 yield SUMMARY, row([shard.castle.shard, name, amount])
 
-    def _load(self, number: int | None) -> Shard:
+    def _load(self, key: int, number: int | None) -> Shard:
         plan = self._plan
         stored = self._store.read()
         if stored is not None:
@@ -100,6 +100,7 @@ class CastleFunction(KeyedProcessFunction):  # type: ignore[misc]
                 members=plan.members,
                 fingerprint=plan.fingerprint,
                 stored=stored,
+                where=f"key {key}",
             )
             return Shard(castle, memory)
         if number is None:

@@ -14,7 +14,8 @@ with the tuple, and a cluster need not list its members. A stored tuple still wa
 position is not below ``ShardState.oldest`` nor among ``ShardState.gone``.
 
 The generalisations of one step are one entry of omega, under the id of the first release among them: an entry for each
-would cost more than the release itself.
+would cost more than the release itself. The entry stays until the last of them was evicted: those below the oldest
+that ``ShardState.scalars`` names were evicted before.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class ShardState:
     ----------
     shard : its number
     fingerprint : hash by field, of what must be the same when it is restored
-    scalars : (5,) next position, next cluster id, next release id, event time reached, next block number
+    scalars : (6,) next position, next cluster id, next release id, event time reached, next block number, id of the
+        oldest release that is kept for reuse (the next release's where none is)
     oldest : position of the oldest tuple that waits; the next position where none does
     gone : positions from ``oldest`` on that left alone while their block is still stored
     ring : (loss_window,) losses that tau averages

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import zlib
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,8 @@ from numpy.testing import assert_array_equal
 
 from state.block import NO_TIME, Block, Rejected
 from state.codec import KINDS, StateError, array, pack, raw, unpack
+from state.shard import VERSION, Stored
+from tests.golden.make import HERE, read, restored
 
 DTYPES = ["i1", "u1", "i2", "i4", "i8", "u8", "f8", "?"]
 MEMBERS = pa.schema([("s", pa.string()), ("i", pa.int64()), ("f", pa.float64()), ("b", pa.bool_())])
@@ -154,6 +159,83 @@ def test_a_missing_column_is_named() -> None:
 def test_a_type_that_is_not_stored_is_refused_when_it_is_written() -> None:
     with pytest.raises(TypeError, match="column 'a' has a type that is not stored: object"):
         pack("shard", 1, {"a": np.array([None])})
+
+
+GOLDEN = read(HERE / f"v{VERSION}")
+ENTRIES = {
+    "shard": "shard state of key 17",
+    "blocks": f"buffered state of shard 0 (key 17), block {min(GOLDEN.blocks)}",
+    "gamma": f"gamma state of shard 0 (key 17), cluster {min(GOLDEN.gamma)}",
+    "omega": f"omega state of shard 0 (key 17), release {min(GOLDEN.omega)}",
+}
+"""The four states of a shard, and what errors call an entry of each."""
+
+
+def entry(state: str) -> bytes:
+    found = getattr(GOLDEN, state)
+    return found if isinstance(found, bytes) else found[min(found)]
+
+
+def with_entry(state: str, blob: bytes) -> Stored:
+    """The golden snapshot with another blob in the place of ``entry``."""
+    found = getattr(GOLDEN, state)
+    return replace(GOLDEN, **{state: blob if isinstance(found, bytes) else {**found, min(found): blob}})
+
+
+def resealed(blob: bytes, at: int, changed: bytes) -> bytes:
+    """A blob with other bytes in its header, and the checksum that goes with them."""
+    head, body = bytearray(blob[:9]), blob[13:]
+    head[at : at + len(changed)] = changed
+    return bytes(head) + zlib.crc32(body, zlib.crc32(head)).to_bytes(4, "little") + body
+
+
+def damaged(blob: bytes) -> Iterator[tuple[bytes, str]]:
+    """Damaged forms of a blob, each with what the error says of it."""
+    checksum = ", format version {}: checksum does not match; the bytes are damaged"
+    here = checksum.format(VERSION)
+    for size in range(len(blob)):
+        yield blob[:size], here if size >= 13 else f": {size} bytes are too few for a header of 13"
+    yield blob + b"\0", here
+    for at in range(len(blob)):
+        flipped = bytearray(blob)
+        flipped[at] ^= 1 << at % 8
+        version = int.from_bytes(flipped[5:7], "little")
+        yield bytes(flipped), ": bad magic number" if at < 4 else checksum.format(version)
+
+
+@pytest.mark.parametrize("state", ENTRIES)
+def test_a_shard_with_a_damaged_entry_is_not_restored_and_the_entry_is_named(state: str) -> None:
+    restored(with_entry(state, entry(state)), "key 17")
+    for blob, problem in damaged(entry(state)):
+        with pytest.raises(StateError) as error:
+            restored(with_entry(state, blob), "key 17")
+        assert str(error.value).startswith(ENTRIES[state] + problem)
+
+
+@pytest.mark.parametrize("state", ENTRIES)
+@pytest.mark.parametrize("version", [0, VERSION + 1, 65535])
+def test_a_shard_with_an_entry_of_an_unknown_version_is_not_restored(state: str, version: int) -> None:
+    blob = resealed(entry(state), 5, version.to_bytes(2, "little"))
+    with pytest.raises(StateError, match=f"^{re.escape(ENTRIES[state])}: format version {version} is unknown"):
+        restored(with_entry(state, blob), "key 17")
+
+
+@pytest.mark.parametrize("state", ENTRIES)
+@pytest.mark.parametrize("other", ENTRIES)
+def test_a_shard_with_an_entry_of_another_state_is_not_restored(state: str, other: str) -> None:
+    if state == other:
+        return
+    with pytest.raises(
+        StateError, match=rf"^{re.escape(ENTRIES[state])}: found \w+ state \(format version {VERSION}\)"
+    ):
+        restored(with_entry(state, entry(other)), "key 17")
+
+
+def test_errors_name_a_shard_by_its_number_where_nothing_else_is_known() -> None:
+    with pytest.raises(StateError, match=rf"^gamma state of shard 0, cluster {min(GOLDEN.gamma)}: "):
+        restored(with_entry("gamma", b""))
+    with pytest.raises(StateError, match=r"^shard state: "):
+        restored(with_entry("shard", b""))
 
 
 def example() -> Block:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from launch import rows_of
+from launch import crenel, rows_of
 
 from tests.cluster import Cluster, running
 
@@ -165,3 +165,42 @@ def test_killed_at_random(cluster: Cluster, people: Path, uninterrupted: dict[st
 
 def finished(cluster: Cluster, job: str) -> bool:
     return cluster.state(job) == "FINISHED"
+
+
+def test_a_later_version_goes_on_from_a_savepoint(cluster: Cluster, people: Path, tmp_path: Path) -> None:
+    job = cluster.submit(configure(people, tmp_path, ["released", "suppressed"]), script=PACED)
+    cluster.wait(lambda: cluster.checkpoints(job) > 2, "checkpoints")
+    savepoint = cluster.stop_job(job, tmp_path / "savepoints")
+    before = published(tmp_path)
+    assert before["released"]
+
+    # One more output in the job, before all others; one more sink in the configuration; and a larger k.
+    later = configure(people, tmp_path)
+    later.write_text(later.read_text(encoding="utf-8").replace("k: 8", "k: 12"), encoding="utf-8")
+    assert fits(later, savepoint) == (0, True)
+    cluster.wait_for_end(cluster.submit(later, "-s", savepoint, script=PACED, CRENEL_TEST_VERSION="2"))
+    ids = [int(row["id"]) for row in rows_of(tmp_path / "out" / "released", RELEASED)]
+    assert len(ids) == len(set(ids))
+    assert len(ids) + len(published(tmp_path)["suppressed"]) == ROWS
+    audit = rows_of(tmp_path / "out" / "audit", AUDIT)
+    assert sum(int(row["tuples"]) for row in audit) == len(ids) - len(before["released"])
+    assert min(int(row["subjects"]) for row in audit) >= 12
+
+    # What cannot change is told by the check, and by the job before it publishes anything.
+    wider = later.with_name("wider.yaml")
+    wider.write_text(later.read_text(encoding="utf-8").replace("[0, 99]", "[0, 120]"), encoding="utf-8")
+    assert fits(wider, savepoint) == (2, False)
+    committed = published(tmp_path)
+    job = cluster.submit(wider, "-s", savepoint, "-Drestart-strategy.type=disable", script=PACED)
+    cluster.wait(lambda: cluster.state(job) == "FAILED", "failure")
+    assert "policy.quasi_identifiers.age.domain" in str(cluster.get(f"/jobs/{job}/exceptions"))
+    assert published(tmp_path) == committed
+
+
+def fits(configuration: Path, savepoint: Path) -> tuple[int, bool]:
+    """What ``crenel check --against`` says: its exit code, and whether it named nothing that cannot change."""
+    text = configuration.read_text(encoding="utf-8").replace("paced(id) AS id", "id")  # it knows no function of ours
+    plain = configuration.with_name("plain.yaml")
+    plain.write_text(text, encoding="utf-8")
+    done = crenel("check", plain, "--against", savepoint)
+    return done.returncode, "policy.quasi_identifiers.age.domain" not in done.stdout + done.stderr

@@ -1,0 +1,129 @@
+"""Golden snapshots: what every later version must be able to load. ``python -m tests.golden.make`` makes one.
+
+A snapshot is what lies in managed state after ``TAKEN`` of ``STEPS``, a file an entry, and beside it what the rest of
+the steps released when it was made. Nothing here may change: the snapshots of all versions are of this one stream.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+
+from anonymity.castle import Castle
+from anonymity.hierarchy import from_paths
+from anonymity.memory import Memory
+from anonymity.policy import CastleParameters, Categorical, Numeric, Policy, Privacy, Shards, fingerprint
+from state.shard import VERSION, Stored
+from tests.drive import Setting, apply, columns_of
+from tests.source import IDENTITY, Advance, Finish, Push, Row, Step
+from tests.test_castle_laws import with_changes
+
+HERE = Path(__file__).parent
+MAPS = ("blocks", "gamma", "omega")
+TOWNS = from_paths([(f"{side}-{i}", side, "*") for side in ("north", "south") for i in range(3)])
+SETTING = Setting(
+    Policy(
+        (Numeric("age", (0, 99)), Categorical("town", TOWNS), Numeric("pay")),
+        sensitive=("illness",),
+        passthrough=(IDENTITY,),
+        subject="person",
+        event_time="at",
+    ),
+    Privacy(3, 2),
+    CastleParameters(delay_tuples=50, delay_event_time=90_000, max_clusters=8, loss_window=8, reuse_limit=12),
+    (pa.string(), pa.int64()),
+)
+FINGERPRINT = fingerprint(SETTING.policy, Shards(), b"golden", {"illness": "STRING", IDENTITY: "BIGINT"})
+
+
+def _steps() -> list[Step]:
+    chance = Random(1)
+
+    def below(bound: int) -> int:
+        return int(chance.random() * bound)  # what other methods draw differs between versions of Python
+
+    steps: list[Step] = []
+    start = 1_700_000_000_000
+    for first in range(0, 300, 15):
+        rows = [
+            Row(
+                (float(below(4) * 25 + below(9)), TOWNS.labels[below(6)], below(80) * 12.5),
+                (("flu", "cold", "gout", None)[below(4)], row),
+                subject=below(60),
+                event_time=start + 2000 * row - (75_000 if below(8) == 0 else below(9000)),
+            )
+            for row in range(first, first + 15)
+        ]
+        watermark = start + 2000 * first - 10_000
+        steps += [Advance(watermark), Push(tuple(rows), watermark)]
+    return [*steps, Finish()]
+
+
+STEPS = _steps()
+TAKEN = 28
+
+
+def snapshot() -> Stored:
+    """What is stored after ``TAKEN`` steps."""
+    castle = SETTING.castle()
+    memory, stored = Memory(castle, FINGERPRINT), Stored(b"", {}, {}, {})
+    for step in STEPS[:TAKEN]:
+        apply(SETTING, castle, step)
+        stored = with_changes(stored, memory.changes(SETTING.block(step.rows) if isinstance(step, Push) else None))
+    return stored
+
+
+def restored(stored: Stored, where: str = "") -> tuple[Castle, Memory]:
+    """The shard that was stored."""
+    return Memory.restore(
+        SETTING.policy,
+        SETTING.privacy,
+        SETTING.parameters,
+        members=SETTING.members,
+        fingerprint=FINGERPRINT,
+        stored=stored,
+        where=where,
+    )
+
+
+def rest(castle: Castle) -> dict[str, list[Any]]:
+    """What the steps after the snapshot release."""
+    return columns_of([apply(SETTING, castle, step) for step in STEPS[TAKEN:]])
+
+
+def files(stored: Stored) -> dict[str, bytes]:
+    """A snapshot's files by name."""
+    entries = {f"{name}-{key}.bin": blob for name in MAPS for key, blob in getattr(stored, name).items()}
+    return {"shard.bin": stored.shard, **entries}
+
+
+def read(folder: Path) -> Stored:
+    """The snapshot in a folder."""
+    entries = [
+        {int(path.stem.removeprefix(f"{name}-")): path.read_bytes() for path in folder.glob(f"{name}-*.bin")}
+        for name in MAPS
+    ]
+    return Stored((folder / "shard.bin").read_bytes(), *entries)
+
+
+def main(parent: Path = HERE) -> None:
+    """Make the snapshot of this version."""
+    folder = parent / f"v{VERSION}"
+    if folder.exists():
+        sys.exit(f"{folder} is there already, and what was stored once stays as it is: give the format a new version")
+    stored = snapshot()
+    columns = rest(restored(stored)[0])
+    folder.mkdir()
+    for name, blob in files(stored).items():
+        (folder / name).write_bytes(blob)
+    lines = ",\n".join(f'"{name}": {json.dumps(column)}' for name, column in columns.items())
+    (folder / "released.json").write_text(f"{{\n{lines}\n}}\n", "ascii")
+
+
+if __name__ == "__main__":
+    main()
