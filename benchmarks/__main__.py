@@ -1,12 +1,12 @@
-"""Run the benchmarks: all of them, or those named (``core``, ``job``)."""
+"""Run the benchmarks: all of them, or those named (``core``, ``job``, ``state``)."""
 
 from __future__ import annotations
 
 import sys
 
-from benchmarks import core, job
+from benchmarks import core, job, state
 
-_FILES = {"core": core.tables, "job": job.tables}
+_FILES = {"core": core.tables, "job": job.tables, "state": state.tables}
 
 
 def main() -> None:

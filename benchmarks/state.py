@@ -1,0 +1,249 @@
+"""State: what a buffered tuple takes, and what checkpoints cost; each figure from a process of its own."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from anonymity.castle import Castle
+from anonymity.memory import Memory
+from anonymity.policy import CastleParameters, Policy, Privacy
+from benchmarks import job
+from benchmarks.adult import MEMBERS, Stream, stream
+from benchmarks.table import Table
+from jobs import config, environment, pipeline
+from jobs.config import Source
+from jobs.rest import Rest
+from jobs.run import LOCAL, _free_port
+from state.shard import Changes, Stored
+
+_SIZES = (10_000, 100_000, 1_000_000)
+_BLOCK = 2000
+_FULL = 3  # checkpoints that are looked at once everything is buffered
+_PATIENCE = 1800.0  # seconds
+_BACKENDS = {
+    "hashmap, full": {"state.backend.type": "hashmap", "execution.checkpointing.incremental": "false"},
+    "RocksDB, full": {"state.backend.type": "rocksdb", "execution.checkpointing.incremental": "false"},
+    "RocksDB, incremental": {"state.backend.type": "rocksdb", "execution.checkpointing.incremental": "true"},
+}
+_COLUMNS = [
+    *(
+        "buffered",
+        "back end",
+        "median duration",
+        "checkpointed, bytes",
+        "full size, bytes",
+        "most checkpointed at once",
+    ),
+    *("largest sync", "largest sync, also while filling", "to reach"),
+]
+_INTERVALS = {"every second": "1 s", "none": "10 h"}
+_ROWS = (500_000, 2_000_000)
+
+
+def _setting(tuples: Stream) -> tuple[Policy, Privacy, CastleParameters]:
+    return tuples.policy, Privacy(10), CastleParameters(delay_tuples=2 * len(tuples))  # nothing leaves
+
+
+def _fill(tuples: Stream, write: Callable[[Changes], object]) -> Castle:
+    castle = Castle(*_setting(tuples), members=MEMBERS, shard=0, key=bytes(32))
+    memory = Memory(castle, {})
+    for block in tuples.blocks(_BLOCK):
+        castle.push(block)
+        write(memory.changes(block))
+    if castle.counters.buffered != len(tuples):
+        raise RuntimeError(f"{castle.counters.buffered:,} of {len(tuples):,} tuples are buffered")
+    return castle
+
+
+def _store_and_restore(tuples: Stream) -> list[float]:
+    written: list[Changes] = []
+    _fill(tuples, written.append)
+    entries = []
+    for kind in ("blocks", "gamma", "omega"):
+        last = {key: blob for changes in written for key, blob in getattr(changes, kind).items()}
+        entries.append({key: blob for key, blob in last.items() if blob is not None})
+    kept = Stored(written[-1].shard, *entries)
+    start = time.perf_counter()
+    castle, _ = Memory.restore(*_setting(tuples), members=MEMBERS, fingerprint={}, stored=kept)
+    seconds = time.perf_counter() - start
+    if castle.counters.buffered != len(tuples):
+        raise RuntimeError(f"{castle.counters.buffered:,} of {len(tuples):,} tuples came back")
+    return [len(kept.shard) + sum(len(blob) for kind in entries for blob in kind.values()), seconds]
+
+
+def _resident() -> int:
+    gc.collect()
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS:"))
+
+
+def stored(size: int) -> list[float]:
+    """Bytes of state of so many buffered tuples, and the seconds of a restore (compiled before)."""
+    _store_and_restore(stream().enlarged(_BLOCK))  # compile
+    return _store_and_restore(stream().enlarged(size))
+
+
+def resident(size: int) -> list[int]:
+    """Resident bytes of this process before and after so many tuples are buffered; what is to be stored is dropped."""
+    many = stream().enlarged(size)
+    _fill(stream().enlarged(_BLOCK), id)  # compile
+    before = _resident()
+    castle = _fill(many, id)
+    return [before, _resident(), castle.counters.buffered]
+
+
+def _worker(*arguments: object, variables: Mapping[str, str] = os.environ) -> Any:
+    command = [sys.executable, "-m", "benchmarks.state", *map(str, arguments)]
+    done = subprocess.run(command, env=variables, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def core_table() -> Table:
+    """What a buffered tuple takes in state and in memory."""
+    table = Table(
+        f"State and memory of one shard (Adult enlarged, ten quasi-identifiers, k = 10, blocks of {_BLOCK:,})",
+        ["buffered", "state, bytes", "a tuple", "restore", "resident before", "after", "a tuple, bytes", "to reach"],
+    )
+    for size in _SIZES:
+        state, seconds = _worker("stored", size)
+        before, after, _ = _worker("resident", size)
+        table.add(
+            *(f"{size:,}", f"{state:,}", f"{state / size:.1f}", f"{seconds:.3f} s"),
+            *(f"{before / 1e6:.1f} MB", f"{after / 1e6:.1f} MB", f"{(after - before) / size:.0f}", "< 200"),
+        )
+    return table
+
+
+def _start(settings: config.Config, flink: Mapping[str, str]) -> tuple[Any, Rest]:
+    port = _free_port()
+    ours = {"rest.port": port, "rest.bind-port": port, "web.checkpoints.history": "1000"}
+    client = pipeline.build(environment.local_environment(LOCAL | ours | dict(flink)), settings).execute()
+    return client, Rest(int(port), str(client.get_job_id()))
+
+
+def _ask(rest: Rest, path: str) -> Any:
+    for _ in range(50):
+        with suppress(OSError):  # a busy cluster answers late
+            return rest._get(path)
+        time.sleep(0.2)
+    raise RuntimeError(f"no answer from {path}")
+
+
+def checkpoints(rows: int, flink: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Completed checkpoints of a job that buffers so many rows and does not end, as Flink's REST interface has them.
+
+    ``full`` tells those that were triggered once everything was buffered, ``sync`` is that of the castle task.
+    """
+    settings = config.load(job._CONFIGURATION, [f"castle.delay.tuples={2 * rows}", "shards.count=1"])
+    ddl = settings.source.ddl.replace("'format'", "'source.monitor-interval' = '1 s', 'format'")
+    client, rest = _start(replace(settings, source=Source(ddl)), flink)
+    ended, deadline = client.get_job_execution_result(), time.monotonic() + _PATIENCE
+    full_from: float | None = None
+    completed: list[dict[str, Any]] = []
+    while full_from is None or sum(one["trigger_timestamp"] >= full_from for one in completed) < _FULL:
+        time.sleep(0.2)
+        if ended.done() or time.monotonic() > deadline:
+            raise RuntimeError(f"{rest.rows_read()} of {rows:,} rows read, {len(completed)} checkpoints completed")
+        if full_from is None and rest.rows_read() == rows:
+            full_from = time.time() * 1000
+        if full_from is not None:
+            completed = [one for one in _ask(rest, "/checkpoints")["history"] if one["status"] == "COMPLETED"]
+    [vertex] = [one["id"] for one in _ask(rest, "")["vertices"] if "castle" in one["name"]]
+    for one in completed:
+        [subtask] = _ask(rest, f"/checkpoints/details/{one['id']}/subtasks/{vertex}")["subtasks"]
+        one |= {"full": one["trigger_timestamp"] >= full_from, "sync": subtask["checkpoint"]["sync"]}
+    client.cancel().result()
+    return completed
+
+
+def checkpoint_table() -> Table:
+    """How long checkpoints of the whole job take; the stream stands still in their synchronous part."""
+    title = f"Checkpoints of the whole job (one shard, every 2 s; the last {_FULL} or more with all rows buffered)"
+    table = Table(title, _COLUMNS)
+    with tempfile.TemporaryDirectory() as folder:
+        for size in _SIZES:
+            source = Path(tempfile.mkdtemp(dir=folder))
+            for name, settings in _BACKENDS.items():
+                with tempfile.TemporaryDirectory(dir=folder) as output:
+                    variables = job._variables(size, source, output) | {"BENCH_INPUT": str(source)}
+                    flink = {**settings, **_checkpointing(output, "2 s")}
+                    found = _worker("checkpoints", size, json.dumps(flink), variables=variables)
+                full = [one for one in found if one["full"]]
+                table.add(
+                    *(f"{size:,}", name, f"{median(one['end_to_end_duration'] for one in full):.0f} ms"),
+                    *(f"{median(one[key] for one in full):,.0f}" for key in ("checkpointed_size", "state_size")),
+                    f"{max(one['checkpointed_size'] for one in found):,}",
+                    *(f"{max(one['sync'] for one in some)} ms" for some in (full, found)),
+                    "sync <= 200 ms" if size == 100_000 else "-",
+                )
+    return table
+
+
+def _checkpointing(output: str, interval: str) -> dict[str, str]:
+    return {"execution.checkpointing.interval": interval, "execution.checkpointing.dir": f"file://{output}/checkpoints"}
+
+
+def seconds(flink: Mapping[str, str]) -> list[float]:
+    """Seconds of the castle job of ``benchmarks.job`` under these settings, and how many checkpoints it completed."""
+    client, rest = _start(config.load(job._CONFIGURATION), flink)
+    start = time.perf_counter()  # a rate is the difference of two runs: their start does not matter
+    counts = [0]
+    threading.Thread(target=_count, args=(rest, counts), daemon=True).start()
+    client.get_job_execution_result().result()
+    return [time.perf_counter() - start, max(counts)]
+
+
+def _count(rest: Rest, counts: list[int]) -> None:
+    while True:
+        time.sleep(0.5)
+        counts.append(_ask(rest, "/checkpoints")["counts"]["completed"])
+
+
+def _seconds(interval: str, rows: int, folder: Path) -> list[float]:
+    with tempfile.TemporaryDirectory(dir=folder) as output:
+        variables = job._variables(rows, folder, output)
+        found: list[float] = _worker("seconds", json.dumps(_checkpointing(output, interval)), variables=variables)
+        files = filter(Path.is_file, Path(variables["BENCH_OUTPUT"]).rglob("*"))
+        if (written := sum(file.read_bytes().count(b"\n") for file in files)) < rows * 0.99:
+            raise RuntimeError(f"{written:,} of {rows:,} rows were written")
+        return found
+
+
+def throughput_table(repeats: int = 2) -> Table:
+    """Rows a second of the job with checkpoints and without."""
+    title = f"Throughput with checkpoints (castle job of the table of jobs, best of {repeats})"
+    table = Table(title, ["checkpoints", "completed in the long run", "rows/s", "against none", "to reach"])
+    few, many = _ROWS
+    rates, completed = {}, {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, interval in _INTERVALS.items():
+            short, long = (min(_seconds(interval, rows, Path(folder)) for _ in range(repeats)) for rows in _ROWS)
+            rates[name], completed[name] = (many - few) / (long[0] - short[0]), long[1]
+    for name, wanted in zip(_INTERVALS, ("0.8", "-"), strict=True):
+        table.add(name, completed[name], f"{rates[name]:,.0f}", f"{rates[name] / rates['none']:.2f}", wanted)
+    return table
+
+
+_WORK: dict[str, Callable[..., object]] = {work.__name__: work for work in (stored, resident, checkpoints, seconds)}
+
+
+def tables() -> list[Table]:
+    """All tables of this file."""
+    return [core_table(), checkpoint_table(), throughput_table()]
+
+
+if __name__ == "__main__":
+    print(json.dumps(_WORK[sys.argv[1]](*map(json.loads, sys.argv[2:]))), flush=True)
