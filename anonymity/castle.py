@@ -218,8 +218,11 @@ class Castle:
             self.live = with_room(self.live, wanted, self.policy, self.parameters)
             self.members.reserve(wanted)
             self._free = np.concatenate([np.arange(wanted - 1, held - 1, -1, dtype=np.int32), self._free])
-        # Each tuple is counted for its cluster and for all that wait, by subject and by each sensitive attribute.
-        entries = 2 * (int(self.live.scalars[at.BUFFERED]) + count) * (1 + len(self.policy.sensitive))
+        # Each tuple is counted for its cluster and for all that wait, by subject and by each sensitive attribute, where
+        # these are counted at all (anonymity.clusters).
+        of = self.live.parameters
+        counted = int(of[at.HAS_SUBJECT]) + (len(self.policy.sensitive) if of[at.L] > 1 else 0)
+        entries = 2 * (int(self.live.scalars[at.BUFFERED]) + count) * counted
         self.live = self.live._replace(counts=grown(self.live.counts, entries))
 
     def _step(self, slots: NDArray[np.int32], watermark: int, *, ended: bool) -> Releases:
