@@ -9,6 +9,7 @@ import shutil
 import socket
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -112,6 +113,21 @@ def flink_logs() -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def hang_up_quietly() -> None:
+    """Say nothing when Flink hangs up on the Python workers of this process because a job has ended.
+
+    The thread that listens to it would print that as an error.
+    """
+    report = threading.excepthook
+
+    def reported(ended: threading.ExceptHookArgs) -> None:
+        code = getattr(ended.exc_value, "code", None)
+        if not callable(code) or getattr(code(), "name", "") != "CANCELLED":
+            report(ended)
+
+    threading.excepthook = reported
+
+
 def refused(error: BaseException) -> ConfigError:
     """What to raise where Flink does not take what a configuration says."""
     return ConfigError("it", [f"Flink refuses the source, the query, a sink or a setting: {why_refused(error)}"])
@@ -119,6 +135,7 @@ def refused(error: BaseException) -> ConfigError:
 
 def _start(config: Config, settings: dict[str, str], folder: Path) -> Any:
     # Flink takes seconds to import: not before the command line has been understood.
+    hang_up_quietly()
     java = start_java()
     from py4j.protocol import Py4JError
     from pyflink.util.exceptions import JavaException
