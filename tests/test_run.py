@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from jobs.run import hang_up_quietly
 
 
-class Ended(Exception):
+class EndedError(Exception):
     """What gRPC raises."""
 
     def __init__(self, name: str) -> None:
@@ -22,15 +21,17 @@ class Ended(Exception):
 
 
 @pytest.fixture
-def reported(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[BaseException | None]]:
+def reported(monkeypatch: pytest.MonkeyPatch) -> list[BaseException | None]:
     """The errors of threads that are reported."""
     found: list[BaseException | None] = []
     monkeypatch.setattr(threading, "excepthook", lambda ended: found.append(ended.exc_value))
     hang_up_quietly()
-    yield found
+    return found
 
 
-@pytest.mark.parametrize(("error", "count"), [(Ended("CANCELLED"), 0), (Ended("UNAVAILABLE"), 1), (ValueError(), 1)])
+@pytest.mark.parametrize(
+    ("error", "count"), [(EndedError("CANCELLED"), 0), (EndedError("UNAVAILABLE"), 1), (ValueError(), 1)]
+)
 def test_only_a_hang_up_is_not_reported(reported: list[BaseException | None], error: Exception, count: int) -> None:
     def fail() -> None:
         raise error
