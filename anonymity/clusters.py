@@ -249,7 +249,7 @@ def best_selection(live: Live, slot: Int) -> Int:
     """
     clusters, domain = live.clusters, live.domain
     box, others, tau, growth = clusters.box, points(live.tuples), live.tau[0], clusters.sides.growth
-    enlargements_by(domain, clusters.sides, others, slot, np.int64(0), live.scalars[OPEN])
+    enlargements_by(domain, clusters.sides, others, slot, live.scalars[OPEN])
     least = np.inf
     for i in range(live.scalars[OPEN]):
         least = min(least, growth[i])

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from anonymity.boxes import assign, common_ancestor, enclose, room
 from anonymity.compiled import Int, inner, leaf
-from anonymity.live import NONE, Boxes, Domain, Sides
-from anonymity.sides import enlargements_of, lay, move, sides_of
+from anonymity.live import NONE, Boxes, Domain
+from anonymity.regions import Regions, enlargements_of, lay, move, regions_of
 
-_REGION = 48
-"""Most groups in a region; 32 to 96 cost about the same."""
+_REGION = 96
+"""Most groups in a region; half of it costs a quarter more, twice as much a little."""
 
-_DISTRICT = 16
+_DISTRICT = 8
 """Regions that are passed over together where all of them are too far."""
 
 _SAMPLE = 256
@@ -46,7 +46,7 @@ class Left(NamedTuple):
     """
 
     items: NDArray[np.int64]
-    laid: Sides
+    laid: Regions
     at: NDArray[np.int64]
     region: NDArray[np.int64]
     start: NDArray[np.int64]
@@ -90,14 +90,17 @@ def arrange(domain: Domain, box: Boxes, items: NDArray[np.int64], ends: NDArray[
     size = np.empty(count, np.int64)
     at = np.empty(len(box.lower), np.int64)
     region = np.empty(len(box.lower), np.int64)
-    around, laid = room(count, box), sides_of(len(items), box)
+    largest: Int = np.int64(0)
     for r in range(count):
         size[r] = start[r + 1] - start[r]
+        largest = max(largest, size[r])
+    around, laid = room(count, box), regions_of(len(items), largest, box)
+    for r in range(count):
         for i in range(start[r], start[r + 1]):
             if i == start[r]:
                 assign(around, r, box, items[i])
             enclose(domain, around, r, box, items[i])
-            lay(domain, laid, np.int64(i), box, items[i])
+            lay(domain, laid, start[r], size[r], i - start[r], box, items[i])
             at[items[i]] = i
             region[items[i]] = r
     districts = room((count - 1) // _DISTRICT + 1, box)
@@ -165,10 +168,11 @@ def take(left: Left, group: Int) -> None:
     """Take a group out of what is left."""
     at, region = left.at[group], left.region[group]
     left.size[region] -= 1
-    last = left.start[region] + left.size[region]
+    start = left.start[region]
+    last = start + left.size[region]
     moved = left.items[last]
     left.items[at], left.items[last] = moved, group
-    move(left.laid, at, last)
+    move(left.laid, start, left.start[region + 1] - start, at - start, last - start, left.box)
     left.at[moved], left.at[group] = at, last
 
 
@@ -222,7 +226,7 @@ def find_nearest(domain: Domain, seed: Boxes, left: Left, bucket: Int, wanted: I
     first, last = left.bucket[bucket], left.bucket[bucket + 1] - 1
     begin = left.region[near]
     if begin < first or begin > last:
-        begin = first
+        begin = _closest(domain, seed, left, first, last)
     _search(domain, seed, left, begin, found)
     # Outward from the beginning: what is close in order is close in space, and what is found near soon rules out
     # what is far.
@@ -232,7 +236,7 @@ def find_nearest(domain: Domain, seed: Boxes, left: Left, bucket: Int, wanted: I
             here = district - step if side == 0 else district + step
             if here < lowest or here > highest or (side == 1 and step == 0):
                 continue
-            if _gap(domain, seed, left.districts, here, found.distance[0]) > found.distance[0]:
+            if _gap(domain, seed, left.districts, here, found.distance[0]) >= found.distance[0]:
                 continue
             for r in range(max(first, here * _DISTRICT), min(last, here * _DISTRICT + _DISTRICT - 1) + 1):
                 if r != begin:
@@ -241,30 +245,31 @@ def find_nearest(domain: Domain, seed: Boxes, left: Left, bucket: Int, wanted: I
 
 
 @leaf
-def find_one(domain: Domain, seed: Boxes, left: Left, bucket: Int) -> tuple[float, Int]:
-    """The distance of the nearest group left of a bucket, and the group; infinite and ``NONE`` where none is left."""
-    only = np.int64(0)
-    least = np.inf
-    nearest = np.int64(NONE)
-    for r in range(left.bucket[bucket], left.bucket[bucket + 1]):
-        if left.size[r] > 0 and (left.size[r] == 1 or _gap(domain, seed, left.box, r, least) < least):
-            start, stop = left.start[r], left.start[r] + left.size[r]
-            enlargements_of(domain, seed, only, left.laid, start, stop)
-            for i in range(start, stop):
-                if left.laid.growth[i] < least:
-                    least, nearest = left.laid.growth[i], left.items[i]
-    return least, nearest
+def _closest(domain: Domain, seed: Boxes, left: Left, first: Int, last: Int) -> Int:
+    # A region, of those from first to last, where the search for what is near may well begin.
+    least, district = np.inf, first // _DISTRICT
+    for d in range(first // _DISTRICT, last // _DISTRICT + 1):
+        gap = _gap(domain, seed, left.districts, d, least)
+        if gap < least:
+            least, district = gap, d
+    least, region = np.inf, first
+    for r in range(max(first, district * _DISTRICT), min(last, district * _DISTRICT + _DISTRICT - 1) + 1):
+        gap = _gap(domain, seed, left.box, r, least)
+        if left.size[r] > 0 and gap < least:
+            least, region = gap, r
+    return np.int64(region)
 
 
 @leaf
 def _search(domain: Domain, seed: Boxes, left: Left, region: Int, found: Nearest) -> None:
-    if left.size[region] == 0 or _gap(domain, seed, left.box, region, found.distance[0]) > found.distance[0]:
+    if left.size[region] == 0 or _gap(domain, seed, left.box, region, found.distance[0]) >= found.distance[0]:
         return
-    start, stop, distance = left.start[region], left.start[region] + left.size[region], left.laid.growth
-    enlargements_of(domain, seed, np.int64(0), left.laid, start, stop)
-    for i in range(start, stop):
+    start, size, distance = left.start[region], left.size[region], left.laid.growth
+    width = left.start[region + 1] - start
+    enlargements_of(domain, seed, np.int64(0), left.laid, start, width, left.box, region, size)
+    for i in range(size):
         if distance[i] < found.distance[0]:
-            _replace_top(found, distance[i], left.items[i])
+            _replace_top(found, distance[i], left.items[start + i])
 
 
 @leaf

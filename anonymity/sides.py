@@ -8,23 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from anonymity.compiled import Int, inner, leaf
+from anonymity.compiled import Int, leaf
 from anonymity.live import Boxes, Domain, Sides
-
-
-@inner
-def sides_of(count: Int, like: Boxes) -> Sides:
-    """Uninitialised sides of ``count`` boxes with the attributes of others."""
-    numeric, categorical = like.lower.shape[1], like.node.shape[1]
-    return Sides(
-        np.empty((numeric, count), np.float64),
-        np.empty((numeric, count), np.float64),
-        np.empty((categorical, count), np.int32),
-        np.empty((categorical, count), np.int32),
-        np.empty((categorical, count), np.float64),
-        np.empty(count, np.float64),
-        np.empty(count, np.float64),
-    )
 
 
 @leaf
@@ -41,65 +26,33 @@ def lay(domain: Domain, sides: Sides, place: Int, boxes: Boxes, row: Int) -> Non
 
 
 @leaf
-def move(sides: Sides, place: Int, other: Int) -> None:
-    """Copy what stands at another place to this one."""
-    for a in range(len(sides.lower)):
-        sides.lower[a, place] = sides.lower[a, other]
-        sides.upper[a, place] = sides.upper[a, other]
-    for a in range(len(sides.first)):
-        sides.first[a, place] = sides.first[a, other]
-        sides.last[a, place] = sides.last[a, other]
-        sides.loss[a, place] = sides.loss[a, other]
-
-
-@leaf
-def enlargements_by(domain: Domain, sides: Sides, boxes: Boxes, row: Int, start: Int, stop: Int) -> None:
-    """Write to ``growth`` how much each box from ``start`` to ``stop`` grows to enclose one box (Definition 3.4)."""
-    growth, step = sides.growth, sides.step
-    for i in range(np.uint64(start), np.uint64(stop)):
+def enlargements_by(domain: Domain, sides: Sides, boxes: Boxes, row: Int, count: Int) -> None:
+    """Write to ``growth`` how much each of the first boxes grows to enclose one box (CASTLE, Definition 3.4)."""
+    growth, step, stop = sides.growth, sides.step, np.uint64(count)
+    for i in range(np.uint64(0), stop):
         growth[i] = 0.0
     for a in range(boxes.lower.shape[1]):
         lower, upper, scale = boxes.lower[row, a], boxes.upper[row, a], domain.scale[a]
         if scale > 0.0:
-            for i in range(np.uint64(start), np.uint64(stop)):
+            for i in range(np.uint64(0), stop):
                 below, above = sides.lower[a, i] - lower, upper - sides.upper[a, i]
                 growth[i] += ((below if below > 0.0 else 0.0) + (above if above > 0.0 else 0.0)) * scale
     for a in range(boxes.node.shape[1]):
-        _ancestor_losses(domain, sides, np.int64(boxes.node[row, a]), a, start, stop)
-        for i in range(np.uint64(start), np.uint64(stop)):
+        _ancestor_losses(domain, sides, np.int64(boxes.node[row, a]), a, count)
+        for i in range(np.uint64(0), stop):
             growth[i] += step[i] - sides.loss[a, i]
 
 
 @leaf
-def enlargements_of(domain: Domain, boxes: Boxes, row: Int, sides: Sides, start: Int, stop: Int) -> None:
-    """Write to ``growth`` how much one box grows to enclose each box from ``start`` to ``stop`` (Definition 3.4)."""
-    growth, step = sides.growth, sides.step
-    for i in range(np.uint64(start), np.uint64(stop)):
-        growth[i] = 0.0
-    for a in range(boxes.lower.shape[1]):
-        lower, upper, scale = boxes.lower[row, a], boxes.upper[row, a], domain.scale[a]
-        if scale > 0.0:
-            for i in range(np.uint64(start), np.uint64(stop)):
-                below, above = lower - sides.lower[a, i], sides.upper[a, i] - upper
-                growth[i] += ((below if below > 0.0 else 0.0) + (above if above > 0.0 else 0.0)) * scale
-    for a in range(boxes.node.shape[1]):
-        node = np.int64(boxes.node[row, a])
-        _ancestor_losses(domain, sides, node, a, start, stop)
-        loss = domain.loss[node]
-        for i in range(np.uint64(start), np.uint64(stop)):
-            growth[i] += step[i] - loss
-
-
-@leaf
-def _ancestor_losses(domain: Domain, sides: Sides, node: Int, attribute: Int, start: Int, stop: Int) -> None:
+def _ancestor_losses(domain: Domain, sides: Sides, node: Int, attribute: Int, count: Int) -> None:
     """Write to ``step`` the loss of the lowest node above ``node`` and each box: losses fall on the way down."""
-    step = sides.step
+    step, stop = sides.step, np.uint64(count)
     top = domain.loss[domain.root[attribute]]
-    for i in range(np.uint64(start), np.uint64(stop)):
+    for i in range(np.uint64(0), stop):
         step[i] = top
     while node != domain.root[attribute]:
         first, last, loss = domain.first[node], domain.last[node], domain.loss[node]
-        for i in range(np.uint64(start), np.uint64(stop)):
+        for i in range(np.uint64(0), stop):
             inside = first <= sides.first[attribute, i] and sides.last[attribute, i] <= last
             lower = loss if inside else top
             step[i] = lower if lower < step[i] else step[i]

@@ -11,7 +11,7 @@ from anonymity.boxes import assign, enclose, enlargement, room
 from anonymity.compiled import Int, inner
 from anonymity.counting import distinct, stable_order
 from anonymity.live import NONE, Boxes, K, L, Live
-from anonymity.nearest import Left, arrange, find_nearest, find_one, pick, take
+from anonymity.nearest import Left, arrange, find_nearest, pick, take
 from anonymity.random import below
 from anonymity.split import Groups, codes, nearest_part
 
@@ -118,6 +118,8 @@ def _fill(live: Live, groups: Groups, buckets: Buckets, part: Part, share: NDArr
 @inner
 def _hand_out(live: Live, groups: Groups, buckets: Buckets, part: Part, held: NDArray[np.bool_], left: Int) -> None:
     # The part of k that rounding left over: to buckets not yet held while l needs them, then to the nearest.
+    if left == 0:
+        return
     around = room(np.int64(1), groups.box)
     assign(around, np.int64(0), part.boxes, part.number)
     count = len(buckets.size)
@@ -127,7 +129,8 @@ def _hand_out(live: Live, groups: Groups, buckets: Buckets, part: Part, held: ND
     for b in range(count):
         buckets_held += held[b]
         if buckets.size[b] > 0:
-            distance[b], nearest[b] = find_one(live.domain, around, buckets.left, np.int64(b))
+            found = find_nearest(live.domain, around, buckets.left, np.int64(b), np.int64(1), part.seed)
+            distance[b], nearest[b] = found.distance[0], found.item[0]
     for _ in range(left):
         needed = buckets_held < live.parameters[L]
         chosen = np.int64(NONE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
 
 import numpy as np
 import pytest
@@ -13,8 +12,8 @@ from numpy.typing import NDArray
 
 from anonymity.compiled import Int, entry
 from anonymity.hierarchy import from_paths
-from anonymity.live import NONE, Boxes, Domain, Live, domain
-from anonymity.nearest import arrange, find_nearest, find_one, pick, take
+from anonymity.live import Boxes, Domain, Live, domain
+from anonymity.nearest import arrange, find_nearest, pick, take
 from anonymity.policy import CastleParameters, Categorical, Numeric, Policy, Privacy
 from anonymity.shared import share
 from anonymity.split import Groups, nearest_part
@@ -36,13 +35,13 @@ def found_nearest(
     bucket: int,
     wanted: int,
     near: int,
-) -> tuple[NDArray[np.int64], float, Int]:
-    """The nearest groups of a bucket, and the nearest one with its distance, once some groups were taken."""
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The nearest groups of a bucket, and their distances, once some groups were taken."""
     left = arrange(of, box, np.arange(len(box.lower)), ends)
     for group in taken:
         take(left, group)
-    distance, one = find_one(of, seed, left, bucket)
-    return find_nearest(of, seed, left, bucket, wanted, near).item, distance, one
+    found = find_nearest(of, seed, left, bucket, wanted, near)
+    return found.item, found.distance
 
 
 @entry
@@ -134,16 +133,13 @@ def test_the_nearest_are_those_left_that_enlarge_the_seed_least(
     search: Search, wanted: int, data: st.DataObject
 ) -> None:
     near = data.draw(st.integers(0, len(search.box.lower) - 1))
-    found, distance, one = found_nearest(
+    found, distance = found_nearest(
         domain(POLICY), search.box, search.seed, search.ends, search.taken, search.bucket, wanted, near
     )
     of = {group: growth(search.seed, 0, search.box, group) for group in search.left}
     assert len(set(found.tolist())) == len(found) == min(wanted, len(of))
     assert sorted(of[group] for group in found.tolist()) == pytest.approx(sorted(of.values())[: len(found)], abs=1e-12)
-    assert (one == NONE) == (not of)
-    assert distance == (pytest.approx(min(of.values()), abs=1e-12) if of else inf)
-    if of:
-        assert of[int(one)] == pytest.approx(distance, abs=1e-12)
+    assert distance.tolist() == pytest.approx([of[group] for group in found.tolist()], abs=1e-12)
 
 
 @given(searches())
