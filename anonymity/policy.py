@@ -8,8 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from math import isfinite
+from dataclasses import asdict, dataclass
+from math import inf, isfinite
 from typing import Literal, TypeAlias
 
 from anonymity.hierarchy import Hierarchy
@@ -25,6 +25,9 @@ KINDS = ("cluster", "merged", "split", "reused", "generalised")
 
 SHARD_BY_SUBJECT = "subject"
 
+MOST_STEPS = 2**40
+"""Most grid steps of a numeric quasi-identifier's domain, where noise is drawn."""
+
 
 class PolicyError(ValueError):
     """A policy that cannot be kept. It names the field and what would be valid."""
@@ -34,12 +37,18 @@ class PolicyError(ValueError):
 class Numeric:
     """A numeric quasi-identifier, published as an interval.
 
-    ``domain`` is [lowest, highest] in the column's own unit, both included. Without it losses are relative to
-    the range observed so far, and every finite value is let in.
+    Attributes
+    ----------
+    domain : [lowest, highest] in the column's own unit, both included; None: losses are relative to the range
+        observed so far, and every finite value is let in
+    step : the grid on which noise is drawn, in the column's own unit, above 0; None: not given (1 for an integer
+        column, filled in when the job is planned). A domain holds from 1 to 2^40 of them; its ends need not lie on
+        the grid
     """
 
     name: str
     domain: tuple[float, float] | None = None
+    step: float | None = None
 
     def __post_init__(self) -> None:
         if self.domain is not None and not (
@@ -48,6 +57,23 @@ class Numeric:
             raise PolicyError(
                 f"policy.quasi_identifiers.{self.name}.domain: must be two finite numbers, the lower one first"
             )
+        if self.step is not None and (problem := _wrong_step(self.step, self.domain)):
+            raise PolicyError(f"policy.quasi_identifiers.{self.name}.step: {problem}")
+
+
+def _wrong_step(step: float, domain: tuple[float, float] | None) -> str | None:
+    if not (0 < step < inf):
+        return "must be a finite number above 0"
+    if domain is None:
+        return None
+    width = domain[1] - domain[0]
+    # Ends such as 0.2 and 0.3 are a little less than a step of 0.1 apart.
+    if width < step * (1 - 1e-9):
+        return "is wider than the domain; the domain must hold at least one step"
+    # Divided the other way round, a tiny step would overflow.
+    if step * MOST_STEPS < width:
+        return "is too small; the domain may hold 2^40 steps at most"
+    return None
 
 
 @dataclass(frozen=True)
@@ -140,6 +166,28 @@ class Privacy:
 
 
 @dataclass(frozen=True)
+class DifferentialPrivacy:
+    """Sampling and perturbation (CASTLEGUARD, Algorithms 1 and 2; symbols of the paper in brackets).
+
+    Attributes
+    ----------
+    sample_rate : probability that a tuple is let in (beta), above 0 and at most 1
+    phi : noise on a quasi-identifier has the Laplace scale range / phi; above 0, finite
+    observed_range : the range is what was seen so far, as in the paper, instead of the declared domain
+    """
+
+    sample_rate: float
+    phi: float
+    observed_range: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 < self.sample_rate <= 1:
+            raise PolicyError("differential_privacy.sample_rate: must be above 0 and at most 1")
+        if not 0 < self.phi < inf:
+            raise PolicyError("differential_privacy.phi: must be a finite number above 0")
+
+
+@dataclass(frozen=True)
 class CastleParameters:
     """How CASTLE works (symbols of the paper in brackets).
 
@@ -197,12 +245,20 @@ class Shards:
             raise PolicyError(f"shards.count: must be 1 or more, not {self.count}")
 
 
-def fingerprint(policy: Policy, shards: Shards, subject_key: bytes, members: Mapping[str, str]) -> dict[str, str]:
+def fingerprint(
+    policy: Policy,
+    shards: Shards,
+    subject_key: bytes,
+    members: Mapping[str, str],
+    *,
+    differential_privacy: DifferentialPrivacy | None = None,
+) -> dict[str, str]:
     """A short hash for each field that stored state cannot outlive, by the field's name.
 
     That is: columns, their roles and the types of published ones (``members``: type by column), domains, hierarchies,
-    how missing values are kept, the split into shards, and the key of the subject hash. k, l and CASTLE's parameters
-    may change between two runs; these may not.
+    how missing values are kept, the split into shards, and the key of the subject hash; and differential privacy with
+    the steps of its noise where it is on, as waiting tuples carry the noise that was drawn when they came in. k, l and
+    CASTLE's parameters may change between two runs; these may not.
     """
     fields: dict[str, object] = {
         "policy.quasi_identifiers": [attribute.name for attribute in policy.quasi_identifiers],
@@ -219,11 +275,15 @@ def fingerprint(policy: Policy, shards: Shards, subject_key: bytes, members: Map
         place = f"policy.quasi_identifiers.{attribute.name}"
         if isinstance(attribute, Numeric):
             fields[f"{place}.domain"] = attribute.domain
+            if differential_privacy is not None:
+                fields[f"{place}.step"] = attribute.step
         else:
             tree = attribute.hierarchy
             fields[f"{place}.hierarchy"] = [tree.labels, tree.parent.tolist()]
     for name, kind in members.items():
         fields[f"type of the column {name}"] = kind
+    if differential_privacy is not None:
+        fields["differential_privacy"] = asdict(differential_privacy)
     return {
         name: hashlib.blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()
         for name, value in fields.items()

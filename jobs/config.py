@@ -15,6 +15,7 @@ from anonymity.policy import (
     NEEDS_DOMAIN,
     SHARD_BY_SUBJECT,
     CastleParameters,
+    DifferentialPrivacy,
     Numeric,
     Policy,
     PolicyError,
@@ -49,6 +50,7 @@ class Config:
 
     Attributes
     ----------
+    differential_privacy : sampling and noise; None: neither
     seed : fixes every random choice; None: drawn from the operating system
     subject_key : key of the subject hash, UTF-8; empty where none is given
     sinks : options of the connector by output: ``released`` always, and those given of ``suppressed``,
@@ -60,6 +62,7 @@ class Config:
     policy: Policy
     privacy: Privacy
     castle: CastleParameters
+    differential_privacy: DifferentialPrivacy | None
     shards: Shards
     seed: int | None
     # What may hold a secret stays out of the representation, which ends up in logs and tracebacks.
@@ -101,6 +104,7 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
         policy=file.policy.core(),
         privacy=file.privacy.core(),
         castle=file.castle.core(),
+        differential_privacy=None,
         shards=file.shards.core(),
         seed=file.seed,
         subject_key=(file.subject_key or "").encode(),

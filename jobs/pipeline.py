@@ -50,6 +50,17 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
     return layout(config.policy, columns)
 
 
+def stored_under(config: Config, found: Layout) -> dict[str, str]:
+    """What a restored shard must have in common with this job (``anonymity.policy.fingerprint``)."""
+    return fingerprint(
+        found.policy,
+        config.shards,
+        config.subject_key,
+        found.published,
+        differential_privacy=config.differential_privacy,
+    )
+
+
 def build(
     tables: StreamTableEnvironment,
     config: Config,
@@ -116,17 +127,18 @@ def _key_by_shard(blocks: DataStream) -> KeyedStream:
 
 
 def _operator_plan(config: Config, found: Layout) -> OperatorPlan:
-    numeric = [a.name for a in config.policy.quasi_identifiers if isinstance(a, Numeric)]
+    numeric = [a.name for a in found.policy.quasi_identifiers if isinstance(a, Numeric)]
     encode = found.encode_plan(config.shards, (0,) * config.shards.count, config.subject_key)
     return OperatorPlan(
-        policy=config.policy,
+        policy=found.policy,
         privacy=config.privacy,
         castle=config.castle,
         seed=config.seed,
         members=found.members_schema,
         integers=frozenset(name for name, whole in zip(numeric, found.integers, strict=True) if whole),
         encoded=encode.checked,
-        fingerprint=fingerprint(config.policy, config.shards, config.subject_key, found.published),
+        fingerprint=stored_under(config, found),
+        differential_privacy=config.differential_privacy,
     )
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
-from anonymity.policy import Numeric, QuasiIdentifier, fingerprint
+from anonymity.policy import Numeric, QuasiIdentifier
 from jobs.config import Config, load
 from jobs.run import flink_logs, refused
 from jobs.savepoint import read_shards, require_same
@@ -38,8 +38,9 @@ def show_configuration(path: Path, overrides: Sequence[str], console: Console, a
     stored = read_shards(against) if against is not None else []
     layout = _read_layout(config)
     if against is not None:
-        now = fingerprint(config.policy, config.shards, config.subject_key, layout.published)
-        require_same(against, stored, now)
+        from jobs.pipeline import stored_under  # imports Flink, as _read_layout has
+
+        require_same(against, stored, stored_under(config, layout))
     console.print(f"{path} is valid.", soft_wrap=True)
     if against is not None:
         held = f"{len({state.shard for state in stored})} of {config.shards.count} shards"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from anonymity.policy import CastleParameters, Policy, Privacy
+from anonymity.policy import CastleParameters, DifferentialPrivacy, Policy, Privacy
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class OperatorPlan:
     integers : names of the numeric quasi-identifiers that are published as integers
     encoded : names of the columns that encode reads, to which ``state.block.Rejected.column`` refers
     fingerprint : hash by field, of what a restored shard must have in common with this job
+    differential_privacy : sampling and noise; None: neither
     """
 
     policy: Policy
@@ -31,3 +32,4 @@ class OperatorPlan:
     integers: frozenset[str]
     encoded: tuple[str, ...]
     fingerprint: dict[str, str]
+    differential_privacy: DifferentialPrivacy | None = None
