@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pyflink.datastream import KeyedProcessFunction, OutputTag, RuntimeContext
+from pyflink.datastream import KeyedProcessFunction, OutputTag, RuntimeContext, TimeDomain
 
 from anonymity.castle import Castle, Counters, delay_of_bucket
 from anonymity.memory import Memory
@@ -23,6 +23,9 @@ SUMMARY = OutputTag("summary", SUMMARY_TYPE)
 
 END = 2**63 - 1
 """Event time at the end of the input."""
+
+WAKE_UP = 10_000
+"""Milliseconds of processing time between two wake-ups of a shard: so long after a restore all of them are loaded."""
 
 
 class Shard:
@@ -57,7 +60,7 @@ class CastleFunction(KeyedProcessFunction):  # type: ignore[misc]
         block = Block.from_bytes(value[1], plan.members, f"key {key}")
         shard = self._shards.get(key)
         if shard is None:
-            shard = self._shards[key] = self._load(key, block.shard)
+            shard = self._load(ctx, key, block.shard)
             # Timers are part of the state; registered twice, this one still fires once.
             ctx.timer_service().register_event_time_timer(END)
         before = shard.castle.counters
@@ -74,7 +77,10 @@ class CastleFunction(KeyedProcessFunction):  # type: ignore[misc]
         key = ctx.get_current_key()
         shard = self._shards.get(key)
         if shard is None:
-            shard = self._shards[key] = self._load(key, None)
+            shard = self._load(ctx, key, None)
+        elif ctx.time_domain() == TimeDomain.PROCESSING_TIME:
+            self._wake_up_later(ctx)
+            return
         if shard.timer == timestamp:
             shard.timer = None
         before = shard.castle.counters
@@ -89,7 +95,12 @@ class CastleFunction(KeyedProcessFunction):  # type: ignore[misc]
             for name, amount in summary(shard.castle.counters):
                 yield SUMMARY, row([shard.castle.shard, name, amount])
 
-    def _load(self, key: int, number: int | None) -> Shard:
+    def _load(self, ctx: KeyedProcessFunction.Context, key: int, number: int | None) -> Shard:
+        self._wake_up_later(ctx)
+        shard = self._shards[key] = self._restored(key, number)
+        return shard
+
+    def _restored(self, key: int, number: int | None) -> Shard:
         plan = self._plan
         stored = self._store.read()
         if stored is not None:
@@ -114,6 +125,14 @@ class CastleFunction(KeyedProcessFunction):  # type: ignore[misc]
             key=shard_key(plan.seed, number),
         )
         return Shard(castle, Memory(castle, plan.fingerprint))
+
+    def _wake_up_later(self, ctx: KeyedProcessFunction.Context) -> None:
+        # A restored shard is known to Flink alone until something comes for its key. Its old deadline may lie far
+        # behind the one of a shorter event-time delay, so a timer of processing time brings it back soon after.
+        if self._plan.policy.event_time is not None:
+            timers = ctx.timer_service()
+            # At whole intervals, where a restored series of wake-ups and one that was begun anew become one.
+            timers.register_processing_time_timer((timers.current_processing_time() // WAKE_UP + 1) * WAKE_UP)
 
     def _set_timer(self, shard: Shard, ctx: KeyedProcessFunction.Context) -> None:
         # One timer a shard, for its earliest deadline; one that is set too early finds nothing due and sets the next.

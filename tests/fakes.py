@@ -1,13 +1,15 @@
-"""Just enough of Flink for an operator to run in: keyed state, event-time timers, metrics."""
+"""Just enough of Flink for an operator to run in: keyed state, timers, metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pyflink.datastream import KeyedProcessFunction, OutputTag
+from pyflink.datastream import KeyedProcessFunction, OutputTag, TimeDomain
 
 MIN = -(2**63)
+START = 1_700_000_000_000
+"""Where processing time begins, milliseconds."""
 
 
 class FakeState:
@@ -23,12 +25,14 @@ class FakeState:
         return self._entries().get(None)
 
     def update(self, value: bytes) -> None:
-        self._entries()[None] = bytes(value)
+        self.put(None, value)
 
-    def put(self, key: int, value: bytes) -> None:
+    def put(self, key: int | None, value: bytes) -> None:
+        self._runtime.writes += 1
         self._entries()[key] = bytes(value)
 
     def remove(self, key: int) -> None:
+        self._runtime.writes += 1
         self._entries().pop(key, None)
 
     def items(self) -> list[tuple[int, bytes]]:
@@ -68,9 +72,13 @@ class FakeRuntime:
 
     def __init__(self) -> None:
         self.state: dict[tuple[int, str], dict[Any, bytes]] = {}
+        self.writes = 0
         self.timers: set[tuple[int, int]] = set()
+        self.wake_ups: set[tuple[int, int]] = set()
         self.key = 0
         self.watermark = MIN
+        self.clock = START
+        self.domain = TimeDomain.EVENT_TIME
         self.metrics = FakeMetrics()
 
     # RuntimeContext
@@ -99,15 +107,28 @@ class FakeRuntime:
     def delete_event_time_timer(self, time: int) -> None:
         self.timers.discard((time, self.key))
 
+    def current_processing_time(self) -> int:
+        return self.clock
+
+    def register_processing_time_timer(self, time: int) -> None:
+        self.wake_ups.add((time, self.key))
+
+    def time_domain(self) -> TimeDomain:
+        return self.domain
+
 
 class Harness:
-    """Drives an operator as Flink does: one element at a time, and timers in order once the watermark passes them."""
+    """Drives an operator as Flink does: one element at a time, and timers in order once their time has come.
+
+    As after a restore, a new one finds the state and the timers of ``runtime``, and no watermark.
+    """
 
     def __init__(self, function: KeyedProcessFunction, runtime: FakeRuntime | None = None) -> None:
         self.function = function
         self.runtime = runtime or FakeRuntime()
         self.main: list[list[Any]] = []
         self.side: dict[str, list[list[Any]]] = {}
+        self.runtime.watermark = MIN
         function.open(self.runtime)  # type: ignore[arg-type]
 
     def element(self, key: int, value: bytes) -> None:
@@ -115,11 +136,26 @@ class Harness:
         self._collect(self.function.process_element((key, value), self.runtime))  # type: ignore[arg-type]
 
     def advance(self, watermark: int) -> None:
+        """The watermark moves."""
         self.runtime.watermark = watermark
+        self.runtime.domain = TimeDomain.EVENT_TIME
         while due := sorted(timer for timer in self.runtime.timers if timer[0] <= watermark):
-            time, self.runtime.key = due[0]
             self.runtime.timers.remove(due[0])
-            self._collect(self.function.on_timer(time, self.runtime))  # type: ignore[arg-type]
+            self._fire(*due[0])
+
+    def wait(self, milliseconds: int) -> None:
+        """Processing time passes."""
+        until = self.runtime.clock + milliseconds
+        self.runtime.domain = TimeDomain.PROCESSING_TIME
+        while due := sorted(timer for timer in self.runtime.wake_ups if timer[0] <= until):
+            self.runtime.wake_ups.remove(due[0])
+            self.runtime.clock = max(self.runtime.clock, due[0][0])
+            self._fire(*due[0])
+        self.runtime.clock = until
+
+    def _fire(self, time: int, key: int) -> None:
+        self.runtime.key = key
+        self._collect(self.function.on_timer(time, self.runtime))  # type: ignore[arg-type]
 
     def _collect(self, outputs: Iterator[Any]) -> None:
         for output in outputs:

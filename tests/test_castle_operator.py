@@ -13,7 +13,7 @@ from fakes import FakeRuntime, Harness
 from anonymity.castle import Castle
 from anonymity.hierarchy import from_paths
 from anonymity.policy import CastleParameters, Categorical, Numeric, Policy, PolicyError, Privacy
-from operators.castle import END, CastleFunction
+from operators.castle import END, WAKE_UP, CastleFunction
 from operators.plan import OperatorPlan
 from state.block import NO_TIME, Block, Rejected
 from state.codec import StateError
@@ -151,6 +151,88 @@ def test_a_new_function_goes_on_from_the_state_of_the_one_that_died() -> None:
 
     assert [row for part in [*parts, last] for row in rows(part)] == rows(whole)
     assert last.side["summary"] == whole.side["summary"]
+
+
+LONG = {"delay_tuples": 10_000, "delay_event_time": 10**9}
+SHORT = {"delay_tuples": 10_000, "delay_event_time": 5000}
+
+
+def left(harness: Harness) -> list[int]:
+    suppressed = [record[2] for record in harness.side.get("suppressed", [])]
+    return sorted(visits(harness) + suppressed)
+
+
+@pytest.mark.parametrize("before", [LONG, {"delay_tuples": 10_000}], ids=["shorter", "given"])
+def test_a_quiet_shard_releases_what_a_new_event_time_delay_has_made_overdue(before: dict[str, int]) -> None:
+    runtime = FakeRuntime()
+    first = Harness(CastleFunction(plan(**before)), runtime)
+    first.element(KEY, block(0, 40).to_bytes())
+    first.advance(44_000)
+    first.wait(3 * WAKE_UP)
+    assert left(first) == []
+    second = Harness(CastleFunction(plan(**SHORT)), runtime)
+    second.advance(44_000)
+    second.wait(WAKE_UP)
+    assert left(second) == list(range(40))
+    assert not runtime.state[KEY, "blocks"]
+
+
+def test_a_quiet_shard_that_wakes_before_the_watermark_is_known_releases_when_that_comes() -> None:
+    runtime = FakeRuntime()
+    Harness(CastleFunction(plan(**LONG)), runtime).element(KEY, block(0, 40).to_bytes())
+    second = Harness(CastleFunction(plan(**SHORT)), runtime)
+    second.wait(WAKE_UP)
+    assert left(second) == []  # by how late records may be, the watermark is behind what was seen
+    second.advance(44_000)
+    assert left(second) == list(range(40))
+
+
+def test_wake_ups_change_nothing_under_an_unchanged_policy() -> None:
+    runs = []
+    for wait, restart in ((0, False), (WAKE_UP, False), (WAKE_UP, True)):
+        runtime, parts = FakeRuntime(), []
+        for first in range(0, 240, 30):
+            if restart or not parts:
+                parts.append(Harness(CastleFunction(plan(delay_event_time=30_000)), runtime))
+            parts[-1].wait(wait)
+            parts[-1].element(KEY, block(first, 30).to_bytes())
+            parts[-1].advance(first * 1000)
+        parts[-1].advance(END)
+        released = [[*r[:-1], [m.values for m in r[-1]]] for part in parts for r in part.main]
+        runs.append((released, parts[-1].side["summary"], runtime.timers))
+    assert runs[0] == runs[1] == runs[2]
+
+
+def test_a_shard_that_is_awake_keeps_one_wake_up_and_writes_nothing() -> None:
+    runtime = FakeRuntime()
+    for _ in range(2):
+        harness = Harness(CastleFunction(plan(**LONG)), runtime)
+        runtime.clock += WAKE_UP // 3  # no restart waits for the next wake-up
+        harness.element(KEY, block(0, 40).to_bytes())
+        written = runtime.writes
+        for _ in range(3):
+            harness.wait(WAKE_UP)
+            ((due, _),) = runtime.wake_ups
+            assert 0 < due - runtime.clock <= WAKE_UP
+        assert runtime.writes == written
+
+
+def test_a_stream_without_event_time_has_no_wake_ups() -> None:
+    policy = dataclasses.replace(plan().policy, event_time=None)
+    harness = Harness(CastleFunction(dataclasses.replace(plan(), policy=policy)))
+    harness.element(KEY, block(0, 40).to_bytes())
+    assert not harness.runtime.wake_ups
+
+
+def test_state_of_a_version_without_wake_ups_gets_them_with_the_next_tuple() -> None:
+    runtime = FakeRuntime()
+    Harness(CastleFunction(plan(**LONG)), runtime).element(KEY, block(0, 40).to_bytes())
+    runtime.wake_ups.clear()
+    later = Harness(CastleFunction(plan(**SHORT)), runtime)
+    later.advance(44_000)
+    later.element(KEY, block(40, 1).to_bytes())
+    assert set(left(later)) >= set(range(40))
+    assert len(runtime.wake_ups) == 1
 
 
 def test_the_summary_at_the_end_adds_up() -> None:
