@@ -21,6 +21,7 @@ import pyflink
 import yaml
 
 from jobs.java import find_java
+from jobs.rest import Rest
 from tests.launch import ROOT, TIMEOUT, environment
 
 FLINK = Path(pyflink.__file__).parent
@@ -135,6 +136,10 @@ class Cluster:
     def checkpoints(self, job: str) -> int:
         """How many checkpoints of a job have completed."""
         return int(self.get(f"/jobs/{job}/checkpoints")["counts"]["completed"])
+
+    def rows_read(self, job: str) -> int:
+        """How many rows a job has let in or rejected since it was started."""
+        return Rest(self._rest, job).rows_read() or 0
 
     def get(self, path: str) -> Any:
         """What the REST interface answers."""

@@ -7,7 +7,8 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -67,12 +68,16 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file of tuples; people come back, and their names and numbers are strings that a search can find."""
-    folder = tmp_path_factory.mktemp("people")
     chance = random.Random(5)
+    return write(tmp_path_factory.mktemp("people"), (chance.randrange(ROWS // 3) for _ in range(ROWS)))
+
+
+def write(folder: Path, persons: Iterable[int]) -> Path:
+    """The file, with a tuple of each of these persons in turn, and its hierarchy."""
+    chance = random.Random(6)
     with (folder / "people.csv").open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)
-        for i in range(ROWS):
-            person = chance.randrange(ROWS // 3)
+        for i, person in enumerate(persons):
             rows.writerow(
                 (
                     i,
@@ -195,6 +200,49 @@ def test_a_later_version_goes_on_from_a_savepoint(cluster: Cluster, people: Path
     cluster.wait(lambda: cluster.state(job) == "FAILED", "failure")
     assert "policy.quasi_identifiers.age.domain" in str(cluster.get(f"/jobs/{job}/exceptions"))
     assert published(tmp_path) == committed
+
+
+EARLY = 2000
+
+
+def left_early(output: Path) -> list[int]:
+    """Which of the first tuples were published or withheld, by number; their event time is as many seconds."""
+    released = [int(row["id"]) for row in rows_of(output / "out" / "released", RELEASED)]
+    times = [row["event_time"] for row in rows_of(output / "out" / "suppressed", SUPPRESSED)]
+    withheld = [int(datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp()) for time in times]
+    return sorted(number for number in released + withheld if number < EARLY)
+
+
+def test_quiet_shards_release_at_once_what_a_shorter_event_time_delay_has_made_overdue(
+    cluster: Cluster, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    # After the first rows all tuples are one person's, so that all shards but one get none any more.
+    people = write(tmp_path_factory.mktemp("early"), [*range(EARLY), *[0] * 500_000])
+    configuration = configure(people, tmp_path)
+    text = configuration.read_text(encoding="utf-8")
+    for old, new in (
+        ("subject: person", "subject: person\n  event_time: seen"),
+        ("{tuples: 2000}", "{event_time: 300 d}"),
+        ("FROM source", ", seen FROM source"),
+        (
+            "town STRING, illness STRING",
+            "town STRING, illness STRING, seen AS TO_TIMESTAMP_LTZ(id * 1000, 3), "
+            "WATERMARK FOR seen AS seen - INTERVAL '5' SECOND",
+        ),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    configuration.write_text(text, encoding="utf-8")
+    job = cluster.submit(configuration, script=PACED)
+    cluster.wait(lambda: cluster.rows_read(job) > 2 * EARLY, "rows")
+    savepoint = cluster.stop_job(job, tmp_path / "savepoints")
+    assert not any(published(tmp_path).values())
+
+    configuration.write_text(text.replace("300 d", "10 s"), encoding="utf-8")
+    job = cluster.submit(configuration, "-s", savepoint, script=PACED)
+    cluster.wait(lambda: left_early(tmp_path) == list(range(EARLY)), "release of what is overdue", 60)
+    assert cluster.state(job) == "RUNNING"  # not the end of the input
+    assert cluster.flink("cancel", job).returncode == 0
 
 
 def fits(configuration: Path, savepoint: Path) -> tuple[int, bool]:
