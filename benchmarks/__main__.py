@@ -1,12 +1,12 @@
-"""Run the benchmarks: all of them, or those named (``core``, ``job``, ``state``)."""
+"""Run the benchmarks: all of them, or those named (``core``, ``job``, ``state``, ``restore``)."""
 
 from __future__ import annotations
 
 import sys
 
-from benchmarks import core, job, state
+from benchmarks import core, job, restore, state
 
-_FILES = {"core": core.tables, "job": job.tables, "state": state.tables}
+_FILES = {"core": core.tables, "job": job.tables, "state": state.tables, "restore": restore.tables}
 
 
 def main() -> None:

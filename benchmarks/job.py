@@ -36,7 +36,7 @@ from operators.emit import Emitter
 from operators.plan import OperatorPlan
 from state.block import NO_TIME, Block
 
-_CONFIGURATION = Path(__file__).with_name("adult.yaml")
+CONFIGURATION = Path(__file__).with_name("adult.yaml")
 _ROWS = {"castle": (500_000, 2_000_000), "blocks": (500_000, 2_000_000), "identity": (100_000, 350_000)}
 
 
@@ -100,7 +100,7 @@ def _identity(tables: StreamTableEnvironment, settings: config.Config) -> Job:
 
 def work(variant: str) -> float:
     """Run one job in this process; its seconds from submission to the end."""
-    settings = config.load(_CONFIGURATION)
+    settings = config.load(CONFIGURATION)
     tables = environment.local_environment({"parallelism.default": "1", **settings.flink})
     job = (
         _identity(tables, settings)
@@ -112,7 +112,8 @@ def work(variant: str) -> float:
     return time.perf_counter() - start
 
 
-def _input(rows: int, folder: Path) -> Path:
+def rows_file(rows: int, folder: Path) -> Path:
+    """A file of so many rows of Adult in ``folder``, made where there is none."""
     frame = adult.frame()[[*adult.NUMERIC, *adult.CATEGORICAL, "income"]]
     path = folder / f"{rows}.csv"
     if not path.exists():
@@ -123,9 +124,10 @@ def _input(rows: int, folder: Path) -> Path:
     return path
 
 
-def _variables(rows: int, folder: Path, output: str) -> dict[str, str]:
+def variables(rows: int, folder: Path, output: str) -> dict[str, str]:
+    """The environment of a job that reads so many rows and writes below ``output``; ``folder`` holds its input."""
     return os.environ | {
-        "BENCH_INPUT": str(_input(rows, folder)),
+        "BENCH_INPUT": str(rows_file(rows, folder)),
         "BENCH_OUTPUT": f"{output}/released",
         "BENCH_HIERARCHIES": str(adult.DATA),
         "FLINK_LOG_DIR": f"{output}/log",
@@ -134,12 +136,10 @@ def _variables(rows: int, folder: Path, output: str) -> dict[str, str]:
 
 def _seconds(variant: str, rows: int, folder: Path) -> float:
     with tempfile.TemporaryDirectory(dir=folder) as output:
-        variables = _variables(rows, folder, output)
+        given = variables(rows, folder, output)
         command = [sys.executable, "-m", "benchmarks.job", variant]
-        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
-        written = sum(
-            sum(1 for _ in file.open()) for file in Path(variables["BENCH_OUTPUT"]).rglob("*") if file.is_file()
-        )
+        done = subprocess.run(command, env=given, capture_output=True, text=True, check=True)
+        written = sum(sum(1 for _ in file.open()) for file in Path(given["BENCH_OUTPUT"]).rglob("*") if file.is_file())
         if written < rows * 0.99:
             raise RuntimeError(f"{variant}: {written:,} of {rows:,} rows were written")
         return float(json.loads(done.stdout.splitlines()[-1]))
@@ -165,11 +165,11 @@ def rate_table(repeats: int = 2) -> Table:
 def _first_release(folder: Path) -> float:
     """Seconds from the start of ``crenel run`` to the first row that reaches its sink, which then makes a file."""
     with tempfile.TemporaryDirectory(dir=folder) as output:
-        variables = _variables(50_000, folder, output)
-        command = [sys.executable, "-c", "from jobs.cli import app; app()", "run", str(_CONFIGURATION)]
+        given = variables(50_000, folder, output)
+        command = [sys.executable, "-c", "from jobs.cli import app; app()", "run", str(CONFIGURATION)]
         start = time.perf_counter()
-        with subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as job:
-            while job.poll() is None and not any(map(Path.is_file, Path(variables["BENCH_OUTPUT"]).rglob("*"))):
+        with subprocess.Popen(command, env=given, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as job:
+            while job.poll() is None and not any(map(Path.is_file, Path(given["BENCH_OUTPUT"]).rglob("*"))):
                 time.sleep(0.01)
             seconds = time.perf_counter() - start
         if job.returncode:

@@ -17,6 +17,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from pyflink.common import JobClient
+
 from anonymity.castle import Castle
 from anonymity.memory import Memory
 from anonymity.policy import CastleParameters, Policy, Privacy
@@ -26,10 +28,10 @@ from benchmarks.table import Table
 from jobs import config, environment, pipeline
 from jobs.config import Source
 from jobs.rest import Rest
-from jobs.run import LOCAL, _free_port
+from jobs.run import LOCAL, free_port
 from state.shard import Changes, Stored
 
-_SIZES = (10_000, 100_000, 1_000_000)
+SIZES = (10_000, 100_000, 1_000_000)
 _BLOCK = 2000
 _FULL = 3  # checkpoints that are looked at once everything is buffered
 _PATIENCE = 1800.0  # seconds
@@ -105,8 +107,9 @@ def resident(size: int) -> list[int]:
     return [before, _resident(), castle.counters.buffered]
 
 
-def _worker(*arguments: object, variables: Mapping[str, str] = os.environ) -> Any:
-    command = [sys.executable, "-m", "benchmarks.state", *map(str, arguments)]
+def worker(*arguments: object, variables: Mapping[str, str] = os.environ, module: str = __name__) -> Any:
+    """What a function of a benchmark returns in a process of its own: its name and its arguments, as JSON."""
+    command = [sys.executable, "-m", module, *map(str, arguments)]
     done = subprocess.run(command, env=variables, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -117,9 +120,9 @@ def core_table() -> Table:
         f"State and memory of one shard (Adult enlarged, ten quasi-identifiers, k = 10, blocks of {_BLOCK:,})",
         ["buffered", "state, bytes", "a tuple", "restore", "resident before", "after", "a tuple, bytes", "to reach"],
     )
-    for size in _SIZES:
-        state, seconds = _worker("stored", size)
-        before, after, _ = _worker("resident", size)
+    for size in SIZES:
+        state, seconds = worker("stored", size)
+        before, after, _ = worker("resident", size)
         table.add(
             *(f"{size:,}", f"{state:,}", f"{state / size:.1f}", f"{seconds:.3f} s"),
             *(f"{before / 1e6:.1f} MB", f"{after / 1e6:.1f} MB", f"{(after - before) / size:.0f}", "< 200"),
@@ -127,17 +130,20 @@ def core_table() -> Table:
     return table
 
 
-def _start(settings: config.Config, flink: Mapping[str, str]) -> tuple[Any, Rest]:
-    port = _free_port()
+def start(settings: config.Config, flink: Mapping[str, str]) -> tuple[JobClient, Rest, float]:
+    """Start a job in this process; also the ``time.perf_counter()`` at which it had been planned, and was submitted."""
+    port = free_port()
     ours = {"rest.port": port, "rest.bind-port": port, "web.checkpoints.history": "1000"}
-    client = pipeline.build(environment.local_environment(LOCAL | ours | dict(flink)), settings).execute()
-    return client, Rest(int(port), str(client.get_job_id()))
+    planned = pipeline.build(environment.local_environment(LOCAL | ours | dict(flink)), settings)
+    submitted = time.perf_counter()
+    client = planned.execute()
+    return client, Rest(int(port), str(client.get_job_id())), submitted
 
 
 def _ask(rest: Rest, path: str) -> Any:
     for _ in range(50):
         with suppress(OSError):  # a busy cluster answers late
-            return rest._get(path)
+            return rest.get(path)
         time.sleep(0.2)
     raise RuntimeError(f"no answer from {path}")
 
@@ -147,9 +153,9 @@ def checkpoints(rows: int, flink: Mapping[str, str]) -> list[dict[str, Any]]:
 
     ``full`` tells those that were triggered once everything was buffered, ``sync`` is that of the castle task.
     """
-    settings = config.load(job._CONFIGURATION, [f"castle.delay.tuples={2 * rows}", "shards.count=1"])
+    settings = config.load(job.CONFIGURATION, [f"castle.delay.tuples={2 * rows}", "shards.count=1"])
     ddl = settings.source.ddl.replace("'format'", "'source.monitor-interval' = '1 s', 'format'")
-    client, rest = _start(replace(settings, source=Source(ddl)), flink)
+    client, rest, _ = start(replace(settings, source=Source(ddl)), flink)
     ended, deadline = client.get_job_execution_result(), time.monotonic() + _PATIENCE
     full_from: float | None = None
     completed: list[dict[str, Any]] = []
@@ -174,13 +180,13 @@ def checkpoint_table() -> Table:
     title = f"Checkpoints of the whole job (one shard, every 2 s; the last {_FULL} or more with all rows buffered)"
     table = Table(title, _COLUMNS)
     with tempfile.TemporaryDirectory() as folder:
-        for size in _SIZES:
+        for size in SIZES:
             source = Path(tempfile.mkdtemp(dir=folder))
             for name, settings in _BACKENDS.items():
                 with tempfile.TemporaryDirectory(dir=folder) as output:
-                    variables = job._variables(size, source, output) | {"BENCH_INPUT": str(source)}
+                    variables = job.variables(size, source, output) | {"BENCH_INPUT": str(source)}
                     flink = {**settings, **_checkpointing(output, "2 s")}
-                    found = _worker("checkpoints", size, json.dumps(flink), variables=variables)
+                    found = worker("checkpoints", size, json.dumps(flink), variables=variables)
                 full = [one for one in found if one["full"]]
                 table.add(
                     *(f"{size:,}", name, f"{median(one['end_to_end_duration'] for one in full):.0f} ms"),
@@ -198,12 +204,11 @@ def _checkpointing(output: str, interval: str) -> dict[str, str]:
 
 def seconds(flink: Mapping[str, str]) -> list[float]:
     """Seconds of the castle job of ``benchmarks.job`` under these settings, and how many checkpoints it completed."""
-    client, rest = _start(config.load(job._CONFIGURATION), flink)
-    start = time.perf_counter()  # a rate is the difference of two runs: their start does not matter
+    client, rest, submitted = start(config.load(job.CONFIGURATION), flink)
     counts = [0]
     threading.Thread(target=_count, args=(rest, counts), daemon=True).start()
     client.get_job_execution_result().result()
-    return [time.perf_counter() - start, max(counts)]
+    return [time.perf_counter() - submitted, max(counts)]  # a rate is the difference of two runs
 
 
 def _count(rest: Rest, counts: list[int]) -> None:
@@ -214,8 +219,8 @@ def _count(rest: Rest, counts: list[int]) -> None:
 
 def _seconds(interval: str, rows: int, folder: Path) -> list[float]:
     with tempfile.TemporaryDirectory(dir=folder) as output:
-        variables = job._variables(rows, folder, output)
-        found: list[float] = _worker("seconds", json.dumps(_checkpointing(output, interval)), variables=variables)
+        variables = job.variables(rows, folder, output)
+        found: list[float] = worker("seconds", json.dumps(_checkpointing(output, interval)), variables=variables)
         files = filter(Path.is_file, Path(variables["BENCH_OUTPUT"]).rglob("*"))
         if (written := sum(file.read_bytes().count(b"\n") for file in files)) < rows * 0.99:
             raise RuntimeError(f"{written:,} of {rows:,} rows were written")

@@ -31,22 +31,23 @@ class Rest:
                 self._metrics = self._find()
             if self._metrics is None:
                 return None
-            return int(sum(metric["sum"] for metric in self._get(self._metrics)))
+            return int(sum(metric["sum"] for metric in self.get(self._metrics)))
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
+    def get(self, path: str) -> Any:
+        """What the REST interface says of the job at ``path``; raises OSError where it does not answer."""
+        with urllib.request.urlopen(self._base + path, timeout=_TIMEOUT) as answer:
+            return json.load(answer)
+
     def _find(self) -> str | None:
         """The path of our counters; they appear when the operator has started."""
-        for vertex in self._get("")["vertices"]:
+        for vertex in self.get("")["vertices"]:
             path = f"/vertices/{vertex['id']}/subtasks/metrics"
-            names = [metric["id"] for metric in self._get(path)]
+            names = [metric["id"] for metric in self.get(path)]
             ours = [
                 name for name in names if name.rpartition(".crenel.")[2].startswith(_COUNTED) and ".crenel." in name
             ]
             if ours:
                 return f"{path}?agg=sum&get={urllib.parse.quote(','.join(ours))}"
         return None
-
-    def _get(self, path: str) -> Any:
-        with urllib.request.urlopen(self._base + path, timeout=_TIMEOUT) as answer:
-            return json.load(answer)

@@ -71,7 +71,7 @@ def run(config: Config, *, parallelism: int | None = None, rows: int | None = No
         After the job was cancelled.
     """
     started = time.monotonic()
-    port = _free_port()
+    port = free_port()
     settings = {**LOCAL, "rest.port": port, "rest.bind-port": port, **config.flink}
     if parallelism is not None:
         settings["parallelism.default"] = str(parallelism)
@@ -227,7 +227,8 @@ def _read_summary(folder: Path) -> Iterator[tuple[str, float]]:
                 yield name, float(amount)
 
 
-def _free_port() -> str:
+def free_port() -> str:
+    """A port that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("localhost", 0))
         return str(probe.getsockname()[1])

@@ -61,8 +61,6 @@ class CastleFunction(KeyedProcessFunction):  # type: ignore[misc]
         shard = self._shards.get(key)
         if shard is None:
             shard = self._load(ctx, key, block.shard)
-            # Timers are part of the state; registered twice, this one still fires once.
-            ctx.timer_service().register_event_time_timer(END)
         before = shard.castle.counters
         # A watermark that comes within a bundle is held until its end, so a tuple may be overdue before a timer fires.
         releases = shard.castle.push(block, ctx.timer_service().current_watermark())
@@ -96,6 +94,10 @@ class CastleFunction(KeyedProcessFunction):  # type: ignore[misc]
                 yield SUMMARY, row([shard.castle.shard, name, amount])
 
     def _load(self, ctx: KeyedProcessFunction.Context, key: int, number: int | None) -> Shard:
+        timers = ctx.timer_service()
+        if timers.current_watermark() != END:
+            # Timers are part of the state; registered twice, this one still fires once. A drained job has none left.
+            timers.register_event_time_timer(END)
         self._wake_up_later(ctx)
         shard = self._shards[key] = self._restored(key, number)
         return shard

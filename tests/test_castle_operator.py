@@ -217,6 +217,18 @@ def test_a_shard_that_is_awake_keeps_one_wake_up_and_writes_nothing() -> None:
         assert runtime.writes == written
 
 
+def test_a_shard_that_wakes_after_an_end_of_the_input_has_another_end() -> None:
+    runtime = FakeRuntime()
+    drained = Harness(CastleFunction(plan(delay_tuples=10_000)), runtime)
+    drained.element(KEY, block(0, 40).to_bytes())
+    drained.advance(END)
+    later = Harness(CastleFunction(plan(delay_tuples=10_000)), runtime)
+    later.wait(WAKE_UP)
+    later.element(KEY, block(40, 40).to_bytes())
+    later.advance(END)
+    assert left(drained) + left(later) == list(range(80))
+
+
 def test_a_stream_without_event_time_has_no_wake_ups() -> None:
     policy = dataclasses.replace(plan().policy, event_time=None)
     harness = Harness(CastleFunction(dataclasses.replace(plan(), policy=policy)))

@@ -1,0 +1,104 @@
+"""Restores in Flink: seconds from submitting a job to its first release, with a savepoint and without one."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from pyflink.java_gateway import get_gateway
+
+from benchmarks import job
+from benchmarks.state import SIZES, start, worker
+from benchmarks.table import Table
+from jobs import config
+from jobs.config import Source
+
+_BACKENDS = {"hashmap": "hashmap", "RocksDB": "rocksdb"}
+_LATER = 2000  # rows that come after the restore: the first of them makes one of those that wait overdue
+_PATIENCE = 1800.0  # seconds
+
+
+def _settings(delay: int) -> config.Config:
+    settings = config.load(job.CONFIGURATION, [f"castle.delay.tuples={delay}", "shards.count=1"])
+    # The folder has no end, so that the job stands where it is until it is stopped.
+    ddl = settings.source.ddl.replace("'format'", "'source.monitor-interval' = '100 ms', 'format'")
+    return replace(settings, source=Source(ddl))
+
+
+def save(rows: int, flink: Mapping[str, str], folder: str) -> str:
+    """Stop a job that buffers so many rows and has released none; the folder of its savepoint."""
+    client, rest, _ = start(_settings(rows), flink)
+    until = time.monotonic() + _PATIENCE
+    while rest.rows_read() != rows:
+        if time.monotonic() > until:
+            raise RuntimeError(f"{rest.rows_read()} of {rows:,} rows read")
+        time.sleep(0.2)
+    # client.stop_with_savepoint calls a method that Flink 2 no longer has.
+    form = get_gateway().jvm.org.apache.flink.core.execution.SavepointFormatType.CANONICAL
+    return str(client._j_job_client.stopWithSavepoint(False, folder, form).get())
+
+
+def resume(delay: int, flink: Mapping[str, str]) -> float:
+    """Seconds from submitting a job to the first row that reaches its sink, which then makes a file."""
+    client, _, submitted = start(_settings(delay), flink)
+    output = Path(os.environ["BENCH_OUTPUT"])
+    while not any(map(Path.is_file, output.rglob("*"))):
+        if time.perf_counter() - submitted > _PATIENCE:
+            raise RuntimeError("the job released nothing")
+        time.sleep(0.01)
+    seconds = time.perf_counter() - submitted
+    client.cancel().result()
+    return seconds
+
+
+def _worker(folder: Path, source: Path, *arguments: object) -> object:
+    with tempfile.TemporaryDirectory(dir=folder) as output:
+        variables = job.variables(_LATER, folder, output) | {"BENCH_INPUT": str(source)}
+        variables["_python_worker_execution_mode"] = "process"  # as on a cluster
+        return worker(*arguments, variables=variables, module=__name__)
+
+
+def restore_table(repeats: int = 3) -> Table:
+    """Seconds to the first release, by tuples that the savepoint holds, and without a savepoint."""
+    table = Table(
+        f"Restores of the whole job (one shard, Python in processes of its own; best of {repeats})",
+        ["buffered", "back end", "savepoint, bytes", "submission to first release", "more than without", "worst"],
+    )
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        later = job.rows_file(_LATER, folder)
+        alone: dict[str, float] = {}
+        for rows in (0, *SIZES):
+            source, saved = Path(tempfile.mkdtemp(dir=folder)), ""
+            if rows:
+                (source / "first.csv").symlink_to(job.rows_file(rows, folder))
+                saved = str(_worker(folder, source, "save", rows, "{}", json.dumps(name)))
+            (source / "later.csv").symlink_to(later)
+            held = sum(path.stat().st_size for path in Path(saved.removeprefix("file:")).rglob("*")) if saved else 0
+            for title, backend in _BACKENDS.items():
+                flink = {"state.backend.type": backend} | ({"execution.state-recovery.path": saved} if saved else {})
+                arguments = (folder, source, "resume", rows or _LATER // 2, json.dumps(flink))
+                seconds = sorted(float(str(_worker(*arguments))) for _ in range(repeats))
+                alone.setdefault(title, seconds[0])
+                table.add(
+                    *(f"{rows:,}" if saved else "no savepoint", title, f"{held:,}" if saved else "-"),
+                    *(f"{seconds[0]:.1f} s", f"{seconds[0] - alone[title]:+.1f} s", f"{seconds[-1]:.1f} s"),
+                )
+    return table
+
+
+def tables() -> list[Table]:
+    """All tables of this file."""
+    return [restore_table()]
+
+
+_WORK: dict[str, Callable[..., object]] = {work.__name__: work for work in (save, resume)}
+
+if __name__ == "__main__":
+    print(json.dumps(_WORK[sys.argv[1]](*map(json.loads, sys.argv[2:]))), flush=True)
