@@ -13,12 +13,14 @@ from anonymity import procedures
 from anonymity.counting import grown
 from anonymity.live import empty_live, with_room
 from anonymity.members import Members
+from anonymity.noise import Noise
 from anonymity.policy import (
     KINDS,
     NEEDS_DOMAIN,
     REJECTIONS,
     SUPPRESSIONS,
     CastleParameters,
+    DifferentialPrivacy,
     Policy,
     PolicyError,
     Privacy,
@@ -42,6 +44,7 @@ class Counters:
     Attributes
     ----------
     tuples_in : tuples let in
+    sampled_out : tuples that sampling did not let in
     released, suppressed, rejected : tuples by what became of them; the latter two by reason
     releases : releases by kind (``anonymity.policy.KINDS``)
     merges, splits : clusters that were merged, split
@@ -54,6 +57,7 @@ class Counters:
     """
 
     tuples_in: int
+    sampled_out: int
     released: int
     suppressed: dict[str, int]
     rejected: dict[str, int]
@@ -81,11 +85,13 @@ class Step:
 
     Attributes
     ----------
-    admitted : (tuples,) slots of the tuples that were let in, in order
+    block : the tuples that were let in, as they were let in (perturbed, where noise is on); None where none came
+    admitted : (tuples,) their slots, in order
     left : (tuples,) positions of those that left
     left_alone : (tuples,) positions of those among them that left their cluster behind
     """
 
+    block: Block | None
     admitted: NDArray[np.int32]
     left: NDArray[np.int64]
     left_alone: NDArray[np.int64]
@@ -100,6 +106,7 @@ class Castle:
     members : names and types of the columns that are published as they are, in the order of ``policy.members``
     shard : its number, from 0
     key : 32 bytes, the key of its random stream
+    differential_privacy : sampling and perturbation before CASTLE (CASTLEGUARD, Algorithm 1); None: neither
     clusters : room for so many open clusters, where a restored shard has more than ``max_clusters``
     """
 
@@ -112,6 +119,7 @@ class Castle:
         members: pa.Schema,
         shard: int,
         key: bytes,
+        differential_privacy: DifferentialPrivacy | None = None,
         clusters: int = 0,
     ) -> None:
         if parameters.delay_event_time is not None and policy.event_time is None:
@@ -125,14 +133,18 @@ class Castle:
         self.parameters = parameters
         self.shard = shard
         self.live = empty_live(policy, privacy, parameters, random_stream(key), clusters)
+        self.noise = None if differential_privacy is None else Noise(policy, differential_privacy, key)
         self.members = Members(members)
         self.rejected = np.zeros(len(REJECTIONS), np.int64)
-        self.last_step = Step(_NO_SLOTS, np.zeros(0, np.int64), np.zeros(0, np.int64))
+        self.last_step = Step(None, _NO_SLOTS, np.zeros(0, np.int64), np.zeros(0, np.int64))
         self._free: NDArray[np.int32] = np.zeros(0, np.int32)
         self.offsets = self._node_offsets()
 
     def push(self, block: Block, watermark: int = NO_TIME) -> Releases:
         """Let in the tuples of a block, in order, and release what falls due.
+
+        With differential privacy, tuples are sampled and perturbed first; those that are sampled out leave no trace but
+        a count.
 
         Parameters
         ----------
@@ -143,17 +155,18 @@ class Castle:
         RuntimeError
             A guarantee would be broken; nothing of this step was emitted.
         """
-        slots = self.admit(block)
         self.rejected += np.bincount(block.rejected.reason, minlength=len(REJECTIONS))
-        return self._step(slots, watermark, ended=False)
+        if self.noise is not None:
+            block = self.noise.let_in(block)
+        return self._step(block, watermark, ended=False)
 
     def advance(self, watermark: int) -> Releases:
         """Release every tuple whose event-time delay has passed; raises as ``push`` does."""
-        return self._step(_NO_SLOTS, watermark, ended=False)
+        return self._step(None, watermark, ended=False)
 
     def finish(self) -> Releases:
         """The input has ended: release everything, in order of expiry; raises as ``push`` does."""
-        return self._step(_NO_SLOTS, NO_TIME, ended=True)
+        return self._step(None, NO_TIME, ended=True)
 
     @property
     def next_deadline(self) -> int | None:
@@ -171,6 +184,7 @@ class Castle:
         oldest = int(self.live.tuples.position[scalars[at.OLDEST]]) if waiting else int(scalars[at.NEXT_POSITION])
         return Counters(
             tuples_in=int(scalars[at.NEXT_POSITION]),
+            sampled_out=0 if self.noise is None else self.noise.sampled_out,
             released=int(totals[at.RELEASED]),
             suppressed={reason: int(totals[at.SUPPRESSED + i]) for i, reason in enumerate(SUPPRESSIONS)},
             rejected={reason: int(self.rejected[i]) for i, reason in enumerate(REJECTIONS)},
@@ -225,12 +239,13 @@ class Castle:
         entries = 2 * (int(self.live.scalars[at.BUFFERED]) + count) * counted
         self.live = self.live._replace(counts=grown(self.live.counts, entries))
 
-    def _step(self, slots: NDArray[np.int32], watermark: int, *, ended: bool) -> Releases:
+    def _step(self, block: Block | None, watermark: int, *, ended: bool) -> Releases:
+        slots = _NO_SLOTS if block is None else self.admit(block)
         self.live.scalars[[at.OUT_RELEASES, at.OUT_MEMBERS, at.OUT_SUPPRESSED]] = 0
         procedures.castle(share(self.live), slots, watermark, ended)
-        return self._collect(slots)
+        return self._collect(block, slots)
 
-    def _collect(self, admitted: NDArray[np.int32]) -> Releases:
+    def _collect(self, block: Block | None, admitted: NDArray[np.int32]) -> Releases:
         live, out = self.live, self.live.out
         releases = int(live.scalars[at.OUT_RELEASES])
         slots = out.members[: live.scalars[at.OUT_MEMBERS]]
@@ -258,6 +273,7 @@ class Castle:
         position = live.tuples.position
         alone = np.repeat(np.isin(result.kind, _ALONE), result.tuples)
         self.last_step = Step(
+            block,
             admitted,
             np.concatenate([position[slots], position[withheld]]),
             np.concatenate([position[slots[alone]], position[withheld]]),

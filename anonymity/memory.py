@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from anonymity import live as at
 from anonymity.castle import Castle
 from anonymity.clusters import relink
-from anonymity.policy import CastleParameters, Policy, PolicyError, Privacy
+from anonymity.noise import Noise
+from anonymity.policy import CastleParameters, DifferentialPrivacy, Policy, PolicyError, Privacy
 from anonymity.random import random_stream
 from anonymity.shared import share
 from state.block import Block
-from state.shard import Buffered, Changes, Generalisations, ShardState, Stored
+from state.shard import Buffered, Changes, Generalisations, NoiseState, ShardState, Stored
 
 _SCALARS = [at.NEXT_POSITION, at.NEXT_CLUSTER, at.NEXT_RELEASE, at.CLOCK]
 
@@ -43,9 +44,10 @@ class Memory:
         self._omega: dict[int, int] = {}  # stored entries, oldest first, and the last release in each
         self._forgotten: dict[int, bytes | None] = {}  # entries as a restore left them, still to be written
 
-    def changes(self, block: Block | None = None) -> Changes:
-        """What to write after one step of the shard; ``block`` is what that step pushed, if it pushed anything."""
+    def changes(self) -> Changes:
+        """What to write after one step of the shard."""
         blocks = self._settle()
+        block = self._castle.last_step.block
         if block is not None and len(block):
             blocks.update(self._keep(block))
         live = self._castle.live
@@ -178,6 +180,7 @@ class Memory:
             loss_total=float(live.loss_total[0]),
             delays=np.stack([buckets, live.delays[buckets]], axis=1),
             rejected=self._castle.rejected,
+            noise=_noise(self._castle.noise),
         ).to_bytes()
 
     @classmethod
@@ -190,6 +193,7 @@ class Memory:
         members: pa.Schema,
         fingerprint: dict[str, str],
         stored: Stored,
+        differential_privacy: DifferentialPrivacy | None = None,
         where: str = "",
     ) -> tuple[Castle, Memory]:
         """A shard as it was stored, under a policy that may differ where that is safe.
@@ -218,6 +222,8 @@ class Memory:
         reusable = {i: _promising(entry, privacy, oldest_reusable) for i, entry in omega.items()}
         key = state.key.astype("<u4").tobytes()
         castle = Castle(policy, privacy, parameters, members=members, shard=state.shard, key=key, clusters=len(gamma))
+        if differential_privacy is not None:
+            castle.noise = _restored_noise(policy, differential_privacy, key, state)
         memory = cls(castle, fingerprint)
         _restore_shard(castle, state)
         castle.live = castle.live._replace(random=random_stream(key, state.key_used))
@@ -250,6 +256,17 @@ class Memory:
             self._numbers = np.append(self._numbers, number)
             self._firsts = np.append(self._firsts, buffered.position[0])
             self._waiting = np.append(self._waiting, len(kept))
+
+
+def _noise(noise: Noise | None) -> NoiseState | None:
+    return None if noise is None else NoiseState(int(noise.stream.used[0]), noise.sampled_out, noise.observed)
+
+
+def _restored_noise(policy: Policy, parameters: DifferentialPrivacy, key: bytes, state: ShardState) -> Noise:
+    if state.noise is None:
+        return Noise(policy, parameters, key)
+    used, sampled_out, observed = state.noise.used, state.noise.sampled_out, state.noise.observed
+    return Noise(policy, parameters, key, used=used, sampled_out=sampled_out, observed=observed)
 
 
 def _sorted(entries: dict[int, bytes]) -> list[tuple[int, bytes]]:

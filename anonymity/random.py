@@ -107,14 +107,17 @@ def next_word(stream: RandomStream) -> Int:
 
 @inner
 def below(stream: RandomStream, bound: Int) -> Int:
-    """A uniform integer from 0 to ``bound - 1``, 1 <= bound <= 2**32; no word is used for a bound of 1."""
+    """A uniform integer from 0 to ``bound - 1``, 1 <= bound <= 2**62; no word is used for a bound of 1."""
     if bound == 1:
         return 0
     mask = 1
     while mask < bound:
         mask <<= 1
     while True:  # rejection, so that no value is likelier than another
-        value = next_word(stream) & (mask - 1)
+        value = next_word(stream)
+        if mask > 1 << 32:
+            value |= next_word(stream) << 32
+        value &= mask - 1
         if value < bound:
             return value
 

@@ -31,7 +31,7 @@ def main() -> None:
     )
     castle = Castle(policy, privacy, parameters, members=members, shard=0, key=bytes(32))
     castle.push(block)
-    changes = Memory(castle, {}).changes(block)
+    changes = Memory(castle, {}).changes()
     entries = [{key: blob for key, blob in e.items() if blob} for e in (changes.blocks, changes.gamma, changes.omega)]
     stored = Stored(changes.shard, *entries)
     restored, _ = Memory.restore(policy, privacy, parameters, members=members, fingerprint={}, stored=stored)

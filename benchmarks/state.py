@@ -64,7 +64,7 @@ def _fill(tuples: Stream, write: Callable[[Changes], object]) -> Castle:
     memory = Memory(castle, {})
     for block in tuples.blocks(_BLOCK):
         castle.push(block)
-        write(memory.changes(block))
+        write(memory.changes())
     if castle.counters.buffered != len(tuples):
         raise RuntimeError(f"{castle.counters.buffered:,} of {len(tuples):,} tuples are buffered")
     return castle

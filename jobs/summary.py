@@ -11,6 +11,8 @@ from rich.table import Table
 
 from anonymity.policy import KINDS, REJECTIONS, SUPPRESSIONS
 
+_PARAMETER = "parameter."
+
 
 @dataclass(frozen=True)
 class Delay:
@@ -33,7 +35,8 @@ class Summary:
 
     Attributes
     ----------
-    rows_in : rows read: tuples that were let in, and rejected rows
+    rows_in : rows read: tuples that were let in, those that were sampled out, and rejected rows
+    sampled_out : tuples that sampling did not let in
     released : tuples released
     suppressed, rejected : tuples and rows by reason, every reason named; where the policy publishes suppressed tuples
         fully generalised, these are among the released ones too
@@ -41,10 +44,12 @@ class Summary:
     merges, splits : clusters that were merged, split
     mean_loss : mean InfoLoss in [0, 1] of the released tuples; None where none was released
     delay : None where no tuple was let in
+    parameters : what was promised, by name: k, l, and sample_rate and phi where there is noise
     seconds : from the start of the run to the end of the job
     """
 
     rows_in: int
+    sampled_out: int
     released: int
     suppressed: dict[str, int]
     rejected: dict[str, int]
@@ -53,6 +58,7 @@ class Summary:
     splits: int
     mean_loss: float | None
     delay: Delay | None
+    parameters: dict[str, float]
     seconds: float
 
     @classmethod
@@ -70,7 +76,11 @@ class Summary:
         """
         totals: dict[str, float] = defaultdict(float)
         longest = 0
+        parameters: dict[str, float] = {}
         for name, amount in rows:
+            if name.startswith(_PARAMETER):
+                parameters[name.removeprefix(_PARAMETER)] = amount
+                continue
             totals[name] += amount
             if name == "longest_delay":
                 longest = max(longest, int(amount))
@@ -88,7 +98,8 @@ class Summary:
             raise ValueError(f"{abs(lost)} tuples are {'unaccounted for' if lost > 0 else 'accounted for twice'}")
         delays = {int(name.removeprefix("delay.")): count(name) for name in totals if name.startswith("delay.")}
         return cls(
-            rows_in=tuples + sum(rejected.values()),
+            rows_in=tuples + count("sampled_out") + sum(rejected.values()),
+            sampled_out=count("sampled_out"),
             released=released,
             suppressed=suppressed,
             rejected=rejected,
@@ -97,6 +108,7 @@ class Summary:
             splits=count("splits"),
             mean_loss=totals["loss_sum"] / released if released else None,
             delay=Delay(_percentile(delays, 50), _percentile(delays, 99), longest) if delays else None,
+            parameters=parameters,
             seconds=seconds,
         )
 
@@ -114,6 +126,7 @@ class Summary:
         """The same as plain values for ``json.dumps``."""
         return {
             "rows_in": self.rows_in,
+            "sampled_out": self.sampled_out,
             "released": self.released,
             "suppressed": self.suppressed,
             "withheld": self.withheld,
@@ -125,6 +138,7 @@ class Summary:
             "splits": self.splits,
             "mean_loss": self.mean_loss,
             "delay_tuples": self.delay and {"p50": self.delay.p50, "p99": self.delay.p99, "max": self.delay.longest},
+            "parameters": self.parameters,
             "seconds": round(self.seconds, 3),
         }
 
@@ -136,6 +150,8 @@ class Summary:
         table.add_column(justify="right", no_wrap=True)
         table.add_column()
         table.add_row("rows in", f"{self.rows_in:,}", "")
+        if self.sampled_out:
+            table.add_row("sampled out", f"{self.sampled_out:,}", self._share(self.sampled_out))
         table.add_row("released", f"{self.released:,}", self._share(self.released))
         published = ", published fully generalised" if suppressed and not self.withheld else ""
         table.add_row("suppressed", f"{suppressed:,}", self._share(suppressed, self.suppressed) + published)
@@ -147,6 +163,9 @@ class Summary:
         if self.delay is not None:
             others = f"tuples at the median, {self.delay.p99:,} at the 99th percentile, {self.delay.longest:,} at most"
             table.add_row("delay", f"{self.delay.p50:,}", others)
+        if "sample_rate" in self.parameters:
+            rate, phi = self.parameters["sample_rate"], self.parameters["phi"]
+            table.add_row("noise", "", f"sample rate {rate:g}, phi {phi:g}; see 'crenel budget' and docs/privacy.md")
         table.add_row("time", f"{self.seconds:.1f}", "seconds, start of Flink included")
         return table
 

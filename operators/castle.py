@@ -64,7 +64,7 @@ class CastleFunction(KeyedProcessFunction):  # type: ignore[misc]
         before = shard.castle.counters
         # A watermark that comes within a bundle is held until its end, so a tuple may be overdue before a timer fires.
         releases = shard.castle.push(block, ctx.timer_service().current_watermark())
-        self._store.write(shard.memory.changes(block))
+        self._store.write(shard.memory.changes())
         self._set_timer(shard, ctx)
         self._metrics.update(before, shard.castle.counters)
         for rejected in self._emitter.rejected(block.rejected):
@@ -90,7 +90,7 @@ class CastleFunction(KeyedProcessFunction):  # type: ignore[misc]
         self._metrics.update(before, shard.castle.counters)
         yield from self._emit(releases, shard)
         if timestamp == END:
-            for name, amount in summary(shard.castle.counters):
+            for name, amount in (*summary(shard.castle.counters), *in_force(self._plan)):
                 yield SUMMARY, row([shard.castle.shard, name, amount])
 
     def _load(self, ctx: KeyedProcessFunction.Context, key: int, number: int | None) -> Shard:
@@ -113,6 +113,7 @@ class CastleFunction(KeyedProcessFunction):  # type: ignore[misc]
                 members=plan.members,
                 fingerprint=plan.fingerprint,
                 stored=stored,
+                differential_privacy=plan.differential_privacy,
                 where=f"key {key}",
             )
             return Shard(castle, memory)
@@ -125,6 +126,7 @@ class CastleFunction(KeyedProcessFunction):  # type: ignore[misc]
             members=plan.members,
             shard=number,
             key=shard_key(plan.seed, number),
+            differential_privacy=plan.differential_privacy,
         )
         return Shard(castle, Memory(castle, plan.fingerprint))
 
@@ -154,6 +156,7 @@ class CastleFunction(KeyedProcessFunction):  # type: ignore[misc]
 def summary(counters: Counters) -> Iterator[tuple[str, float]]:
     """A shard's counters as (name, amount); ``delay.N`` counts tuples that waited for about N later ones."""
     yield "tuples_in", counters.tuples_in
+    yield "sampled_out", counters.sampled_out
     yield "released", counters.released
     yield "merges", counters.merges
     yield "splits", counters.splits
@@ -164,3 +167,12 @@ def summary(counters: Counters) -> Iterator[tuple[str, float]]:
             yield f"{group}.{name}", amount
     for bucket in counters.delays.nonzero()[0].tolist():
         yield f"delay.{delay_of_bucket(bucket)}", int(counters.delays[bucket])
+
+
+def in_force(plan: OperatorPlan) -> Iterator[tuple[str, float]]:
+    """What was promised, as (name, amount) with ``parameter.`` before each name."""
+    yield "parameter.k", plan.privacy.k
+    yield "parameter.l", plan.privacy.l
+    if plan.differential_privacy is not None:
+        yield "parameter.sample_rate", plan.differential_privacy.sample_rate
+        yield "parameter.phi", plan.differential_privacy.phi

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 SCALE = 1000
 """Flink's gauges in Python are integers: losses are given in thousandths."""
 
+_PLAIN = ("tuples_in", "sampled_out", "released", "merges", "splits")
+
 
 class ShardMetrics:
     """Counters over all shards of a subtask since it started, and gauges of how they stand.
@@ -29,7 +31,7 @@ class ShardMetrics:
     def __init__(self, group: MetricGroup, shards: Mapping[int, Shard]) -> None:
         self._shards = shards
         group = group.add_group("crenel")
-        names = ["tuples_in", "released", "merges", "splits"]
+        names = list(_PLAIN)
         names += [f"suppressed_{reason}" for reason in SUPPRESSIONS]
         names += [f"rejected_{reason}" for reason in REJECTIONS]
         names += [f"releases_{kind}" for kind in KINDS]
@@ -59,7 +61,7 @@ class ShardMetrics:
 
 
 def _flat(counters: Counters) -> dict[str, int]:
-    flat = {name: getattr(counters, name) for name in ("tuples_in", "released", "merges", "splits")}
+    flat = {name: getattr(counters, name) for name in _PLAIN}
     for group in ("suppressed", "rejected", "releases"):
         flat.update({f"{group}_{name}": amount for name, amount in getattr(counters, group).items()})
     return flat

@@ -30,7 +30,25 @@ from numpy.typing import NDArray
 from state.block import TupleColumns
 from state.codec import Column, array, pack, raw, unpack
 
-VERSION = 1
+VERSION = 2
+"""Format version of all four. 2 added ``ShardState.noise``."""
+
+
+@dataclass(frozen=True)
+class NoiseState:
+    """Where the sampling and perturbation of a shard stand (CASTLEGUARD).
+
+    Attributes
+    ----------
+    used : words of its random stream that have been used
+    sampled_out : tuples that were not let in
+    observed : (2, numeric quasi-identifiers) lowest and highest value seen so far, where noise is relative to that;
+        infinite where it is not
+    """
+
+    used: int
+    sampled_out: int
+    observed: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -52,6 +70,7 @@ class ShardState:
     key_used : words of the stream that have been used
     totals, loss_total, delays : counters, as in ``anonymity.live``; delays as (bucket, count) pairs
     rejected : (reasons,) rows that were not let in
+    noise : None where there is neither sampling nor perturbation
     """
 
     shard: int
@@ -70,6 +89,7 @@ class ShardState:
     loss_total: float
     delays: NDArray[np.int64]
     rejected: NDArray[np.int64]
+    noise: NoiseState | None = None
 
     def to_bytes(self) -> bytes:
         columns: dict[str, Column] = {
@@ -89,6 +109,9 @@ class ShardState:
             "delays": self.delays,
             "rejected": self.rejected,
         }
+        if self.noise is not None:
+            columns["noise_at"] = np.array([self.noise.used, self.noise.sampled_out], np.uint64)
+            columns["noise_observed"] = self.noise.observed
         return pack("shard", VERSION, columns)
 
     @classmethod
@@ -96,6 +119,10 @@ class ShardState:
         """Read a blob; raises ``state.codec.StateError`` where it is damaged or unknown."""
         _, columns = unpack("shard", blob, newest=VERSION, where=where)
         used, following = array(columns, "ring_at")
+        noise = None
+        if "noise_at" in columns:
+            words, sampled_out = array(columns, "noise_at").tolist()
+            noise = NoiseState(words, sampled_out, array(columns, "noise_observed"))
         return cls(
             shard=int(array(columns, "shard")[0]),
             fingerprint=json.loads(raw(columns, "fingerprint")),
@@ -113,6 +140,7 @@ class ShardState:
             loss_total=float(array(columns, "loss_total")[0]),
             delays=array(columns, "delays"),
             rejected=array(columns, "rejected"),
+            noise=noise,
         )
 
 

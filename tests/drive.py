@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from anonymity.castle import Castle, Counters
-from anonymity.policy import CastleParameters, Policy, Privacy
+from anonymity.policy import CastleParameters, DifferentialPrivacy, Policy, Privacy
 from anonymity.releases import Releases
 from state.block import Block
 from tests.checker import Checker
@@ -29,13 +29,22 @@ class Setting:
     privacy: Privacy
     parameters: CastleParameters
     types: tuple[pa.DataType, ...]
+    differential_privacy: DifferentialPrivacy | None = None
 
     @property
     def members(self) -> pa.Schema:
         return pa.schema(list(zip(self.policy.members, self.types, strict=True)))
 
     def castle(self, key: bytes = KEY) -> Castle:
-        return Castle(self.policy, self.privacy, self.parameters, members=self.members, shard=0, key=key)
+        return Castle(
+            self.policy,
+            self.privacy,
+            self.parameters,
+            members=self.members,
+            shard=0,
+            key=key,
+            differential_privacy=self.differential_privacy,
+        )
 
     def checker(self) -> Checker:
         return Checker(self.policy, self.privacy, self.parameters)

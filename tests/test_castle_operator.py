@@ -12,7 +12,16 @@ from fakes import FakeRuntime, Harness
 
 from anonymity.castle import Castle
 from anonymity.hierarchy import from_paths
-from anonymity.policy import CastleParameters, Categorical, Numeric, Policy, PolicyError, Privacy
+from anonymity.policy import (
+    SUPPRESSIONS,
+    CastleParameters,
+    Categorical,
+    DifferentialPrivacy,
+    Numeric,
+    Policy,
+    PolicyError,
+    Privacy,
+)
 from operators.castle import END, WAKE_UP, CastleFunction
 from operators.plan import OperatorPlan
 from state.block import NO_TIME, Block, Rejected
@@ -23,9 +32,9 @@ MEMBERS = pa.schema([("illness", pa.string()), ("visit", pa.int64())])
 TREE = from_paths([("a", "ab", "*"), ("b", "ab", "*"), ("c", "cd", "*"), ("d", "cd", "*")])
 
 
-def plan(**castle: int) -> OperatorPlan:
+def plan(differential_privacy: DifferentialPrivacy | None = None, **castle: int) -> OperatorPlan:
     policy = Policy(
-        (Numeric("age", (0, 100)), Categorical("group", TREE)),
+        (Numeric("age", (0, 100), 1), Categorical("group", TREE)),
         sensitive=("illness",),
         passthrough=("visit",),
         subject="person",
@@ -40,6 +49,7 @@ def plan(**castle: int) -> OperatorPlan:
         integers=frozenset({"age"}),
         encoded=("age", "group", "illness", "person", "at"),
         fingerprint={"policy": "one"},
+        differential_privacy=differential_privacy,
     )
 
 
@@ -258,6 +268,40 @@ def test_the_summary_at_the_end_adds_up() -> None:
     assert amounts["tuples_in"] == 90 == amounts["released"] + suppressed == delays
     kinds = Counter(release[3] for release in harness.main)
     assert kinds == {name[9:]: amount for name, amount in amounts.items() if name.startswith("releases.") and amount}
+
+
+def test_sampled_tuples_are_counted_and_what_is_in_force_is_told() -> None:
+    noise = DifferentialPrivacy(sample_rate=0.7, phi=20.0)
+    harness = Harness(CastleFunction(plan(noise)))
+    for first in range(0, 300, 50):
+        harness.element(KEY, block(first, 50).to_bytes())
+    harness.advance(END)
+    amounts = {name: amount for _, name, amount in harness.side["summary"]}
+    suppressed = sum(amount for name, amount in amounts.items() if name.startswith("suppressed."))
+    assert amounts["tuples_in"] + amounts["sampled_out"] == 300
+    assert 60 < amounts["sampled_out"] < 120
+    assert len(visits(harness)) + suppressed == amounts["tuples_in"]
+    told = {name: amount for name, amount in amounts.items() if name.startswith("parameter.")}
+    assert told == {"parameter.k": 3, "parameter.l": 2, "parameter.sample_rate": 0.7, "parameter.phi": 20.0}
+    assert harness.runtime.metrics.known["crenel.sampled_out"].count == amounts["sampled_out"]
+    assert {record[0] for record in harness.side.get("suppressed", [])} <= set(SUPPRESSIONS)
+
+
+def test_an_operator_that_was_restored_draws_the_same_noise() -> None:
+    noise = DifferentialPrivacy(sample_rate=0.7, phi=20.0)
+    runs = []
+    for restarted in (False, True):
+        runtime = FakeRuntime()
+        harness = Harness(CastleFunction(plan(noise)), runtime)
+        released = []
+        for first in range(0, 300, 50):
+            if restarted:
+                released += harness.main
+                harness = Harness(CastleFunction(plan(noise)), runtime)
+            harness.element(KEY, block(first, 50).to_bytes())
+        harness.advance(END)
+        runs.append([[*record[:-1], [member.values for member in record[-1]]] for record in released + harness.main])
+    assert runs[0] == runs[1]
 
 
 def test_metrics_count_steps_and_show_how_shards_stand() -> None:

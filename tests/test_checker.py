@@ -83,6 +83,7 @@ LEFT: dict[int, tuple[Release, ...]] = {3: (CLUSTER,), 5: (SECOND,), 7: (REUSED,
 GOOD = (*(Moment(Push((row,)), LEFT.get(i, ())) for i, row in enumerate(ROWS)), Moment(Finish(), (), (LAST,)))
 TOTALS = Counters(
     tuples_in=10,
+    sampled_out=0,
     released=9,
     suppressed={"outlier": 0, "too_few_subjects": 1, "too_little_diversity": 0},
     rejected=dict.fromkeys(REJECTIONS, 0),

@@ -58,8 +58,7 @@ class Shard:
     def take(self, step: Step) -> Releases:
         """One step."""
         out = apply(self.setting, self.castle, step)
-        block = self.setting.block(step.rows) if isinstance(step, Push) else None
-        self.stored = with_changes(self.stored, self._memory.changes(block))
+        self.stored = with_changes(self.stored, self._memory.changes())
         return out
 
     def restore(self, setting: Setting) -> None:
@@ -412,7 +411,7 @@ def test_what_the_state_cannot_outlive_is_refused_by_name(change: dict[str, Any]
     castle = shown.castle()
     block = shown.block([Row((20.0, "Rome", 7.0), ("flu", 0), subject=1, event_time=5)])
     castle.push(block)
-    stored = with_changes(Stored(b"", {}, {}, {}), Memory(castle, fingerprint(**made)).changes(block))
+    stored = with_changes(Stored(b"", {}, {}, {}), Memory(castle, fingerprint(**made)).changes())
     policy = change.get("policy", STORED)
     kinds = {"illness": pa.string(), IDENTITY: pa.int64()}
     with pytest.raises(PolicyError) as error:

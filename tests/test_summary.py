@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from io import StringIO
 
 import pytest
@@ -12,6 +13,7 @@ from jobs.summary import Delay, Summary
 
 ONE_SHARD = [
     ("tuples_in", 100.0),
+    ("sampled_out", 8.0),
     ("released", 90.0),
     ("merges", 3.0),
     ("splits", 1.0),
@@ -26,6 +28,9 @@ ONE_SHARD = [
     ("delay.0", 10.0),
     ("delay.50", 40.0),
     ("delay.128", 50.0),
+    ("parameter.k", 10.0),
+    ("parameter.sample_rate", 0.9),
+    ("parameter.phi", 100.0),
 ]
 ANOTHER = [
     ("tuples_in", 10.0),
@@ -34,18 +39,25 @@ ANOTHER = [
     ("longest_delay", 9.0),
     ("releases.cluster", 1.0),
     ("delay.9", 10.0),
+    ("parameter.k", 10.0),
+    ("parameter.sample_rate", 0.9),
+    ("parameter.phi", 100.0),
 ]
 
 
 def test_shards_are_added_up() -> None:
     summary = Summary.of([*ONE_SHARD, *ANOTHER], 12.5)
-    assert summary.rows_in == 112
+    assert summary.rows_in == 120
+    assert summary.sampled_out == 8
     assert summary.released == 100
     assert summary.suppressed == {"outlier": 4, "too_few_subjects": 6, "too_little_diversity": 0}
     assert summary.rejected == {"missing": 2, "outside_domain": 0, "unknown_category": 0, "bad_type": 0}
     assert summary.releases == {"cluster": 6, "merged": 0, "split": 0, "reused": 7, "generalised": 0}
     assert (summary.reused, summary.merges, summary.splits) == (7, 3, 1)
     assert summary.mean_loss == pytest.approx(0.3)
+    assert summary.parameters == {"k": 10, "sample_rate": 0.9, "phi": 100}  # the same of every shard
+    assert "sample rate 0.9, phi 100" in printed(summary)
+    assert re.search(r"sampled out\s+8", printed(summary))
 
 
 def test_the_longest_delay_is_that_of_the_slowest_shard() -> None:

@@ -1,13 +1,15 @@
 """Golden snapshots: what every later version must be able to load. ``python -m tests.golden.make`` makes one.
 
 A snapshot is what lies in managed state after ``TAKEN`` of ``STEPS``, a file an entry, and beside it what the rest of
-the steps released when it was made. Nothing here may change: the snapshots of all versions are of this one stream.
+the steps released when it was made. Nothing here may change: the snapshots of all versions are of this one stream. From
+version 2 on there is a second one of each, ``vN-noise``, of the same stream under sampling and perturbation.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,7 +19,16 @@ import pyarrow as pa
 from anonymity.castle import Castle
 from anonymity.hierarchy import from_paths
 from anonymity.memory import Memory
-from anonymity.policy import CastleParameters, Categorical, Numeric, Policy, Privacy, Shards, fingerprint
+from anonymity.policy import (
+    CastleParameters,
+    Categorical,
+    DifferentialPrivacy,
+    Numeric,
+    Policy,
+    Privacy,
+    Shards,
+    fingerprint,
+)
 from state.shard import VERSION, Stored
 from tests.drive import Setting, apply, columns_of
 from tests.source import IDENTITY, Advance, Finish, Push, Row, Step
@@ -37,6 +48,14 @@ SETTING = Setting(
     Privacy(3, 2),
     CastleParameters(delay_tuples=50, delay_event_time=90_000, max_clusters=8, loss_window=8, reuse_limit=12),
     (pa.string(), pa.int64()),
+)
+NOISED = replace(
+    SETTING,
+    policy=replace(
+        SETTING.policy,
+        quasi_identifiers=(Numeric("age", (0, 99), 1), Categorical("town", TOWNS), Numeric("pay", None, 0.5)),
+    ),
+    differential_privacy=DifferentialPrivacy(0.9, 40.0, observed_range=True),
 )
 FINGERPRINT = fingerprint(SETTING.policy, Shards(), b"golden", {"illness": "STRING", IDENTITY: "BIGINT"})
 
@@ -68,32 +87,38 @@ STEPS = _steps()
 TAKEN = 28
 
 
-def snapshot() -> Stored:
+def setting_of(folder: Path) -> Setting:
+    """What a snapshot was made of, by its name."""
+    return NOISED if folder.name.endswith("-noise") else SETTING
+
+
+def snapshot(setting: Setting) -> Stored:
     """What is stored after ``TAKEN`` steps."""
-    castle = SETTING.castle()
+    castle = setting.castle()
     memory, stored = Memory(castle, FINGERPRINT), Stored(b"", {}, {}, {})
     for step in STEPS[:TAKEN]:
-        apply(SETTING, castle, step)
-        stored = with_changes(stored, memory.changes(SETTING.block(step.rows) if isinstance(step, Push) else None))
+        apply(setting, castle, step)
+        stored = with_changes(stored, memory.changes())
     return stored
 
 
-def restored(stored: Stored, where: str = "") -> tuple[Castle, Memory]:
+def restored(stored: Stored, where: str = "", setting: Setting = SETTING) -> tuple[Castle, Memory]:
     """The shard that was stored."""
     return Memory.restore(
-        SETTING.policy,
-        SETTING.privacy,
-        SETTING.parameters,
-        members=SETTING.members,
+        setting.policy,
+        setting.privacy,
+        setting.parameters,
+        members=setting.members,
         fingerprint=FINGERPRINT,
         stored=stored,
+        differential_privacy=setting.differential_privacy,
         where=where,
     )
 
 
-def rest(castle: Castle) -> dict[str, list[Any]]:
+def rest(castle: Castle, setting: Setting = SETTING) -> dict[str, list[Any]]:
     """What the steps after the snapshot release."""
-    return columns_of([apply(SETTING, castle, step) for step in STEPS[TAKEN:]])
+    return columns_of([apply(setting, castle, step) for step in STEPS[TAKEN:]])
 
 
 def files(stored: Stored) -> dict[str, bytes]:
@@ -112,17 +137,20 @@ def read(folder: Path) -> Stored:
 
 
 def main(parent: Path = HERE) -> None:
-    """Make the snapshot of this version."""
-    folder = parent / f"v{VERSION}"
-    if folder.exists():
-        sys.exit(f"{folder} is there already, and what was stored once stays as it is: give the format a new version")
-    stored = snapshot()
-    columns = rest(restored(stored)[0])
-    folder.mkdir()
-    for name, blob in files(stored).items():
-        (folder / name).write_bytes(blob)
-    lines = ",\n".join(f'"{name}": {json.dumps(column)}' for name, column in columns.items())
-    (folder / "released.json").write_text(f"{{\n{lines}\n}}\n", "ascii")
+    """Make the snapshots of this version."""
+    for folder in (parent / f"v{VERSION}", parent / f"v{VERSION}-noise"):
+        if folder.exists():
+            sys.exit(
+                f"{folder} is there already, and what was stored once stays as it is: give the format a new version"
+            )
+        setting = setting_of(folder)
+        stored = snapshot(setting)
+        columns = rest(restored(stored, setting=setting)[0], setting)
+        folder.mkdir()
+        for name, blob in files(stored).items():
+            (folder / name).write_bytes(blob)
+        lines = ",\n".join(f'"{name}": {json.dumps(column)}' for name, column in columns.items())
+        (folder / "released.json").write_text(f"{{\n{lines}\n}}\n", "ascii")
 
 
 if __name__ == "__main__":
