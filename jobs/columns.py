@@ -130,7 +130,9 @@ class Layout:
         )
 
 
-def layout(policy: Policy, columns: Mapping[str, str], where: Path | str = "source") -> Layout:
+def layout(
+    policy: Policy, columns: Mapping[str, str], where: Path | str = "source", *, in_force: tuple[Column, ...] = ()
+) -> Layout:
     """Derive the layout.
 
     Parameters
@@ -138,6 +140,7 @@ def layout(policy: Policy, columns: Mapping[str, str], where: Path | str = "sour
     policy : roles
     columns : SQL type by column of the source's query, in order, such as ``{"age": "INT NOT NULL"}``
     where : what an error names as its place, such as the path of the configuration
+    in_force : further columns of the audit log, before the generalisation: what is promised, the same in each row
 
     Raises
     ------
@@ -159,7 +162,7 @@ def layout(policy: Policy, columns: Mapping[str, str], where: Path | str = "sour
     members = [types[name] for name in policy.members]
     carried = tuple((f"m{i}", _PLAIN[member_kind(sql)]) for i, sql in enumerate(members))
     released = [_back(name, sql, f"m{i}") for i, (name, sql) in enumerate(zip(policy.members, members, strict=True))]
-    sinks = {"released": (*generalisation, *released), **_records(policy, types, generalisation)}
+    sinks = {"released": (*generalisation, *released), **_records(policy, types, in_force, generalisation)}
     problems = [*_unmatched(policy, found), *reader.problems]
     problems += [problem for sink in sinks for problem in _repeated(sink, sinks[sink])]
     if problems:
@@ -226,7 +229,7 @@ def _cast(row: str, has: str, wanted: str) -> str:
 
 
 def _records(
-    policy: Policy, types: Mapping[str, SqlType], generalisation: list[Column]
+    policy: Policy, types: Mapping[str, SqlType], in_force: tuple[Column, ...], generalisation: list[Column]
 ) -> dict[str, tuple[Column, ...]]:
     """The sinks that hold no members."""
     timed = policy.event_time is not None and types[policy.event_time].name == "TIMESTAMP_LTZ"
@@ -248,6 +251,7 @@ def _records(
             Column("tuples", "BIGINT", "tuples"),
             *(Column(f"diversity_{name}", "BIGINT", f"d{i}") for i, name in enumerate(policy.sensitive)),
             Column("loss", "DOUBLE", "loss"),
+            *in_force,
             *generalisation,
         ),
         "suppressed": (reason, shard, Column("position", "BIGINT", "seq"), event_time),

@@ -95,7 +95,8 @@ def _relative(path: Path) -> Path:
 def _before_and_after(folder: Path, policy: Policy) -> Iterator[RenderableType]:
     """Some visits of one release as they left, and visits that could be theirs as they came."""
     released = _read(folder / "released", _released_columns(policy))
-    audit = _read(folder / "audit", ("id", "shard", "time", "kind", "subjects", "tuples", "diversity", "loss"))
+    columns = ("id", "shard", "time", "kind", "subjects", "tuples", "diversity", "loss", "k", "l", "sample_rate", "phi")
+    audit = _read(folder / "audit", columns)
     first = sorted((row for row in audit if row["kind"] in ("cluster", "split")), key=lambda row: float(row["loss"]))
     if not first:
         return

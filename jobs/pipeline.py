@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from pyflink.common import Types
 from pyflink.datastream import DataStream, KeyedProcessFunction
@@ -47,7 +47,7 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
         column.getName(): column.getDataType().getLogicalType().asSummaryString()
         for column in source._j_table.getResolvedSchema().getColumns()
     }
-    return layout(config.policy, columns)
+    return layout(config.policy, columns, in_force=tuple(_in_force(config)))
 
 
 def stored_under(config: Config, found: Layout) -> dict[str, str]:
@@ -101,6 +101,18 @@ def outputs(found: Layout) -> dict[str, tuple[tuple[Column, ...], str]]:
         "rejected": (found.sinks["rejected"], "crenel_rejected"),
         "summary": (SUMMARY_COLUMNS, "crenel_summary"),
     }
+
+
+def _in_force(config: Config) -> Iterator[Column]:
+    # A policy may change when a job is restored: each release tells under which one it was made.
+    noise = config.differential_privacy
+    for name, kind, value in (
+        ("k", "BIGINT", config.privacy.k),
+        ("l", "BIGINT", config.privacy.l),
+        ("sample_rate", "DOUBLE", None if noise is None else noise.sample_rate),
+        ("phi", "DOUBLE", None if noise is None else noise.phi),
+    ):
+        yield Column(name, kind, f"CAST({'NULL' if value is None else repr(value)} AS {kind})")
 
 
 def _encode(tables: StreamTableEnvironment, config: Config, found: Layout) -> DataStream:

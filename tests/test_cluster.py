@@ -12,6 +12,7 @@ import pytest
 from launch import ROOT, rows_of
 
 from tests.cluster import PYTHON, Cluster, running
+from tests.visits import IN_FORCE
 
 ADULT = ROOT.parent / "shared" / "data" / "adult"
 
@@ -26,7 +27,18 @@ GENERALISED = (
     *("education", "marital-status", "occupation", "native-country"),
 )
 RELEASED = (*GENERALISED, "income")
-AUDIT = ("release_id", "shard", "event_time", "kind", "subjects", "tuples", "diversity_income", "loss", *GENERALISED)
+AUDIT = (
+    "release_id",
+    "shard",
+    "event_time",
+    "kind",
+    "subjects",
+    "tuples",
+    "diversity_income",
+    "loss",
+    *IN_FORCE,
+    *GENERALISED,
+)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from anonymity.hierarchy import from_paths
 from anonymity.policy import Categorical, Numeric, Policy, Shards
-from jobs.columns import Layout, layout
+from jobs.columns import Column, Layout, layout
 from jobs.config import ConfigError
 from jobs.sql_types import parse, quote
 from operators.bounds import integer_bounds
@@ -93,6 +93,13 @@ def test_an_audit_row_is_a_release_without_its_members() -> None:
     ]
     members = {name for name, _ in found.member_types}
     assert not members & {column.expression for column in found.sinks["audit"]}
+
+
+def test_an_audit_row_tells_what_is_in_force_before_its_generalisation() -> None:
+    found = layout(POLICY, COLUMNS, in_force=(Column("k", "BIGINT", "CAST(10 AS BIGINT)"),))
+    audit = names(found, "audit")
+    assert audit.index("loss") + 1 == audit.index("k") == audit.index("age_min") - 1
+    assert "k" not in names(found, "released")
 
 
 def test_suppressed_and_rejected_rows_hold_no_column_of_the_source() -> None:

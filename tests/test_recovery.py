@@ -15,13 +15,25 @@ import pytest
 from launch import crenel, rows_of
 
 from tests.cluster import Cluster, running
+from tests.visits import IN_FORCE
 
 pytestmark = pytest.mark.cluster
 
 ROWS = 60_000
 PACED = "tests/paced.py"
 RELEASED = ("age_min", "age_max", "town", "illness", "id")
-AUDIT = ("release_id", "shard", "event_time", "kind", "subjects", "tuples", "diversity_illness", "loss", *RELEASED[:3])
+AUDIT = (
+    "release_id",
+    "shard",
+    "event_time",
+    "kind",
+    "subjects",
+    "tuples",
+    "diversity_illness",
+    "loss",
+    *IN_FORCE,
+    *RELEASED[:3],
+)
 SUPPRESSED = ("reason", "shard", "position", "event_time")
 TOWNS = {f"{side}-{i}": side for side in ("north", "south", "east") for i in range(4)}
 CONFIGURATION = """

@@ -31,7 +31,19 @@ ILLNESSES = ["cold", "flu", 'a "bad" back', "gout, or so", "first\nsecond", "Fu√
 SOURCE = ("line", "id", "person", "name", "age", "town", "wage", "illness", "ms")
 RELEASED = ("age_min", "age_max", "town", "wage_min", "wage_max", "illness", "id")
 GENERALISED = RELEASED[:5]
-AUDIT = ("release_id", "shard", "event_time", "kind", "subjects", "tuples", "diversity_illness", "loss", *GENERALISED)
+IN_FORCE = ("k", "l", "sample_rate", "phi")
+AUDIT = (
+    "release_id",
+    "shard",
+    "event_time",
+    "kind",
+    "subjects",
+    "tuples",
+    "diversity_illness",
+    "loss",
+    *IN_FORCE,
+    *GENERALISED,
+)
 SUPPRESSED = ("reason", "shard", "position", "event_time")
 REJECTED = ("column", "reason", "event_time", "reference")
 
