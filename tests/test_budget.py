@@ -85,6 +85,15 @@ def test_delta_is_exact_where_gamma_is_a_fraction(k: int, part: int, more: int) 
     assert isclose(found, max(tail(n, ceil(gamma * n)) for n in counts), rel_tol=NO_TIE)
 
 
+@pytest.mark.parametrize(("k", "rate", "growth"), [(3, 0.5, 2.0), (6, 0.5, 2.0), (9, 0.2, 8.0), (9, 0.6, 4.0)])
+def test_rounding_never_makes_delta_smaller(k: int, rate: float, growth: float) -> None:
+    # gamma n = k for a whole n, which epsilon decides by its last digit.
+    n = round(k / gamma_of(rate, log(growth)))
+    for epsilon in (nextafter(log(growth), 0), log(growth), nextafter(log(growth), 9)):
+        assert isclose(delta(k, rate, epsilon), binom.sf(k - 1, n, rate))
+    assert delta(k, rate, log(growth) + 1e-9) < 0.9 * binom.sf(k - 1, n, rate)
+
+
 @given(st.integers(1, 15), st.floats(0.05, 0.95), st.floats(0, 3), st.integers(0, 60))
 def test_sampling_and_suppression_keep_what_delta_says(k: int, rate: float, more: float, n: int) -> None:
     # One generalisation with n other tuples: its size is published if it is k or more. With one more tuple and without:
