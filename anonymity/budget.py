@@ -122,6 +122,11 @@ def phi_within(share: float, probability: float) -> float:
     return -log1p(-probability) / share
 
 
+def share_within(phi: float, probability: float) -> float:
+    """The share of the range that noise stays below with a ``probability``: the inverse of ``phi_within``."""
+    return phi_within(phi, probability)
+
+
 @dataclass(frozen=True)
 class Noise:
     """Two-sided geometric noise on a grid, as it is drawn: before anything is cut off at the ends of a domain.

@@ -29,6 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         config = load(options.config, options.set)
+        for warning in config.warnings:
+            print(f"warning: {warning}", file=sys.stderr, flush=True)
         tables = cluster_environment(config.flink)
         # The cluster's file and -D may say what the configuration does not.
         settings = {name: value for name in CHECKPOINTING if (value := tables.get_config().get(name, ""))}

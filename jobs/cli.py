@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
+from math import inf, isfinite
 from pathlib import Path
 from typing import Annotated
 
@@ -14,10 +15,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from jobs.config import ConfigError, load
+from jobs.budget import EPSILONS, NothingToAccountError, account
+from jobs.config import Config, ConfigError, load
 from jobs.demo import demo as run_demo
 from jobs.demo import show_files
 from jobs.java import JavaError
+from jobs.plot import PlotError, draw
 from jobs.run import JobError
 from jobs.run import run as run_job
 from jobs.savepoint import SavepointError
@@ -50,6 +53,7 @@ def run(
     """Run a job here until its input ends, and tell what became of the rows."""
     with _reported(configuration):
         config = load(configuration, overrides or [])
+        _warn(config)
         summary = run_job(config, parallelism=parallelism)
         if json:
             print(jsonlib.dumps(summary.as_json()))
@@ -75,6 +79,46 @@ def check(
     """Validate a configuration, with the columns of its source, and show what would run."""
     with _reported(configuration):
         show_configuration(configuration, overrides or [], _console(), against)
+
+
+@app.command()
+def budget(
+    configuration: Configuration,
+    overrides: Overrides = None,
+    epsilon: Annotated[
+        list[float] | None,
+        typer.Option(metavar="E", min=0, help="Show the delta of this epsilon. May be repeated; without it of some."),
+    ] = None,
+    wanted_epsilon: Annotated[
+        float | None,
+        typer.Option(metavar="E", help="Find the largest sample_rate for this epsilon, with --wanted-delta."),
+    ] = None,
+    wanted_delta: Annotated[
+        float | None, typer.Option(metavar="D", help="Find the largest sample_rate for this delta, below 1.")
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw delta against epsilon as PNG or SVG; needs the extra 'plot'."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the figures as one JSON object.")] = False,
+) -> None:
+    """Show what sampling and noise are worth: epsilon, delta, and how far noise moves each attribute."""
+    with _reported(configuration):
+        if not all(map(isfinite, epsilon or ())):
+            raise typer.BadParameter("--epsilon must be a finite number")
+        wanted = _wanted(wanted_epsilon, wanted_delta)
+        config = load(configuration, overrides or [])
+        found = account(config, epsilon or EPSILONS, wanted, chosen=bool(epsilon))
+        if plot is not None:
+            draw(plot, config.privacy.k, found.sample_rate)
+        _warn(config)
+        if json:
+            print(jsonlib.dumps(found.as_json()))
+            return
+        console = _console()
+        found.show(console)
+        if plot is not None:
+            console.print(f"\n{plot} shows delta against epsilon.", soft_wrap=True)
 
 
 @app.command()
@@ -104,6 +148,23 @@ def _main(show_version: Annotated[bool, typer.Option("--version", help="Print th
         raise typer.Exit
 
 
+def _wanted(epsilon: float | None, delta: float | None) -> tuple[float, float] | None:
+    if epsilon is None and delta is None:
+        return None
+    if epsilon is None or delta is None:
+        raise typer.BadParameter("--wanted-epsilon and --wanted-delta go together; give both")
+    if not 0 < epsilon < inf:
+        raise typer.BadParameter("--wanted-epsilon must be a finite number above 0")
+    if not 0 < delta < 1:
+        raise typer.BadParameter("--wanted-delta must be above 0 and below 1")
+    return epsilon, delta
+
+
+def _warn(config: Config) -> None:
+    for warning in config.warnings:
+        typer.echo(f"crenel: warning: {warning}", err=True)
+
+
 def _console() -> Console:
     # What is printed holds names and text of the user's own, which are no markup.
     return Console(markup=False, highlight=False, emoji=False)
@@ -118,6 +179,10 @@ def _reported(configuration: Path) -> Iterator[None]:
         _end(f"{configuration} is not a valid configuration:{_listed(error.problems)}", 2)
     except SavepointError as error:
         _end(f"{configuration} cannot go on from {error.place}:{_listed(error.problems)}", 2)
+    except NothingToAccountError:
+        _end(f"{configuration} has no differential_privacy, so there is nothing to account for", 2)
+    except PlotError as error:
+        _end(str(error), 2)
     except JobError as error:
         _end(f"{error}\nFlink's logs are in {error.logs}; they may hold values of records.", 1)
     except JavaError as error:

@@ -15,6 +15,7 @@ from anonymity.policy import Numeric, Policy, Shards
 from jobs.config_file import ConfigError
 from jobs.reading import Reader, member_kind
 from jobs.sql_types import INTEGERS, TEXTS, SqlType, parse, quote
+from jobs.steps import fill_steps
 from operators.encode import EncodePlan
 from operators.hashing import hash_key
 from operators.reading import Kind, Read, members_schema
@@ -65,7 +66,7 @@ class Layout:
 
     Attributes
     ----------
-    policy : roles of the source's columns
+    policy : roles of the source's columns; with the steps of noise, where there is any
     arguments : SQL expressions that encode is called with
     quasi_identifiers, sensitive, passthrough, subject, event_time, reference : how encode reads each column
     published : SQL type of each column that is published as it is, for ``anonymity.policy.fingerprint``
@@ -131,7 +132,12 @@ class Layout:
 
 
 def layout(
-    policy: Policy, columns: Mapping[str, str], where: Path | str = "source", *, in_force: tuple[Column, ...] = ()
+    policy: Policy,
+    columns: Mapping[str, str],
+    where: Path | str = "source",
+    *,
+    noise: bool = False,
+    in_force: tuple[Column, ...] = (),
 ) -> Layout:
     """Derive the layout.
 
@@ -140,15 +146,19 @@ def layout(
     policy : roles
     columns : SQL type by column of the source's query, in order, such as ``{"age": "INT NOT NULL"}``
     where : what an error names as its place, such as the path of the configuration
+    noise : whether numeric quasi-identifiers are noised; the policy of the layout then has a step for each of them
     in_force : further columns of the audit log, before the generalisation: what is promised, the same in each row
 
     Raises
     ------
     ConfigError
-        Lists every column without a role, role without a column, type that its role cannot have, and column that a
-        sink would have twice.
+        Lists every column without a role, role without a column, type that its role cannot have, column that a sink
+        would have twice, and step that is missing or does not fit its column.
     """
     found = {name: parse(text) for name, text in columns.items()}
+    unfit: list[str] = []
+    if noise:
+        policy, unfit = fill_steps(policy, found)
     reader = Reader({name: found.get(name) for name in policy.roles})
     quasi_identifiers = tuple(reader.quasi_identifier(attribute) for attribute in policy.quasi_identifiers)
     sensitive = tuple(reader.member("sensitive", name) for name in policy.sensitive)
@@ -163,7 +173,7 @@ def layout(
     carried = tuple((f"m{i}", _PLAIN[member_kind(sql)]) for i, sql in enumerate(members))
     released = [_back(name, sql, f"m{i}") for i, (name, sql) in enumerate(zip(policy.members, members, strict=True))]
     sinks = {"released": (*generalisation, *released), **_records(policy, types, in_force, generalisation)}
-    problems = [*_unmatched(policy, found), *reader.problems]
+    problems = [*_unmatched(policy, found), *reader.problems, *unfit]
     problems += [problem for sink in sinks for problem in _repeated(sink, sinks[sink])]
     if problems:
         raise ConfigError(where, problems)

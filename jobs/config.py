@@ -30,6 +30,18 @@ from jobs.delivery import repeating_settings, repeating_sinks
 __all__ = ["Config", "ConfigError", "Source", "load"]
 
 
+OBSERVED_RANGE = (
+    "differential_privacy.range: observed scales noise by the range seen so far. That range is made of values of "
+    "persons, so the noise itself leaks them; and the noise of a shard's first tuples is zero or small. With a domain "
+    "for each numeric quasi-identifier and 'range: declared' neither is so"
+)
+
+UNSAMPLED = (
+    "differential_privacy.sample_rate: 1 lets every tuple in. There is noise, but without sampling no epsilon is "
+    "guaranteed, however large"
+)
+
+
 @dataclass(frozen=True)
 class Source:
     """Where tuples come from.
@@ -72,6 +84,15 @@ class Config:
     flink: dict[str, str] = field(repr=False)
     accept_duplicates: bool
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is valid and promises less than it seems to, each with its field."""
+        chosen = self.differential_privacy
+        if chosen is None:
+            return ()
+        observed = chosen.observed_range and self.policy.numeric
+        return (OBSERVED_RANGE,) * bool(observed) + (UNSAMPLED,) * (chosen.sample_rate == 1)
+
 
 def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
     """Read and validate a configuration.
@@ -104,7 +125,7 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
         policy=file.policy.core(),
         privacy=file.privacy.core(),
         castle=file.castle.core(),
-        differential_privacy=None,
+        differential_privacy=file.differential_privacy.core() if file.differential_privacy else None,
         shards=file.shards.core(),
         seed=file.seed,
         subject_key=(file.subject_key or "").encode(),
@@ -121,7 +142,9 @@ def _contradictions(file: File) -> Iterator[str]:
     if file.castle.suppression == "generalise":
         for name in without_domain(policy):
             yield f"policy.quasi_identifiers.{name}.domain: is missing; {NEEDS_DOMAIN}"
-    if by != SHARD_BY_SUBJECT:
+    if file.differential_privacy is not None:
+        yield from _unnoisable(file, policy)
+    elif by != SHARD_BY_SUBJECT:
         attributes = {attribute.name: attribute for attribute in policy.quasi_identifiers}
         chosen = attributes.get(by)
         if chosen is None:
@@ -136,6 +159,22 @@ def _contradictions(file: File) -> Iterator[str]:
     if not file.accept_duplicates:
         yield from repeating_sinks(_sinks(file))
         yield from repeating_settings(file.flink)
+
+
+def _unnoisable(file: File, policy: Policy) -> Iterator[str]:
+    """What sampling and noise cannot go together with."""
+    if file.differential_privacy is not None and file.differential_privacy.range == "declared":
+        for name in without_domain(policy):
+            yield (
+                f"policy.quasi_identifiers.{name}.domain: is missing; differential_privacy scales noise by the range, "
+                "which without a domain is made of values of persons; give a domain, or say "
+                "differential_privacy.range: observed to have it so"
+            )
+    if file.shards.by != SHARD_BY_SUBJECT:
+        yield (
+            "shards.by: a shard chosen by a quasi-identifier gives away what noise is to hide; "
+            f"with differential_privacy it is {SHARD_BY_SUBJECT!r}"
+        )
 
 
 def _sinks(file: File) -> dict[str, dict[str, str]]:
@@ -153,7 +192,9 @@ _WRONG = {
     "finite_number": "is not finite",
     "bool_parsing": "is neither true nor false",
     "bool_type": "is neither true nor false",
+    "greater_than": "is too small",
     "greater_than_equal": "is too small",
+    "less_than": "is too large",
     "less_than_equal": "is too large",
     "string_too_short": "is empty",
     "string_type": "is not text",

@@ -9,12 +9,14 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 from pydantic import model_validator as check
 
+from anonymity.budget import phi_within
 from anonymity.hierarchy import Hierarchy, HierarchyError
 from anonymity.hierarchy import load as load_hierarchy
 from anonymity.policy import (
     SHARD_BY_SUBJECT,
     CastleParameters,
     Categorical,
+    DifferentialPrivacy,
     Numeric,
     Policy,
     PolicyError,
@@ -84,6 +86,7 @@ Natural: TypeAlias = Annotated[int, Field(ge=0, le=_MOST)]
 # A century: far above any use, and far below where epoch milliseconds plus a delay would overflow.
 Duration: TypeAlias = Annotated[int, BeforeValidator(_duration), Field(ge=0, le=36_525 * 86_400_000)]
 Finite: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
+AboveZero: TypeAlias = Annotated[float, Field(allow_inf_nan=False, gt=0)]
 Options: TypeAlias = Annotated[dict[str, str], BeforeValidator(_flat)]
 Sink: TypeAlias = Annotated[Options, AfterValidator(_connected)]
 
@@ -99,6 +102,9 @@ class QuasiIdentifier(Section):
     domain: Annotated[tuple[Finite, Finite], AfterValidator(_increasing)] | None = Field(
         None, description="[lowest, highest], two finite numbers, for a numeric one; without it the observed range"
     )
+    step: AboveZero | None = Field(
+        None, description="for a numeric one, a number above 0: the grid on which noise is drawn, in the column's unit"
+    )
     hierarchy: Annotated[Hierarchy, BeforeValidator(_read_hierarchy)] | None = Field(
         None, description="for a categorical one, the path of a hierarchy file, relative to the configuration"
     )
@@ -109,6 +115,8 @@ class QuasiIdentifier(Section):
             raise ValueError("a categorical one needs a 'hierarchy', the path of its file")
         if self.type == "categorical" and self.domain is not None:
             raise ValueError("a categorical one has no 'domain'; remove it, or make the type 'numeric'")
+        if self.type == "categorical" and self.step is not None:
+            raise ValueError("a categorical one has no 'step'; noise moves it by whole leaves: remove it")
         if self.type == "numeric" and self.hierarchy is not None:
             raise ValueError("a numeric one has no 'hierarchy'; remove it, or make the type 'categorical'")
         return self
@@ -141,7 +149,7 @@ class PolicySection(Section):
 
     def _attribute(self, name: str, field: QuasiIdentifier) -> Numeric | Categorical:
         if field.hierarchy is None:
-            return Numeric(name, field.domain)
+            return Numeric(name, field.domain, field.step)
         try:
             tree = field.hierarchy.with_missing() if self.missing == "value" else field.hierarchy
         except HierarchyError as error:
@@ -192,6 +200,37 @@ class CastleSection(Section):
         )
 
 
+class WithinSection(Section):
+    share: AboveZero = Field(description="a number above 0, such as 0.05: a share of the range")
+    probability: Annotated[float, Field(allow_inf_nan=False, gt=0, lt=1)] = Field(
+        description="a number above 0 and below 1, such as 0.99"
+    )
+
+
+class DifferentialPrivacySection(Section):
+    sample_rate: Annotated[float, Field(allow_inf_nan=False, gt=0, le=1)] = Field(
+        description="a number above 0 and at most 1, such as 0.9: the share of tuples that are let in"
+    )
+    phi: AboveZero | None = Field(None, description="a number above 0, such as 100: noise has the scale range / phi")
+    within: WithinSection | None = Field(None, description="a mapping such as {share: 0.05, probability: 0.99}")
+    range: Literal["declared", "observed"] = Field("declared", description="'declared' or 'observed'")
+
+    @check(mode="after")
+    def _possible(self) -> DifferentialPrivacySection:
+        self.core()
+        return self
+
+    def core(self) -> DifferentialPrivacy:
+        """Sampling and noise, with phi from the tolerance where that is given."""
+        if self.phi is not None and self.within is None:
+            phi = self.phi
+        elif self.phi is None and self.within is not None:
+            phi = phi_within(self.within.share, self.within.probability)
+        else:
+            raise ValueError("give either 'phi' or 'within', the tolerance that phi follows from")
+        return DifferentialPrivacy(self.sample_rate, phi, self.range == "observed")
+
+
 class ShardsSection(Section):
     count: Positive = Field(1, description="a whole number, 1 or more")
     by: Column = Field(SHARD_BY_SUBJECT, description="'subject', or a quasi-identifier")
@@ -225,6 +264,9 @@ class File(Section):
     policy: PolicySection = Field(description="a mapping of roles to columns of the source")
     privacy: PrivacySection = Field(description="a mapping such as {k: 10, l: 2}")
     castle: CastleSection = Field(description="a mapping such as {delay: {tuples: 1000}}")
+    differential_privacy: DifferentialPrivacySection | None = Field(
+        None, description="a mapping such as {sample_rate: 0.5, phi: 100}, or null for neither sampling nor noise"
+    )
     shards: ShardsSection = Field(
         default_factory=ShardsSection, description="a mapping such as {count: 4, by: subject}"
     )

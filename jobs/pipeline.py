@@ -47,7 +47,8 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
         column.getName(): column.getDataType().getLogicalType().asSummaryString()
         for column in source._j_table.getResolvedSchema().getColumns()
     }
-    return layout(config.policy, columns, in_force=tuple(_in_force(config)))
+    noise = config.differential_privacy is not None
+    return layout(config.policy, columns, noise=noise, in_force=tuple(_in_force(config)))
 
 
 def stored_under(config: Config, found: Layout) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from anonymity.policy import Numeric, QuasiIdentifier
+from jobs.budget import account
 from jobs.config import Config, load
 from jobs.run import flink_logs, refused
 from jobs.savepoint import read_shards, require_same
@@ -45,9 +47,15 @@ def show_configuration(path: Path, overrides: Sequence[str], console: Console, a
     if against is not None:
         held = f"{len({state.shard for state in stored})} of {config.shards.count} shards"
         console.print(f"It can go on from {against}: the state of {held}.", soft_wrap=True)
+    for warning in config.warnings:
+        console.print(f"Warning: {warning}.", soft_wrap=True)
     console.print()
     _print(console, "policy", _policy(config))
     _print(console, "privacy and castle", _parameters(config))
+    if config.differential_privacy is not None:
+        # With the steps that follow from the columns' types.
+        found = account(replace(config, policy=layout.policy))
+        _print(console, "differential privacy", found.in_short())
     for name, columns in layout.sinks.items():
         sink = config.sinks.get(name)
         title = f"{name}: {'discarded' if sink is None else sink['connector']}, with the columns"

@@ -19,6 +19,7 @@ from anonymity.budget import (
     largest_sample_rate,
     log_delta,
     phi_within,
+    share_within,
     smallest_epsilon,
 )
 
@@ -229,6 +230,12 @@ def test_where_no_rate_is_small_enough_there_is_none() -> None:
 def test_phi_keeps_laplace_noise_within_a_share(share: float, probability: float) -> None:
     spread = 1 / phi_within(share, probability)
     assert isclose(laplace.cdf(share, scale=spread) - laplace.cdf(-share, scale=spread), probability, rel_tol=1e-9)
+
+
+@given(st.floats(0.001, 1000), st.floats(0.001, 0.999))
+def test_the_share_that_noise_stays_below_is_that_of_its_phi(phi: float, probability: float) -> None:
+    assert isclose(phi_within(share_within(phi, probability), probability), phi)
+    assert isclose(share_within(phi, probability), laplace.ppf((1 + probability) / 2, scale=1 / phi), rel_tol=1e-9)
 
 
 def test_phi_is_that_of_equation_4() -> None:

@@ -380,3 +380,58 @@ def test_integer_ends_are_rounded_outwards(ends: list[float]) -> None:
 def test_types_are_read_as_flink_prints_them(text: str, name: str, declared: str, nullable: bool) -> None:
     found = parse(text)
     assert (found.name, found.text, found.nullable) == (name, declared, nullable)
+
+
+@pytest.mark.parametrize(
+    ("sql", "given", "filled"),
+    [
+        *((sql, None, 1.0) for sql in ("TINYINT", "SMALLINT NOT NULL", "INT", "BIGINT")),
+        ("INT", 5.0, 5.0),
+        ("DOUBLE", 0.25, 0.25),
+        ("STRING", 0.1, 0.1),
+        ("FLOAT", 3.0, 3.0),
+        ("DECIMAL(10, 2)", 0.07, 0.07),
+        ("DECIMAL(10, 0)", 2.0, 2.0),
+    ],
+)
+def test_noise_has_a_step_that_fits_its_column(sql: str, given: float | None, filled: float) -> None:
+    policy = Policy((Numeric("q", (0, 100), given), Categorical("x", AREA)))
+    columns = {"q": sql, "x": "STRING"}
+    assert layout(policy, columns, noise=True).policy == Policy(
+        (Numeric("q", (0, 100), filled), Categorical("x", AREA))
+    )
+    assert layout(policy, columns).policy is policy
+
+
+@pytest.mark.parametrize(
+    ("sql", "attribute", "problem"),
+    [
+        *((sql, Numeric("q"), f"is missing; differential_privacy draws noise on a grid, and a column of type {sql} ")
+          for sql in ("DOUBLE", "STRING", "FLOAT", "DECIMAL(10, 2)")),
+        ("INT", Numeric("q", step=0.5), "is not a whole number, and the column's type is INT; give a whole number"),
+        ("BIGINT", Numeric("q", step=1.5), "is not a whole number, and the column's type is BIGINT"),
+        ("INT", Numeric("q", (3, 3)), "is wider than the domain; the domain must hold at least one step"),
+        ("BIGINT", Numeric("q", (0, 2.0**41)), "is too small; the domain may hold 2^40 steps at most"),
+        ("DECIMAL(10, 2)", Numeric("q", step=0.005), "is finer than the column's type, DECIMAL(10, 2); give a multiple "
+         "of 0.01"),
+        ("DECIMAL(10, 2)", Numeric("q", step=0.015), "is finer than the column's type, DECIMAL(10, 2)"),
+    ],
+)  # fmt: skip
+def test_a_step_that_does_not_fit_is_told_with_what_would(sql: str, attribute: Numeric, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        layout(Policy((attribute,)), {"q": sql}, noise=True)
+    (found,) = caught.value.problems
+    assert found.startswith(f"policy.quasi_identifiers.q.step: {problem}")
+    assert layout(Policy((attribute,)), {"q": sql})
+
+
+def test_problems_of_steps_are_told_with_all_others() -> None:
+    policy = Policy((Numeric("q"), Numeric("r", step=0.5), Numeric("gone")))
+    with pytest.raises(ConfigError) as caught:
+        layout(policy, {"q": "DOUBLE", "r": "INT", "more": "INT"}, noise=True)
+    assert [problem.split(": ")[0] for problem in caught.value.problems] == [
+        "policy.quasi_identifiers",
+        "policy",
+        "policy.quasi_identifiers.q.step",
+        "policy.quasi_identifiers.r.step",
+    ]

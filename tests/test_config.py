@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from anonymity.hierarchy import MISSING
-from anonymity.policy import CastleParameters, Categorical, Numeric, Privacy, Shards
+from anonymity.policy import CastleParameters, Categorical, DifferentialPrivacy, Numeric, Privacy, Shards
 from jobs.config import Config, ConfigError, load
 
 EXAMPLES = Path(__file__).parent.parent / "conf"
@@ -105,6 +105,59 @@ def test_full_generalisation_needs_the_domain_of_every_number(tmp_path: Path) ->
     assert problem.startswith("policy.quasi_identifiers.pay.domain: is missing; castle.suppression")
 
 
+NOISED = (
+    "differential_privacy={sample_rate: 0.9, phi: 100}",
+    "shards.by=subject",
+    "policy.quasi_identifiers.pay={type: numeric, domain: [0, 9000], step: 0.5}",
+)
+
+
+def test_sampling_and_noise_arrive(tmp_path: Path) -> None:
+    config = configured(tmp_path, FULL, *NOISED)
+    assert config.differential_privacy == DifferentialPrivacy(0.9, 100.0)
+    assert config.policy.numeric[1] == Numeric("pay", (0, 9000), 0.5)
+    assert config.warnings == ()
+    assert configured(tmp_path, FULL).differential_privacy is None
+    assert configured(tmp_path, FULL, *NOISED, "differential_privacy=null").differential_privacy is None
+
+
+def test_phi_follows_from_a_tolerance(tmp_path: Path) -> None:
+    within = "differential_privacy={sample_rate: 1, within: {share: 0.05, probability: 0.99}}"
+    found = configured(tmp_path, FULL, *NOISED, within).differential_privacy
+    assert found is not None
+    assert round(found.phi, 4) == 92.1034  # -ln(0.01) / 0.05
+
+
+def test_the_observed_range_is_an_explicit_choice_with_a_warning(tmp_path: Path) -> None:
+    # Shards are by a quasi-identifier, and one number lacks its domain.
+    found = [problem.split("; ")[0] for problem in problems(tmp_path, FULL, NOISED[0])]
+    assert found == [
+        "policy.quasi_identifiers.pay.domain: is missing",
+        "shards.by: a shard chosen by a quasi-identifier gives away what noise is to hide",
+    ]
+    observed = "differential_privacy.range=observed"
+    config = configured(tmp_path, FULL, NOISED[0], NOISED[1], observed)
+    assert config.differential_privacy == DifferentialPrivacy(0.9, 100.0, observed_range=True)
+    (warning,) = config.warnings
+    assert warning.startswith("differential_privacy.range: observed ")
+    assert "values of persons" in warning
+    assert "zero or small" in warning
+    categorical = "policy.quasi_identifiers={town: {type: categorical, hierarchy: trees/education.csv}}"
+    assert configured(tmp_path, FULL, NOISED[0], NOISED[1], observed, categorical).warnings == ()
+
+
+def test_noise_without_sampling_is_warned_of(tmp_path: Path) -> None:
+    (warning,) = configured(tmp_path, FULL, *NOISED, "differential_privacy.sample_rate=1").warnings
+    assert warning.startswith("differential_privacy.sample_rate: 1 lets every tuple in")
+
+
+def test_full_generalisation_and_noise_both_ask_for_a_domain(tmp_path: Path) -> None:
+    generalise = "castle.suppression=generalise"
+    assert configured(tmp_path, FULL, *NOISED, generalise).castle.suppression == "generalise"
+    found = problems(tmp_path, FULL, NOISED[0], NOISED[1], generalise)
+    assert [problem.split(":")[0] for problem in found] == ["policy.quasi_identifiers.pay.domain"] * 2
+
+
 def test_defaults_are_those_that_are_documented(tmp_path: Path) -> None:
     config = configured(tmp_path, SMALL)
     assert config.privacy == Privacy(3, 1)
@@ -197,6 +250,53 @@ def test_an_unset_variable_is_named_with_its_field_and_once(tmp_path: Path, monk
         ("castle.delay.tuples=-1", "castle.delay.tuples: is too small"),
         ("castle.max_cluster=3", "castle.max_cluster: is unknown (did you mean 'max_clusters'?); known here: delay,"),
         ("castle.suppression=withold", "castle.suppression: is not one of the choices (did you mean 'withhold'?)"),
+        (
+            "differential_privacy=0.9",
+            "differential_privacy: is not a mapping; a mapping such as {sample_rate: 0.5, phi",
+        ),
+        (
+            "differential_privacy={phi: 3}",
+            "differential_privacy.sample_rate: is missing; a number above 0 and at most 1",
+        ),
+        ("differential_privacy={sample_rate: 0, phi: 3}", "differential_privacy.sample_rate: is too small"),
+        ("differential_privacy={sample_rate: 1.1, phi: 3}", "differential_privacy.sample_rate: is too large"),
+        ("differential_privacy={sample_rate: nan, phi: 3}", "differential_privacy.sample_rate: is not finite"),
+        ("differential_privacy={sample_rate: 1, phi: 0}", "differential_privacy.phi: is too small; a number above 0"),
+        ("differential_privacy={sample_rate: 1, phi: inf}", "differential_privacy.phi: is not finite"),
+        ("differential_privacy={sample_rate: 1}", "differential_privacy: give either 'phi' or 'within'"),
+        (
+            "differential_privacy={sample_rate: 1, phi: 3, within: {share: 0.1, probability: 0.9}}",
+            "differential_privacy: give either 'phi' or 'within'",
+        ),
+        (
+            "differential_privacy={sample_rate: 1, within: {share: 0.1}}",
+            "differential_privacy.within.probability: is missing; a number above 0 and below 1",
+        ),
+        (
+            "differential_privacy={sample_rate: 1, within: {share: 0.1, probability: 1}}",
+            "differential_privacy.within.probability: is too large",
+        ),
+        (
+            "differential_privacy={sample_rate: 1, within: {share: 0, probability: 0.9}}",
+            "differential_privacy.within.share: is too small",
+        ),
+        (
+            "differential_privacy={sample_rate: 1, phi: 3, range: observd}",
+            "differential_privacy.range: is not one of the choices (did you mean 'observed'?); 'declared' or",
+        ),
+        ("policy.quasi_identifiers.pay.step=0", "policy.quasi_identifiers.pay.step: is too small; for a numeric one"),
+        (
+            "policy.quasi_identifiers.hours-per-week.step=74",
+            "policy.quasi_identifiers.hours-per-week.step: is wider than the domain",
+        ),
+        (
+            "policy.quasi_identifiers.hours-per-week.step=1e-11",
+            "policy.quasi_identifiers.hours-per-week.step: is too small; the domain may hold 2^40 steps",
+        ),
+        (
+            "policy.quasi_identifiers.education.level.step=1",
+            "policy.quasi_identifiers.education.level: a categorical one has no 'step'",
+        ),
         ("shards.count=0", "shards.count: is too small"),
         (
             "shards.by=pay",

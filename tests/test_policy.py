@@ -12,6 +12,7 @@ from anonymity.hierarchy import from_paths
 from anonymity.policy import (
     CastleParameters,
     Categorical,
+    DifferentialPrivacy,
     Numeric,
     Policy,
     PolicyError,
@@ -30,6 +31,9 @@ POLICY = Policy(
     reference="line",
     drop=("name",),
 )
+
+
+STEP = "policy.quasi_identifiers.age.step"
 
 
 def test_published_columns_are_the_sensitive_ones_and_then_the_passed_through() -> None:
@@ -72,6 +76,17 @@ def test_a_column_named_twice_in_its_role_is_refused(name: str) -> None:
         (lambda: Numeric("age", (0, float("inf"))), "policy.quasi_identifiers.age.domain"),
         (lambda: Numeric("age", (float("nan"), 1)), "policy.quasi_identifiers.age.domain"),
         (lambda: Numeric("age", (-1e308, 1e308)), "policy.quasi_identifiers.age.domain"),
+        *((lambda step=step: Numeric("age", step=step), STEP) for step in (0, -1, float("inf"), float("nan"))),
+        (lambda: Numeric("age", (3, 3), 1), STEP),
+        (lambda: Numeric("age", (0, 1), 1.001), STEP),
+        (lambda: Numeric("age", (0, 2.0**40 + 1), 1), STEP),
+        (lambda: Numeric("age", (0, 1e300), 5e-324), STEP),
+        (lambda: DifferentialPrivacy(0, 1), "differential_privacy.sample_rate"),
+        (lambda: DifferentialPrivacy(1.001, 1), "differential_privacy.sample_rate"),
+        (lambda: DifferentialPrivacy(float("nan"), 1), "differential_privacy.sample_rate"),
+        (lambda: DifferentialPrivacy(0.5, 0), "differential_privacy.phi"),
+        (lambda: DifferentialPrivacy(0.5, float("inf")), "differential_privacy.phi"),
+        (lambda: DifferentialPrivacy(0.5, float("nan")), "differential_privacy.phi"),
         (lambda: Privacy(0), "privacy.k"),
         (lambda: Privacy(2, 0), "privacy.l"),
         (lambda: Privacy(2, 3), "privacy.l"),
@@ -92,6 +107,10 @@ def test_an_impossible_value_is_refused_by_its_field(made: Callable[[], object],
 
 def test_the_edges_of_what_is_possible_are_let_in() -> None:
     Numeric("age", (3, 3))
+    Numeric("age", (0.2, 0.3), 0.1)
+    Numeric("age", (0, 2.0**40), 1)
+    Numeric("age", step=1e-300)
+    DifferentialPrivacy(1, 5e-324)
     Privacy(1, 1)
     CastleParameters(0, 0, max_clusters=1, loss_window=1, reuse_limit=0)
 
@@ -133,6 +152,34 @@ def test_the_fingerprint_tells_which_field_state_cannot_outlive(change: dict[str
 )
 def test_the_fingerprint_covers_shards_key_and_types(change: dict[str, Any], field: str) -> None:
     assert differing(written(), written(**change)) == {field}
+
+
+NOISE = DifferentialPrivacy(0.9, 100.0)
+STEPS = (Numeric("age", (17, 90), 1.0), CITY, Numeric("pay", step=0.5))
+
+
+@pytest.mark.parametrize(
+    ("change", "fields"),
+    [
+        ({"differential_privacy": None}, {"differential_privacy", STEP, f"{QI}.pay.step"}),
+        ({"differential_privacy": replace(NOISE, sample_rate=0.8)}, {"differential_privacy"}),
+        ({"differential_privacy": replace(NOISE, phi=99.0)}, {"differential_privacy"}),
+        ({"differential_privacy": replace(NOISE, observed_range=True)}, {"differential_privacy"}),
+        ({"policy": replace(POLICY, quasi_identifiers=(replace(AGE, step=2.0), *STEPS[1:]))}, {STEP}),
+        ({"policy": replace(POLICY, quasi_identifiers=(AGE, *STEPS[1:]))}, {STEP}),
+        ({}, set()),
+    ],
+)
+def test_the_fingerprint_covers_sampling_and_noise_where_they_are_on(change: dict[str, Any], fields: set[str]) -> None:
+    noised: dict[str, Any] = {
+        "policy": replace(POLICY, quasi_identifiers=STEPS),
+        "differential_privacy": NOISE,
+    }
+    assert differing(written(**noised), written(**noised | change)) == fields
+
+
+def test_without_noise_the_fingerprint_is_that_of_a_policy_without_steps() -> None:
+    assert written(policy=replace(POLICY, quasi_identifiers=STEPS)) == written()
 
 
 def test_the_fingerprint_is_the_same_in_every_process() -> None:

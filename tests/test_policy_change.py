@@ -20,6 +20,7 @@ from anonymity.policy import (
     KINDS,
     CastleParameters,
     Categorical,
+    DifferentialPrivacy,
     Numeric,
     Policy,
     PolicyError,
@@ -406,7 +407,31 @@ QI = "policy.quasi_identifiers"
     ],
 )
 def test_what_the_state_cannot_outlive_is_refused_by_name(change: dict[str, Any], fields: list[str]) -> None:
-    made: dict[str, Any] = {"policy": STORED, "shards": Shards(4), "subject_key": b"key", "members": TYPES}
+    assert refused(change) == fields
+
+
+STEPPED = [f"policy.quasi_identifiers.{attribute.name}.step" for attribute in STORED.numeric]
+SAMPLED = DifferentialPrivacy(0.9, 100.0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fields"),
+    [
+        (None, SAMPLED, ["differential_privacy", *STEPPED]),
+        (SAMPLED, None, ["differential_privacy", *STEPPED]),
+        (SAMPLED, DifferentialPrivacy(0.9, 90.0), ["differential_privacy"]),
+        (SAMPLED, DifferentialPrivacy(0.8, 100.0), ["differential_privacy"]),
+    ],
+)
+def test_sampling_and_noise_can_neither_be_changed_nor_switched_on_or_off(
+    before: DifferentialPrivacy | None, after: DifferentialPrivacy | None, fields: list[str]
+) -> None:
+    assert refused({"differential_privacy": after}, differential_privacy=before) == sorted(fields)
+
+
+def refused(change: dict[str, Any], **made: Any) -> list[str]:
+    """The fields that a restore names when the policy of what it is made from has changed."""
+    made = {"policy": STORED, "shards": Shards(4), "subject_key": b"key", "members": TYPES} | made
     shown = Setting(STORED, Privacy(2), FAR, (pa.string(), pa.int64()))
     castle = shown.castle()
     block = shown.block([Row((20.0, "Rome", 7.0), ("flu", 0), subject=1, event_time=5)])
@@ -426,5 +451,4 @@ def test_what_the_state_cannot_outlive_is_refused_by_name(change: dict[str, Any]
         )
     message = str(error.value)
     assert message.startswith("the stored state of shard 0 (key 17) was made under another policy")
-    named = message.partition("on a restore: ")[2].partition(". Start")[0].split(", ")
-    assert named == fields
+    return message.partition("on a restore: ")[2].partition(". Start")[0].split(", ")

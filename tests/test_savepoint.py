@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.policy import Numeric, Policy, QuasiIdentifier, Shards, fingerprint
+from anonymity.policy import DifferentialPrivacy, Numeric, Policy, QuasiIdentifier, Shards, fingerprint
 from jobs.savepoint import SavepointError, blob_at, read_shards, require_same
 from state.codec import pack
 from state.shard import ShardState
@@ -221,6 +221,26 @@ def test_shards_that_were_stored_apart_must_all_be_the_same() -> None:
     for now in ("1", "2"):
         with pytest.raises(SavepointError, match="a: has changed"):
             require_same("there", shards, {"a": now})
+
+
+@pytest.mark.parametrize(("was", "is_now", "what"), [(False, True, "is new"), (True, False, "is gone")])
+def test_sampling_and_noise_that_were_switched_are_told(was: bool, is_now: bool, what: str) -> None:
+    prints = [
+        fingerprint(
+            POLICY, Shards(4), b"key", PUBLISHED, differential_privacy=DifferentialPrivacy(0.5, 9.0) if on else None
+        )
+        for on in (was, is_now)
+    ]
+    with pytest.raises(SavepointError) as error:
+        require_same("there", [replace(STATE, fingerprint=prints[0])], prints[1])
+    assert [problem.split(" since")[0] for problem in error.value.problems] == [
+        f"{field}: {what}"
+        for field in (
+            "differential_privacy",
+            "policy.quasi_identifiers.age.step",
+            "policy.quasi_identifiers.pay.step",
+        )
+    ]
 
 
 CHANGED: list[tuple[tuple[QuasiIdentifier, ...], Shards, bytes, dict[str, str], str]] = [
