@@ -37,11 +37,16 @@ ONE_SHARD = [
     *("--set", "shards.count=1"),
     *("--set", "castle.suppression=generalise", "--set", "policy.quasi_identifiers.wage.domain=[0, 1000000]"),
 ]
+NOISE = [
+    *("--set", "differential_privacy={sample_rate: 0.8, phi: 50}"),
+    *("--set", "policy.quasi_identifiers.wage={type: numeric, domain: [0, 100000], step: 0.5}"),
+]
 COMMANDS: dict[str, tuple[str, str, list[str]]] = {
     "loopback": ("loopback", "run", ["--parallelism", "2", "--json"]),
     "process": ("process", "run", ["--parallelism", "2", "--json"]),
     "one_shard_loopback": ("loopback", "run", ONE_SHARD),
     "one_shard_process": ("process", "run", ONE_SHARD),
+    "noise": ("loopback", "run", [*NOISE, "--json"]),
     "no_row": ("loopback", "run", ["--json"]),
     "one_row": ("loopback", "run", ["--json"]),
     "all_rejected": ("loopback", "run", ["--json"]),
@@ -296,3 +301,24 @@ def milliseconds(time: str) -> int:
     second, _, fraction = time.removesuffix("Z").partition(".")
     whole = datetime.strptime(second, "%Y-%m-%d %H:%M:%S").replace(tzinfo=timezone.utc)
     return int(whole.timestamp()) * 1000 + int(fraction.ljust(3, "0"))
+
+
+def test_noise_samples_rows_and_publishes_what_lies_on_its_grid(runs: dict[str, Run]) -> None:
+    run = runs["noise"]
+    assert run.ended.returncode == 0, run.ended.stderr
+    summary = run.summary
+    released = run.sink("released", RELEASED)
+    withheld, rejected = (sum(summary[name].values()) for name in ("suppressed", "rejected"))
+    assert summary["rows_in"] == ROWS == len(released) + withheld + rejected + summary["sampled_out"]
+    let_in = ROWS - rejected
+    assert summary["sampled_out"] == pytest.approx(0.2 * let_in, abs=5 * (0.16 * let_in) ** 0.5)
+    assert summary["parameters"] == {"k": K, "l": L, "sample_rate": 0.8, "phi": 50}
+    assert {(row["k"], row["sample_rate"], row["phi"]) for row in run.sink("audit", AUDIT)} == {(str(K), "0.8", "50.0")}
+    ends = {float(row[f"wage_{end}"]) for row in released for end in ("min", "max")}
+    assert all(end % 0.5 == 0 and 0 <= end <= 100_000 for end in ends)
+    # One wage in fifty is a multiple of the step as it came, and hardly any end is somebody's wage.
+    assert len(ends & {row["wage"] for row in visits()}) < len(ends) / 10
+    # Without noise every row lies inside; with noise many do not.
+    came = {row["id"]: row for row in visits()}
+    outside = [not int(row["age_min"]) <= int(came[int(row["id"])]["age"]) <= int(row["age_max"]) for row in released]
+    assert 0.02 < sum(outside) / len(outside) < 0.9
