@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +33,7 @@ class Stream:
     categorical: NDArray[np.int32]
     sensitive: NDArray[np.uint64]
     members: pa.RecordBatch
+    subject: NDArray[np.uint64] | None = None
 
     def __len__(self) -> int:
         return len(self.numeric)
@@ -44,7 +45,7 @@ class Stream:
                 shard=0,
                 numeric=self.numeric[at : at + size],
                 categorical=self.categorical[at : at + size],
-                subject=None,
+                subject=None if self.subject is None else self.subject[at : at + size],
                 sensitive=self.sensitive[at : at + size],
                 event_time=np.full(len(self.numeric[at : at + size]), NO_TIME),
                 members=self.members.slice(at, size),
@@ -65,6 +66,13 @@ class Stream:
             self.sensitive[rows],
             self.members.take(pa.array(rows)),
         )
+
+    def of_people(self, each: int, seed: int = 0) -> Stream:
+        """The same tuples, of people who have ``each`` of them, in no order."""
+        random = np.random.default_rng(seed)
+        hashes = random.integers(0, 2**64, -(-len(self) // each), np.uint64)
+        person = random.permutation(len(self)) // each
+        return replace(self, policy=replace(self.policy, subject="person"), subject=hashes[person])
 
 
 def frame() -> pd.DataFrame:

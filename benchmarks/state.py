@@ -32,6 +32,8 @@ from jobs.run import LOCAL, free_port
 from state.shard import Changes, Stored
 
 SIZES = (10_000, 100_000, 1_000_000)
+_COUNTED_SIZES = (100_000, 1_000_000)
+_PEOPLE = {"none": 0, "a person a tuple": 1, "5 tuples a person": 5}
 _BLOCK = 2000
 _FULL = 3  # checkpoints that are looked at once everything is buffered
 _PATIENCE = 1800.0  # seconds
@@ -55,12 +57,12 @@ _INTERVALS = {"every second": "1 s", "none": "10 h"}
 _ROWS = (500_000, 2_000_000)
 
 
-def _setting(tuples: Stream) -> tuple[Policy, Privacy, CastleParameters]:
-    return tuples.policy, Privacy(10), CastleParameters(delay_tuples=2 * len(tuples))  # nothing leaves
+def _setting(tuples: Stream, diversity: int = 1) -> tuple[Policy, Privacy, CastleParameters]:
+    return tuples.policy, Privacy(10, diversity), CastleParameters(delay_tuples=2 * len(tuples))  # nothing leaves
 
 
-def _fill(tuples: Stream, write: Callable[[Changes], object]) -> Castle:
-    castle = Castle(*_setting(tuples), members=MEMBERS, shard=0, key=bytes(32))
+def _fill(tuples: Stream, write: Callable[[Changes], object], diversity: int = 1) -> Castle:
+    castle = Castle(*_setting(tuples, diversity), members=MEMBERS, shard=0, key=bytes(32))
     memory = Memory(castle, {})
     for block in tuples.blocks(_BLOCK):
         castle.push(block)
@@ -98,12 +100,15 @@ def stored(size: int) -> list[float]:
     return _store_and_restore(stream().enlarged(size))
 
 
-def resident(size: int) -> list[int]:
-    """Resident bytes of this process before and after so many tuples are buffered; what is to be stored is dropped."""
-    many = stream().enlarged(size)
-    _fill(stream().enlarged(_BLOCK), id)  # compile
+def resident(size: int, each: int = 0, diversity: int = 1) -> list[int]:
+    """Resident bytes of this process before and after so many tuples are buffered; what is to be stored is dropped.
+
+    ``each`` is how many tuples a person has (0: the policy names no subject), ``diversity`` is l.
+    """
+    many, few = ((one.of_people(each) if each else one) for one in map(stream().enlarged, (size, _BLOCK)))
+    _fill(few, id, diversity)  # compile
     before = _resident()
-    castle = _fill(many, id)
+    castle = _fill(many, id, diversity)
     return [before, _resident(), castle.counters.buffered]
 
 
@@ -127,6 +132,22 @@ def core_table() -> Table:
             *(f"{size:,}", f"{state:,}", f"{state / size:.1f}", f"{seconds:.3f} s"),
             *(f"{before / 1e6:.1f} MB", f"{after / 1e6:.1f} MB", f"{(after - before) / size:.0f}", "< 200"),
         )
+    return table
+
+
+def memory_table() -> Table:
+    """What a buffered tuple takes in memory where distinct subjects or values are counted."""
+    table = Table(
+        f"Memory of a buffered tuple, bytes (as above; to reach: < 200 at {_COUNTED_SIZES[-1]:,})",
+        ["subject", "l", *(f"{size:,} buffered" for size in _COUNTED_SIZES)],
+    )
+    for name, each in _PEOPLE.items():
+        for diversity in (1, 2):
+            cells = []
+            for size in _COUNTED_SIZES:
+                before, after, _ = worker("resident", size, each, diversity)
+                cells.append(f"{(after - before) / size:.0f}")
+            table.add(name, diversity, *cells)
     return table
 
 
@@ -247,7 +268,7 @@ _WORK: dict[str, Callable[..., object]] = {work.__name__: work for work in (stor
 
 def tables() -> list[Table]:
     """All tables of this file."""
-    return [core_table(), checkpoint_table(), throughput_table()]
+    return [core_table(), memory_table(), checkpoint_table(), throughput_table()]
 
 
 if __name__ == "__main__":
