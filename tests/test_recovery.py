@@ -229,7 +229,7 @@ def test_quiet_shards_release_at_once_what_a_shorter_event_time_delay_has_made_o
     cluster: Cluster, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     # After the first rows all tuples are one person's, so that all shards but one get none any more.
-    people = write(tmp_path_factory.mktemp("early"), [*range(EARLY), *[0] * 500_000])
+    people = write(tmp_path_factory.mktemp("early"), [*range(EARLY), *[0] * 1_000_000])
     configuration = configure(people, tmp_path)
     text = configuration.read_text(encoding="utf-8")
     for old, new in (
@@ -252,7 +252,7 @@ def test_quiet_shards_release_at_once_what_a_shorter_event_time_delay_has_made_o
 
     configuration.write_text(text.replace("300 d", "10 s"), encoding="utf-8")
     job = cluster.submit(configuration, "-s", savepoint, script=PACED)
-    cluster.wait(lambda: left_early(tmp_path) == list(range(EARLY)), "release of what is overdue", 60)
+    cluster.wait(lambda: left_early(tmp_path) == list(range(EARLY)), "release of what is overdue", 150)
     assert cluster.state(job) == "RUNNING"  # not the end of the input
     assert cluster.flink("cancel", job).returncode == 0
 
