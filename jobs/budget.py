@@ -56,10 +56,10 @@ class Reach:
     within: tuple[float, ...]
 
     def in_words(self) -> str:
-        """The scale, and how far most tuples are moved at most."""
+        """The scale and the grid, and how far most tuples are moved at most."""
         unit = "" if self.unit == "own" else f" {self.unit}"
-        share = SHARES.index(0.95)
-        return f"scale {self.scale:.6g}{unit}; 95 % of tuples are moved by {self.within[share]:.6g}{unit} or less"
+        grid = f", in steps of {self.step:.6g}" if self.unit != "leaves" and self.step is not None else ""
+        return f"scale {self.scale:.6g}{unit}{grid}; 95 % move by {self.within[SHARES.index(0.95)]:.6g}{unit} or less"
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Budget:
         """What ``crenel check`` shows of it."""
         yield "sample_rate", f"{self.sample_rate:.12g} of all tuples are let in"
         yield "epsilon, delta", "none is guaranteed" if self.smallest == inf else f"{self._least()}; {self._floor()}"
-        yield "phi", f"{self.phi:.6g}, of the {'observed' if self.observed_range else 'declared'} range"
+        yield "phi", f"{self.phi:.6g}: the scale is the {'observed' if self.observed_range else 'declared'} range / phi"
         for reach in self.reaches:
             yield "noise", f"{reach.name}: {reach.in_words()}"
 

@@ -62,6 +62,23 @@ def stored_under(config: Config, found: Layout) -> dict[str, str]:
     )
 
 
+def operator_plan(config: Config, found: Layout) -> OperatorPlan:
+    """What the operator must know of the job."""
+    numeric = [a.name for a in found.policy.quasi_identifiers if isinstance(a, Numeric)]
+    encode = found.encode_plan(config.shards, (0,) * config.shards.count, config.subject_key)
+    return OperatorPlan(
+        policy=found.policy,
+        privacy=config.privacy,
+        castle=config.castle,
+        seed=config.seed,
+        members=found.members_schema,
+        integers=frozenset(name for name, whole in zip(numeric, found.integers, strict=True) if whole),
+        encoded=encode.checked,
+        fingerprint=stored_under(config, found),
+        differential_privacy=config.differential_privacy,
+    )
+
+
 def build(
     tables: StreamTableEnvironment,
     config: Config,
@@ -73,7 +90,7 @@ def build(
     """
     found = read_layout(tables, config)
     blocks = _encode(tables, config, found)
-    plan = _operator_plan(config, found)
+    plan = operator_plan(config, found)
     released = _key_by_shard(blocks).process(operator(plan), batch_type(plan))
     released = released.uid("crenel-castle").name("castle")
     _view(tables, "crenel_batches", released, {"releases": f"ARRAY<{found.release_sql}>"})
@@ -137,22 +154,6 @@ def _key_by_shard(blocks: DataStream) -> KeyedStream:
     stream.getTransformation().setOutputType(Types.ROW([Types.INT(), _BLOCK]).get_java_type_info())
     key_type = Types.ROW([Types.INT()]).get_java_type_info()
     return KeyedStream(stream.keyBy(get_gateway().jvm.KeyByKeySelector(), key_type), _BLOCK, blocks)
-
-
-def _operator_plan(config: Config, found: Layout) -> OperatorPlan:
-    numeric = [a.name for a in found.policy.quasi_identifiers if isinstance(a, Numeric)]
-    encode = found.encode_plan(config.shards, (0,) * config.shards.count, config.subject_key)
-    return OperatorPlan(
-        policy=found.policy,
-        privacy=config.privacy,
-        castle=config.castle,
-        seed=config.seed,
-        members=found.members_schema,
-        integers=frozenset(name for name, whole in zip(numeric, found.integers, strict=True) if whole),
-        encoded=encode.checked,
-        fingerprint=stored_under(config, found),
-        differential_privacy=config.differential_privacy,
-    )
 
 
 def _declared(columns: tuple[tuple[str, Plain], ...]) -> dict[str, str]:

@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 from launch import environment
-from test_cli import DEMO, crenel, demo_variables
+from test_cli import DEMO, ROOT, crenel, demo_variables
 from typer.testing import Result
 
-from anonymity.budget import delta, largest_sample_rate
+from anonymity.budget import delta, largest_sample_rate, smallest_epsilon
 from jobs.budget import Reach, account
+from jobs.columns import layout
 from jobs.config import load
+from jobs.pipeline import operator_plan, stored_under
 
 __all__ = ["demo_variables"]  # a fixture that every test here uses
 
@@ -124,9 +126,22 @@ def test_what_check_shows_fits_on_a_line_each() -> None:
     lines = dict(account(load(DEMO, [SALARY, HALF])).in_short())
     assert lines["sample_rate"] == "0.5 of all tuples are let in"
     assert lines["epsilon, delta"] == "0.6932, 0.0462; no epsilon brings delta below 0.000976"
-    assert lines["noise"] == "salary: scale 1200; 95 % of tuples are moved by 3600 or less"
+    assert lines["noise"] == "salary: scale 1200, in steps of 100; 95 % move by 3600 or less"
     leaves = Reach("area", "categorical", "leaves", 59.0, 1.0, 0.59, (0.0, 2.0, 3.0))
-    assert leaves.in_words() == "scale 0.59 leaves; 95 % of tuples are moved by 2 leaves or less"
+    assert leaves.in_words() == "scale 0.59 leaves; 95 % move by 2 leaves or less"
+
+
+def test_the_operator_is_told_of_sampling_and_noise_with_every_step() -> None:
+    config = load(DEMO, [SALARY, HALF])
+    columns = dict.fromkeys(config.policy.roles, "STRING") | {"age": "INT", "salary": "DOUBLE", "visited": "BIGINT"}
+    found = layout(config.policy, columns, noise=True)
+    plan = operator_plan(config, found)
+    assert plan.differential_privacy == config.differential_privacy is not None
+    assert [attribute.step for attribute in plan.policy.numeric] == [1, 100]
+    assert plan.fingerprint == stored_under(config, found)
+    assert "differential_privacy" in plan.fingerprint
+    plain = load(DEMO, [SALARY])
+    assert operator_plan(plain, layout(plain.policy, columns)).differential_privacy is None
 
 
 def test_without_sampling_and_noise_there_is_nothing_to_account_for() -> None:
@@ -195,3 +210,18 @@ def test_a_picture_without_matplotlib_names_the_extra(tmp_path: Path) -> None:
     )
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "--plot: needs matplotlib, which the extra 'plot' brings: pip install 'crenel[plot]'" in ended.stderr
+
+
+def test_the_example_of_the_privacy_page_is_what_the_command_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
+    command = page.partition("\n`crenel ")[2].partition("` prints")[0]
+    shown = page.partition("` prints\n\n```\n")[2].partition("\n```")[0]
+    monkeypatch.setenv("TAXI_CSV", "/nowhere")
+    monkeypatch.chdir(ROOT)
+    result = crenel(*command.split())
+    assert result.exit_code == 0, result.stderr
+    assert [line.rstrip() for line in result.stdout.rstrip().splitlines()] == shown.splitlines()
+    # What the text says besides.
+    least = smallest_epsilon(0.9)
+    assert delta(10, 0.9, least) == pytest.approx(0.9**10)
+    assert delta(158, 0.9, least) < 1e-6 < delta(157, 0.9, least)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.metadata import version
@@ -10,10 +11,11 @@ from subprocess import CompletedProcess
 
 import launch
 import pytest
+import yaml
 from test_savepoint import STATE, savepoint
 from typer.testing import CliRunner, Result
 
-from anonymity.policy import fingerprint
+from anonymity.policy import DifferentialPrivacy, fingerprint
 from jobs.cli import app
 from jobs.config import load
 
@@ -39,7 +41,7 @@ def test_the_version_is_that_of_the_package() -> None:
 def test_help_names_every_command() -> None:
     result = crenel("--help")
     assert result.exit_code == 0
-    for command in ("run", "check", "demo"):
+    for command in ("run", "check", "budget", "demo"):
         assert command in result.stdout
 
 
@@ -119,8 +121,9 @@ def test_check_compares_a_configuration_with_stored_state(tmp_path: Path) -> Non
     def check(arguments: list[str]) -> CompletedProcess[str]:
         return launch.crenel("check", DEMO, "--against", place, *arguments)
 
+    noised = "differential_privacy={sample_rate: 1, phi: 9, range: observed}"
     with ThreadPoolExecutor(2) as pool:
-        fits, differs = pool.map(check, (may, [*may_not, "--set", "policy.drop=[name, clinic]"]))
+        fits, differs = pool.map(check, (may, [*may_not, "--set", "policy.drop=[name, clinic]", "--set", noised]))
     assert fits.returncode == 0, fits.stderr
     assert fits.stdout.startswith(
         f"{DEMO} is valid.\nIt can go on from {place}: the state of 3 of 4 shards.\n\npolicy\n"
@@ -129,16 +132,32 @@ def test_check_compares_a_configuration_with_stored_state(tmp_path: Path) -> Non
     head, *problems = differs.stderr.splitlines()
     assert head == f"crenel: {DEMO} cannot go on from {place}:"
     assert [problem.split(" since")[0] for problem in problems] == [
+        "  - differential_privacy: is new",
         "  - policy.missing: has changed",
         "  - policy.passthrough: has changed",
         f"  - {domain}: has changed",
+        "  - policy.quasi_identifiers.age.step: is new",
         "  - policy.quasi_identifiers.area.hierarchy: has changed",
         "  - policy.quasi_identifiers.education.hierarchy: has changed",
+        "  - policy.quasi_identifiers.salary.step: is new",
         "  - type of the column clinic: is gone",
     ]
 
 
-def test_the_policy_of_the_readme_is_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.cluster
+def test_check_shows_sampling_and_noise_with_what_is_lost() -> None:
+    noised = "differential_privacy={sample_rate: 0.5, phi: 100, range: observed}"
+    shown = launch.crenel("check", DEMO, "--set", noised, "--set", "policy.quasi_identifiers.salary.step=100")
+    assert shown.returncode == 0, shown.stderr
+    assert f"{DEMO} is valid.\nWarning: differential_privacy.range: observed scales noise by" in shown.stdout
+    lines = [line.split(maxsplit=1) for line in shown.stdout.partition("\ndifferential privacy\n")[2].splitlines()[:7]]
+    assert ["sample_rate", "0.5 of all tuples are let in"] in [[name, rest.strip()] for name, rest in lines]
+    noise = [rest.strip() for name, rest in lines if name == "noise"]
+    # The source's types say what the step of age is.
+    assert noise[0].startswith("age: scale 1 % of range, in steps of 1; 95 % move by 2.996 %")
+
+
+def test_the_policies_of_the_readme_are_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0]
     (tmp_path / "policy.yaml").write_text(text, encoding="utf-8")
     (tmp_path / "hierarchies").symlink_to(ROOT / "conf" / "hierarchies")
@@ -146,3 +165,16 @@ def test_the_policy_of_the_readme_is_valid(tmp_path: Path, monkeypatch: pytest.M
     config = load(tmp_path / "policy.yaml")
     assert (config.privacy.k, config.privacy.l, config.shards.count) == (10, 2, 4)
     assert config.subject_key == b"a secret"
+    added = yaml.safe_load((ROOT / "README.md").read_text(encoding="utf-8").split("```yaml\n")[2].split("```")[0])
+    noised = load(
+        tmp_path / "policy.yaml",
+        [
+            f"differential_privacy={json.dumps(added['differential_privacy'])}",
+            *(
+                f"policy.quasi_identifiers.{name}={json.dumps(field)}"
+                for name, field in added["policy"]["quasi_identifiers"].items()
+            ),
+        ],
+    )
+    assert noised.differential_privacy == DifferentialPrivacy(0.5, 100.0)
+    assert [attribute.step for attribute in noised.policy.numeric] == [None, 0.5]
