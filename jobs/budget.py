@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, inf, isfinite, log, log10
 from typing import Any
@@ -167,38 +167,36 @@ class Budget:
 
 def account(
     config: Config,
-    epsilons: Iterable[float] = EPSILONS,
+    epsilons: Sequence[float] | None = None,
     wanted: tuple[float, float] | None = None,
-    *,
-    chosen: bool = False,
 ) -> Budget:
     """Compute a configuration's figures.
 
     Parameters
     ----------
-    epsilons : whose delta is wanted
+    epsilons : whose delta is wanted; None: the smallest, and those of ``EPSILONS`` above it
     wanted : (epsilon, delta) whose largest sample rate is wanted
-    chosen : ``epsilons`` were asked for; else the smallest comes first, and those below it are left out
 
     Raises
     ------
     NothingToAccountError
         The configuration has no ``differential_privacy``.
     """
-    chosen_privacy, k = config.differential_privacy, config.privacy.k
-    if chosen_privacy is None:
+    chosen, k = config.differential_privacy, config.privacy.k
+    if chosen is None:
         raise NothingToAccountError
-    rate = chosen_privacy.sample_rate
+    rate = chosen.sample_rate
     smallest = smallest_epsilon(rate)
-    shown = tuple(epsilons) if chosen else (smallest, *(epsilon for epsilon in epsilons if epsilon > smallest))
+    if epsilons is None:
+        epsilons = [epsilon for epsilon in (smallest, *EPSILONS) if smallest <= epsilon < inf]
     return Budget(
         k=k,
         sample_rate=rate,
-        phi=chosen_privacy.phi,
-        observed_range=chosen_privacy.observed_range,
+        phi=chosen.phi,
+        observed_range=chosen.observed_range,
         smallest=smallest,
-        deltas=tuple((e, log_delta(k, rate, e) if e >= smallest else None) for e in shown if isfinite(e)),
-        reaches=tuple(_reaches(config.policy, chosen_privacy)),
+        deltas=tuple((e, log_delta(k, rate, e) if e >= smallest else None) for e in epsilons),
+        reaches=tuple(_reaches(config.policy, chosen)),
         assumed_step=any(attribute.step is None for attribute in config.policy.numeric),
         wanted=None if wanted is None else (*wanted, largest_sample_rate(k, *wanted)),
         warnings=config.warnings,
@@ -232,7 +230,7 @@ def _down(logarithm: float, digits: int = 3) -> str:
     return _rounded(logarithm, digits, lambda number: floor(number * (1 + 1e-12)))
 
 
-def _rounded(logarithm: float, digits: int, towards: Any) -> str:
+def _rounded(logarithm: float, digits: int, towards: Callable[[float], int]) -> str:
     power = floor(logarithm / log(10)) - digits + 1
     number = towards(10 ** (logarithm / log(10) - power))
     if number == 10**digits:

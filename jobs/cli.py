@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from jobs.budget import EPSILONS, NothingToAccountError, account
+from jobs.budget import NothingToAccountError, account
 from jobs.config import Config, ConfigError, load
 from jobs.demo import demo as run_demo
 from jobs.demo import show_files
@@ -108,7 +108,7 @@ def budget(
             raise typer.BadParameter("--epsilon must be a finite number")
         wanted = _wanted(wanted_epsilon, wanted_delta)
         config = load(configuration, overrides or [])
-        found = account(config, epsilon or EPSILONS, wanted, chosen=bool(epsilon))
+        found = account(config, epsilon or None, wanted)
         if plot is not None:
             draw(plot, config.privacy.k, found.sample_rate)
         _warn(config)
