@@ -145,9 +145,14 @@ def test_check_compares_a_configuration_with_stored_state(tmp_path: Path) -> Non
 
 
 @pytest.mark.cluster
-def test_check_shows_sampling_and_noise_with_what_is_lost() -> None:
-    noised = "differential_privacy={sample_rate: 0.5, phi: 100, range: observed}"
-    shown = launch.crenel("check", DEMO, "--set", noised, "--set", "policy.quasi_identifiers.salary.step=100")
+def test_sampling_and_noise_are_shown_with_what_is_lost() -> None:
+    noised = ["--set", "differential_privacy={sample_rate: 0.5, phi: 100, range: observed}"]
+    noised += ["--set", "policy.quasi_identifiers.salary.step=100"]
+    commands = [["check", *noised], ["run", *noised, "--set", "source.ddl=CREATE NOTHING"]]
+    with ThreadPoolExecutor(2) as pool:
+        shown, started = pool.map(lambda command: launch.crenel(command[0], DEMO, *command[1:]), commands)
+    assert started.returncode == 2
+    assert started.stderr.startswith("crenel: warning: differential_privacy.range: observed scales noise by")
     assert shown.returncode == 0, shown.stderr
     assert f"{DEMO} is valid.\nWarning: differential_privacy.range: observed scales noise by" in shown.stdout
     lines = [line.split(maxsplit=1) for line in shown.stdout.partition("\ndifferential privacy\n")[2].splitlines()[:7]]
