@@ -236,8 +236,7 @@ class Castle:
         # these are counted at all (anonymity.clusters).
         of = self.live.parameters
         counted = int(of[at.HAS_SUBJECT]) + (len(self.policy.sensitive) if of[at.L] > 1 else 0)
-        entries = 2 * (int(self.live.scalars[at.BUFFERED]) + count) * counted
-        self.live = self.live._replace(counts=grown(self.live.counts, entries))
+        self.live = self.live._replace(counts=grown(self.live.counts, 2 * count * counted))
 
     def _step(self, block: Block | None, watermark: int, *, ended: bool) -> Releases:
         slots = _NO_SLOTS if block is None else self.admit(block)

@@ -17,27 +17,32 @@ class Counts(NamedTuple):
 
     Attributes
     ----------
-    owner : (slots,) which distinct count an entry belongs to; -1 where the slot is free
+    owner : (slots,) which distinct count an entry belongs to, below 2**31; -1 where the slot is free
     value : (slots,) subject hash or sensitive code
     tuples : (slots,) tuples that have it, 1 or more
+    used : (1,) entries
     """
 
-    owner: NDArray[np.int64]
+    owner: NDArray[np.int32]
     value: NDArray[np.uint64]
-    tuples: NDArray[np.int64]
+    tuples: NDArray[np.int32]
+    used: NDArray[np.int64]
 
 
 def empty_counts(entries: int) -> Counts:
-    """A table with room for ``entries`` at a load of one half or less."""
-    slots = 1 << max(4, (2 * entries - 1).bit_length())
-    return Counts(np.full(slots, _FREE, np.int64), np.zeros(slots, np.uint64), np.zeros(slots, np.int64))
+    """A table with room for ``entries`` at a load of two thirds or less."""
+    slots = 1 << max(4, (3 * entries // 2).bit_length())
+    return Counts(
+        np.full(slots, _FREE, np.int32), np.zeros(slots, np.uint64), np.zeros(slots, np.int32), np.zeros(1, np.int64)
+    )
 
 
-def grown(counts: Counts, entries: int) -> Counts:
-    """The same counts with room for ``entries``; the table itself where it has that room already."""
-    if len(counts.owner) >= 2 * entries:
+def grown(counts: Counts, more: int) -> Counts:
+    """The same counts with room for ``more`` entries; the table itself where it has that room already."""
+    entries = int(counts.used[0]) + more
+    if 2 * len(counts.owner) >= 3 * entries:
         return counts
-    larger = empty_counts(2 * entries)
+    larger = empty_counts(entries)
     _copy(counts, larger)
     return larger
 
@@ -63,6 +68,7 @@ def add(counts: Counts, owner: Int, value: Int) -> bool:
     counts.owner[at] = owner
     counts.value[at] = value
     counts.tuples[at] = 1
+    counts.used[0] += 1
     return True
 
 
@@ -91,6 +97,7 @@ def discard(counts: Counts, owner: Int, value: Int) -> bool:
             counts.tuples[gap] = counts.tuples[at]
             gap = at
     counts.owner[gap] = -1
+    counts.used[0] -= 1
     return True
 
 
@@ -105,6 +112,7 @@ def _copy(source: Counts, target: Counts) -> None:
             target.owner[at] = source.owner[i]
             target.value[at] = source.value[i]
             target.tuples[at] = source.tuples[i]
+    target.used[0] = source.used[0]
 
 
 @inner

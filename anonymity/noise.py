@@ -19,15 +19,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from anonymity.compiled import Int, entry, inner
-from anonymity.policy import DifferentialPrivacy, Numeric, Policy, PolicyError
+from anonymity.policy import LARGEST_POSITION, DifferentialPrivacy, Numeric, Policy, PolicyError
 from anonymity.random import KEY_BYTES, RandomStream, below, next_word, random_stream
 from state.block import Block
 
-LARGEST = 2**52
-"""Largest position on a grid, and largest scale in steps: beyond, float64 has no whole numbers side by side."""
-
+_LARGEST = LARGEST_POSITION
 _PRECISION = 2**20
-_LEAST_PHI = 2.0**-12
 
 
 class Grid(NamedTuple):
@@ -66,7 +63,7 @@ class Noise:
     Raises
     ------
     PolicyError
-        A numeric quasi-identifier lacks the domain or the step that its noise needs, or the noise would be too wide.
+        A numeric quasi-identifier lacks the domain or the step that its noise needs.
     """
 
     def __init__(
@@ -79,8 +76,6 @@ class Noise:
         sampled_out: int = 0,
         observed: NDArray[np.float64] | None = None,
     ) -> None:
-        if parameters.phi < _LEAST_PHI:
-            raise PolicyError("differential_privacy.phi: must be 2^-12 or more; below, noise is wider than any domain")
         self._grid = _grid(policy, parameters)
         self._let_in_all = parameters.sample_rate == 1
         self._rate = np.uint64(min(floor(Fraction(parameters.sample_rate) * 2**64), 2**64 - 1))
@@ -120,7 +115,7 @@ def scale_in_steps(width: float, step: float, phi: float) -> tuple[int, int]:
     if scale == 0:
         return 0, 1
     denominator = 1
-    while scale * denominator < _PRECISION and denominator < LARGEST:
+    while scale * denominator < _PRECISION and denominator < _LARGEST:
         denominator *= 2
     return ceil(scale * denominator), denominator
 
@@ -152,15 +147,9 @@ def _step(attribute: Numeric, parameters: DifferentialPrivacy) -> float:
 
 def _ends(attribute: Numeric) -> tuple[int, int]:
     if attribute.domain is None or attribute.step is None:
-        return -LARGEST, LARGEST
+        return -_LARGEST, _LARGEST
     # Ends such as 0.3 are a little more, or less, than three steps of 0.1.
-    first, last = ceil(attribute.domain[0] / attribute.step - 1e-9), floor(attribute.domain[1] / attribute.step + 1e-9)
-    if max(-first, last) > LARGEST:
-        raise PolicyError(
-            f"policy.quasi_identifiers.{attribute.name}.step: is too small; the ends of the domain may be 2^52 steps "
-            "from 0 at most"
-        )
-    return first, last
+    return ceil(attribute.domain[0] / attribute.step - 1e-9), floor(attribute.domain[1] / attribute.step + 1e-9)
 
 
 @entry
@@ -195,7 +184,7 @@ def perturb(
                 observed[0, a] = min(observed[0, a], numeric[i, a])
                 observed[1, a] = max(observed[1, a], numeric[i, a])
                 numerator, denominator = _fraction((observed[1, a] - observed[0, a]) / grid.step[a] / grid.phi[0])
-            position = np.rint(min(max(numeric[i, a] / grid.step[a], -LARGEST), LARGEST))
+            position = np.rint(min(max(numeric[i, a] / grid.step[a], -_LARGEST), _LARGEST))
             moved = _moved(stream, np.int64(position), numerator, denominator, grid.first[a], grid.last[a])
             numeric[i, a] = moved * grid.step[a]
         for c in range(categorical.shape[1]):
@@ -218,9 +207,9 @@ def _fraction(scale: float) -> tuple[Int, Int]:
     denominator = np.int64(1)
     if scale <= 0.0:
         return np.int64(0), denominator
-    while scale * denominator < _PRECISION and denominator < LARGEST:
+    while scale * denominator < _PRECISION and denominator < _LARGEST:
         denominator *= 2
-    return np.int64(min(np.ceil(scale * denominator), LARGEST)), denominator
+    return np.int64(min(np.ceil(scale * denominator), _LARGEST)), denominator
 
 
 @inner

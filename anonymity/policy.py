@@ -28,6 +28,12 @@ SHARD_BY_SUBJECT = "subject"
 MOST_STEPS = 2**40
 """Most grid steps of a numeric quasi-identifier's domain, where noise is drawn."""
 
+LARGEST_POSITION = 2**52
+"""Farthest grid step from 0, and largest scale of noise in steps: beyond, float64 cannot tell steps apart."""
+
+LEAST_PHI = 2.0**-12
+"""Below, the scale of noise on the longest domain would be larger than that."""
+
 
 class PolicyError(ValueError):
     """A policy that cannot be kept. It names the field and what would be valid."""
@@ -73,6 +79,8 @@ def _wrong_step(step: float, domain: tuple[float, float] | None) -> str | None:
     # Divided the other way round, a tiny step would overflow.
     if step * MOST_STEPS < width:
         return "is too small; the domain may hold 2^40 steps at most"
+    if step * LARGEST_POSITION < max(abs(domain[0]), abs(domain[1])):
+        return "is too small; the ends of the domain may be 2^52 steps from 0 at most"
     return None
 
 
@@ -172,7 +180,7 @@ class DifferentialPrivacy:
     Attributes
     ----------
     sample_rate : probability that a tuple is let in (beta), above 0 and at most 1
-    phi : noise on a quasi-identifier has the Laplace scale range / phi; above 0, finite
+    phi : noise on a quasi-identifier has the Laplace scale range / phi; 2^-12 or more, finite
     observed_range : the range is what was seen so far, as in the paper, instead of the declared domain
     """
 
@@ -183,8 +191,8 @@ class DifferentialPrivacy:
     def __post_init__(self) -> None:
         if not 0 < self.sample_rate <= 1:
             raise PolicyError("differential_privacy.sample_rate: must be above 0 and at most 1")
-        if not 0 < self.phi < inf:
-            raise PolicyError("differential_privacy.phi: must be a finite number above 0")
+        if not LEAST_PHI <= self.phi < inf:
+            raise PolicyError("differential_privacy.phi: must be a finite number, 2^-12 or more")
 
 
 @dataclass(frozen=True)

@@ -135,7 +135,8 @@ _define(Shared, _LiveType, Live._fields)
 @entry
 def share(live: Live) -> Live:
     """The shard by reference, valid while ``live`` is kept: a ``Shared``, whose fields are those of ``Live``."""
-    r, d, t, c, h, o, u = live.random, live.domain, live.tuples, live.clusters, live.heap, live.omega, live.out
+    r, d, t, c, n = live.random, live.domain, live.tuples, live.clusters, live.counts
+    h, o, u = live.heap, live.omega, live.out
     return Shared(  # type: ignore[return-value]
         _borrow(live.scalars),
         _borrow(live.parameters),
@@ -187,7 +188,7 @@ def share(live: Live) -> Live:
             _borrow(c.diversity),
             _borrow(c.changed),
         ),
-        _Counts(_borrow(live.counts.owner), _borrow(live.counts.value), _borrow(live.counts.tuples)),
+        _Counts(_borrow(n.owner), _borrow(n.value), _borrow(n.tuples), _borrow(n.used)),
         _borrow(live.diversity),
         _Heap(_borrow(h.slots), _borrow(h.at)),
         _Omega(_borrow_boxes(o.box), _borrow(o.subjects), _borrow(o.diversity), _borrow(o.release), _borrow(o.matches)),
