@@ -112,7 +112,7 @@ def test_the_edges_of_what_is_possible_are_let_in() -> None:
     Numeric("age", (0.2, 0.3), 0.1)
     Numeric("age", (0, 2.0**40), 1)
     Numeric("age", step=1e-300)
-    DifferentialPrivacy(1, 5e-324)
+    DifferentialPrivacy(1, 2.0**-12)
     Privacy(1, 1)
     CastleParameters(0, 0, max_clusters=1, loss_window=1, reuse_limit=0)
 
