@@ -14,7 +14,7 @@ from anonymity import live as at
 from anonymity.castle import Castle
 from anonymity.clusters import relink
 from anonymity.noise import Noise
-from anonymity.policy import CastleParameters, DifferentialPrivacy, Policy, PolicyError, Privacy
+from anonymity.policy import CastleParameters, DifferentialPrivacy, Policy, PolicyError, Privacy, changed_fields
 from anonymity.random import random_stream
 from anonymity.shared import share
 from state.block import Block
@@ -274,8 +274,7 @@ def _sorted(entries: dict[int, bytes]) -> list[tuple[int, bytes]]:
 
 
 def _require_same(stored: dict[str, str], now: dict[str, str], where: str) -> None:
-    changed = sorted(name for name in stored.keys() | now.keys() if stored.get(name) != now.get(name))
-    if changed:
+    if changed := changed_fields(stored, now):
         raise PolicyError(
             f"the stored state of {where} was made under another policy; these cannot change on a restore: "
             f"{', '.join(changed)}. Start without the savepoint, or restore under the policy it was made with"

@@ -296,3 +296,8 @@ def fingerprint(
         name: hashlib.blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()
         for name, value in fields.items()
     }
+
+
+def changed_fields(stored: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+    """Fields by which two fingerprints differ, sorted; those that only one of them has are among them."""
+    return tuple(sorted(name for name in stored.keys() | now.keys() if stored.get(name) != now.get(name)))

@@ -12,11 +12,11 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from state.codec import _BYTES, _CODES, _COLUMN, _HEADER, KINDS, MAGIC, StateError, unpack
+from anonymity.policy import changed_fields
+from state.codec import KINDS, MAGIC, StateError, blob_at, unpack
 from state.shard import ShardState
 
 _KINDS = {number: kind for kind, number in KINDS.items()}
-_DTYPES = {_BYTES, *_CODES.values()}
 _ANY_VERSION = 65535
 _MOST = 10  # damaged places that are told
 _CANONICAL = (
@@ -85,35 +85,13 @@ def require_same(place: str, shards: Iterable[ShardState], now: Mapping[str, str
     problems: dict[str, str] = {}
     for state in shards:
         stored = state.fingerprint
-        for name in stored.keys() | now.keys():
-            if stored.get(name) != now.get(name):
-                what = "is new" if name not in stored else "is gone" if name not in now else "has changed"
-                problems[name] = (
-                    f"{name}: {what} since the state was stored, and cannot; undo that, or start without the savepoint"
-                )
+        for name in changed_fields(stored, now):
+            what = "is new" if name not in stored else "is gone" if name not in now else "has changed"
+            problems[name] = (
+                f"{name}: {what} since the state was stored, and cannot; undo that, or start without the savepoint"
+            )
     if problems:
         raise SavepointError(place, [problems[name] for name in sorted(problems)])
-
-
-def blob_at(stored: bytes | mmap, offset: int) -> bytes | None:
-    """The blob of ``state.codec`` that begins at ``offset``, by the lengths it holds; its checksum is not looked at.
-
-    None where none begins there, or where it does not end inside ``stored``.
-    """
-    if offset + _HEADER.size > len(stored):
-        return None
-    magic, kind, _, count, _ = _HEADER.unpack_from(stored, offset)
-    if magic != MAGIC or kind not in _KINDS:
-        return None
-    end = offset + _HEADER.size
-    for _ in range(count):
-        if end + _COLUMN.size > len(stored):
-            return None
-        name, dtype, dimensions, size = _COLUMN.unpack_from(stored, end)
-        if dtype not in _DTYPES:
-            return None
-        end += _COLUMN.size + name + 8 * dimensions + size
-    return stored[offset:end] if end <= len(stored) else None
 
 
 def _states(path: Path) -> Iterator[ShardState | StateError | None]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Mapping
+from mmap import mmap
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -101,6 +102,27 @@ def unpack(kind: str, blob: bytes, *, newest: int, where: str = "") -> tuple[int
         at += size
         columns[name] = data if dtype == _BYTES else np.frombuffer(data, f"<{dtype.decode()}").reshape(shape)
     return version, columns
+
+
+def blob_at(stored: bytes | mmap, offset: int) -> bytes | None:
+    """The blob that begins at ``offset``, by the lengths it holds; its checksum is not looked at.
+
+    None where none begins there, or where it does not end inside ``stored``.
+    """
+    if offset + _HEADER.size > len(stored):
+        return None
+    magic, kind, _, count, _ = _HEADER.unpack_from(stored, offset)
+    if magic != MAGIC or kind not in KINDS.values():
+        return None
+    end = offset + _HEADER.size
+    for _ in range(count):
+        if end + _COLUMN.size > len(stored):
+            return None
+        name, dtype, dimensions, size = _COLUMN.unpack_from(stored, end)
+        if dtype != _BYTES and dtype not in _CODES.values():
+            return None
+        end += _COLUMN.size + name + 8 * dimensions + size
+    return stored[offset:end] if end <= len(stored) else None
 
 
 def array(columns: Mapping[str, Column], name: str) -> NDArray[Any]:

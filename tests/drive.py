@@ -15,6 +15,7 @@ from anonymity.castle import Castle, Counters
 from anonymity.policy import CastleParameters, DifferentialPrivacy, Policy, Privacy
 from anonymity.releases import Releases
 from state.block import Block
+from state.shard import Changes, Stored
 from tests.checker import Checker
 from tests.source import Advance, Finish, Push, Row, Step
 
@@ -128,3 +129,17 @@ def columns_of(outputs: Sequence[Releases]) -> dict[str, list[Any]]:
     for i, _ in enumerate(outputs[0].members if outputs else ()):
         columns[f"member {i}"] = [x for out in outputs for x in out.members[i]]
     return columns
+
+
+def with_changes(stored: Stored, changes: Changes) -> Stored:
+    """What is stored after changes were written."""
+
+    def written(before: dict[int, bytes], after: dict[int, bytes | None]) -> dict[int, bytes]:
+        return {key: blob for key, blob in (before | after).items() if blob is not None}
+
+    return Stored(
+        changes.shard,
+        written(stored.blocks, changes.blocks),
+        written(stored.gamma, changes.gamma),
+        written(stored.omega, changes.omega),
+    )

@@ -15,8 +15,8 @@ from anonymity.castle import delay_of_bucket
 from anonymity.memory import Memory
 from anonymity.policy import KINDS, REJECTIONS, SUPPRESSIONS, CastleParameters, Numeric, Policy, Privacy
 from state.block import NO_TIME, Rejected
-from state.shard import Changes, Stored
-from tests.drive import KEY, Setting, apply, columns_of, hashes, in_blocks, judged, steps_of
+from state.shard import Stored
+from tests.drive import KEY, Setting, apply, columns_of, hashes, in_blocks, judged, steps_of, with_changes
 from tests.source import IDENTITY, Advance, Finish, Push, Row
 from tests.strategies import FEW, LAWS, ONE_BY_ONE, Case, cases, cuts
 
@@ -121,20 +121,6 @@ def check_restores(case: Case, cut: tuple[int, ...], restores: Container[int]) -
     assert columns_of(outputs) == columns_of(expected)
     assert castle.counters.delays.tolist() == counters.delays.tolist()
     assert replace(castle.counters, delays=counters.delays) == counters
-
-
-def with_changes(stored: Stored, changes: Changes) -> Stored:
-    """What is stored after changes were written."""
-
-    def written(before: dict[int, bytes], after: dict[int, bytes | None]) -> dict[int, bytes]:
-        return {key: blob for key, blob in (before | after).items() if blob is not None}
-
-    return Stored(
-        changes.shard,
-        written(stored.blocks, changes.blocks),
-        written(stored.gamma, changes.gamma),
-        written(stored.omega, changes.omega),
-    )
 
 
 @given(cases(), st.binary(min_size=32, max_size=32))

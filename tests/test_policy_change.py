@@ -32,11 +32,10 @@ from anonymity.releases import Releases
 from state.block import NO_TIME
 from state.shard import Stored
 from tests.checker import Checker
-from tests.drive import Setting, apply, columns_of
+from tests.drive import Setting, apply, columns_of, with_changes
 from tests.source import IDENTITY, Advance, Finish, Push, Row, Step
 from tests.space import Box, Seen
 from tests.strategies import FEW, LAWS, ONE_BY_ONE, Case, cases, castle_parameters, cuts
-from tests.test_castle_laws import with_changes
 
 PRINT = {"policy": "the same"}
 

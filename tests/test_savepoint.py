@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anonymity.policy import DifferentialPrivacy, Numeric, Policy, QuasiIdentifier, Shards, fingerprint
-from jobs.savepoint import SavepointError, blob_at, read_shards, require_same
-from state.codec import pack
+from jobs.savepoint import SavepointError, read_shards, require_same
+from state.codec import blob_at, pack
 from state.shard import ShardState
 
 STATE = ShardState(

@@ -30,9 +30,8 @@ from anonymity.policy import (
     fingerprint,
 )
 from state.shard import VERSION, Stored
-from tests.drive import Setting, apply, columns_of
+from tests.drive import Setting, apply, columns_of, with_changes
 from tests.source import IDENTITY, Advance, Finish, Push, Row, Step
-from tests.test_castle_laws import with_changes
 
 HERE = Path(__file__).parent
 MAPS = ("blocks", "gamma", "omega")
