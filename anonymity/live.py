@@ -328,7 +328,7 @@ def empty_live(
             release=np.zeros(castle.reuse_limit, np.int64),
             matches=np.zeros(castle.reuse_limit, np.int32),
         ),
-        out=_out(0, policy),
+        out=empty_out(0, policy),
         totals=np.zeros(TOTALS, np.int64),
         loss_total=np.zeros(1),
         delays=np.zeros(DELAY_BUCKETS, np.int64),
@@ -345,7 +345,7 @@ def with_room(live: Live, slots: int, policy: Policy, castle: CastleParameters) 
     after: list[NDArray[Any]] = [*tuples, *heap]
     for old, new in zip(before, after, strict=True):
         new[: len(old)] = old
-    return live._replace(tuples=tuples, heap=heap, out=_out(slots, policy))
+    return live._replace(tuples=tuples, heap=heap, out=empty_out(slots, policy))
 
 
 def _tuples(slots: int, policy: Policy) -> Tuples:
@@ -369,7 +369,8 @@ def _heap(slots: int, castle: CastleParameters) -> Heap:
     return Heap(np.full(room, NONE, np.int32), np.full(room, NONE, np.int32))
 
 
-def _out(slots: int, policy: Policy) -> Out:
+def empty_out(slots: int, policy: Policy) -> Out:
+    """Room for what one step releases of ``slots`` tuples."""
     return Out(
         box=boxes(slots, policy),
         kind=np.zeros(slots, np.int8),

@@ -21,11 +21,11 @@ from anonymity.clusters import (
 )
 from anonymity.compiled import Int, entry, inner
 from anonymity.counting import distinct, stable_order
+from anonymity.delays import delay_bucket
 from anonymity.live import (
     BUFFERED,
     CLOCK,
     DELAY_EVENT_TIME,
-    DELAY_STEPS,
     DELAY_TUPLES,
     GENERALISE,
     HAS_SUBJECT,
@@ -322,12 +322,3 @@ def _note_delay(live: Live, slot: Int) -> None:
     if waited > live.totals[LONGEST_DELAY]:
         live.totals[LONGEST_DELAY] = waited
     live.delays[delay_bucket(waited)] += 1
-
-
-@inner
-def delay_bucket(waited: Int) -> Int:
-    """The histogram's bucket of a delay in tuples."""
-    shift = 0
-    while waited >> shift >= 2 * DELAY_STEPS:
-        shift += 1
-    return shift * DELAY_STEPS + (waited >> shift)

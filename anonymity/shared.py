@@ -8,22 +8,16 @@ to them would take a third of the time: whoever calls ``share`` keeps ``live`` u
 
 from __future__ import annotations
 
-from typing import Any
-
-from numba import types
-from numba.core import cgutils
 from numba.experimental import structref
-from numba.extending import intrinsic
 
-from anonymity.compiled import entry, inner
+from anonymity.borrowed import Fields as _Fields
+from anonymity.borrowed import borrow as _borrow
+from anonymity.borrowed import borrow_boxes as _borrow_boxes
+from anonymity.borrowed import define as _define
+from anonymity.compiled import entry
 from anonymity.counting import Counts
-from anonymity.live import Boxes, Clusters, Domain, Heap, Live, Omega, Out, Sides, Tuples
+from anonymity.live import Clusters, Domain, Heap, Live, Omega, Out, Sides, Tuples
 from anonymity.random import RandomStream
-
-
-class _Fields(types.StructRef):
-    def preprocess_fields(self, fields: Any) -> Any:
-        return tuple((name, types.unliteral(typ)) for name, typ in fields)
 
 
 @structref.register
@@ -96,30 +90,6 @@ class _Out(structref.StructRefProxy):
 
 class Shared(structref.StructRefProxy):
     """What ``share`` returns: a shard that compiled functions take as one pointer."""
-
-
-def _borrowed(_context: Any, array: Any) -> Any:
-    """The same array without an owner, so that reading it from a structure counts no reference."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        borrowed = context.make_array(signature.args[0])(context, builder, args[0])
-        borrowed.meminfo = cgutils.get_null_value(borrowed.meminfo.type)
-        return borrowed._getvalue()
-
-    return array(array), codegen
-
-
-_borrow: Any = intrinsic(_borrowed)
-
-
-@inner
-def _borrow_boxes(boxes: Boxes) -> Boxes:
-    return Boxes(_borrow(boxes.lower), _borrow(boxes.upper), _borrow(boxes.node))
-
-
-def _define(proxy: type, fields: type, names: tuple[str, ...]) -> None:
-    structref.define_boxing(fields, proxy)
-    structref.define_constructor(proxy, fields, list(names))
 
 
 _define(_Stream, _StreamType, RandomStream._fields)
