@@ -210,7 +210,7 @@ class Memory:
         """
         state = ShardState.from_bytes(stored.shard, where)
         shard = f"shard {state.shard}" + (f" ({where})" if where else "")
-        _require_same(state.fingerprint, fingerprint, shard)
+        require_same(state.fingerprint, fingerprint, shard)
         gamma = [
             Generalisations.from_bytes("gamma", blob, f"{shard}, cluster {i}") for i, blob in _sorted(stored.gamma)
         ]
@@ -273,7 +273,8 @@ def _sorted(entries: dict[int, bytes]) -> list[tuple[int, bytes]]:
     return sorted(entries.items())  # a state back end has them in any order
 
 
-def _require_same(stored: dict[str, str], now: dict[str, str], where: str) -> None:
+def require_same(stored: dict[str, str], now: dict[str, str], where: str) -> None:
+    """Raise ``PolicyError`` where a stored fingerprint differs from the policy's; it names the fields."""
     if changed := changed_fields(stored, now):
         raise PolicyError(
             f"the stored state of {where} was made under another policy; these cannot change on a restore: "

@@ -24,7 +24,7 @@ _LENGTH = struct.Struct("<Q")
 _CODES = {np.dtype(f"<{code}"): code.encode() for code in ("i1", "u1", "i2", "i4", "i8", "u8", "f8", "b1")}
 _BYTES = b"\0\0"
 
-KINDS = {"block": 1, "shard": 2, "buffered": 3, "gamma": 4, "omega": 5}
+KINDS = {"block": 1, "shard": 2, "buffered": 3, "gamma": 4, "omega": 5, "window": 6, "held": 7}
 
 
 class StateError(ValueError):
