@@ -109,8 +109,9 @@ def group_by_qid(
     have been numbered. With fewer than k subjects there is no group.
     """
     places = Boxes(points.numeric, points.numeric, points.leaf)
-    free = find_patterns(points, work, held, count)
-    for i in range(free):
+    patterns = find_patterns(points, work, held, count)
+    free = patterns
+    for i in range(patterns):
         work.free[i] = i
     for i in range(count):
         work.stamp[i] = NONE
@@ -123,8 +124,9 @@ def group_by_qid(
         free = left
         made += 1
     if made > 0:
-        for i in range(free):
-            _join_roomiest(domain, groups, work, places, made, np.int64(work.free[i]))
+        for pattern in range(patterns):
+            if work.size[pattern] > 0:
+                _join(domain, groups, work, places, made, pattern)
     return made
 
 
@@ -216,10 +218,11 @@ def _append(groups: Groups, work: Work, group: Int, pattern: Int) -> None:
         work.next[groups.tail[group]] = work.first[pattern]
     groups.tail[group] = work.last[pattern]
     groups.tuples[group] += work.size[pattern]
+    work.size[pattern] = 0  # it is in a group
 
 
 @leaf
-def _join_roomiest(domain: Domain, groups: Groups, work: Work, places: Boxes, made: Int, pattern: Int) -> None:
+def _join(domain: Domain, groups: Groups, work: Work, places: Boxes, made: Int, pattern: Int) -> None:
     """Put a pattern into the group where all members together lose least by it."""
     at = np.int64(work.first[pattern])
     best, least = 0, np.inf

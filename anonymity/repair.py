@@ -49,11 +49,9 @@ from anonymity.window_live import (
     Work,
 )
 
-_TUPLE_NS = 1000.0
-_MERGED_TUPLE_NS = 60.0
-_SWAPPED_TUPLE_NS = 90.0
-_PAIR_NS = 4.0
-"""What a repair costs, in nanoseconds: measured by ``python -m benchmarks.window cost``."""
+_SWAP_TIME, _MERGE_TIME = 0.35, 0.2
+"""What a repair costs for each tuple of both groups, as a share of what grouping a tuple did: measured by
+``python -m benchmarks.window cost``."""
 
 _LONE, _NEW = 1, 2
 
@@ -114,9 +112,8 @@ def repair(
         tuples, diversity = groups.tuples[group], least_diversity(groups, group)
         for i in range(found):
             other = np.int64(work.near[i])
-            members = groups.tuples[group] + groups.tuples[other]
             _count(groups, work, group, other)
-            x, y, candidates = _best_pair(domain, scale, points, groups, work, group, other, parameters[K], target)
+            x, y = _best_pair(domain, scale, points, groups, work, group, other, parameters[K], target)
             removed = _merge_removes(groups, work, group, other, parameters[GROWTH], target)
             forget(work.here, groups, work, group)
             forget(work.here, groups, work, other)
@@ -124,19 +121,16 @@ def repair(
             if x != NONE:
                 gained = lacking - _lack_after(groups, work, group, x, y, target)
                 change = _swap_changes(domain, points, groups, work, group, other, x, y)
-                spent = members * _SWAPPED_TUPLE_NS + groups.tuples[group] * candidates * _PAIR_NS
-                share = float(spent / (members * _TUPLE_NS))
-                price = float(_price(settings, change, share) * lacking / gained)
+                price = float(_price(settings, change, _SWAP_TIME) * lacking / gained)
                 if price < cost:
                     best, action, first, second = other, SWAP, x, y
-                    cost, loss, time = price, change, share
+                    cost, loss, time = price, change, _SWAP_TIME
             if removed > 0:
                 change = _merge_changes(domain, groups, group, other)
-                share = _MERGED_TUPLE_NS / _TUPLE_NS
-                price = float(_price(settings, change, share) * lacking / removed)
+                price = float(_price(settings, change, _MERGE_TIME) * lacking / removed)
                 if price < cost:
                     best, action = other, MERGE
-                    cost, loss, time = price, change, share
+                    cost, loss, time = price, change, _MERGE_TIME
         if best == NONE:
             groups.state[group] = GIVEN_UP
         else:
@@ -239,8 +233,8 @@ def _best_pair(
     other: Int,
     k: Int,
     target: Int,
-) -> tuple[Int, Int, Int]:
-    """The feasible pair that fits best, ``NONE`` where there is none, and how many of ``other`` could help.
+) -> tuple[Int, Int]:
+    """The feasible pair that fits best, ``NONE`` twice where there is none.
 
     Flags of a tuple and column: ``_LONE``, its value leaves its group with it; ``_NEW``, the other has no such value.
     """
@@ -256,7 +250,7 @@ def _best_pair(
         slot = np.int64(work.next[slot])
     x: Int = NONE
     y: Int = NONE
-    best, candidates = np.inf, 0
+    best = np.inf
     two = np.int64(groups.head[other])
     while two != NONE:
         helps = False
@@ -267,7 +261,6 @@ def _best_pair(
             if c > 0 and work.here[c, code] == 0 and groups.diversity[group, c - 1] < target:
                 helps = True
         if helps:
-            candidates += 1
             fit = distance(domain, scale, groups.centre, group, places, two, best)
             one = np.int64(groups.head[group])
             while one != NONE:
@@ -275,7 +268,7 @@ def _best_pair(
                     best, x, y = fit + work.fit[one], one, two
                 one = np.int64(work.next[one])
         two = np.int64(work.next[two])
-    return x, y, candidates
+    return x, y
 
 
 @leaf

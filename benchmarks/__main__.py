@@ -1,12 +1,18 @@
-"""Run the benchmarks: all of them, or those named (``core``, ``job``, ``state``, ``restore``)."""
+"""Run the benchmarks: all of them, or those named (``core``, ``job``, ``state``, ``restore``, ``window``)."""
 
 from __future__ import annotations
 
 import sys
 
-from benchmarks import core, job, restore, state
+from benchmarks import core, job, restore, state, window
 
-_FILES = {"core": core.tables, "job": job.tables, "state": state.tables, "restore": restore.tables}
+_FILES = {
+    "core": core.tables,
+    "job": job.tables,
+    "state": state.tables,
+    "restore": restore.tables,
+    "window": window.tables,
+}
 
 
 def main() -> None:

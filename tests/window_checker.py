@@ -215,7 +215,7 @@ class WindowChecker:
             due.append(self.rows[list(self.waiting)[counters.carried]].event_time + self.parameters.event_time)
         if self.parameters.delay_event_time is not None and waiting:
             due.append(min(self.rows[p].event_time for p in self.waiting) + self.parameters.delay_event_time)
-        expect("next_deadline", deadline, min(due) if due else None)
+        expect("next_deadline", deadline, min(*due, 2**63 - 2) if due else None)
 
 
 def entropy(values: Sequence[object]) -> float:
