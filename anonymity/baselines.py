@@ -42,7 +42,8 @@ from anonymity.window_live import (
     WindowLive,
 )
 from anonymity.window_policy import WindowParameters
-from anonymity.window_procedures import TOO_FEW_SUBJECTS, carry, least_entropy, place, release, suppress
+from anonymity.window_procedures import TOO_FEW_SUBJECTS, carry, place, suppress
+from anonymity.window_release import least_entropy, release
 
 
 class Suhdsa(Window):
@@ -133,7 +134,8 @@ class Ubdsa(Window):
     The paper tells of UBDSA that it groups by CAIL distance, promises k-anonymity, and adapts the delay threshold so
     that average delay and distortion are low together. The reading here: a buffer of at most ``window.tuples`` tuples,
     from which one group at a time is made, around the oldest tuple; with ``window.adaptive`` the buffer's size follows
-    that rule. The buffer is grouped anew for each release, which is what makes it slow. By tuples only.
+    that rule. The buffer is grouped anew for each release, which is what makes it slow. By tuples only; at the end
+    fewer than k may be left over, which are suppressed.
     """
 
     _run: ClassVar[Any] = staticmethod(run_ubdsa)

@@ -18,12 +18,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.boxes import assign, enclose, info_loss, loss_after
+from anonymity.boxes import loss_after
 from anonymity.cail import distance
 from anonymity.compiled import Int, leaf
 from anonymity.grouping import count_in, forget, summarise
-from anonymity.live import NONE, Boxes, Domain
+from anonymity.live import NONE, Domain
 from anonymity.representative import represent
+from anonymity.swap import best_pair, count_both, exchange, lack, lack_after, swap_changes
 from anonymity.window_live import (
     A_ACTION,
     A_AFTER,
@@ -49,11 +50,9 @@ from anonymity.window_live import (
     Work,
 )
 
-_SWAP_TIME, _MERGE_TIME = 0.35, 0.2
+_SWAP_TIME, _MERGE_TIME = 0.5, 0.4
 """What a repair costs for each tuple of both groups, as a share of what grouping a tuple did: measured by
 ``python -m benchmarks.window cost``."""
-
-_LONE, _NEW = 1, 2
 
 
 @leaf
@@ -63,15 +62,6 @@ def least_diversity(groups: Groups, group: Int) -> Int:
     for a in range(groups.diversity.shape[1]):
         least = min(least, groups.diversity[group, a])
     return least
-
-
-@leaf
-def lack(groups: Groups, group: Int, target: Int) -> Int:
-    """By how many distinct values a group falls short, over all its sensitive attributes."""
-    total = np.int64(0)
-    for a in range(groups.diversity.shape[1]):
-        total += max(np.int64(0), target - groups.diversity[group, a])
-    return total
 
 
 @leaf
@@ -112,15 +102,15 @@ def repair(
         tuples, diversity = groups.tuples[group], least_diversity(groups, group)
         for i in range(found):
             other = np.int64(work.near[i])
-            _count(groups, work, group, other)
-            x, y = _best_pair(domain, scale, points, groups, work, group, other, parameters[K], target)
+            count_both(groups, work, group, other)
+            x, y = best_pair(domain, scale, points, groups, work, group, other, parameters[K], target)
             removed = _merge_removes(groups, work, group, other, parameters[GROWTH], target)
             forget(work.here, groups, work, group)
             forget(work.here, groups, work, other)
             forget(work.there, groups, work, other)
             if x != NONE:
-                gained = lacking - _lack_after(groups, work, group, x, y, target)
-                change = _swap_changes(domain, points, groups, work, group, other, x, y)
+                gained = lacking - lack_after(groups, work, group, x, y, target)
+                change = swap_changes(domain, points, groups, work, group, other, x, y)
                 price = float(_price(settings, change, _SWAP_TIME) * lacking / gained)
                 if price < cost:
                     best, action, first, second = other, SWAP, x, y
@@ -209,103 +199,6 @@ def _nearest_groups(domain: Domain, scale: Scale, groups: Groups, work: Work, ma
 
 
 @leaf
-def _count(groups: Groups, work: Work, group: Int, other: Int) -> None:
-    slot = np.int64(groups.head[group])
-    while slot != NONE:
-        for column in range(work.code.shape[1]):
-            count_in(work.here, column, work.code[slot, column])
-        slot = np.int64(work.next[slot])
-    slot = np.int64(groups.head[other])
-    while slot != NONE:
-        for column in range(work.code.shape[1]):
-            count_in(work.there, column, work.code[slot, column])
-        slot = np.int64(work.next[slot])
-
-
-@leaf
-def _best_pair(
-    domain: Domain,
-    scale: Scale,
-    points: Points,
-    groups: Groups,
-    work: Work,
-    group: Int,
-    other: Int,
-    k: Int,
-    target: Int,
-) -> tuple[Int, Int]:
-    """The feasible pair that fits best, ``NONE`` twice where there is none.
-
-    Flags of a tuple and column: ``_LONE``, its value leaves its group with it; ``_NEW``, the other has no such value.
-    """
-    places = Boxes(points.numeric, points.numeric, points.leaf)
-    columns = work.code.shape[1]
-    slot = np.int64(groups.head[group])
-    while slot != NONE:
-        for c in range(columns):
-            code = work.code[slot, c]
-            lone = _LONE if work.here[c, code] == 1 else 0
-            work.flag[0, slot, c] = lone + (_NEW if work.there[c, code] == 0 else 0)
-        work.fit[slot] = distance(domain, scale, groups.centre, other, places, slot, np.inf)
-        slot = np.int64(work.next[slot])
-    x: Int = NONE
-    y: Int = NONE
-    best = np.inf
-    two = np.int64(groups.head[other])
-    while two != NONE:
-        helps = False
-        for c in range(columns):
-            code = work.code[two, c]
-            lone = _LONE if work.there[c, code] == 1 else 0
-            work.flag[1, two, c] = lone + (_NEW if work.here[c, code] == 0 else 0)
-            if c > 0 and work.here[c, code] == 0 and groups.diversity[group, c - 1] < target:
-                helps = True
-        if helps:
-            fit = distance(domain, scale, groups.centre, group, places, two, best)
-            one = np.int64(groups.head[group])
-            while one != NONE:
-                if fit + work.fit[one] < best and _feasible(groups, work, group, other, one, two, k, target):
-                    best, x, y = fit + work.fit[one], one, two
-                one = np.int64(work.next[one])
-        two = np.int64(work.next[two])
-    return x, y
-
-
-@leaf
-def _feasible(groups: Groups, work: Work, group: Int, other: Int, x: Int, y: Int, k: Int, target: Int) -> bool:
-    """Whether both groups keep k subjects, neither lacks more of any attribute, and the first lacks less."""
-    helps = False
-    for c in range(work.code.shape[1]):
-        if work.code[x, c] == work.code[y, c]:
-            continue
-        mine = (work.flag[1, y, c] >= _NEW) - (work.flag[0, x, c] % _NEW)
-        its = (work.flag[0, x, c] >= _NEW) - (work.flag[1, y, c] % _NEW)
-        if c == 0:
-            if groups.subjects[group] + mine < k or groups.subjects[other] + its < k:
-                return False
-        else:
-            have, other_has = groups.diversity[group, c - 1], groups.diversity[other, c - 1]
-            if mine < 0 and have + mine < target:
-                return False
-            if its < 0 and other_has + its < target:
-                return False
-            if mine > 0 and have < target:
-                helps = True
-    return helps
-
-
-@leaf
-def _lack_after(groups: Groups, work: Work, group: Int, x: Int, y: Int, target: Int) -> Int:
-    total = np.int64(0)
-    for c in range(1, work.code.shape[1]):
-        have = groups.diversity[group, c - 1]
-        if work.code[x, c] != work.code[y, c]:
-            have += (work.flag[1, y, c] >= _NEW) - (work.flag[0, x, c] % _NEW)
-        total += max(np.int64(0), target - have)
-    return total
-
-
-@leaf
 def _merge_removes(groups: Groups, work: Work, group: Int, other: Int, most: Int, target: Int) -> Int:
     """By how much a group lacks less once merged; 0 where the two have more subjects than they may."""
     before, after = lack(groups, group, target), np.int64(0)
@@ -324,58 +217,11 @@ def _merge_removes(groups: Groups, work: Work, group: Int, other: Int, most: Int
 
 
 @leaf
-def _swap_changes(
-    domain: Domain, points: Points, groups: Groups, work: Work, group: Int, other: Int, x: Int, y: Int
-) -> float:
-    """By how much the mean loss of two groups' tuples changes when x and y change places."""
-    _enclose_others(domain, points, groups, work, 0, group, x, y)
-    _enclose_others(domain, points, groups, work, 1, other, y, x)
-    mine = (info_loss(domain, work.box, 0) - groups.loss[group]) * groups.tuples[group]
-    its = (info_loss(domain, work.box, 1) - groups.loss[other]) * groups.tuples[other]
-    return float((mine + its) / (groups.tuples[group] + groups.tuples[other]))
-
-
-@leaf
-def _enclose_others(
-    domain: Domain, points: Points, groups: Groups, work: Work, row: Int, group: Int, leaves: Int, comes: Int
-) -> None:
-    places = Boxes(points.numeric, points.numeric, points.leaf)
-    assign(work.box, row, places, comes)
-    slot = np.int64(groups.head[group])
-    while slot != NONE:
-        if slot != leaves:
-            enclose(domain, work.box, row, places, slot)
-        slot = np.int64(work.next[slot])
-
-
-@leaf
 def _merge_changes(domain: Domain, groups: Groups, group: Int, other: Int) -> float:
     """By how much the mean loss of two groups' tuples changes when they become one."""
     mine, its = groups.tuples[group], groups.tuples[other]
     before = groups.loss[group] * mine + groups.loss[other] * its
     return loss_after(domain, groups.box, group, groups.box, other) - float(before / (mine + its))
-
-
-@leaf
-def exchange(groups: Groups, work: Work, group: Int, other: Int, x: Int, y: Int) -> None:
-    """Let a tuple of one group and one of another change places; both must be summarised anew."""
-    _replace(groups, work, group, x, y)
-    _replace(groups, work, other, y, x)
-    work.next[x], work.next[y] = work.next[y], work.next[x]
-
-
-@leaf
-def _replace(groups: Groups, work: Work, group: Int, leaves: Int, comes: Int) -> None:
-    """Let what points at one tuple point at another."""
-    if groups.head[group] == leaves:
-        groups.head[group] = comes
-    else:
-        slot = np.int64(groups.head[group])
-        while work.next[slot] != leaves:
-            slot = np.int64(work.next[slot])
-        work.next[slot] = comes
-    if groups.tail[group] == leaves:
-        groups.tail[group] = comes
 
 
 @leaf

@@ -18,8 +18,8 @@ from anonymity.policy import KINDS, REJECTIONS, SUPPRESSIONS, Policy, Privacy
 from anonymity.random import random_stream
 from anonymity.releases import Releases
 from anonymity.repairs import Actions, Repairs, Windows
-from anonymity.window_live import empty_window, with_slots
 from anonymity.window_policy import WindowParameters
+from anonymity.window_room import empty_window, with_slots
 from anonymity.window_shared import share_window
 from state.block import NO_TIME, Block, TupleColumns
 

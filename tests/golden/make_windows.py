@@ -1,0 +1,84 @@
+"""Golden snapshots of windows, as ``tests.golden.make`` has them of CASTLE: ``python -m tests.golden.make_windows``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from anonymity.policy import Privacy
+from anonymity.window import Window
+from anonymity.window_memory import WindowMemory
+from anonymity.window_policy import AdaptiveTarget, AdaptiveWindow, WindowParameters
+from state.shard import Stored
+from state.window import VERSION
+from tests.drive import columns_of
+from tests.golden import make
+from tests.golden.make import FINGERPRINT, STEPS, files
+from tests.source import Push
+from tests.test_castle_laws import with_changes
+from tests.window_drive import WindowSetting, take
+
+HERE = Path(__file__).parent / "windows"
+SETTING = WindowSetting(
+    make.SETTING.policy,
+    Privacy(3, 3),
+    WindowParameters(
+        tuples=20,
+        event_time=60_000,
+        delay_tuples=20,
+        delay_event_time=120_000,
+        neighbours=2,
+        growth_cap=2,
+        target=AdaptiveTarget(3, smoothing=0.5, band=0.0, dwell=1),
+        adaptive=AdaptiveWindow(8, windows=2),
+    ),
+    make.SETTING.types,
+)
+TAKEN = 28
+
+
+def snapshot() -> Stored:
+    """What is stored after ``TAKEN`` steps."""
+    window = SETTING.window()
+    memory, stored = WindowMemory(window, FINGERPRINT), Stored(b"", {}, {}, {})
+    for step in STEPS[:TAKEN]:
+        take(SETTING, window, step)
+        stored = with_changes(stored, memory.changes(SETTING.block(step.rows) if isinstance(step, Push) else None))
+    return stored
+
+
+def restored(stored: Stored) -> tuple[Window, WindowMemory]:
+    """The shard that was stored."""
+    return WindowMemory.restore(
+        SETTING.policy,
+        SETTING.privacy,
+        SETTING.parameters,
+        members=SETTING.members,
+        fingerprint=FINGERPRINT,
+        stored=stored,
+    )
+
+
+def rest(window: Window) -> dict[str, list[Any]]:
+    """What the steps after the snapshot release."""
+    return columns_of([take(SETTING, window, step) for step in STEPS[TAKEN:]])
+
+
+def main(parent: Path = HERE) -> None:
+    """Make the snapshot of this version."""
+    folder = parent / f"v{VERSION}"
+    if folder.exists():
+        sys.exit(f"{folder} is there already, and what was stored once stays as it is: give the format a new version")
+    stored = snapshot()
+    columns = rest(restored(stored)[0])
+    folder.mkdir(parents=True)
+    for name, blob in files(stored).items():
+        (folder / name).write_bytes(blob)
+    lines = ",\n".join(f'"{name}": {json.dumps(column)}' for name, column in columns.items())
+    (folder / "released.json").write_text(f"{{\n{lines}\n}}\n", "ascii")
+
+
+if __name__ == "__main__":
+    main()
