@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable
 
 from benchmarks import core, job, restore, state, window
+from benchmarks.table import Table
 
-_FILES = {
+_FILES: dict[str, Callable[[], Iterable[Table]]] = {
     "core": core.tables,
     "job": job.tables,
     "state": state.tables,

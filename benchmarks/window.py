@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -416,7 +417,9 @@ def ablation_table() -> Table:
     )
     settings: dict[str, WindowParameters] = {"default": WindowParameters(50)}
     for field, values in (("distortion_weight", (0.3, 0.5, 0.9)), ("neighbours", (1, 5)), ("growth_cap", (2, 4))):
-        settings |= {f"{field} {value}": replace(WindowParameters(50), **{field: value}) for value in values}
+        for value in values:
+            changed: dict[str, Any] = {field: value}
+            settings[f"{field} {value}"] = replace(WindowParameters(50), **changed)
     for title, stream in (("", plain), (", skewed", skewed)):
         for name, parameters in settings.items():
             runs = _each("ours", stream, 10, 2, parameters)
