@@ -106,7 +106,8 @@ def test_tuples_that_are_published_fully_generalised_are_suppressed_and_not_with
 def test_json_holds_every_number_of_the_issue() -> None:
     read = json.loads(json.dumps(Summary.of([*ONE_SHARD, *ANOTHER], 12.34567).as_json()))
     assert read == {
-        "rows_in": 112,
+        "rows_in": 120,
+        "sampled_out": 8,
         "released": 100,
         "suppressed": {"outlier": 4, "too_few_subjects": 6, "too_little_diversity": 0},
         "withheld": 10,
@@ -118,6 +119,7 @@ def test_json_holds_every_number_of_the_issue() -> None:
         "splits": 1,
         "mean_loss": pytest.approx(0.3),
         "delay_tuples": {"p50": 50, "p99": 128, "max": 131},
+        "parameters": {"k": 10, "sample_rate": 0.9, "phi": 100},
         "seconds": 12.346,
     }
 
@@ -125,7 +127,7 @@ def test_json_holds_every_number_of_the_issue() -> None:
 def test_text_fits_80_columns_and_names_the_reasons() -> None:
     text = printed(Summary.of([*ONE_SHARD, *ANOTHER], 12.5))
     assert max(len(line) for line in text.splitlines()) <= 80
-    for part in ("112", "89.3%", "outlier 4, too few subjects 6", "missing 2", "cluster 6, reused 7", "0.300", "12.5"):
+    for part in ("120", "83.3%", "outlier 4, too few subjects 6", "missing 2", "cluster 6, reused 7", "0.300", "12.5"):
         assert part in text
 
 
