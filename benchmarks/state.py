@@ -29,6 +29,8 @@ from jobs import config, environment, pipeline
 from jobs.config import Source
 from jobs.rest import Rest
 from jobs.run import LOCAL, free_port
+from operators.castle import CastleFunction
+from operators.plan import OperatorPlan
 from state.shard import Changes, Stored
 
 SIZES = (10_000, 100_000, 1_000_000)
@@ -151,11 +153,15 @@ def memory_table() -> Table:
     return table
 
 
-def start(settings: config.Config, flink: Mapping[str, str]) -> tuple[JobClient, Rest, float]:
+def start(
+    settings: config.Config,
+    flink: Mapping[str, str],
+    operator: Callable[[OperatorPlan], CastleFunction] = CastleFunction,
+) -> tuple[JobClient, Rest, float]:
     """Start a job in this process; also the ``time.perf_counter()`` at which it had been planned, and was submitted."""
     port = free_port()
     ours = {"rest.port": port, "rest.bind-port": port, "web.checkpoints.history": "1000"}
-    planned = pipeline.build(environment.local_environment(LOCAL | ours | dict(flink)), settings)
+    planned = pipeline.build(environment.local_environment(LOCAL | ours | dict(flink)), settings, operator)
     submitted = time.perf_counter()
     client = planned.execute()
     return client, Rest(int(port), str(client.get_job_id())), submitted
