@@ -58,7 +58,16 @@ def save(rows: int, flink: Mapping[str, str], folder: str) -> str:
         time.sleep(0.2)
     # client.stop_with_savepoint calls a method that Flink 2 no longer has.
     form = get_gateway().jvm.org.apache.flink.core.execution.SavepointFormatType.CANONICAL
-    return str(client._j_job_client.stopWithSavepoint(False, folder, form).get())
+    saving = client._j_job_client.stopWithSavepoint(False, folder, form)
+    # The mini-cluster ends with its job, sometimes before it has answered: then the folder tells.
+    while not saving.isDone() and not _complete(folder):
+        time.sleep(1)
+    return str(saving.get()) if saving.isDone() else _complete(folder)[0]
+
+
+def _complete(folder: str) -> list[str]:
+    written = [path for path in Path(folder).glob("savepoint-*/_metadata") if path.stat().st_mtime < time.time() - 1]
+    return [str(path.parent) for path in written]
 
 
 def resume(delay: int, flink: Mapping[str, str]) -> list[float]:
@@ -94,7 +103,7 @@ def restore_table(repeats: int = 3) -> Table:
             source, saved = Path(tempfile.mkdtemp(dir=folder)), ""
             if rows:
                 (source / "first.csv").symlink_to(job.rows_file(rows, folder))
-                saved = _worker(folder, source, "save", rows, "{}", json.dumps(name))
+                saved = _worker(folder, source, "save", rows, "{}", json.dumps(tempfile.mkdtemp(dir=folder)))
             (source / "later.csv").symlink_to(later)
             held = sum(path.stat().st_size for path in Path(saved.removeprefix("file:")).rglob("*")) if saved else 0
             for title, backend in _BACKENDS.items():
