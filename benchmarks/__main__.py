@@ -1,4 +1,8 @@
-"""Run the benchmarks: all of them, or those named (``core``, ``job``, ``state``, ``restore``, ``window``)."""
+"""Run the benchmarks: all of them, or those named.
+
+They are ``core``, ``job``, ``state``, ``restore``, ``window`` and ``castleguard``; of the last only the experiments on
+loss: ``python -m benchmarks.castleguard`` runs all.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable
 
 from benchmarks import core, job, restore, state, window
+from benchmarks.castleguard import loss
 from benchmarks.table import Table
 
 _FILES: dict[str, Callable[[], Iterable[Table]]] = {
@@ -14,6 +19,7 @@ _FILES: dict[str, Callable[[], Iterable[Table]]] = {
     "state": state.tables,
     "restore": restore.tables,
     "window": window.tables,
+    "castleguard": loss.tables,
 }
 
 

@@ -26,7 +26,7 @@ MEMBERS = pa.schema([("income", pa.string())])
 
 @dataclass(frozen=True)
 class Stream:
-    """Tuples as columns, as ``state.block.Block`` has them."""
+    """Tuples as columns, as ``state.block.Block`` has them; without ``subject`` each is its own person."""
 
     policy: Policy
     numeric: NDArray[np.float64]
@@ -65,6 +65,7 @@ class Stream:
             self.categorical[rows],
             self.sensitive[rows],
             self.members.take(pa.array(rows)),
+            None if self.subject is None else self.subject[rows],
         )
 
     def of_people(self, each: int, seed: int = 0) -> Stream:

@@ -1,0 +1,1 @@
+"""The experiments of CASTLEGUARD (Sections V and VI): ``python -m benchmarks.castleguard``."""
