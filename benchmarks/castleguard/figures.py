@@ -38,7 +38,7 @@ def _clusters() -> Figure:
             ]
             panel.plot(loss.CLUSTERS, means, marker="o", markersize=3, label=f"loss_window {window}")
         _label(panel, "declared domain" if declared else "range seen so far", "max_clusters", "mean loss")
-        panel.set_ylim(bottom=0)
+    panels[0, 0].set_ylim(bottom=0)
     panels[0, 1].legend(fontsize=7)
     return figure
 
@@ -51,10 +51,10 @@ def _noise() -> Figure:
                 np.mean([r.released for r in loss.runs(declared=declared, rate=rate, phi=phi)]) for phi in loss.PHIS
             ]
             panel.semilogx(loss.PHIS, means, marker="o", markersize=3, label=f"sample_rate {rate:g}")
-        panel.axhspan(*loss.PAPER, color="black", label="the paper's range")
+        panel.axhline(float(np.mean(loss.PAPER)), color="black", label="the paper's")
         _label(panel, "declared domain" if declared else "range seen so far", "phi", "mean loss")
-        panel.set_ylim(bottom=0)
-    panels[0, 0].legend(fontsize=7)
+    panels[0, 0].set_ylim(bottom=0)
+    panels[0, 1].legend(fontsize=7, loc=(0.03, 0.16), ncols=2)
     return figure
 
 

@@ -64,7 +64,6 @@ def least_loss(points: Floats, subjects: NDArray[np.int64], k: int, reach: int |
         near = slice(None) if reach is None else slice(max(i - reach, 0), i + reach + 1)
         nearest = np.full(subject.max() + 1, np.inf)
         np.minimum.at(nearest, subject[near], np.abs(points[near] - points[i]).mean(axis=1))
-        nearest[subject[i]] = 0.0
         least.append(np.sort(nearest)[k - 1])
     return float(np.mean(least))
 
@@ -112,12 +111,13 @@ def ways_table() -> Table:
         ["average of", "declared domain", "range seen so far", "paper"],
     )
     made = [runs(declared=declared) for declared in (True, False)]
-    for name, way in (
+    ways: list[tuple[str, Callable[[Run], float]]] = [
         ("released tuples", lambda r: r.released),
         ("releases", lambda r: r.per_release),
         ("the last 100 releases (tau)", lambda r: r.tau),
         ("clusters still open at the end of the input", lambda r: r.still_open),
-    ):
+    ]
+    for name, way in ways:
         table.add(name, *(spread([way(r) for r in group]) for group in made), "")
     rows = taxi()
     points = rows[[a.name for a in TAXI]].to_numpy(np.float64)
