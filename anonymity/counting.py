@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anonymity.compiled import Int, entry, inner
+from anonymity.pages import full, zeros
 
 _FREE = -1
 
 
 class Counts(NamedTuple):
-    """An open-addressing table from (owner, value) to a count; its length is a power of two.
+    """An open-addressing table from (owner, value) to a count.
 
     Attributes
     ----------
@@ -30,19 +31,17 @@ class Counts(NamedTuple):
 
 
 def empty_counts(entries: int) -> Counts:
-    """A table with room for ``entries`` at a load of two thirds or less."""
-    slots = 1 << max(4, (3 * entries // 2).bit_length())
-    return Counts(
-        np.full(slots, _FREE, np.int32), np.zeros(slots, np.uint64), np.zeros(slots, np.int32), np.zeros(1, np.int64)
-    )
+    """A table with room for ``entries`` at a load of five sixths or less."""
+    slots = max(16, 6 * entries // 5 + 1)
+    return Counts(full(slots, _FREE, np.int32), zeros(slots, np.uint64), zeros(slots, np.int32), np.zeros(1, np.int64))
 
 
 def grown(counts: Counts, more: int) -> Counts:
     """The same counts with room for ``more`` entries; the table itself where it has that room already."""
     entries = int(counts.used[0]) + more
-    if 2 * len(counts.owner) >= 3 * entries:
+    if 5 * len(counts.owner) >= 6 * entries:
         return counts
-    larger = empty_counts(entries)
+    larger = empty_counts(5 * entries // 4)
     _copy(counts, larger)
     return larger
 
@@ -51,8 +50,14 @@ def grown(counts: Counts, more: int) -> Counts:
 def _home(owner: Int, value: Int, slots: Int) -> Int:
     mixed = np.uint64(value) ^ (np.uint64(owner) * np.uint64(0x9E3779B97F4A7C15))
     mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
-    mixed = mixed ^ (mixed >> np.uint64(32))
-    return np.int64(mixed & np.uint64(slots - 1))
+    # The upper half, scaled to the length of the table, which need not be a power of two.
+    return np.int64(((mixed >> np.uint64(32)) * np.uint64(slots)) >> np.uint64(32))
+
+
+@inner
+def _after(at: Int, slots: Int) -> Int:
+    at += 1
+    return np.int64(0) if at == slots else at
 
 
 @inner
@@ -64,7 +69,7 @@ def add(counts: Counts, owner: Int, value: Int) -> bool:
         if counts.owner[at] == owner and counts.value[at] == value:
             counts.tuples[at] += 1
             return False
-        at = (at + 1) & (slots - 1)
+        at = _after(at, slots)
     counts.owner[at] = owner
     counts.value[at] = value
     counts.tuples[at] = 1
@@ -80,18 +85,18 @@ def discard(counts: Counts, owner: Int, value: Int) -> bool:
     while counts.owner[at] != owner or counts.value[at] != value:
         if counts.owner[at] == -1:
             raise RuntimeError("a tuple left that had not been counted")
-        at = (at + 1) & (slots - 1)
+        at = _after(at, slots)
     counts.tuples[at] -= 1
     if counts.tuples[at] > 0:
         return False
     # Close the gap (Knuth 6.4, Algorithm R), or searches for entries behind it would stop too early.
     gap = at
     while True:
-        at = (at + 1) & (slots - 1)
+        at = _after(at, slots)
         if counts.owner[at] == -1:
             break
         home = _home(counts.owner[at], counts.value[at], slots)
-        if ((at - home) & (slots - 1)) >= ((at - gap) & (slots - 1)):
+        if (at - home) % slots >= (at - gap) % slots:
             counts.owner[gap] = counts.owner[at]
             counts.value[gap] = counts.value[at]
             counts.tuples[gap] = counts.tuples[at]
@@ -108,7 +113,7 @@ def _copy(source: Counts, target: Counts) -> None:
         if source.owner[i] != -1:
             at = _home(source.owner[i], source.value[i], slots)
             while target.owner[at] != -1:
-                at = (at + 1) & (slots - 1)
+                at = _after(at, slots)
             target.owner[at] = source.owner[i]
             target.value[at] = source.value[i]
             target.tuples[at] = source.tuples[i]
@@ -135,7 +140,7 @@ def distinct(values: NDArray[np.uint64]) -> Int:
     for value in values:
         at = _home(np.int64(0), value, slots)
         while taken[at] and table[at] != value:
-            at = (at + 1) & (slots - 1)
+            at = _after(at, slots)
         if not taken[at]:
             taken[at] = True
             table[at] = value

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anonymity.counting import Counts, empty_counts
+from anonymity.pages import full, zeros
 from anonymity.policy import CastleParameters, Policy, Privacy
 from anonymity.random import RandomStream
 from state.block import NO_TIME
@@ -260,7 +261,7 @@ def scales(lower: NDArray[np.float64], upper: NDArray[np.float64], attributes: i
 def boxes(rows: int, policy: Policy) -> Boxes:
     """Room for ``rows`` boxes."""
     numeric, categorical = len(policy.numeric), len(policy.categorical)
-    return Boxes(np.zeros((rows, numeric)), np.zeros((rows, numeric)), np.zeros((rows, categorical), np.int32))
+    return Boxes(zeros((rows, numeric)), zeros((rows, numeric)), zeros((rows, categorical), np.int32))
 
 
 def _sides(rows: int, policy: Policy) -> Sides:
@@ -350,36 +351,36 @@ def with_room(live: Live, slots: int, policy: Policy, castle: CastleParameters) 
 
 def _tuples(slots: int, policy: Policy) -> Tuples:
     return Tuples(
-        numeric=np.zeros((slots, len(policy.numeric))),
-        leaf=np.zeros((slots, len(policy.categorical)), np.int32),
-        subject=np.zeros(slots, np.uint64),
-        sensitive=np.zeros((slots, len(policy.sensitive)), np.uint64),
-        event_time=np.zeros(slots, np.int64),
-        position=np.zeros(slots, np.int64),
-        cluster=np.full(slots, NONE, np.int32),
-        next=np.full(slots, NONE, np.int32),
-        previous=np.full(slots, NONE, np.int32),
-        younger=np.full(slots, NONE, np.int32),
-        older=np.full(slots, NONE, np.int32),
+        numeric=zeros((slots, len(policy.numeric))),
+        leaf=zeros((slots, len(policy.categorical)), np.int32),
+        subject=zeros(slots, np.uint64),
+        sensitive=zeros((slots, len(policy.sensitive)), np.uint64),
+        event_time=zeros(slots, np.int64),
+        position=zeros(slots, np.int64),
+        cluster=full(slots, NONE, np.int32),
+        next=full(slots, NONE, np.int32),
+        previous=full(slots, NONE, np.int32),
+        younger=full(slots, NONE, np.int32),
+        older=full(slots, NONE, np.int32),
     )
 
 
 def _heap(slots: int, castle: CastleParameters) -> Heap:
     room = 0 if castle.delay_event_time is None else slots
-    return Heap(np.full(room, NONE, np.int32), np.full(room, NONE, np.int32))
+    return Heap(full(room, NONE, np.int32), full(room, NONE, np.int32))
 
 
 def empty_out(slots: int, policy: Policy) -> Out:
     """Room for what one step releases of ``slots`` tuples."""
     return Out(
         box=boxes(slots, policy),
-        kind=np.zeros(slots, np.int8),
-        subjects=np.zeros(slots, np.int64),
-        diversity=np.zeros((slots, len(policy.sensitive)), np.int64),
-        loss=np.zeros(slots),
-        event_time=np.zeros(slots, np.int64),
-        end=np.zeros(slots, np.int64),
-        members=np.zeros(slots, np.int32),
-        suppressed=np.zeros(slots, np.int32),
-        reason=np.zeros(slots, np.int8),
+        kind=zeros(slots, np.int8),
+        subjects=zeros(slots, np.int64),
+        diversity=zeros((slots, len(policy.sensitive)), np.int64),
+        loss=zeros(slots),
+        event_time=zeros(slots, np.int64),
+        end=zeros(slots, np.int64),
+        members=zeros(slots, np.int32),
+        suppressed=zeros(slots, np.int32),
+        reason=zeros(slots, np.int8),
     )

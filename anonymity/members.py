@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from anonymity.pages import zeros
+
 _NUMPY = {pa.int64(): np.int64, pa.float64(): np.float64, pa.bool_(): np.bool_, pa.string(): object}
 
 
@@ -31,7 +33,7 @@ class Members:
         """Make room for ``slots`` slots; what is held stays where it is."""
         for columns in (self._values, self._missing):
             for i, column in enumerate(columns):
-                larger = np.zeros(slots, column.dtype)
+                larger = zeros(slots, column.dtype)
                 larger[: len(column)] = column
                 columns[i] = larger
 

@@ -47,8 +47,8 @@ def held(counts: Counts) -> Counter[tuple[int, int]]:
     return Counter(dict(entries))
 
 
-def test_a_third_of_a_table_is_free() -> None:
-    assert [len(empty_counts(entries).owner) for entries in (0, 1, 10, 11, 21, 22)] == [16, 16, 16, 32, 32, 64]
+def test_a_sixth_of_a_table_is_free() -> None:
+    assert [len(empty_counts(entries).owner) for entries in (0, 1, 12, 13, 100, 1000)] == [16, 16, 16, 16, 121, 1201]
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), OWNERS, VALUES), max_size=300))
@@ -76,8 +76,8 @@ def test_a_grown_table_counts_on(keys: list[tuple[int, int]], entries: int) -> N
         added(counts, owner, np.uint64(value))
     wanted = len(expected) + entries
     larger = grown(counts, entries)
-    assert len(larger.owner) >= 1.5 * wanted
-    assert (larger is counts) == (len(counts.owner) >= 1.5 * wanted)
+    assert len(larger.owner) >= 1.2 * wanted
+    assert (larger is counts) == (len(counts.owner) >= 1.2 * wanted)
     assert held(larger) == expected
     for owner, value in keys:
         expected[owner, value] -= 1
