@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from anonymity.boxes import loss_after
 from anonymity.cail import distance
 from anonymity.compiled import Int, leaf
-from anonymity.grouping import count_in, forget, summarise
+from anonymity.grouping import forget, summarise
 from anonymity.live import NONE, Domain
 from anonymity.representative import represent
-from anonymity.swap import best_pair, count_both, exchange, lack, lack_after, swap_changes
+from anonymity.swap import best_pair, count_group, exchange, has_what_lacks, lack, lack_after, swap_changes
 from anonymity.window_live import (
     A_ACTION,
     A_AFTER,
@@ -100,13 +100,14 @@ def repair(
         cost, loss, time = np.inf, 0.0, 0.0
         lacking = lack(groups, group, target)
         tuples, diversity = groups.tuples[group], least_diversity(groups, group)
+        count_group(work.here, groups, work, group)
         for i in range(found):
             other = np.int64(work.near[i])
-            count_both(groups, work, group, other)
+            if not has_what_lacks(groups, work, group, other, target):
+                continue
+            count_group(work.there, groups, work, other)
             x, y = best_pair(domain, scale, points, groups, work, group, other, parameters[K], target)
             removed = _merge_removes(groups, work, group, other, parameters[GROWTH], target)
-            forget(work.here, groups, work, group)
-            forget(work.here, groups, work, other)
             forget(work.there, groups, work, other)
             if x != NONE:
                 gained = lacking - lack_after(groups, work, group, x, y, target)
@@ -121,6 +122,7 @@ def repair(
                 if price < cost:
                     best, action = other, MERGE
                     cost, loss, time = price, change, _MERGE_TIME
+        forget(work.here, groups, work, group)
         if best == NONE:
             groups.state[group] = GIVEN_UP
         else:
@@ -206,7 +208,9 @@ def _merge_removes(groups: Groups, work: Work, group: Int, other: Int, most: Int
         distinct = groups.subjects[group] if c == 0 else groups.diversity[group, c - 1]
         slot = np.int64(groups.head[other])
         while slot != NONE:
-            if count_in(work.here, c, work.code[slot, c]):
+            code = work.code[slot, c]
+            if work.here[c, code] == 0 and work.there[c, code] > 0:
+                work.there[c, code] = -1  # seen
                 distinct += 1
             slot = np.int64(work.next[slot])
         if c > 0:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anonymity.boxes import assign, enclose, info_loss
 from anonymity.cail import distance
 from anonymity.compiled import Int, leaf
-from anonymity.grouping import count_in
 from anonymity.live import NONE, Boxes, Domain
 from anonymity.window_live import Groups, Points, Scale, Work
 
@@ -24,18 +24,26 @@ def lack(groups: Groups, group: Int, target: Int) -> Int:
 
 
 @leaf
-def count_both(groups: Groups, work: Work, group: Int, other: Int) -> None:
-    """Count the codes of one group in ``Work.here`` and those of another in ``Work.there``."""
+def count_group(counts: NDArray[np.int32], groups: Groups, work: Work, group: Int) -> None:
+    """Count the codes of a group, for one column a row of ``counts``."""
     slot = np.int64(groups.head[group])
     while slot != NONE:
-        for column in range(work.code.shape[1]):
-            count_in(work.here, column, work.code[slot, column])
+        for column in range(counts.shape[0]):
+            counts[column, work.code[slot, column]] += 1
         slot = np.int64(work.next[slot])
-    slot = np.int64(groups.head[other])
-    while slot != NONE:
-        for column in range(work.code.shape[1]):
-            count_in(work.there, column, work.code[slot, column])
-        slot = np.int64(work.next[slot])
+
+
+@leaf
+def has_what_lacks(groups: Groups, work: Work, group: Int, other: Int, target: Int) -> bool:
+    """Whether another group has any value that a group, counted in ``Work.here``, lacks: else it cannot help."""
+    for c in range(1, work.code.shape[1]):
+        if groups.diversity[group, c - 1] < target:
+            slot = np.int64(groups.head[other])
+            while slot != NONE:
+                if work.here[c, work.code[slot, c]] == 0:
+                    return True
+                slot = np.int64(work.next[slot])
+    return False
 
 
 @leaf
@@ -50,7 +58,7 @@ def best_pair(
     k: Int,
     target: Int,
 ) -> tuple[Int, Int]:
-    """The feasible pair that fits best, ``NONE`` twice where there is none; the codes of both groups are counted.
+    """The feasible pair that fits best, ``NONE`` twice where there is none; both groups have been counted.
 
     Flags of a tuple and column: ``_LONE``, its value leaves its group with it; ``_NEW``, the other has no such value.
     """
