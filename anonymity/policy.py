@@ -259,14 +259,16 @@ def fingerprint(
     subject_key: bytes,
     members: Mapping[str, str],
     *,
+    algorithm: Literal["castle", "window"] = "castle",
     differential_privacy: DifferentialPrivacy | None = None,
 ) -> dict[str, str]:
     """A short hash for each field that stored state cannot outlive, by the field's name.
 
     That is: columns, their roles and the types of published ones (``members``: type by column), domains, hierarchies,
     how missing values are kept, the split into shards, and the key of the subject hash; and differential privacy with
-    the steps of its noise where it is on, as waiting tuples carry the noise that was drawn when they came in. k, l and
-    CASTLE's parameters may change between two runs; these may not.
+    the steps of its noise where it is on, as waiting tuples carry the noise that was drawn when they came in; and the
+    algorithm where it is not CASTLE, which older state does not name. k, l and the algorithm's parameters may change
+    between two runs; these may not.
     """
     fields: dict[str, object] = {
         "policy.quasi_identifiers": [attribute.name for attribute in policy.quasi_identifiers],
@@ -292,6 +294,8 @@ def fingerprint(
         fields[f"type of the column {name}"] = kind
     if differential_privacy is not None:
         fields["differential_privacy"] = asdict(differential_privacy)
+    if algorithm != "castle":
+        fields["algorithm"] = algorithm
     return {
         name: hashlib.blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()
         for name, value in fields.items()

@@ -8,34 +8,60 @@ import pyarrow as pa
 from anonymity.castle import Castle
 from anonymity.memory import Memory
 from anonymity.policy import CastleParameters, Numeric, Policy, Privacy
+from anonymity.window import Window
+from anonymity.window_memory import WindowMemory
+from anonymity.window_policy import WindowParameters
 from state.block import Block
-from state.shard import Stored
+from state.shard import Changes, Stored
 
 _TUPLES = 64
+_POLICY = Policy((Numeric("x"),), sensitive=("s",), subject="who", event_time="at")
+_PRIVACY = Privacy(2, 2)
+_MEMBERS = pa.schema([("s", pa.int64())])
+
+
+def castle() -> None:
+    """Run a few tuples through every procedure of CASTLE: a shard, its end, and its restore."""
+    parameters = CastleParameters(delay_tuples=_TUPLES, delay_event_time=1000)
+    made = Castle(_POLICY, _PRIVACY, parameters, members=_MEMBERS, shard=0, key=bytes(32))
+    made.push(_block())
+    stored = _stored(Memory(made, {}).changes())
+    restored, _ = Memory.restore(_POLICY, _PRIVACY, parameters, members=_MEMBERS, fingerprint={}, stored=stored)
+    restored.finish()
+
+
+def window() -> None:
+    """Run a few tuples through every procedure of windows: a shard, its end, and its restore."""
+    parameters = WindowParameters(tuples=_TUPLES, event_time=1000)
+    made = Window(_POLICY, _PRIVACY, parameters, members=_MEMBERS, shard=0, key=bytes(32))
+    made.push(_block())
+    stored = _stored(WindowMemory(made, {}).changes())
+    restored, _ = WindowMemory.restore(_POLICY, _PRIVACY, parameters, members=_MEMBERS, fingerprint={}, stored=stored)
+    restored.finish()
 
 
 def main() -> None:
-    """Run a few tuples through every procedure: a shard, its end, and its restore."""
-    policy = Policy((Numeric("x"),), sensitive=("s",), subject="who", event_time="at")
-    privacy, parameters = Privacy(2, 2), CastleParameters(delay_tuples=_TUPLES, delay_event_time=1000)
-    members = pa.schema([("s", pa.int64())])
+    """Compile both."""
+    castle()
+    window()
+
+
+def _block() -> Block:
     numbers = np.arange(_TUPLES)
-    block = Block(
+    return Block(
         shard=0,
         numeric=(numbers[:, None] % 7).astype(np.float64),
         categorical=np.zeros((_TUPLES, 0), np.int32),
         subject=numbers.astype(np.uint64),
         sensitive=(numbers[:, None] % 3).astype(np.uint64),
         event_time=numbers,
-        members=pa.record_batch([pa.array(numbers)], schema=members),
+        members=pa.record_batch([pa.array(numbers)], schema=_MEMBERS),
     )
-    castle = Castle(policy, privacy, parameters, members=members, shard=0, key=bytes(32))
-    castle.push(block)
-    changes = Memory(castle, {}).changes()
+
+
+def _stored(changes: Changes) -> Stored:
     entries = [{key: blob for key, blob in e.items() if blob} for e in (changes.blocks, changes.gamma, changes.omega)]
-    stored = Stored(changes.shard, *entries)
-    restored, _ = Memory.restore(policy, privacy, parameters, members=members, fingerprint={}, stored=stored)
-    restored.finish()
+    return Stored(changes.shard, *entries)
 
 
 if __name__ == "__main__":

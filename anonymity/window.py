@@ -71,10 +71,12 @@ class Step:
 
     Attributes
     ----------
-    admitted : (tuples,) slots of the tuples that were let in, in order
+    block : the tuples that were let in; None where none came
+    admitted : (tuples,) their slots, in order
     left : (tuples,) positions of those that left
     """
 
+    block: Block | None
     admitted: NDArray[np.int32]
     left: NDArray[np.int64]
 
@@ -117,7 +119,7 @@ class Window:
         self.live = empty_window(policy, privacy, parameters, random_stream(key))
         self.members = Members(members)
         self.rejected = np.zeros(len(REJECTIONS), np.int64)
-        self.last_step = Step(_NO_SLOTS, np.zeros(0, np.int64))
+        self.last_step = Step(None, _NO_SLOTS, np.zeros(0, np.int64))
         self.repairs = self._log([])
         sizes = [len(attribute.hierarchy.labels) for attribute in policy.categorical]
         self.offsets = np.cumsum([0, *sizes[:-1]], dtype=np.int32)[: len(sizes)]
@@ -136,17 +138,16 @@ class Window:
         RuntimeError
             A guarantee would be broken; nothing of this step was emitted.
         """
-        slots = self.admit(block)
         self.rejected += np.bincount(block.rejected.reason, minlength=len(REJECTIONS))
-        return self._step(slots, watermark, ended=False)
+        return self._step(block, watermark, ended=False)
 
     def advance(self, watermark: int) -> Releases:
         """Close the window whose event time has passed, and let go what is overdue; raises as ``push`` does."""
-        return self._step(_NO_SLOTS, watermark, ended=False)
+        return self._step(None, watermark, ended=False)
 
     def finish(self) -> Releases:
         """The input has ended: close the window, and suppress what it cannot release; raises as ``push`` does."""
-        return self._step(_NO_SLOTS, NO_TIME, ended=True)
+        return self._step(None, NO_TIME, ended=True)
 
     @property
     def next_deadline(self) -> int | None:
@@ -210,7 +211,8 @@ class Window:
         self.members.take(slots)
         self._free = np.concatenate([self._free, slots])
 
-    def _step(self, slots: NDArray[np.int32], watermark: int, *, ended: bool) -> Releases:
+    def _step(self, block: Block | None, watermark: int, *, ended: bool) -> Releases:
+        slots = _NO_SLOTS if block is None else self.admit(block)
         live = self.live
         scalars = live.scalars
         scalars[[at.OUT_RELEASES, at.OUT_MEMBERS, at.OUT_SUPPRESSED]] = 0
@@ -227,7 +229,7 @@ class Window:
             closed.append((live.window.copy(), live.entropy.copy(), now - since, *actions))
             since = now
         self.repairs = self._log(closed)
-        return self._collect(slots)
+        return self._collect(block, slots)
 
     def _log(self, closed: list[tuple[NDArray[np.int64], NDArray[np.float64], int, NDArray, NDArray]]) -> Repairs:  # type: ignore[type-arg]
         windows = np.array([window for window, *_ in closed], np.int64).reshape(-1, at.WINDOW_COLUMNS)
@@ -270,7 +272,7 @@ class Window:
             ),
         )
 
-    def _collect(self, admitted: NDArray[np.int32]) -> Releases:
+    def _collect(self, block: Block | None, admitted: NDArray[np.int32]) -> Releases:
         live, out = self.live, self.live.out
         releases = int(live.scalars[at.OUT_RELEASES])
         slots = out.members[: live.scalars[at.OUT_MEMBERS]].copy()
@@ -296,6 +298,6 @@ class Window:
             suppressed_event_time=live.points.event_time[withheld],
         )
         self.members.take(withheld)
-        self.last_step = Step(admitted, np.concatenate([position[slots], position[withheld]]))
+        self.last_step = Step(block, admitted, np.concatenate([position[slots], position[withheld]]))
         self._free = np.concatenate([self._free, slots, withheld])
         return result

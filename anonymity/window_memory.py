@@ -42,9 +42,10 @@ class WindowMemory:
         self._waiting: NDArray[np.int64] = np.zeros(0, np.int64)  # tuples that wait in each
         self._next_block = 0
 
-    def changes(self, block: Block | None = None) -> Changes:
-        """What to write after one step of the shard; ``block`` is what that step pushed, if it pushed anything."""
+    def changes(self) -> Changes:
+        """What to write after one step of the shard."""
         blocks = self._settle()
+        block = self._window.last_step.block
         if block is not None and len(block):
             blocks.update(self._keep(block))
         return Changes(self._state(), blocks, {}, {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isfinite
 from typing import Literal
@@ -117,24 +118,38 @@ class WindowParameters:
             _require("adaptive.windows", self.adaptive.windows, 1, None)
 
     def check(self, policy: Policy, privacy: Privacy) -> None:
-        """Raise ``PolicyError`` where these do not go with a policy."""
+        """Raise ``PolicyError`` with the first of ``problems``, where there is one."""
+        for problem in self.problems(policy, privacy):
+            raise PolicyError(problem)
+
+    def problems(self, policy: Policy, privacy: Privacy) -> Iterator[str]:
+        """What does not go with a policy, each with its field and what would be valid."""
         if policy.event_time is None:
-            for field, value in (("event_time", self.event_time), ("delay.event_time", self.delay_event_time)):
-                if value is not None:
-                    raise PolicyError(f"window.{field}: needs a column of the role policy.event_time")
+            # One of them: a window in event time has a delay in event time, given or not.
+            if self.event_time is not None:
+                yield "window.event_time: needs a column of the role policy.event_time"
+            elif self.delay_event_time is not None:
+                yield "window.delay.event_time: needs a column of the role policy.event_time"
         names = {attribute.name for attribute in policy.quasi_identifiers}
         for name, _ in self.weights:
             if name not in names:
-                raise PolicyError(f"window.weights.{name}: must be one of {', '.join(sorted(names))}")
+                yield f"window.weights.{name}: must be one of {', '.join(sorted(names))}"
         if self.target is not None:
             if not policy.sensitive:
-                raise PolicyError("window.target: needs a sensitive column")
-            _require("target.most", self.target.most, privacy.l, privacy.k)
+                yield "window.target: needs a sensitive column"
+            if problem := _outside("target.most", self.target.most, privacy.l, privacy.k):
+                yield problem
         if self.adaptive is not None and self.adaptive.least < privacy.k:
-            raise PolicyError(f"window.adaptive.least: must be k ({privacy.k}) or more, not {self.adaptive.least}")
+            yield f"window.adaptive.least: must be k ({privacy.k}) or more, not {self.adaptive.least}"
 
 
 def _require(field: str, value: float, low: float, high: float | None) -> None:
-    if not (isfinite(value) and low <= value and (high is None or value <= high)):
-        bounds = f"{low} or more" if high is None else f"from {low} to {high}"
-        raise PolicyError(f"window.{field}: must be {bounds}, not {value}")
+    if problem := _outside(field, value, low, high):
+        raise PolicyError(problem)
+
+
+def _outside(field: str, value: float, low: float, high: float | None) -> str | None:
+    if isfinite(value) and low <= value and (high is None or value <= high):
+        return None
+    bounds = f"{low} or more" if high is None else f"from {low} to {high}"
+    return f"window.{field}: must be {bounds}, not {value}"

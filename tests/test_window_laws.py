@@ -75,8 +75,7 @@ def check_restores(case: Case, cut: tuple[int, ...], restores: Container[int]) -
     memory, stored = WindowMemory(window, PRINT), Stored(b"", {}, {}, {})
     for number, step in enumerate(steps):
         outputs.append(take(setting, window, step))
-        changes = memory.changes(setting.block(step.rows) if isinstance(step, Push) else None)
-        stored = with_changes(stored, changes)
+        stored = with_changes(stored, memory.changes())
         assert bool(stored.blocks) == (window.counters.buffered > 0)
         assert not stored.gamma
         assert not stored.omega

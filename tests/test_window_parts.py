@@ -353,7 +353,7 @@ def stored_after(made: WindowSetting, *steps: Push) -> Stored:
     memory, stored = WindowMemory(window, {"k": "v"}), Stored(b"", {}, {}, {})
     for step in steps:
         take(made, window, step)
-        stored = with_changes(stored, memory.changes(made.block(step.rows)))
+        stored = with_changes(stored, memory.changes())
     return stored
 
 
@@ -381,7 +381,7 @@ def test_a_block_is_written_once_and_removed_when_its_last_tuple_has_left() -> N
         Push(rows([1, 1, 1], "aaa", start=5)),
     ):
         take(made, window, step)
-        blocks = memory.changes(made.block(step.rows)).blocks
+        blocks = memory.changes().blocks
         written.append({number: blob is not None for number, blob in blocks.items()})
     assert written == [{0: True}, {0: False, 1: True}, {1: False}]
 

@@ -16,7 +16,6 @@ from state.window import VERSION
 from tests.drive import columns_of
 from tests.golden import make
 from tests.golden.make import FINGERPRINT, STEPS, files
-from tests.source import Push
 from tests.test_castle_laws import with_changes
 from tests.window_drive import WindowSetting, take
 
@@ -45,7 +44,7 @@ def snapshot() -> Stored:
     memory, stored = WindowMemory(window, FINGERPRINT), Stored(b"", {}, {}, {})
     for step in STEPS[:TAKEN]:
         take(SETTING, window, step)
-        stored = with_changes(stored, memory.changes(SETTING.block(step.rows) if isinstance(step, Push) else None))
+        stored = with_changes(stored, memory.changes())
     return stored
 
 
