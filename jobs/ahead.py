@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from threading import Thread
+from typing import Literal
 
 from jobs import classes
 from jobs.java import find_java
@@ -28,9 +29,9 @@ def start_java() -> Thread:
     return _begin(load)
 
 
-def load_core() -> None:
+def load_core(algorithm: Literal["castle", "window"]) -> None:
     """Begin to load the compiled core, which the first tuples would wait for, while Flink plans the job."""
-    _begin(import_module("anonymity.warm").main)
+    _begin(getattr(import_module("anonymity.warm"), algorithm))
 
 
 def _begin(work: Callable[[], object]) -> Thread:

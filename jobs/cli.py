@@ -28,7 +28,7 @@ from jobs.show import show_configuration
 
 app = typer.Typer(
     name="crenel",
-    help="Anonymise a stream of personal records while it flows: CASTLE on Apache Flink.",
+    help="Anonymise a stream of personal records while it flows: CASTLE, or repaired windows, on Apache Flink.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

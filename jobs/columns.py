@@ -7,55 +7,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 import pyarrow as pa
 
 from anonymity.policy import Numeric, Policy, Shards
+from anonymity.window_policy import WindowParameters
 from jobs.config_file import ConfigError
 from jobs.reading import Reader, member_kind
-from jobs.sql_types import INTEGERS, TEXTS, SqlType, parse, quote
+from jobs.sink_columns import SQL, Column, Plain, records, window_records
+from jobs.sql_types import INTEGERS, TEXTS, SqlType, parse
 from jobs.steps import fill_steps
 from operators.encode import EncodePlan
 from operators.hashing import hash_key
 from operators.reading import Kind, Read, members_schema
 
-Plain: TypeAlias = Literal["INT", "LONG", "DOUBLE", "BOOLEAN", "STRING"]
-"""A type of the operator's rows, by its name in ``pyflink.common.Types``."""
-
-SQL: dict[Plain, str] = {"INT": "INT", "LONG": "BIGINT", "DOUBLE": "DOUBLE", "BOOLEAN": "BOOLEAN", "STRING": "STRING"}
-"""The same types in SQL."""
-
 _PLAIN: dict[Kind, Plain] = {"integer": "LONG", "real": "DOUBLE", "boolean": "BOOLEAN", "text": "STRING"}
 _ROLES = "quasi_identifiers, sensitive, passthrough, subject, event_time, reference or drop"
 _UNKNOWN = SqlType("STRING", "STRING")
 """Stands for the type of a column that the source lacks, until the error is raised."""
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a sink.
-
-    Attributes
-    ----------
-    name : as the user sees it
-    sql_type : its type
-    expression : its value, over the columns of the operator's rows
-    """
-
-    name: str
-    sql_type: str
-    expression: str
-
-    @property
-    def declaration(self) -> str:
-        """For CREATE TABLE."""
-        return f"{quote(self.name)} {self.sql_type}"
-
-    @property
-    def selection(self) -> str:
-        """For SELECT."""
-        return f"{self.expression} AS {quote(self.name)}"
 
 
 @dataclass(frozen=True)
@@ -71,11 +40,12 @@ class Layout:
     quasi_identifiers, sensitive, passthrough, subject, event_time, reference : how encode reads each column
     published : SQL type of each column that is published as it is, for ``anonymity.policy.fingerprint``
     integers : for each numeric quasi-identifier, whether its ends are whole (``operators.bounds.integer_bounds``)
-    sinks : columns of ``released``, ``audit``, ``suppressed`` and ``rejected``; those of ``released`` read a release
+    sinks : columns of ``released``, ``audit``, ``suppressed`` and ``rejected``, with windows also of ``repairs`` and
+        ``windows``; those of ``released`` read a release
         joined with its members: ``FROM releases CROSS JOIN UNNEST(members) AS m (m0, m1, ...)``
     release_types : columns of a release: ``release_id``, ``shard``, ``event_ms``, ``kind``, ``subjects``, ``tuples``,
-        ``d0``... (diversity), ``loss``, then by position in the policy ``q0_min`` and ``q0_max``, or ``q0``; the column
-        ``members`` comes after them
+        ``d0``... (diversity), ``loss``, then by position in the policy ``q0_min`` and ``q0_max``, or ``q0``; the
+        column ``members`` comes after them
     member_types : columns of a member; where there is one, ``members`` is an array of it and not of rows, and where
         nothing is published as it is, an array that holds TRUE once for each member
     suppressed_types : columns of a suppressed tuple: ``reason``, ``shard``, ``seq``, ``event_ms``
@@ -137,6 +107,7 @@ def layout(
     where: Path | str = "source",
     *,
     noise: bool = False,
+    windows: WindowParameters | None = None,
     in_force: tuple[Column, ...] = (),
 ) -> Layout:
     """Derive the layout.
@@ -147,6 +118,7 @@ def layout(
     columns : SQL type by column of the source's query, in order, such as ``{"age": "INT NOT NULL"}``
     where : what an error names as its place, such as the path of the configuration
     noise : whether numeric quasi-identifiers are noised; the policy of the layout then has a step for each of them
+    windows : where windows work, how they do
     in_force : further columns of the audit log, before the generalisation: what is promised, the same in each row
 
     Raises
@@ -168,11 +140,13 @@ def layout(
     reference = None if policy.reference is None else reader.reference(policy.reference)
 
     types = {name: found.get(name, _UNKNOWN) for name in policy.roles}
-    generalisation, interval_types = _generalisation(policy, types)
+    generalisation, interval_types = _generalisation(policy, types, windows)
     members = [types[name] for name in policy.members]
     carried = tuple((f"m{i}", _PLAIN[member_kind(sql)]) for i, sql in enumerate(members))
     released = [_back(name, sql, f"m{i}") for i, (name, sql) in enumerate(zip(policy.members, members, strict=True))]
-    sinks = {"released": (*generalisation, *released), **_records(policy, types, in_force, generalisation)}
+    sinks = {"released": (*generalisation, *released), **records(policy, types, in_force, generalisation)}
+    if windows is not None:
+        sinks |= window_records(policy, types)
     problems = [*_unmatched(policy, found), *reader.problems, *unfit]
     problems += [problem for sink in sinks for problem in _repeated(sink, sinks[sink])]
     if problems:
@@ -207,7 +181,9 @@ def layout(
     )
 
 
-def _generalisation(policy: Policy, types: Mapping[str, SqlType]) -> tuple[list[Column], list[tuple[str, Plain]]]:
+def _generalisation(
+    policy: Policy, types: Mapping[str, SqlType], windows: WindowParameters | None
+) -> tuple[list[Column], list[tuple[str, Plain]]]:
     """The published columns of the quasi-identifiers, and the columns of the operator's rows behind them."""
     columns: list[Column] = []
     rows: list[tuple[str, Plain]] = []
@@ -215,6 +191,11 @@ def _generalisation(policy: Policy, types: Mapping[str, SqlType]) -> tuple[list[
         if not isinstance(attribute, Numeric):
             rows.append((f"q{i}", "STRING"))
             columns.append(Column(attribute.name, "STRING", f"q{i}"))
+            continue
+        if windows is not None and windows.output == "representative":
+            # A mean of whole numbers is none, so it has a type of its own.
+            rows.append((f"q{i}", "DOUBLE"))
+            columns.append(Column(attribute.name, "DOUBLE", f"q{i}"))
             continue
         sql = types[attribute.name]
         plain: Plain = "LONG" if sql.name in INTEGERS else "DOUBLE"
@@ -236,37 +217,6 @@ def _back(name: str, sql: SqlType, row: str) -> Column:
 
 def _cast(row: str, has: str, wanted: str) -> str:
     return row if has == wanted else f"CAST({row} AS {wanted})"
-
-
-def _records(
-    policy: Policy, types: Mapping[str, SqlType], in_force: tuple[Column, ...], generalisation: list[Column]
-) -> dict[str, tuple[Column, ...]]:
-    """The sinks that hold no members."""
-    timed = policy.event_time is not None and types[policy.event_time].name == "TIMESTAMP_LTZ"
-    event_time = (
-        Column("event_time", "TIMESTAMP_LTZ(3)", "TO_TIMESTAMP_LTZ(event_ms, 3)")
-        if timed
-        else Column("event_time", "BIGINT", "event_ms")
-    )
-    shard = Column("shard", "INT", "shard")
-    reason = Column("reason", "STRING", "reason")
-    reference = [] if policy.reference is None else [Column("reference", "STRING", "reference")]
-    return {
-        "audit": (
-            Column("release_id", "BIGINT", "release_id"),
-            shard,
-            event_time,
-            Column("kind", "STRING", "kind"),
-            Column("subjects", "BIGINT", "subjects"),
-            Column("tuples", "BIGINT", "tuples"),
-            *(Column(f"diversity_{name}", "BIGINT", f"d{i}") for i, name in enumerate(policy.sensitive)),
-            Column("loss", "DOUBLE", "loss"),
-            *in_force,
-            *generalisation,
-        ),
-        "suppressed": (reason, shard, Column("position", "BIGINT", "seq"), event_time),
-        "rejected": (Column("column", "STRING", "col"), reason, event_time, *reference),
-    }
 
 
 def _unmatched(policy: Policy, found: Mapping[str, SqlType]) -> Iterator[str]:

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
@@ -23,9 +23,11 @@ from anonymity.policy import (
     Shards,
     without_domain,
 )
+from anonymity.window_policy import WindowParameters
 from jobs.config_file import ConfigError, dotted, expand, override, read
-from jobs.config_schema import File, Section
+from jobs.config_schema import File
 from jobs.delivery import repeating_settings, repeating_sinks
+from jobs.fields import Section
 
 __all__ = ["Config", "ConfigError", "Source", "load"]
 
@@ -35,6 +37,9 @@ OBSERVED_RANGE = (
     "persons, so the noise itself leaks them; and the noise of a shard's first tuples is zero or small. With a domain "
     "for each numeric quasi-identifier and 'range: declared' neither is so"
 )
+
+ONLY_OF_WINDOWS = frozenset({"repairs", "windows"})
+"""Outputs that CASTLE does not have."""
 
 UNSAMPLED = (
     "differential_privacy.sample_rate: 1 lets every tuple in. There is noise, but without sampling no epsilon is "
@@ -62,18 +67,19 @@ class Config:
 
     Attributes
     ----------
-    differential_privacy : sampling and noise; None: neither
+    parameters : of CASTLE or of windows; their type tells which of the two works
+    differential_privacy : sampling and noise, with CASTLE only; None: neither
     seed : fixes every random choice; None: drawn from the operating system
     subject_key : key of the subject hash, UTF-8; empty where none is given
     sinks : options of the connector by output: ``released`` always, and those given of ``suppressed``,
-        ``rejected``, ``audit`` and ``summary``
+        ``rejected``, ``audit``, ``summary``, ``repairs`` and ``windows``
     flink : settings passed to Flink as they are
     accept_duplicates : whether a record may leave twice, under two generalisations (``jobs.delivery``)
     """
 
     policy: Policy
     privacy: Privacy
-    castle: CastleParameters
+    parameters: CastleParameters | WindowParameters
     differential_privacy: DifferentialPrivacy | None
     shards: Shards
     seed: int | None
@@ -83,6 +89,11 @@ class Config:
     sinks: dict[str, dict[str, str]] = field(repr=False)
     flink: dict[str, str] = field(repr=False)
     accept_duplicates: bool
+
+    @property
+    def algorithm(self) -> Literal["castle", "window"]:
+        """Its name in the file."""
+        return "window" if isinstance(self.parameters, WindowParameters) else "castle"
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -124,7 +135,7 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
     return Config(
         policy=file.policy.core(),
         privacy=file.privacy.core(),
-        castle=file.castle.core(),
+        parameters=file.parameters,
         differential_privacy=file.differential_privacy.core() if file.differential_privacy else None,
         shards=file.shards.core(),
         seed=file.seed,
@@ -139,10 +150,15 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
 def _contradictions(file: File) -> Iterator[str]:
     """What is wrong between sections that are right in themselves."""
     policy, by = file.policy.core(), file.shards.by
-    if file.castle.suppression == "generalise":
+    if file.castle is not None and file.castle.suppression == "generalise":
         for name in without_domain(policy):
             yield f"policy.quasi_identifiers.{name}.domain: is missing; {NEEDS_DOMAIN}"
-    if file.differential_privacy is not None:
+    if file.window is not None:
+        yield from _unfit_for_windows(file, policy)
+    else:
+        for name in sorted(ONLY_OF_WINDOWS & _sinks(file).keys()):
+            yield f"sinks.{name}: CASTLE has no such output; remove it, or choose 'algorithm: window'"
+    if file.differential_privacy is not None and file.window is None:
         yield from _unnoisable(file, policy)
     elif by != SHARD_BY_SUBJECT:
         attributes = {attribute.name: attribute for attribute in policy.quasi_identifiers}
@@ -154,11 +170,22 @@ def _contradictions(file: File) -> Iterator[str]:
             yield f"shards.by: the numeric {by!r} has no domain to divide; give policy.quasi_identifiers.{by}.domain"
     if file.privacy.l > 1 and not policy.sensitive:
         yield "privacy.l: asks for diversity, but policy.sensitive names no column; name one, or set l to 1"
-    if file.castle.delay.event_time is not None and policy.event_time is None:
+    if file.castle is not None and file.castle.delay.event_time is not None and policy.event_time is None:
         yield "castle.delay.event_time: policy.event_time names no column; name one, or give delay.tuples alone"
     if not file.accept_duplicates:
         yield from repeating_sinks(_sinks(file))
         yield from repeating_settings(file.flink)
+
+
+def _unfit_for_windows(file: File, policy: Policy) -> Iterator[str]:
+    """What windows cannot go together with."""
+    if isinstance(parameters := file.parameters, WindowParameters):
+        yield from parameters.problems(policy, file.privacy.core())
+    if file.differential_privacy is not None:
+        yield (
+            "differential_privacy: goes with 'algorithm: castle' alone, for which its argument is made; remove it, or "
+            "choose castle"
+        )
 
 
 def _unnoisable(file: File, policy: Policy) -> Iterator[str]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 from pydantic import model_validator as check
 
 from anonymity.budget import phi_within
@@ -23,22 +21,22 @@ from anonymity.policy import (
     Privacy,
     Shards,
 )
+from anonymity.window_policy import WindowParameters
+from jobs.fields import (
+    AboveZero,
+    Column,
+    Columns,
+    Duration,
+    Finite,
+    Natural,
+    Options,
+    Positive,
+    Section,
+    Sink,
+)
+from jobs.window_schema import WindowSection
 
-_MOST = 2**31 - 1
-_MILLISECONDS = {
-    **{"": 1, "ms": 1, "millisecond": 1, "s": 1000, "sec": 1000, "second": 1000},
-    **{"min": 60_000, "minute": 60_000, "h": 3_600_000, "hour": 3_600_000, "d": 86_400_000, "day": 86_400_000},
-}
-
-
-def _duration(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", value.lower())
-    scale = _MILLISECONDS.get(found[2], _MILLISECONDS.get(found[2].removesuffix("s"))) if found else None
-    if found is None or scale is None:
-        raise ValueError("is not a duration")
-    return int(found[1]) * scale
+_Section = TypeVar("_Section", bound=Section)
 
 
 def _increasing(domain: tuple[float, float]) -> tuple[float, float]:
@@ -51,50 +49,6 @@ def _read_hierarchy(value: object, info: ValidationInfo) -> object:
     if not isinstance(value, str) or not value:
         return value
     return load_hierarchy((info.context or {})["folder"] / value)
-
-
-def _flat(value: object) -> object:
-    """Nested options under Flink's dotted names."""
-    if not isinstance(value, dict):
-        return value
-    flat: dict[str, object] = {}
-    for key, option in _leaves(value, ""):
-        if key in flat:
-            raise ValueError(f"the option {key!r} is given twice")
-        flat[key] = option
-    return flat
-
-
-def _leaves(options: dict[str, object], prefix: str) -> Iterator[tuple[str, object]]:
-    for key, option in options.items():
-        if isinstance(option, dict):
-            yield from _leaves(option, f"{prefix}{key}.")
-        else:
-            yield prefix + key, option
-
-
-def _connected(options: dict[str, str]) -> dict[str, str]:
-    if "connector" not in options:
-        raise ValueError("the option 'connector' is missing")
-    return options
-
-
-Column: TypeAlias = Annotated[str, Field(min_length=1)]
-Columns: TypeAlias = Annotated[tuple[Column, ...], BeforeValidator(lambda value: () if value is None else value)]
-Positive: TypeAlias = Annotated[int, Field(ge=1, le=_MOST)]
-Natural: TypeAlias = Annotated[int, Field(ge=0, le=_MOST)]
-# A century: far above any use, and far below where epoch milliseconds plus a delay would overflow.
-Duration: TypeAlias = Annotated[int, BeforeValidator(_duration), Field(ge=0, le=36_525 * 86_400_000)]
-Finite: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
-AboveZero: TypeAlias = Annotated[float, Field(allow_inf_nan=False, gt=0)]
-Options: TypeAlias = Annotated[dict[str, str], BeforeValidator(_flat)]
-Sink: TypeAlias = Annotated[Options, AfterValidator(_connected)]
-
-
-class Section(BaseModel):
-    """A mapping of the file in which every key is known."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, hide_input_in_errors=True)
 
 
 class QuasiIdentifier(Section):
@@ -256,6 +210,18 @@ class SinksSection(Section):
     rejected: Sink | None = Field(None, description="the options of a Flink connector, or null to discard")
     audit: Sink | None = Field(None, description="the options of a Flink connector, or null to discard")
     summary: Sink | None = Field(None, description="the options of a Flink connector, or null to discard")
+    repairs: Sink | None = Field(None, description="the options of a Flink connector, or null to discard")
+    windows: Sink | None = Field(None, description="the options of a Flink connector, or null to discard")
+
+
+def _of_the_algorithm(section: _Section | None, info: ValidationInfo) -> _Section | None:
+    """The section of the algorithm that was chosen is there, and no other."""
+    chosen, name = info.data.get("algorithm"), info.field_name
+    if section is None and chosen == name:
+        raise ValueError("is missing")
+    if section is not None and chosen not in (None, name):
+        raise ValueError(f"goes with 'algorithm: {name}', and the algorithm is {chosen!r}; remove it, or choose {name}")
+    return section
 
 
 class File(Section):
@@ -263,7 +229,13 @@ class File(Section):
 
     policy: PolicySection = Field(description="a mapping of roles to columns of the source")
     privacy: PrivacySection = Field(description="a mapping such as {k: 10, l: 2}")
-    castle: CastleSection = Field(description="a mapping such as {delay: {tuples: 1000}}")
+    algorithm: Literal["castle", "window"] = Field("castle", description="'castle' or 'window'")
+    castle: Annotated[CastleSection | None, AfterValidator(_of_the_algorithm)] = Field(
+        None, description="a mapping such as {delay: {tuples: 1000}}", validate_default=True
+    )
+    window: Annotated[WindowSection | None, AfterValidator(_of_the_algorithm)] = Field(
+        None, description="a mapping such as {tuples: 50}", validate_default=True
+    )
     differential_privacy: DifferentialPrivacySection | None = Field(
         None, description="a mapping such as {sample_rate: 0.5, phi: 100}, or null for neither sampling nor noise"
     )
@@ -280,3 +252,11 @@ class File(Section):
     sinks: SinksSection = Field(description="a mapping with at least 'released'")
     flink: Options = Field({}, description="settings of Flink by their names, each with one value")
     accept_duplicates: bool = Field(False, description="true or false")
+
+    @property
+    def parameters(self) -> CastleParameters | WindowParameters:
+        """Those of the algorithm that was chosen."""
+        section = self.window if self.castle is None else self.castle
+        if section is None:
+            raise RuntimeError("a file without an algorithm was not refused")
+        return section.core()

@@ -13,7 +13,7 @@ _ONCE = ("filesystem", "hive", "iceberg", "paimon", "blackhole")
 """Connectors that publish when a checkpoint is complete, or nothing at all."""
 
 _OF_RECORDS = ("released", "audit", "suppressed", "rejected")
-"""Outputs that speak of single records; a summary does not."""
+"""Outputs that speak of single records, or tell a generalisation; a summary, repairs and windows do not."""
 
 _TWICE = "after a failure a record may leave twice, and its two generalisations can be intersected"
 _OR_ACCEPT = "or accept that with 'accept_duplicates: true'"

@@ -52,8 +52,8 @@ def demo(folder: Path, rows: int, seed: int, console: Console) -> None:
     summary = run(config, rows=rows)
     for part in _before_and_after(folder, config.policy):
         console.print(part)
-    privacy, castle = config.privacy, config.castle
-    delay = f"{castle.delay_tuples} later tuples of its shard or {(castle.delay_event_time or 0) // 3_600_000} hours"
+    privacy, waits = config.privacy, config.parameters
+    delay = f"{waits.delay_tuples} later tuples of its shard or {(waits.delay_event_time or 0) // 3_600_000} hours"
     console.print(
         f"\nEvery release holds at least {privacy.k} people and {privacy.l} diagnoses; no visit waits longer than "
         f"{delay}."

@@ -11,16 +11,20 @@ from pyflink.java_gateway import get_gateway
 from pyflink.table import Schema, StreamTableEnvironment
 
 from anonymity.policy import Numeric, fingerprint
-from jobs.columns import SQL, Column, Layout, Plain, layout
+from anonymity.window_policy import WindowParameters
+from jobs.columns import Layout, layout
 from jobs.config import Config
 from jobs.environment import MAX_PARALLELISM
 from jobs.job import Job
+from jobs.sink_columns import SQL, WINDOW_SINKS, Column, Plain, declared
 from jobs.sql_types import quote
-from operators.castle import REJECTED, SUMMARY, SUPPRESSED, CastleFunction
+from operators.castle import CastleFunction
 from operators.emit import batch_type
 from operators.encode_function import encode_function
 from operators.plan import OperatorPlan
 from operators.shard_keys import shard_keys
+from operators.shards import REJECTED, SUMMARY, SUPPRESSED
+from operators.window import REPAIRS, WINDOWS, WindowFunction
 
 SUMMARY_COLUMNS = (
     Column("shard", "INT", "shard"),
@@ -48,7 +52,8 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
         for column in source._j_table.getResolvedSchema().getColumns()
     }
     noise = config.differential_privacy is not None
-    return layout(config.policy, columns, noise=noise, in_force=tuple(_in_force(config)))
+    windows = config.parameters if isinstance(config.parameters, WindowParameters) else None
+    return layout(config.policy, columns, noise=noise, windows=windows, in_force=tuple(_in_force(config)))
 
 
 def stored_under(config: Config, found: Layout) -> dict[str, str]:
@@ -58,6 +63,7 @@ def stored_under(config: Config, found: Layout) -> dict[str, str]:
         config.shards,
         config.subject_key,
         found.published,
+        algorithm=config.algorithm,
         differential_privacy=config.differential_privacy,
     )
 
@@ -69,7 +75,7 @@ def operator_plan(config: Config, found: Layout) -> OperatorPlan:
     return OperatorPlan(
         policy=found.policy,
         privacy=config.privacy,
-        castle=config.castle,
+        parameters=config.parameters,
         seed=config.seed,
         members=found.members_schema,
         integers=frozenset(name for name, whole in zip(numeric, found.integers, strict=True) if whole),
@@ -79,10 +85,15 @@ def operator_plan(config: Config, found: Layout) -> OperatorPlan:
     )
 
 
+def anonymiser(plan: OperatorPlan) -> KeyedProcessFunction:
+    """The function of the algorithm whose parameters the plan has."""
+    return WindowFunction(plan) if isinstance(plan.parameters, WindowParameters) else CastleFunction(plan)
+
+
 def build(
     tables: StreamTableEnvironment,
     config: Config,
-    operator: Callable[[OperatorPlan], KeyedProcessFunction] = CastleFunction,
+    operator: Callable[[OperatorPlan], KeyedProcessFunction] = anonymiser,
 ) -> Job:
     """Wire the job; ``execute`` of what it returns starts it.
 
@@ -92,12 +103,15 @@ def build(
     blocks = _encode(tables, config, found)
     plan = operator_plan(config, found)
     released = _key_by_shard(blocks).process(operator(plan), batch_type(plan))
-    released = released.uid("crenel-castle").name("castle")
+    released = released.uid(f"crenel-{config.algorithm}").name(config.algorithm)
     _view(tables, "crenel_batches", released, {"releases": f"ARRAY<{found.release_sql}>"})
     # Every side output is wired, or PyFlink would send what it holds to the main output.
-    _view(tables, "crenel_suppressed", released.get_side_output(SUPPRESSED), _declared(found.suppressed_types))
-    _view(tables, "crenel_rejected", released.get_side_output(REJECTED), _declared(found.rejected_types))
+    _view(tables, "crenel_suppressed", released.get_side_output(SUPPRESSED), _plain(found.suppressed_types))
+    _view(tables, "crenel_rejected", released.get_side_output(REJECTED), _plain(found.rejected_types))
     _view(tables, "crenel_summary", released.get_side_output(SUMMARY), {c.name: c.sql_type for c in SUMMARY_COLUMNS})
+    if config.algorithm == "window":
+        for sink, tag in (("repairs", REPAIRS), ("windows", WINDOWS)):
+            _view(tables, f"crenel_{sink}", released.get_side_output(tag), declared(WINDOW_SINKS[sink]))
     job = Job(tables, released)
     for name, (columns, origin) in outputs(found).items():
         options = config.sinks.get(name, _DISCARD)
@@ -118,6 +132,7 @@ def outputs(found: Layout) -> dict[str, tuple[tuple[Column, ...], str]]:
         "suppressed": (found.sinks["suppressed"], "crenel_suppressed"),
         "rejected": (found.sinks["rejected"], "crenel_rejected"),
         "summary": (SUMMARY_COLUMNS, "crenel_summary"),
+        **{name: (found.sinks[name], f"crenel_{name}") for name in WINDOW_SINKS if name in found.sinks},
     }
 
 
@@ -156,7 +171,7 @@ def _key_by_shard(blocks: DataStream) -> KeyedStream:
     return KeyedStream(stream.keyBy(get_gateway().jvm.KeyByKeySelector(), key_type), _BLOCK, blocks)
 
 
-def _declared(columns: tuple[tuple[str, Plain], ...]) -> dict[str, str]:
+def _plain(columns: tuple[tuple[str, Plain], ...]) -> dict[str, str]:
     return {name: SQL[kind] for name, kind in columns}
 
 

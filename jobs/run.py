@@ -144,7 +144,7 @@ def _start(config: Config, settings: dict[str, str], folder: Path) -> Any:
     from jobs.pipeline import build
 
     java.join()
-    load_core()
+    load_core(config.algorithm)
     try:
         tables = local_environment(settings)
         job = build(tables, config)

@@ -15,6 +15,10 @@ from urllib.parse import unquote, urlsplit
 from anonymity.policy import changed_fields
 from state.codec import KINDS, MAGIC, StateError, blob_at, unpack
 from state.shard import ShardState
+from state.window import WindowState
+
+_STATES: dict[str, type[ShardState] | type[WindowState]] = {"shard": ShardState, "window": WindowState}
+"""Kinds of blobs of which each shard has one, under CASTLE and under windows."""
 
 _KINDS = {number: kind for kind, number in KINDS.items()}
 _ANY_VERSION = 65535
@@ -40,7 +44,7 @@ class SavepointError(ValueError):
         super().__init__("\n  ".join([f"{place} is no state to go on from:", *self.problems]))
 
 
-def read_shards(place: str) -> list[ShardState]:
+def read_shards(place: str) -> list[ShardState | WindowState]:
     """The shards whose state a savepoint holds, by number; ``place`` is its folder, a path or a ``file:`` URI.
 
     Raises
@@ -49,7 +53,7 @@ def read_shards(place: str) -> list[ShardState]:
         Not a folder of a savepoint, no state of a shard in it, or state that is damaged or of an unknown version.
     """
     files = [path for path in sorted(_folder(place).iterdir()) if path.is_file()]
-    shards: list[ShardState] = []
+    shards: list[ShardState | WindowState] = []
     damaged: list[str] = []
     for path in files:
         try:
@@ -74,7 +78,7 @@ def read_shards(place: str) -> list[ShardState]:
     return sorted(shards, key=lambda state: state.shard)
 
 
-def require_same(place: str, shards: Iterable[ShardState], now: Mapping[str, str]) -> None:
+def require_same(place: str, shards: Iterable[ShardState | WindowState], now: Mapping[str, str]) -> None:
     """Compare what shards were stored under with a policy's fingerprint (``anonymity.policy.fingerprint``).
 
     Raises
@@ -87,6 +91,8 @@ def require_same(place: str, shards: Iterable[ShardState], now: Mapping[str, str
         stored = state.fingerprint
         for name in changed_fields(stored, now):
             what = "is new" if name not in stored else "is gone" if name not in now else "has changed"
+            # CASTLE's is not stored: earlier versions knew no other.
+            what = "has changed" if name == "algorithm" else what
             problems[name] = (
                 f"{name}: {what} since the state was stored, and cannot; undo that, or start without the savepoint"
             )
@@ -94,7 +100,7 @@ def require_same(place: str, shards: Iterable[ShardState], now: Mapping[str, str
         raise SavepointError(place, [problems[name] for name in sorted(problems)])
 
 
-def _states(path: Path) -> Iterator[ShardState | StateError | None]:
+def _states(path: Path) -> Iterator[ShardState | WindowState | StateError | None]:
     """What each blob of a file is: a shard, damaged, or None for other state that is whole."""
     if not path.stat().st_size:
         return  # cannot be mapped
@@ -115,11 +121,11 @@ def _states(path: Path) -> Iterator[ShardState | StateError | None]:
             at = stored.find(MAGIC, following)
 
 
-def _read(kind: str, blob: bytes | None, where: str) -> ShardState | None:
+def _read(kind: str, blob: bytes | None, where: str) -> ShardState | WindowState | None:
     if blob is None:
         raise StateError(f"{kind} state of {where}: does not end inside the file; the bytes are damaged")
-    if kind == "shard":
-        return ShardState.from_bytes(blob, where)
+    if kind in _STATES:
+        return _STATES[kind].from_bytes(blob, where)
     unpack(kind, blob, newest=_ANY_VERSION, where=where)
     return None
 

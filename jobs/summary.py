@@ -41,7 +41,8 @@ class Summary:
     suppressed, rejected : tuples and rows by reason, every reason named; where the policy publishes suppressed tuples
         fully generalised, these are among the released ones too
     releases : releases by kind (``anonymity.policy.KINDS``), every kind named
-    merges, splits : clusters that were merged, split
+    merges, splits : clusters that were merged, split; under windows, groups that were merged to repair them
+    windows, swaps : windows that closed, and groups repaired by a swap; 0 under CASTLE
     mean_loss : mean InfoLoss in [0, 1] of the released tuples; None where none was released
     delay : None where no tuple was let in
     parameters : what was promised, by name: k, l, and sample_rate and phi where there is noise
@@ -56,6 +57,8 @@ class Summary:
     releases: dict[str, int]
     merges: int
     splits: int
+    windows: int
+    swaps: int
     mean_loss: float | None
     delay: Delay | None
     parameters: dict[str, float]
@@ -67,7 +70,7 @@ class Summary:
 
         Parameters
         ----------
-        rows : (name, amount) as ``operators.castle.summary`` names them, of all shards, in any order
+        rows : (name, amount) as ``operators.shards.summary`` names them, of all shards, in any order
 
         Raises
         ------
@@ -106,6 +109,8 @@ class Summary:
             releases=releases,
             merges=count("merges"),
             splits=count("splits"),
+            windows=count("windows"),
+            swaps=count("swaps"),
             mean_loss=totals["loss_sum"] / released if released else None,
             delay=Delay(_percentile(delays, 50), _percentile(delays, 99), longest) if delays else None,
             parameters=parameters,
@@ -136,6 +141,8 @@ class Summary:
             "reused": self.reused,
             "merges": self.merges,
             "splits": self.splits,
+            "windows": self.windows,
+            "swaps": self.swaps,
             "mean_loss": self.mean_loss,
             "delay_tuples": self.delay and {"p50": self.delay.p50, "p99": self.delay.p99, "max": self.delay.longest},
             "parameters": self.parameters,
@@ -157,7 +164,10 @@ class Summary:
         table.add_row("suppressed", f"{suppressed:,}", self._share(suppressed, self.suppressed) + published)
         table.add_row("rejected", f"{rejected:,}", self._share(rejected, self.rejected))
         table.add_row("releases", f"{sum(self.releases.values()):,}", _listed(self.releases))
-        table.add_row("merges", f"{self.merges:,}", f"splits {self.splits:,}")
+        if self.windows:
+            table.add_row("windows", f"{self.windows:,}", f"repaired by swaps {self.swaps:,}, merges {self.merges:,}")
+        else:
+            table.add_row("merges", f"{self.merges:,}", f"splits {self.splits:,}")
         loss = "-" if self.mean_loss is None else f"{self.mean_loss:.3f}"
         table.add_row("mean loss", loss, "of released tuples; 0: nothing generalised, 1: everything")
         if self.delay is not None:

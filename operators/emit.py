@@ -46,6 +46,11 @@ def row(values: list[Any]) -> Any:
     return Row(*values) if InternalRow is None else InternalRow(values, 0)
 
 
+def times(times: NDArray[np.int64]) -> list[int | None]:
+    """Event times, None for ``NO_TIME``."""
+    return [None if time == NO_TIME else time for time in times.tolist()]
+
+
 def members_type(members: pa.Schema) -> TypeInformation:
     """The type of the array of members: of values where one column is published, else of rows."""
     if len(members) == 0:
@@ -76,7 +81,9 @@ def _release_type(plan: OperatorPlan) -> TypeInformation:
     columns.update({f"d{i}": Types.LONG() for i in range(len(plan.policy.sensitive))})
     columns["loss"] = Types.DOUBLE()
     for i, attribute in enumerate(plan.policy.quasi_identifiers):
-        if isinstance(attribute, Numeric):
+        if isinstance(attribute, Numeric) and plan.representative:
+            columns[f"q{i}"] = Types.DOUBLE()
+        elif isinstance(attribute, Numeric):
             end = Types.LONG() if attribute.name in plan.integers else Types.DOUBLE()
             columns[f"q{i}_min"] = columns[f"q{i}_max"] = end
         else:
@@ -99,7 +106,7 @@ class Emitter:
         columns: list[list[Any]] = [
             releases.release_id.tolist(),
             [shard] * len(releases),
-            _times(releases.event_time),
+            times(releases.event_time),
             [KINDS[kind] for kind in releases.kind.tolist()],
             releases.subjects.tolist(),
             releases.tuples.tolist(),
@@ -121,7 +128,7 @@ class Emitter:
         for reason, position, time in zip(
             releases.suppressed_reason.tolist(),
             releases.suppressed_position.tolist(),
-            _times(releases.suppressed_event_time),
+            times(releases.suppressed_event_time),
             strict=True,
         ):
             yield row([SUPPRESSIONS[reason], shard, position, time])
@@ -130,7 +137,7 @@ class Emitter:
         """One record a row that was not let in: column, reason, event time, reference."""
         references = rejected.reference or [None] * len(rejected.column)
         for column, reason, time, reference in zip(
-            rejected.column.tolist(), rejected.reason.tolist(), _times(rejected.event_time), references, strict=True
+            rejected.column.tolist(), rejected.reason.tolist(), times(rejected.event_time), references, strict=True
         ):
             yield row([self._plan.encoded[column], REJECTIONS[reason], time, reference])
 
@@ -140,7 +147,9 @@ class Emitter:
             if isinstance(attribute, Numeric):
                 lower, upper = releases.lower[:, numeric], releases.upper[:, numeric]
                 numeric += 1
-                if attribute.name in self._plan.integers:
+                if self._plan.representative:
+                    yield lower.tolist()  # the upper end is the same
+                elif attribute.name in self._plan.integers:
                     yield from integer_bounds(lower, upper)
                 else:
                     yield from (lower.tolist(), upper.tolist())
@@ -157,7 +166,3 @@ class Emitter:
             members = [row(list(values)) for values in zip(*releases.members, strict=True)]
         ends = releases.offsets.tolist()
         return [members[start:stop] for start, stop in pairwise(ends)]
-
-
-def _times(times: NDArray[np.int64]) -> list[int | None]:
-    return [None if time == NO_TIME else time for time in times.tolist()]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from anonymity.policy import CastleParameters, DifferentialPrivacy, Policy, Privacy
+from anonymity.window_policy import WindowParameters
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,7 @@ class OperatorPlan:
 
     Attributes
     ----------
-    policy, privacy, castle : what is promised, and how
+    policy, privacy, parameters : what is promised, and how
     seed : fixes every random choice; None: drawn from the operating system when a shard first sees a tuple
     members : names and types of the columns that are published as they are
     integers : names of the numeric quasi-identifiers that are published as integers
@@ -26,10 +27,15 @@ class OperatorPlan:
 
     policy: Policy
     privacy: Privacy
-    castle: CastleParameters
+    parameters: CastleParameters | WindowParameters
     seed: int | None
     members: pa.Schema
     integers: frozenset[str]
     encoded: tuple[str, ...]
     fingerprint: dict[str, str]
     differential_privacy: DifferentialPrivacy | None = None
+
+    @property
+    def representative(self) -> bool:
+        """Whether a number is published as one value, which stands for its group, and not as an interval."""
+        return isinstance(self.parameters, WindowParameters) and self.parameters.output == "representative"

@@ -6,72 +6,29 @@ import dataclasses
 from collections import Counter
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from fakes import FakeRuntime, Harness
+from operator_stream import KEY, MEMBERS, TREE, block, left, planned, released, visits
 
 from anonymity.castle import Castle
-from anonymity.hierarchy import from_paths
 from anonymity.policy import (
     SUPPRESSIONS,
     CastleParameters,
     Categorical,
     DifferentialPrivacy,
     Numeric,
-    Policy,
     PolicyError,
-    Privacy,
 )
-from operators.castle import END, WAKE_UP, CastleFunction
+from operators.castle import CastleFunction
 from operators.plan import OperatorPlan
-from state.block import NO_TIME, Block, Rejected
+from operators.shards import END, WAKE_UP
+from state.block import NO_TIME, Rejected
 from state.codec import StateError
-
-KEY = 77
-MEMBERS = pa.schema([("illness", pa.string()), ("visit", pa.int64())])
-TREE = from_paths([("a", "ab", "*"), ("b", "ab", "*"), ("c", "cd", "*"), ("d", "cd", "*")])
 
 
 def plan(differential_privacy: DifferentialPrivacy | None = None, **castle: int) -> OperatorPlan:
-    policy = Policy(
-        (Numeric("age", (0, 100), 1), Categorical("group", TREE)),
-        sensitive=("illness",),
-        passthrough=("visit",),
-        subject="person",
-        event_time="at",
-    )
-    return OperatorPlan(
-        policy=policy,
-        privacy=Privacy(3, 2),
-        castle=CastleParameters(**({"delay_tuples": 20} | castle)),  # type: ignore[arg-type]
-        seed=7,
-        members=MEMBERS,
-        integers=frozenset({"age"}),
-        encoded=("age", "group", "illness", "person", "at"),
-        fingerprint={"policy": "one"},
-        differential_privacy=differential_privacy,
-    )
-
-
-def block(first: int, count: int, shard: int = 0, rejected: Rejected | None = None) -> Block:
-    """Tuples ``first`` to ``first + count - 1`` of a stream; ``visit`` tells which is which."""
-    numbers = np.arange(first, first + count)
-    random = np.random.default_rng(first)
-    illness = [("flu", "cold", "gout")[i] for i in random.integers(0, 3, count)]
-    return Block(
-        shard=shard,
-        numeric=random.integers(0, 100, (count, 1)).astype(float),
-        categorical=random.integers(0, 4, (count, 1)).astype(np.int32),
-        subject=(numbers % 37).astype(np.uint64),
-        sensitive=np.array([[ord(name[0])] for name in illness], np.uint64).reshape(-1, 1),
-        event_time=numbers * 1000,
-        members=pa.record_batch([pa.array(illness, pa.string()), pa.array(numbers)], schema=MEMBERS),
-        rejected=rejected or Rejected.none(),
-    )
-
-
-def visits(harness: Harness) -> list[int]:
-    return [member.values[1] for release in harness.main for member in release[-1]]
+    parameters = CastleParameters(**({"delay_tuples": 20} | castle))  # type: ignore[arg-type]
+    return dataclasses.replace(planned(parameters), differential_privacy=differential_privacy)
 
 
 def test_every_tuple_leaves_once_and_the_end_of_the_input_empties_the_shard() -> None:
@@ -156,20 +113,12 @@ def test_a_new_function_goes_on_from_the_state_of_the_one_that_died() -> None:
     last = Harness(CastleFunction(plan(delay_event_time=30_000)), runtime)
     last.advance(END)
 
-    def rows(harness: Harness) -> list[list[object]]:
-        return [[*release[:-1], [member.values for member in release[-1]]] for release in harness.main]
-
-    assert [row for part in [*parts, last] for row in rows(part)] == rows(whole)
+    assert [row for part in [*parts, last] for row in released(part)] == released(whole)
     assert last.side["summary"] == whole.side["summary"]
 
 
 LONG = {"delay_tuples": 10_000, "delay_event_time": 10**9}
 SHORT = {"delay_tuples": 10_000, "delay_event_time": 5000}
-
-
-def left(harness: Harness) -> list[int]:
-    suppressed = [record[2] for record in harness.side.get("suppressed", [])]
-    return sorted(visits(harness) + suppressed)
 
 
 @pytest.mark.parametrize("before", [LONG, {"delay_tuples": 10_000}], ids=["shorter", "given"])
@@ -208,8 +157,7 @@ def test_wake_ups_change_nothing_under_an_unchanged_policy() -> None:
             parts[-1].element(KEY, block(first, 30).to_bytes())
             parts[-1].advance(first * 1000)
         parts[-1].advance(END)
-        released = [[*r[:-1], [m.values for m in r[-1]]] for part in parts for r in part.main]
-        runs.append((released, parts[-1].side["summary"], runtime.timers))
+        runs.append(([row for part in parts for row in released(part)], parts[-1].side["summary"], runtime.timers))
     assert runs[0] == runs[1] == runs[2]
 
 
@@ -293,14 +241,14 @@ def test_an_operator_that_was_restored_draws_the_same_noise() -> None:
     for restarted in (False, True):
         runtime = FakeRuntime()
         harness = Harness(CastleFunction(plan(noise)), runtime)
-        released = []
+        earlier = []
         for first in range(0, 300, 50):
             if restarted:
-                released += harness.main
+                earlier += released(harness)
                 harness = Harness(CastleFunction(plan(noise)), runtime)
             harness.element(KEY, block(first, 50).to_bytes())
         harness.advance(END)
-        runs.append([[*record[:-1], [member.values for member in record[-1]]] for record in released + harness.main])
+        runs.append(earlier + released(harness))
     assert runs[0] == runs[1]
 
 
@@ -335,6 +283,6 @@ def test_a_damaged_block_is_refused() -> None:
 def test_full_generalisation_is_refused_where_it_would_publish_the_range_that_was_seen() -> None:
     one = plan()
     policy = dataclasses.replace(one.policy, quasi_identifiers=(Numeric("age"), Categorical("group", TREE)))
-    castle = dataclasses.replace(one.castle, suppression="generalise")
+    castle = CastleParameters(20, suppression="generalise")
     with pytest.raises(PolicyError, match=r"quasi_identifiers\.age\.domain"):
         Castle(policy, one.privacy, castle, members=MEMBERS, shard=0, key=bytes(32))

@@ -18,6 +18,7 @@ from typer.testing import CliRunner, Result
 from anonymity.policy import DifferentialPrivacy, fingerprint
 from jobs.cli import app
 from jobs.config import load
+from state.shard import VERSION
 
 ROOT = Path(__file__).resolve().parent.parent
 DEMO = ROOT / "conf" / "demo.yaml"
@@ -95,7 +96,7 @@ def test_a_sink_that_may_publish_twice_is_told_by_its_field() -> None:
     [
         ((), "is not a folder"),
         ((b"nothing of ours",), "no state of a shard was found in its files"),
-        ((STATE.to_bytes()[:-1] + b"!",), "shard state of _metadata at byte 0, format version 1: checksum"),
+        ((STATE.to_bytes()[:-1] + b"!",), f"shard state of _metadata at byte 0, format version {VERSION}: checksum"),
     ],
 )
 def test_a_savepoint_that_cannot_be_read_is_told_before_flink_starts(

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from anonymity.hierarchy import from_paths
 from anonymity.policy import Categorical, Numeric, Policy, Shards
-from jobs.columns import Column, Layout, layout
+from jobs.columns import Layout, layout
 from jobs.config import ConfigError
+from jobs.sink_columns import Column
 from jobs.sql_types import parse, quote
 from operators.bounds import integer_bounds
 

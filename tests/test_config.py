@@ -86,7 +86,7 @@ def test_every_field_arrives(tmp_path: Path) -> None:
     # Text that YAML would take for a boolean or a number is a column's name as it was typed.
     assert (policy.sensitive, policy.passthrough, policy.drop) == (("income", "no"), ("2019",), ("1.10", "name"))
     assert config.privacy == Privacy(10, 2)
-    assert config.castle == CastleParameters(1000, 600_000, 40, 90, 0, "withhold")
+    assert config.parameters == CastleParameters(1000, 600_000, 40, 90, 0, "withhold")
     assert config.shards == Shards(4, "hours-per-week")
     assert (config.seed, config.subject_key) == (7, b"a secret")
     assert config.source.query == "SELECT * FROM source"
@@ -100,7 +100,7 @@ def test_every_field_arrives(tmp_path: Path) -> None:
 
 def test_full_generalisation_needs_the_domain_of_every_number(tmp_path: Path) -> None:
     generalise, domain = "castle.suppression=generalise", "policy.quasi_identifiers.pay.domain=[0, 9]"
-    assert configured(tmp_path, FULL, generalise, domain).castle.suppression == "generalise"
+    assert configured(tmp_path, FULL, generalise, domain).parameters.suppression == "generalise"
     [problem] = problems(tmp_path, FULL, generalise)
     assert problem.startswith("policy.quasi_identifiers.pay.domain: is missing; castle.suppression")
 
@@ -153,7 +153,7 @@ def test_noise_without_sampling_is_warned_of(tmp_path: Path) -> None:
 
 def test_full_generalisation_and_noise_both_ask_for_a_domain(tmp_path: Path) -> None:
     generalise = "castle.suppression=generalise"
-    assert configured(tmp_path, FULL, *NOISED, generalise).castle.suppression == "generalise"
+    assert configured(tmp_path, FULL, *NOISED, generalise).parameters.suppression == "generalise"
     found = problems(tmp_path, FULL, NOISED[0], NOISED[1], generalise)
     assert [problem.split(":")[0] for problem in found] == ["policy.quasi_identifiers.pay.domain"] * 2
 
@@ -161,13 +161,13 @@ def test_full_generalisation_and_noise_both_ask_for_a_domain(tmp_path: Path) -> 
 def test_defaults_are_those_that_are_documented(tmp_path: Path) -> None:
     config = configured(tmp_path, SMALL)
     assert config.privacy == Privacy(3, 1)
-    assert config.castle == CastleParameters(5, None, 50, 100, 1000, "withhold")
+    assert config.parameters == CastleParameters(5, None, 50, 100, 1000, "withhold")
     assert config.shards == Shards(1, "subject")
     assert (config.seed, config.subject_key, config.source.query, config.flink) == (None, b"", None, {})
     assert list(config.policy.roles) == ["age"]
 
 
-@pytest.mark.parametrize("name", ["adult", "taxi", "taxi-noise", "demo"])
+@pytest.mark.parametrize("name", ["adult", "adult-window", "taxi", "taxi-noise", "demo"])
 def test_the_examples_are_valid(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for column in ("education", "marital-status", "occupation", "native-country"):
         (tmp_path / f"hierarchy_{column}.csv").write_text("a;*\nb;*\n")
@@ -190,7 +190,7 @@ def test_kept_missing_values_have_a_leaf_in_every_hierarchy(tmp_path: Path) -> N
 )
 def test_durations_are_read_with_their_unit(tmp_path: Path, text: str, milliseconds: int) -> None:
     config = configured(tmp_path, SMALL, "policy.event_time=ts", f"castle.delay={{event_time: {text}}}")
-    assert config.castle == CastleParameters(None, milliseconds)
+    assert config.parameters == CastleParameters(None, milliseconds)
 
 
 @pytest.mark.parametrize("text", ["10 m", "soon", "1.5 h", "-3 s", "10 min 5 s", "200 years", "999999999 days", "[1]"])
@@ -349,7 +349,11 @@ def test_an_unset_variable_is_named_with_its_field_and_once(tmp_path: Path, monk
         ("source=null", "source: is not a mapping; a mapping with ddl"),
         ("accept_duplicates=perhaps", "accept_duplicates: is neither true nor false; true or false"),
         ("accept_duplicates=[true]", "accept_duplicates: is neither true nor false; true or false"),
-        ("window={}", "window: is unknown; known here: policy, privacy,"),
+        ("windows={}", "windows: is unknown (did you mean 'window'?); known here: policy, privacy,"),
+        ("castle=null", "castle: is missing; a mapping such as {delay: {tuples: 1000}}"),
+        ("algorithm=windows", "algorithm: is not one of the choices (did you mean 'window'?); 'castle' or 'window'"),
+        ("window={tuples: 50}", "window: goes with 'algorithm: window', and the algorithm is 'castle'; remove it"),
+        ("sinks.repairs={connector: blackhole}", "sinks.repairs: CASTLE has no such output; remove it, or choose"),
     ],
 )
 def test_what_is_wrong_is_told_by_field_with_what_would_be_valid(tmp_path: Path, override: str, problem: str) -> None:

@@ -16,6 +16,7 @@ from anonymity.policy import DifferentialPrivacy, Numeric, Policy, QuasiIdentifi
 from jobs.savepoint import SavepointError, read_shards, require_same
 from state.codec import blob_at, pack
 from state.shard import VERSION, ShardState
+from state.window import WindowState
 
 STATE = ShardState(
     shard=0,
@@ -26,6 +27,24 @@ STATE = ShardState(
     ring=np.array([0.25, 0.5]),
     ring_used=1,
     ring_next=1,
+    lower=np.array([17.0]),
+    upper=np.array([90.0]),
+    key=np.arange(8, dtype=np.uint64),
+    key_used=5,
+    totals=np.arange(3),
+    loss_total=0.75,
+    delays=np.array([[1, 2]]),
+    rejected=np.zeros(2, np.int64),
+)
+WINDOW = WindowState(
+    shard=0,
+    fingerprint={"algorithm": "cc", "shards.count": "aa"},
+    scalars=np.arange(10),
+    next_block=2,
+    first=7,
+    carried=np.array([3, 5]),
+    reason=np.zeros(2, np.int8),
+    control=np.zeros(5),
     lower=np.array([17.0]),
     upper=np.array([90.0]),
     key=np.arange(8, dtype=np.uint64),
@@ -75,9 +94,10 @@ noise = st.binary(max_size=40).filter(lambda data: b"CRNL" not in data) | st.sam
 parts = st.one_of(
     noise.map(lambda data: (data + b"\xff", ())),
     numbers.map(lambda number: (shard(number), (number,))),
+    numbers.map(lambda number: (replace(WINDOW, shard=number).to_bytes(), (number,))),
     st.builds(
         lambda kind, text: (other(kind, text), ()),
-        st.sampled_from(["block", "buffered", "gamma", "omega"]),
+        st.sampled_from(["block", "buffered", "gamma", "omega", "held"]),
         noise | numbers.map(shard),
     ),
 )
@@ -101,6 +121,11 @@ def test_what_is_found_is_what_was_stored(tmp_path: Path) -> None:
     assert state.to_bytes() == STATE.to_bytes()
 
 
+def test_the_state_of_windows_is_found_as_well(tmp_path: Path) -> None:
+    (state,) = read_shards(savepoint(tmp_path, b"before" + WINDOW.to_bytes() + b"after"))
+    assert state.to_bytes() == WINDOW.to_bytes()
+
+
 def test_a_file_may_be_one_blob_from_end_to_end(tmp_path: Path) -> None:
     assert found(savepoint(tmp_path, shard(7), shard(3))) == [3, 7]
 
@@ -121,13 +146,13 @@ def test_every_flipped_bit_and_every_truncation_is_noticed(data: st.DataObject) 
         assert problems(savepoint(Path(folder), b"before" + bytes(blob)))
 
 
-@pytest.mark.parametrize("kind", ["shard", "buffered"])
-def test_damaged_state_of_any_kind_is_told_with_its_place(tmp_path: Path, kind: str) -> None:
-    damaged = bytearray(shard(4) if kind == "shard" else other(kind, b"secret"))
+@pytest.mark.parametrize(("kind", "version"), [("shard", VERSION), ("window", 1), ("buffered", 1)])
+def test_damaged_state_of_any_kind_is_told_with_its_place(tmp_path: Path, kind: str, version: int) -> None:
+    states = {"shard": shard(4), "window": WINDOW.to_bytes()}
+    damaged = bytearray(states.get(kind, other(kind, b"secret")))
     damaged[-1] ^= 1
     place = savepoint(tmp_path, shard(1), b"12345" + bytes(damaged) + shard(2), other("gamma", b"long enough")[:-4])
     first, second, hint = problems(place)
-    version = VERSION if kind == "shard" else 1
     assert first.startswith(f"{kind} state of part-1 at byte 5, format version {version}: checksum does not match")
     assert second.startswith("gamma state of part-2 at byte 0: does not end inside the file")
     assert "--type canonical" in hint
@@ -242,6 +267,24 @@ def test_sampling_and_noise_that_were_switched_are_told(was: bool, is_now: bool,
             "policy.quasi_identifiers.pay.step",
         )
     ]
+
+
+@pytest.mark.parametrize("was", ["castle", "window"])
+def test_state_of_the_other_algorithm_is_told_by_name(was: str) -> None:
+    prints = {
+        name: fingerprint(POLICY, Shards(4), b"key", PUBLISHED, algorithm=name)  # type: ignore[arg-type]
+        for name in ("castle", "window")
+    }
+    stored = replace(STATE if was == "castle" else WINDOW, fingerprint=prints.pop(was))
+    (now,) = prints.values()
+    with pytest.raises(SavepointError) as error:
+        require_same("there", [stored], now)
+    (problem,) = error.value.problems
+    assert problem.startswith("algorithm: has changed since the state was stored, and cannot")
+
+
+def test_the_fingerprint_of_castle_is_what_it_was_before_there_were_windows() -> None:
+    assert "algorithm" not in fingerprint(POLICY, Shards(4), b"key", PUBLISHED)
 
 
 CHANGED: list[tuple[tuple[QuasiIdentifier, ...], Shards, bytes, dict[str, str], str]] = [

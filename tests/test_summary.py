@@ -117,6 +117,8 @@ def test_json_holds_every_number_of_the_issue() -> None:
         "reused": 7,
         "merges": 3,
         "splits": 1,
+        "windows": 0,
+        "swaps": 0,
         "mean_loss": pytest.approx(0.3),
         "delay_tuples": {"p50": 50, "p99": 128, "max": 131},
         "parameters": {"k": 10, "sample_rate": 0.9, "phi": 100},
@@ -129,6 +131,19 @@ def test_text_fits_80_columns_and_names_the_reasons() -> None:
     assert max(len(line) for line in text.splitlines()) <= 80
     for part in ("120", "83.3%", "outlier 4, too few subjects 6", "missing 2", "cluster 6, reused 7", "0.300", "12.5"):
         assert part in text
+
+
+def test_windows_tell_how_many_closed_and_what_was_repaired() -> None:
+    shards = [
+        [("tuples_in", 50.0), ("released", 48.0), ("suppressed.too_little_diversity", 2.0), ("loss_sum", 12.0)],
+        [("tuples_in", 20.0), ("released", 20.0), ("loss_sum", 5.0)],
+    ]
+    closed = [[("windows", 3.0), ("swaps", 2.0), ("merges", 1.0)], [("windows", 1.0), ("swaps", 0.0), ("merges", 4.0)]]
+    summary = Summary.of([row for part in (*shards, *closed) for row in part], 1.0)
+    assert (summary.windows, summary.swaps, summary.merges, summary.released) == (4, 2, 5, 68)
+    assert re.search(r"windows\s+4\s+repaired by swaps 2, merges 5", printed(summary))
+    assert "too little diversity 2" in printed(summary)
+    assert "splits" not in printed(summary)
 
 
 def printed(summary: Summary) -> str:

@@ -1,0 +1,69 @@
+"""Kinds of fields that a configuration is made of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, TypeAlias
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+_MOST = 2**31 - 1
+_MILLISECONDS = {
+    **{"": 1, "ms": 1, "millisecond": 1, "s": 1000, "sec": 1000, "second": 1000},
+    **{"min": 60_000, "minute": 60_000, "h": 3_600_000, "hour": 3_600_000, "d": 86_400_000, "day": 86_400_000},
+}
+
+
+def _duration(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", value.lower())
+    scale = _MILLISECONDS.get(found[2], _MILLISECONDS.get(found[2].removesuffix("s"))) if found else None
+    if found is None or scale is None:
+        raise ValueError("is not a duration")
+    return int(found[1]) * scale
+
+
+def _flat(value: object) -> object:
+    """Nested options under Flink's dotted names."""
+    if not isinstance(value, dict):
+        return value
+    flat: dict[str, object] = {}
+    for key, option in _leaves(value, ""):
+        if key in flat:
+            raise ValueError(f"the option {key!r} is given twice")
+        flat[key] = option
+    return flat
+
+
+def _leaves(options: dict[str, object], prefix: str) -> Iterator[tuple[str, object]]:
+    for key, option in options.items():
+        if isinstance(option, dict):
+            yield from _leaves(option, f"{prefix}{key}.")
+        else:
+            yield prefix + key, option
+
+
+def _connected(options: dict[str, str]) -> dict[str, str]:
+    if "connector" not in options:
+        raise ValueError("the option 'connector' is missing")
+    return options
+
+
+Column: TypeAlias = Annotated[str, Field(min_length=1)]
+Columns: TypeAlias = Annotated[tuple[Column, ...], BeforeValidator(lambda value: () if value is None else value)]
+Positive: TypeAlias = Annotated[int, Field(ge=1, le=_MOST)]
+Natural: TypeAlias = Annotated[int, Field(ge=0, le=_MOST)]
+# A century: far above any use, and far below where epoch milliseconds plus a delay would overflow.
+Duration: TypeAlias = Annotated[int, BeforeValidator(_duration), Field(ge=0, le=36_525 * 86_400_000)]
+Finite: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
+AboveZero: TypeAlias = Annotated[float, Field(allow_inf_nan=False, gt=0)]
+Options: TypeAlias = Annotated[dict[str, str], BeforeValidator(_flat)]
+Sink: TypeAlias = Annotated[Options, AfterValidator(_connected)]
+
+
+class Section(BaseModel):
+    """A mapping of the file in which every key is known."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, hide_input_in_errors=True)
