@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from threading import Thread
 from typing import Literal
@@ -29,9 +30,22 @@ def start_java() -> Thread:
     return _begin(load)
 
 
-def load_core(algorithm: Literal["castle", "window"]) -> None:
-    """Begin to load the compiled core, which the first tuples would wait for, while Flink plans the job."""
+@contextmanager
+def core_loading(algorithm: Literal["castle", "window"]) -> Iterator[None]:
+    """Load the compiled core, which the first tuples would wait for, while the block has Flink plan the job.
+
+    Garbage is not collected meanwhile. In the thread that loads it would let go of Java's objects there, by way of the
+    block's connection to Java; the block would go on by another, in another thread of Java, where Flink's planner does
+    not find what it keeps by thread (a NullPointerException: metadataHandlerProvider).
+    """
+    collected = gc.isenabled()
+    gc.disable()
     _begin(getattr(import_module("anonymity.warm"), algorithm))
+    try:
+        yield
+    finally:
+        if collected:
+            gc.enable()
 
 
 def _begin(work: Callable[[], object]) -> Thread:

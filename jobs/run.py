@@ -19,7 +19,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from jobs.ahead import load_core, start_java
+from jobs.ahead import core_loading, start_java
 from jobs.config import Config, ConfigError
 from jobs.failure import why_failed, why_refused
 from jobs.rest import Rest
@@ -144,17 +144,17 @@ def _start(config: Config, settings: dict[str, str], folder: Path) -> Any:
     from jobs.pipeline import build
 
     java.join()
-    load_core(config.algorithm)
     try:
-        tables = local_environment(settings)
-        job = build(tables, config)
-        # A sink of our own beside the user's.
-        tables.execute_sql(
-            "CREATE TEMPORARY TABLE crenel_local_summary (shard INT, name STRING, amount DOUBLE) "
-            f"WITH ('connector' = 'filesystem', 'path' = '{folder.as_uri()}', 'format' = 'csv')"
-        )
-        job.insert("crenel_local_summary", "SELECT shard, name, amount FROM crenel_summary")
-        return job.execute()
+        with core_loading(config.algorithm):
+            tables = local_environment(settings)
+            job = build(tables, config)
+            # A sink of our own beside the user's.
+            tables.execute_sql(
+                "CREATE TEMPORARY TABLE crenel_local_summary (shard INT, name STRING, amount DOUBLE) "
+                f"WITH ('connector' = 'filesystem', 'path' = '{folder.as_uri()}', 'format' = 'csv')"
+            )
+            job.insert("crenel_local_summary", "SELECT shard, name, amount FROM crenel_summary")
+            return job.execute()
     except (Py4JError, JavaException) as error:
         raise refused(error) from None
 
