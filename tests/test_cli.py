@@ -184,3 +184,8 @@ def test_the_policies_of_the_readme_are_valid(tmp_path: Path, monkeypatch: pytes
     )
     assert noised.differential_privacy == DifferentialPrivacy(0.5, 100.0)
     assert [attribute.step for attribute in noised.policy.numeric] == [None, 0.5]
+    added = yaml.safe_load((ROOT / "README.md").read_text(encoding="utf-8").split("```yaml\n")[3].split("```")[0])
+    windowed = load(
+        tmp_path / "policy.yaml", ["castle=null", *(f"{name}={json.dumps(value)}" for name, value in added.items())]
+    )
+    assert (windowed.algorithm, windowed.parameters.delay_tuples) == ("window", 100)
