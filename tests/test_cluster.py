@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from launch import ROOT, rows_of
 
+from operators.repairs import REPAIR_COLUMNS, WINDOW_COLUMNS
 from tests.cluster import PYTHON, Cluster, running
 from tests.visits import IN_FORCE
 
@@ -26,6 +27,7 @@ GENERALISED = (
     *(f"{name}_{end}" for name in NUMERIC for end in ("min", "max")),
     *("education", "marital-status", "occupation", "native-country"),
 )
+CATEGORICAL = ("education", "occupation", "native-country")
 RELEASED = (*GENERALISED, "income")
 AUDIT = (
     "release_id",
@@ -47,10 +49,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield made
 
 
-def run_adult(cluster: Cluster, output: Path, *settings: str) -> subprocess.CompletedProcess[str]:
+def run_adult(cluster: Cluster, output: Path, *settings: str, name: str = "adult") -> subprocess.CompletedProcess[str]:
     overrides = [part for setting in settings for part in ("--set", setting)]
     return cluster.flink(
-        *("run", "-p", "2", *PYTHON, "-py", "jobs/anonymize.py", "--config", "conf/adult.yaml", *overrides),
+        *("run", "-p", "2", *PYTHON, "-py", "jobs/anonymize.py", "--config", f"conf/{name}.yaml", *overrides),
         ADULT_CSV=str(ADULT / "adult.data"),
         ADULT_HIERARCHIES=str(ADULT),
         CRENEL_OUTPUT=str(output),
@@ -88,6 +90,26 @@ def test_adult_comes_out_k_anonymous_and_l_diverse(cluster: Cluster, tmp_path: P
         assert int(row["diversity_income"]) >= 2
         published[tuple(row[name] for name in GENERALISED)] += int(row["tuples"])
     assert published == {key: len(incomes) for key, incomes in classes.items()}
+
+
+def test_adult_comes_out_k_anonymous_and_l_diverse_by_windows(cluster: Cluster, tmp_path: Path) -> None:
+    ended = run_adult(cluster, tmp_path, "shards.count=2", name="adult-window")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    folder = tmp_path / "adult-window"
+    released = rows_of(folder / "released", (*CATEGORICAL, "income"))
+    suppressed = rows_of(folder / "suppressed", ("reason", "shard", "position", "event_time"))
+    windows = rows_of(folder / "windows", tuple(WINDOW_COLUMNS))
+    came = Counter(row["income"] for row in complete())
+    assert len(released) + len(suppressed) == sum(came.values())
+    assert len(suppressed) < 100
+    assert Counter(row["income"] for row in released) <= came
+    for row in rows_of(folder / "audit", (*AUDIT[: -len(GENERALISED)], *CATEGORICAL)):
+        assert int(row["subjects"]) >= 10
+        assert int(row["diversity_income"]) == 2
+    # No window held more than 50, and all but the last of each shard that many.
+    assert Counter(window["tuples"] for window in windows if window["tuples"] != "50").total() <= 2
+    repaired = sum(int(window["swaps"]) + int(window["merges"]) for window in windows)
+    assert len(rows_of(folder / "repairs", tuple(REPAIR_COLUMNS))) == repaired > 0
 
 
 def test_a_configuration_that_is_not_valid_is_not_submitted(cluster: Cluster, tmp_path: Path) -> None:

@@ -29,6 +29,8 @@ from visits import (
     write,
 )
 
+from operators.repairs import REPAIR_COLUMNS, WINDOW_COLUMNS
+
 pytestmark = pytest.mark.cluster
 
 ONE_SHARD = [
@@ -41,12 +43,22 @@ NOISE = [
     *("--set", "differential_privacy={sample_rate: 0.8, phi: 50}"),
     *("--set", "policy.quasi_identifiers.wage={type: numeric, domain: [0, 100000], step: 0.5}"),
 ]
+WINDOWS = [
+    *("--set", "castle=null", "--set", "algorithm=window", "--set", "privacy.l=4", "--json"),
+    *("--set", "sinks.repairs={connector: filesystem, path: OUTPUT/repairs, format: csv}"),
+    *("--set", "sinks.windows={connector: filesystem, path: OUTPUT/windows, format: csv}"),
+]
+BY_BOTH = ["--set", "window={tuples: 30, event_time: 5 min, target: {most: 5}, adaptive: {least: 20}}"]
+BY_TUPLES = ["--set", "window={tuples: 30, output: representative}", "--set", "shards.count=1"]
 COMMANDS: dict[str, tuple[str, str, list[str]]] = {
     "loopback": ("loopback", "run", ["--parallelism", "2", "--json"]),
     "process": ("process", "run", ["--parallelism", "2", "--json"]),
     "one_shard_loopback": ("loopback", "run", ONE_SHARD),
     "one_shard_process": ("process", "run", ONE_SHARD),
     "noise": ("loopback", "run", [*NOISE, "--json"]),
+    "window": ("process", "run", ["--parallelism", "2", *WINDOWS, *BY_BOTH]),
+    "representative": ("loopback", "run", [*WINDOWS, *BY_TUPLES]),
+    "check_window": ("loopback", "check", [*WINDOWS[:6], *BY_BOTH]),
     "no_row": ("loopback", "run", ["--json"]),
     "one_row": ("loopback", "run", ["--json"]),
     "all_rejected": ("loopback", "run", ["--json"]),
@@ -70,6 +82,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     def start(name: str) -> Run:
         mode, command, arguments = COMMANDS[name]
         path = write(root / name, inputs.get(name, visits()))
+        arguments = [argument.replace("OUTPUT", str(path.parent)) for argument in arguments]
         return Run(path.parent, crenel(command, path, *arguments, mode=mode))
 
     def demo() -> Run:
@@ -80,7 +93,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
         return dict(zip(COMMANDS, pool.map(start, COMMANDS), strict=True)) | {"demo": shown.result()}
 
 
-@pytest.fixture(params=["loopback", "process"])
+@pytest.fixture(params=["loopback", "process", "window"])
 def run(request: pytest.FixtureRequest, runs: dict[str, Run]) -> Run:
     found = runs[request.param]
     assert found.ended.returncode == 0, found.ended.stderr
@@ -322,3 +335,56 @@ def test_noise_samples_rows_and_publishes_what_lies_on_its_grid(runs: dict[str, 
     came = {row["id"]: row for row in visits()}
     outside = [not int(row["age_min"]) <= int(came[int(row["id"])]["age"]) <= int(row["age_max"]) for row in released]
     assert 0.02 < sum(outside) / len(outside) < 0.9
+
+
+def test_repairs_and_windows_have_sinks_of_their_own(runs: dict[str, Run]) -> None:
+    run = runs["window"]
+    windows = run.sink("windows", tuple(WINDOW_COLUMNS))
+    repairs = run.sink("repairs", tuple(REPAIR_COLUMNS))
+    audit = run.sink("audit", AUDIT)
+    summary = run.summary
+    assert summary["windows"] == len(windows) > ROWS / 30
+    assert summary["releases"] == sum(int(window["releases"]) for window in windows)
+    actions = Counter(repair["action"] for repair in repairs)
+    assert (summary["swaps"], summary["merges"]) == (actions["swap"], actions["merge"])
+    assert min(actions.values()) > 0
+    assert {float(window["lsr"]) for window in windows} == {1.0}
+    assert {int(window["target"]) for window in windows} <= {4, 5}
+    assert min(int(row["diversity_illness"]) for row in audit) >= 4
+    # A window has the event time of its releases, and a repair that of its window.
+    released_at = {(row["shard"], row["event_time"]) for row in audit}
+    assert {(window["shard"], window["event_time"]) for window in windows if window["releases"] != "0"} == released_at
+    assert {(repair["shard"], repair["event_time"]) for repair in repairs if repair["event_time"]} <= released_at
+
+
+def test_a_number_is_published_as_the_mean_of_its_release(runs: dict[str, Run]) -> None:
+    run = runs["representative"]
+    assert run.ended.returncode == 0, run.ended.stderr
+    came = {row["id"]: row for row in visits()}
+    classes: dict[tuple[str, ...], list[Row]] = defaultdict(list)
+    for row in run.sink("released", ("age", "town", "wage", "illness", "id")):
+        classes[row["age"], row["town"], row["wage"]].append(came[int(row["id"])])
+    assert len(classes) > 100
+    for (age, town, wage), members in classes.items():
+        assert len({row["person"] for row in members}) >= K
+        assert float(age) == pytest.approx(sum(row["age"] for row in members) / len(members))
+        assert float(wage) == pytest.approx(sum(row["wage"] for row in members) / len(members))
+        assert town in {row["town"] for row in members}
+
+
+def test_check_shows_the_algorithm_with_its_parameters(runs: dict[str, Run]) -> None:
+    lines = [" ".join(line.split()) for line in runs["check_window"].ended.stdout.splitlines()]
+    for line in (
+        "algorithm window",
+        "delay.tuples 60 later tuples of the shard",
+        "delay.event_time 600000 ms",
+        "tuples 30 close a window",
+        "output generalisation",
+        "target from l to 5; smoothing 0.3, band 0.05, dwell 5",
+        "adaptive windows of 20 to 30 tuples; delay_weight 0.5, windows 8",
+        "neighbour BIGINT",
+        "entropy_least DOUBLE",
+    ):
+        assert line in lines
+    for sink in ("repairs", "windows"):
+        assert f"{sink}: discarded, with the columns" in lines

@@ -35,6 +35,7 @@ AUDIT = (
     *RELEASED[:3],
 )
 SUPPRESSED = ("reason", "shard", "position", "event_time")
+WINDOWED = ("released", "audit", "suppressed", "repairs")
 TOWNS = {f"{side}-{i}": side for side in ("north", "south", "east") for i in range(4)}
 CONFIGURATION = """
 policy:
@@ -115,10 +116,10 @@ def configure(people: Path, output: Path, sinks: Sequence[str] = ("released", "a
     return output / "job.yaml"
 
 
-def published(output: Path) -> dict[str, list[str]]:
+def published(output: Path, sinks: Sequence[str] = ("released", "audit", "suppressed")) -> dict[str, list[str]]:
     """The lines that were committed, sorted, by output."""
     found = {}
-    for name in ("released", "audit", "suppressed"):
+    for name in sinks:
         files = sorted((output / "out" / name).rglob("part-*"))
         found[name] = sorted(line for file in files for line in file.read_text(encoding="utf-8").splitlines())
     return found
@@ -152,6 +153,41 @@ def test_stopped_and_restored_at_another_parallelism_and_back(
     assert published(tmp_path)["released"] not in ([], uninterrupted["released"])  # stopped in the middle
     cluster.wait_for_end(cluster.submit(configuration, *restore, script=PACED))
     assert published(tmp_path) == uninterrupted
+
+
+def test_windows_are_stopped_in_the_middle_and_restored(cluster: Cluster, people: Path, tmp_path: Path) -> None:
+    undisturbed = by_windows(people, tmp_path / "undisturbed")
+    cluster.wait_for_end(cluster.submit(undisturbed, script=PACED))
+    configuration = by_windows(people, tmp_path / "stopped")
+    job = cluster.submit(configuration, parallelism=1, script=PACED)
+    cluster.wait(lambda: cluster.checkpoints(job) >= 2, "checkpoints")
+    savepoint = cluster.stop_job(job, tmp_path / "savepoints")
+    assert raw_values(savepoint) == []
+    stopped = published(configuration.parent, WINDOWED)["released"]
+    cluster.wait_for_end(cluster.submit(configuration, "-s", savepoint, script=PACED))
+    found = published(configuration.parent, WINDOWED)
+    assert stopped not in ([], found["released"])
+    assert found == published(undisturbed.parent, WINDOWED)
+    assert len(found["released"]) + len(found["suppressed"]) == ROWS
+    assert len(found["repairs"]) > 10
+
+    # The other algorithm cannot go on from it, and is told so.
+    refused = by_windows(people, tmp_path / "refused", "castle: {delay: {tuples: 2000}}")
+    plain = refused.read_text(encoding="utf-8").replace("paced(id) AS id", "id").replace("  repairs:", "  summary:")
+    refused.write_text(plain, encoding="utf-8")
+    told = crenel("check", refused, "--against", savepoint)
+    assert told.returncode == 2
+    assert "  - algorithm: has changed since the state was stored, and cannot" in told.stderr
+
+
+def by_windows(people: Path, output: Path, section: str = "algorithm: window\nwindow: {tuples: 100}") -> Path:
+    """The configuration with windows, or another section, in the place of CASTLE's."""
+    configuration = configure(people, output, WINDOWED)
+    text = configuration.read_text(encoding="utf-8")
+    castle = "castle: {delay: {tuples: 2000}, max_clusters: 30}"
+    assert castle in text
+    configuration.write_text(text.replace(castle, section).replace("l: 2", "l: 3"), encoding="utf-8")
+    return configuration
 
 
 def raw_values(savepoint: Path) -> list[str]:
