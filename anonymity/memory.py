@@ -17,6 +17,7 @@ from anonymity.noise import Noise
 from anonymity.policy import CastleParameters, DifferentialPrivacy, Policy, PolicyError, Privacy, changed_fields
 from anonymity.random import random_stream
 from anonymity.shared import share
+from anonymity.stored_blocks import StoredBlocks
 from state.block import Block
 from state.shard import Buffered, Changes, Generalisations, NoiseState, ShardState, Stored
 
@@ -35,10 +36,7 @@ class Memory:
     def __init__(self, castle: Castle, fingerprint: dict[str, str]) -> None:
         self._castle = castle
         self._fingerprint = fingerprint
-        self._numbers: NDArray[np.int64] = np.zeros(0, np.int64)  # stored blocks, ascending
-        self._firsts: NDArray[np.int64] = np.zeros(0, np.int64)  # position at which each begins
-        self._waiting: NDArray[np.int64] = np.zeros(0, np.int64)  # tuples that wait in each
-        self._next_block = 0
+        self._blocks = StoredBlocks()
         self._gone: NDArray[np.int64] = np.zeros(0, np.int64)
         self._gamma: set[int] = set()
         self._omega: dict[int, int] = {}  # stored entries, oldest first, and the last release in each
@@ -63,29 +61,20 @@ class Memory:
     def _settle(self) -> dict[int, bytes | None]:
         # Tuples of the block that is being pushed are not counted yet: _keep counts those that stayed.
         left = self._castle.last_step.left
-        known = left[left < self._end()]
-        index = np.searchsorted(self._firsts, known, side="right") - 1
-        self._waiting -= np.bincount(index, minlength=len(self._waiting))
-        kept = self._waiting > 0
-        removed: dict[int, bytes | None] = dict.fromkeys(self._numbers[~kept].tolist())
-        self._numbers, self._firsts, self._waiting = self._numbers[kept], self._firsts[kept], self._waiting[kept]
-        return removed
+        return self._blocks.settle(left[left < self._end()])
 
     def _end(self) -> int:
         castle = self._castle
         return int(castle.live.scalars[at.NEXT_POSITION]) - len(castle.last_step.admitted)
 
     def _keep(self, block: Block) -> dict[int, bytes | None]:
-        number, self._next_block = self._next_block, self._next_block + 1
+        number = self._blocks.number()
         slots = self._castle.last_step.admitted
         tuples, clusters = self._castle.live.tuples, self._castle.live.clusters
         stays = tuples.cluster[slots] != at.NONE
         if not stays.any():
             return {}
-        first = self._end()
-        self._numbers = np.append(self._numbers, number)
-        self._firsts = np.append(self._firsts, first)
-        self._waiting = np.append(self._waiting, np.count_nonzero(stays))
+        self._blocks.add(number, self._end(), np.count_nonzero(stays))
         every = bool(stays.all())
         kept = slots[stays]
         buffered = Buffered(
@@ -102,7 +91,7 @@ class Memory:
 
     def _is_stored(self, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
         # A block's tuples reach up to the next block's first position, stored or not; rather too many than too few.
-        return np.searchsorted(self._firsts, positions, side="right") > 0
+        return np.searchsorted(self._blocks.firsts, positions, side="right") > 0
 
     def _changed_gamma(self) -> dict[int, bytes | None]:
         live, offsets = self._castle.live, self._castle.offsets
@@ -166,7 +155,7 @@ class Memory:
         return ShardState(
             shard=self._castle.shard,
             fingerprint=self._fingerprint,
-            scalars=np.append(live.scalars[_SCALARS], [self._next_block, self._oldest_reusable()]),
+            scalars=np.append(live.scalars[_SCALARS], [self._blocks.next_number, self._oldest_reusable()]),
             oldest=oldest,
             gone=self._gone,
             ring=live.ring,
@@ -230,7 +219,7 @@ class Memory:
         rows = _restore_gamma(castle, gamma)
         _restore_omega(castle, list(reusable.values()))
         memory._restore_blocks(blocks, state, rows)
-        memory._next_block = next_block
+        memory._blocks.next_number = next_block
         memory._gone = state.gone
         memory._gamma = set(stored.gamma)
         memory._omega = {i: int(entry.id[-1]) for i, entry in reusable.items() if len(entry.id)}
@@ -253,9 +242,7 @@ class Memory:
             kept = slots[waits]
             row = np.array([rows[i] for i in buffered.cluster[waits].tolist()], np.int32)
             relink(share(castle.live), kept, row)
-            self._numbers = np.append(self._numbers, number)
-            self._firsts = np.append(self._firsts, buffered.position[0])
-            self._waiting = np.append(self._waiting, len(kept))
+            self._blocks.add(number, buffered.position[0], len(kept))
 
 
 def _noise(noise: Noise | None) -> NoiseState | None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from anonymity import window_live as at
 from anonymity.live import scales
 from anonymity.memory import require_same
 from anonymity.policy import Policy, Privacy
 from anonymity.random import random_stream
+from anonymity.stored_blocks import StoredBlocks
 from anonymity.window import Window
 from anonymity.window_policy import WindowParameters
 from state.block import Block
@@ -37,10 +37,7 @@ class WindowMemory:
     def __init__(self, window: Window, fingerprint: dict[str, str]) -> None:
         self._window = window
         self._fingerprint = fingerprint
-        self._numbers: NDArray[np.int64] = np.zeros(0, np.int64)  # stored blocks, ascending
-        self._firsts: NDArray[np.int64] = np.zeros(0, np.int64)  # position at which each begins
-        self._waiting: NDArray[np.int64] = np.zeros(0, np.int64)  # tuples that wait in each
-        self._next_block = 0
+        self._blocks = StoredBlocks()
 
     def changes(self) -> Changes:
         """What to write after one step of the shard."""
@@ -53,26 +50,18 @@ class WindowMemory:
     def _settle(self) -> dict[int, bytes | None]:
         # Tuples of the block that is being pushed are not counted yet: _keep counts those that stayed.
         left = self._window.last_step.left
-        known = left[left < self._end()]
-        index = np.searchsorted(self._firsts, known, side="right") - 1
-        self._waiting -= np.bincount(index, minlength=len(self._waiting))
-        kept = self._waiting > 0
-        removed: dict[int, bytes | None] = dict.fromkeys(self._numbers[~kept].tolist())
-        self._numbers, self._firsts, self._waiting = self._numbers[kept], self._firsts[kept], self._waiting[kept]
-        return removed
+        return self._blocks.settle(left[left < self._end()])
 
     def _end(self) -> int:
         return int(self._window.live.scalars[at.NEXT_POSITION]) - len(self._window.last_step.admitted)
 
     def _keep(self, block: Block) -> dict[int, bytes | None]:
-        number, self._next_block = self._next_block, self._next_block + 1
+        number = self._blocks.number()
         slots, points = self._window.last_step.admitted, self._window.live.points
         stays = points.waits[slots]
         if not stays.any():
             return {}
-        self._numbers = np.append(self._numbers, number)
-        self._firsts = np.append(self._firsts, self._end())
-        self._waiting = np.append(self._waiting, np.count_nonzero(stays))
+        self._blocks.add(number, self._end(), np.count_nonzero(stays))
         held = Held(
             position=points.position[slots[stays]],
             numeric=block.numeric[stays],
@@ -93,7 +82,7 @@ class WindowMemory:
             shard=self._window.shard,
             fingerprint=self._fingerprint,
             scalars=live.scalars[_SCALARS],
-            next_block=self._next_block,
+            next_block=self._blocks.next_number,
             first=int(live.points.position[new[0]]) if len(new) else int(live.scalars[at.NEXT_POSITION]),
             carried=live.points.position[carried],
             reason=live.points.reason[carried],
@@ -138,7 +127,7 @@ class WindowMemory:
         key = state.key.astype("<u4").tobytes()
         window = Window(policy, privacy, parameters, members=members, shard=state.shard, key=key)
         memory = cls(window, fingerprint)
-        memory._next_block = state.next_block
+        memory._blocks.next_number = state.next_block
         for number, blob in sorted(stored.blocks.items()):  # a state back end has them in any order
             memory._restore_block(number, Held.from_bytes(blob, members, f"{shard}, block {number}"), state)
         _restore_window(window, state, privacy)
@@ -161,9 +150,7 @@ class WindowMemory:
         scalars[at.HELD] += len(kept)
         scalars[at.CARRIED] += np.count_nonzero(carried)
         scalars[at.EARLIEST] = min([int(scalars[at.EARLIEST]), *points.event_time[kept].tolist()])
-        self._numbers = np.append(self._numbers, number)
-        self._firsts = np.append(self._firsts, held.position[0])
-        self._waiting = np.append(self._waiting, len(kept))
+        self._blocks.add(number, held.position[0], len(kept))
 
 
 def _restore_window(window: Window, state: WindowState, privacy: Privacy) -> None:
