@@ -91,7 +91,7 @@ def repair(
     if group != NONE:
         for each in range(made):
             represent(domain, points, groups, work, each, parameters[MEDIAN] != 0, parameters[ANCESTOR] != 0)
-    while group != NONE:
+    while group != NONE and done < len(actions):  # which no repair that keeps its word fills
         found = _nearest_groups(domain, scale, groups, work, made, group)
         best: Int = NONE
         first: Int = NONE
