@@ -27,7 +27,7 @@ from anonymity.policy import (
     without_domain,
 )
 from anonymity.random import random_stream
-from anonymity.releases import Releases
+from anonymity.releases import Leaving, Releases, collect
 from anonymity.shared import share
 from state.block import NO_TIME, Block
 from state.shard import Buffered
@@ -245,31 +245,19 @@ class Castle:
         return self._collect(block, slots)
 
     def _collect(self, block: Block | None, admitted: NDArray[np.int32]) -> Releases:
-        live, out = self.live, self.live.out
-        releases = int(live.scalars[at.OUT_RELEASES])
-        slots = out.members[: live.scalars[at.OUT_MEMBERS]]
-        withheld = out.suppressed[: live.scalars[at.OUT_SUPPRESSED]]
-        offsets = np.concatenate([np.zeros(1, np.int64), out.end[:releases]])
-        first = int(live.scalars[at.NEXT_RELEASE]) - releases
-        result = Releases(
-            release_id=np.arange(first, first + releases),
-            kind=out.kind[:releases].copy(),
-            subjects=out.subjects[:releases].copy(),
-            tuples=np.diff(offsets),
-            diversity=out.diversity[:releases].copy(),
-            loss=out.loss[:releases].copy(),
-            event_time=out.event_time[:releases].copy(),
-            lower=out.box.lower[:releases].copy(),
-            upper=out.box.upper[:releases].copy(),
-            node=out.box.node[:releases] - self.offsets,
-            offsets=offsets,
-            members=self.members.take(slots),
-            suppressed_reason=out.reason[: len(withheld)].copy(),
-            suppressed_position=live.tuples.position[withheld],
-            suppressed_event_time=live.tuples.event_time[withheld],
+        live = self.live
+        scalars, position = live.scalars, live.tuples.position
+        slots = live.out.members[: scalars[at.OUT_MEMBERS]]
+        withheld = live.out.suppressed[: scalars[at.OUT_SUPPRESSED]]
+        leaving = Leaving(slots, withheld, position, live.tuples.event_time)
+        result = collect(
+            live.out,
+            int(scalars[at.OUT_RELEASES]),
+            int(scalars[at.NEXT_RELEASE]),
+            leaving,
+            self.members,
+            self.offsets,
         )
-        self.members.take(withheld)
-        position = live.tuples.position
         alone = np.repeat(np.isin(result.kind, _ALONE), result.tuples)
         self.last_step = Step(
             block,

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from anonymity.live import Out
+    from anonymity.members import Members
 
 
 @dataclass(frozen=True)
@@ -49,3 +53,53 @@ class Releases:
 
     def __len__(self) -> int:
         return len(self.release_id)
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """Tuples that leave in one step, by slot.
+
+    Attributes
+    ----------
+    released : (members,) slots of members, release by release
+    suppressed : (suppressed,) slots of suppressed tuples
+    position, event_time : (slots,) of all tuples
+    """
+
+    released: NDArray[np.int32]
+    suppressed: NDArray[np.int32]
+    position: NDArray[np.int64]
+    event_time: NDArray[np.int64]
+
+
+def collect(
+    out: Out, releases: int, following: int, leaving: Leaving, members: Members, nodes: NDArray[np.int32]
+) -> Releases:
+    """Copy what the procedures wrote, and take the published values of what leaves out of ``members``.
+
+    Parameters
+    ----------
+    releases, following : how many there are, and the id of the next one after them
+    nodes : (categorical,) number of the first node of each hierarchy
+    """
+    offsets = np.concatenate([np.zeros(1, np.int64), out.end[:releases]])
+    suppressed = leaving.suppressed
+    found = Releases(
+        release_id=np.arange(following - releases, following),
+        kind=out.kind[:releases].copy(),
+        subjects=out.subjects[:releases].copy(),
+        tuples=np.diff(offsets),
+        diversity=out.diversity[:releases].copy(),
+        loss=out.loss[:releases].copy(),
+        event_time=out.event_time[:releases].copy(),
+        lower=out.box.lower[:releases].copy(),
+        upper=out.box.upper[:releases].copy(),
+        node=out.box.node[:releases] - nodes,
+        offsets=offsets,
+        members=members.take(leaving.released),
+        suppressed_reason=out.reason[: len(suppressed)].copy(),
+        suppressed_position=leaving.position[suppressed],
+        suppressed_event_time=leaving.event_time[suppressed],
+    )
+    members.take(suppressed)
+    return found

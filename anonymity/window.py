@@ -16,7 +16,7 @@ from anonymity import window_procedures as procedures
 from anonymity.members import Members
 from anonymity.policy import KINDS, REJECTIONS, SUPPRESSIONS, Policy, Privacy
 from anonymity.random import random_stream
-from anonymity.releases import Releases
+from anonymity.releases import Leaving, Releases, collect
 from anonymity.repairs import Actions, Repairs, Windows
 from anonymity.window_policy import WindowParameters
 from anonymity.window_room import empty_window, with_slots
@@ -273,31 +273,19 @@ class Window:
         )
 
     def _collect(self, block: Block | None, admitted: NDArray[np.int32]) -> Releases:
-        live, out = self.live, self.live.out
-        releases = int(live.scalars[at.OUT_RELEASES])
-        slots = out.members[: live.scalars[at.OUT_MEMBERS]].copy()
-        withheld = out.suppressed[: live.scalars[at.OUT_SUPPRESSED]].copy()
-        offsets = np.concatenate([np.zeros(1, np.int64), out.end[:releases]])
-        first = int(live.scalars[at.NEXT_RELEASE]) - releases
-        position = live.points.position
-        result = Releases(
-            release_id=np.arange(first, first + releases),
-            kind=out.kind[:releases].copy(),
-            subjects=out.subjects[:releases].copy(),
-            tuples=np.diff(offsets),
-            diversity=out.diversity[:releases].copy(),
-            loss=out.loss[:releases].copy(),
-            event_time=out.event_time[:releases].copy(),
-            lower=out.box.lower[:releases].copy(),
-            upper=out.box.upper[:releases].copy(),
-            node=out.box.node[:releases] - self.offsets,
-            offsets=offsets,
-            members=self.members.take(slots),
-            suppressed_reason=out.reason[: len(withheld)].copy(),
-            suppressed_position=position[withheld],
-            suppressed_event_time=live.points.event_time[withheld],
+        live = self.live
+        scalars, position = live.scalars, live.points.position
+        slots = live.out.members[: scalars[at.OUT_MEMBERS]].copy()
+        withheld = live.out.suppressed[: scalars[at.OUT_SUPPRESSED]].copy()
+        leaving = Leaving(slots, withheld, position, live.points.event_time)
+        result = collect(
+            live.out,
+            int(scalars[at.OUT_RELEASES]),
+            int(scalars[at.NEXT_RELEASE]),
+            leaving,
+            self.members,
+            self.offsets,
         )
-        self.members.take(withheld)
         self.last_step = Step(block, admitted, np.concatenate([position[slots], position[withheld]]))
         self._free = np.concatenate([self._free, slots, withheld])
         return result
