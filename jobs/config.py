@@ -202,6 +202,11 @@ def _unnoisable(file: File, policy: Policy) -> Iterator[str]:
             "shards.by: a shard chosen by a quasi-identifier gives away what noise is to hide; "
             f"with differential_privacy it is {SHARD_BY_SUBJECT!r}"
         )
+    elif file.shards.count > 1 and policy.subject is None:
+        yield (
+            "shards.count: without policy.subject a row's shard follows from its values, and so gives away what noise "
+            "is to hide; name a subject, or set shards.count to 1"
+        )
 
 
 def _sinks(file: File) -> dict[str, dict[str, str]]:

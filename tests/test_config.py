@@ -128,6 +128,12 @@ def test_phi_follows_from_a_tolerance(tmp_path: Path) -> None:
     assert round(found.phi, 4) == 92.1034  # -ln(0.01) / 0.05
 
 
+def test_noise_refuses_shards_that_follow_from_values(tmp_path: Path) -> None:
+    (problem,) = problems(tmp_path, FULL, *NOISED, "policy.subject=null")
+    assert problem.startswith("shards.count: without policy.subject a row's shard follows from its values")
+    assert configured(tmp_path, FULL, *NOISED, "policy.subject=null", "shards.count=1").policy.subject is None
+
+
 def test_the_observed_range_is_an_explicit_choice_with_a_warning(tmp_path: Path) -> None:
     # Shards are by a quasi-identifier, and one number lacks its domain.
     found = [problem.split("; ")[0] for problem in problems(tmp_path, FULL, NOISED[0])]
