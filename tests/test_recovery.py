@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from launch import crenel, rows_of
 
-from tests.cluster import Cluster, running
+from tests.cluster import PYTHON, Cluster, running
 from tests.visits import IN_FORCE
 
 pytestmark = pytest.mark.cluster
@@ -178,6 +178,9 @@ def test_windows_are_stopped_in_the_middle_and_restored(cluster: Cluster, people
     told = crenel("check", refused, "--against", savepoint)
     assert told.returncode == 2
     assert "  - algorithm: has changed since the state was stored, and cannot" in told.stderr
+    taken = cluster.flink("run", "-d", "-s", savepoint, *PYTHON, "-py", "jobs/anonymize.py", "--config", refused)
+    assert taken.returncode != 0
+    assert "Cannot map checkpoint/savepoint state for operator" in taken.stdout + taken.stderr
 
 
 def by_windows(people: Path, output: Path, section: str = "algorithm: window\nwindow: {tuples: 100}") -> Path:
