@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from anonymity.castle import Castle
 from anonymity.memory import Memory
 from anonymity.policy import CastleParameters
 from anonymity.random import shard_key
-from operators.metrics import SCALE
+from operators.metrics import SCALE, Gauges
 from operators.plan import OperatorPlan
 from operators.shards import ShardFunction
 from state.shard import Stored
@@ -16,7 +18,7 @@ class CastleFunction(ShardFunction[Castle]):
     """Anonymises the blocks of each shard by clusters; see ``anonymity.castle`` and ``operators.shards``."""
 
     counted = ("tuples_in", "sampled_out", "released", "merges", "splits")
-    gauges = {  # noqa: RUF012 - as in the base class
+    gauges: ClassVar[Gauges] = {
         "open_clusters": lambda shards: sum(shard.open_clusters for shard in shards),
         "tau_x1000": lambda shards: round(SCALE * max((shard.tau for shard in shards), default=0.0)),
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyflink.metrics import MetricGroup
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 SCALE = 1000
 """Flink's gauges in Python are integers: losses are given in thousandths."""
 
+Gauges: TypeAlias = Mapping[str, Callable[[Sequence[Any]], int]]
+"""Gauges by name, each over the counters of all shards of a subtask."""
+
 
 class ShardMetrics:
     """Counters over all shards of a subtask since it started, and gauges of how they stand.
@@ -26,7 +29,7 @@ class ShardMetrics:
     group : the operator's metric group
     shards : the live shards by key; the gauges look at it
     counted : names of the counters of the algorithm, beside those by reason and kind
-    gauges : those of the algorithm by name, over the counters of all shards
+    gauges : those of the algorithm
     """
 
     def __init__(
@@ -34,7 +37,7 @@ class ShardMetrics:
         group: MetricGroup,
         shards: Mapping[int, Shard[Any]],
         counted: Sequence[str],
-        gauges: Mapping[str, Callable[[Sequence[Any]], int]],
+        gauges: Gauges,
     ) -> None:
         self._shards = shards
         self._counted = counted

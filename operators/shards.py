@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from pyflink.datastream import KeyedProcessFunction, OutputTag, RuntimeContext, TimeDomain
 
@@ -12,7 +12,7 @@ from anonymity.castle import Counters, delay_of_bucket
 from anonymity.releases import Releases
 from anonymity.window import WindowCounters
 from operators.emit import REJECTED_TYPE, SUMMARY_TYPE, SUPPRESSED_TYPE, Emitter, row
-from operators.metrics import ShardMetrics
+from operators.metrics import Gauges, ShardMetrics
 from operators.plan import OperatorPlan
 from state.block import Block
 from state.flink import ShardStore
@@ -75,11 +75,11 @@ class ShardFunction(KeyedProcessFunction, Generic[C]):  # type: ignore[misc]
     Attributes
     ----------
     counted : names of the counters that are metrics, and that the summary begins with
-    gauges : further metrics by name, over the counters of all shards of the subtask
+    gauges : further metrics
     """
 
-    counted: tuple[str, ...]
-    gauges: Mapping[str, Callable[[Sequence[Any]], int]]
+    counted: ClassVar[tuple[str, ...]]
+    gauges: ClassVar[Gauges]
 
     def __init__(self, plan: OperatorPlan) -> None:
         self._plan = plan
