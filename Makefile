@@ -27,7 +27,7 @@ test: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	@$(WITH_JAVA) $(BIN)/python -m pytest
+	@$(WITH_JAVA) $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 bench: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks
