@@ -41,7 +41,7 @@ $(READY): pyproject.toml requirements.lock requirements-java.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@$(BIN)/python -m jobs.java >/dev/null 2>&1 || \
 		{ set -x; $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-java.lock; }
-	@echo 'compiling the core (a minute or two, once)'
+	@echo 'compiling the core (two or three minutes, once)'
 	@$(BIN)/python -m anonymity.warm
 	@echo "archiving Flink's classes, for a quicker start (half a minute, once)"
 	@$(WITH_JAVA) $(BIN)/python -m jobs.classes || true
