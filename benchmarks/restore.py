@@ -103,11 +103,15 @@ def restore_table(repeats: int = 3) -> Table:
             source, saved = Path(tempfile.mkdtemp(dir=folder)), ""
             if rows:
                 (source / "first.csv").symlink_to(job.rows_file(rows, folder))
-                saved = _worker(folder, source, "save", rows, "{}", json.dumps(tempfile.mkdtemp(dir=folder)))
+                kept = {"execution.checkpointing.dir": Path(tempfile.mkdtemp(dir=folder)).as_uri()}
+                saved = _worker(
+                    folder, source, "save", rows, json.dumps(kept), json.dumps(tempfile.mkdtemp(dir=folder))
+                )
             (source / "later.csv").symlink_to(later)
             held = sum(path.stat().st_size for path in Path(saved.removeprefix("file:")).rglob("*")) if saved else 0
             for title, backend in _BACKENDS.items():
-                flink = {"state.backend.type": backend} | ({"execution.state-recovery.path": saved} if saved else {})
+                flink = {"execution.checkpointing.dir": Path(tempfile.mkdtemp(dir=folder)).as_uri()}
+                flink |= {"state.backend.type": backend} | ({"execution.state-recovery.path": saved} if saved else {})
                 arguments = (folder, source, "resume", rows or _LATER // 2, json.dumps(flink))
                 found = sorted(_worker(*arguments) for _ in range(repeats))
                 table.add(

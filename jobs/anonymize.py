@@ -10,10 +10,15 @@ from py4j.protocol import Py4JError
 from pyflink.util.exceptions import JavaException
 
 from jobs.config import ConfigError, load
-from jobs.delivery import CHECKPOINTING, repeating_settings
+from jobs.delivery import CHECKPOINTING, CHECKPOINTS, repeating_settings
 from jobs.environment import cluster_environment
 from jobs.failure import why_failed, why_refused
 from jobs.pipeline import build
+
+_IN_MEMORY = (
+    "Flink keeps checkpoints in the memory of the JobManager: they are lost with it, and the job fails once a shard's "
+    "state takes more than 5 MB, which is about 50,000 waiting tuples"
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,6 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = {name: value for name in CHECKPOINTING if (value := tables.get_config().get(name, ""))}
         if not config.accept_duplicates and (problems := [*repeating_settings(settings)]):
             raise ConfigError(options.config, problems)
+        if not any(tables.get_config().get(name, "") for name in CHECKPOINTS):
+            print(f"warning: {CHECKPOINTS[0]}: is not set; {_IN_MEMORY}", file=sys.stderr, flush=True)
         client = build(tables, config).execute()
     except ConfigError as error:
         return _end(f"{options.config} is not a valid configuration:", error.problems, 2)

@@ -32,6 +32,10 @@ CHECKPOINTING: Mapping[str, tuple[Callable[[str], bool], str]] = {
 """Settings of Flink without which nothing is published once: which values keep that, and what would be valid."""
 
 
+CHECKPOINTS = ("execution.checkpointing.dir", "state.checkpoints.dir", "execution.checkpointing.storage")
+"""Settings of Flink that say where checkpoints are kept, by the present name first."""
+
+
 def repeating_sinks(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     """What is wrong with sinks that may publish a record twice; ``sinks``: options of the connector by output."""
     for name in _OF_RECORDS:

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 from jobs.ahead import core_loading, start_java
 from jobs.config import Config, ConfigError
+from jobs.delivery import CHECKPOINTS
 from jobs.failure import why_failed, why_refused
 from jobs.rest import Rest
 from jobs.summary import Summary
@@ -36,6 +37,9 @@ LOCAL = {
     "rest.bind-address": "localhost",
     "metrics.fetcher.update-interval": "1000",
 }
+
+
+_SUMMARY = "summary"
 
 
 class JobError(RuntimeError):
@@ -71,21 +75,31 @@ def run(config: Config, *, parallelism: int | None = None, rows: int | None = No
         After the job was cancelled.
     """
     started = time.monotonic()
-    port = free_port()
-    settings = {**LOCAL, "rest.port": port, "rest.bind-port": port, **config.flink}
-    if parallelism is not None:
-        settings["parallelism.default"] = str(parallelism)
     with (
         flink_logs() as logs,
-        tempfile.TemporaryDirectory(prefix="crenel-summary-") as folder,
+        tempfile.TemporaryDirectory(prefix="crenel-") as name,
         _progress(rows) as shown,
     ):
-        client = _start(config, settings, Path(folder))
+        folder = Path(name)
+        settings = local_settings(config.flink, parallelism, folder)
+        client = _start(config, settings, folder / _SUMMARY)
         _wait(client, Rest(int(settings["rest.port"]), str(client.get_job_id())), shown, logs)
         try:
-            return Summary.of(_read_summary(Path(folder)), time.monotonic() - started)
+            return Summary.of(_read_summary(folder / _SUMMARY), time.monotonic() - started)
         except ValueError as error:
             raise JobError(f"the job ended, but {error}", logs) from None
+
+
+def local_settings(settings: Mapping[str, str], parallelism: int | None, folder: Path) -> dict[str, str]:
+    """Flink's settings for a run in this process; ``folder`` is its own, for as long as it lasts.
+
+    ``settings`` are the configuration's and win.
+    """
+    port = free_port()
+    # Flink's default, the memory of its JobManager, takes no more than 5 MB of a shard.
+    kept = {} if settings.keys() & set(CHECKPOINTS) else {CHECKPOINTS[0]: (folder / "checkpoints").as_uri()}
+    chosen = {} if parallelism is None else {"parallelism.default": str(parallelism)}
+    return {**LOCAL, "rest.port": port, "rest.bind-port": port, **kept, **settings, **chosen}
 
 
 @contextmanager
