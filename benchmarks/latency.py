@@ -1,0 +1,211 @@
+"""Latency of the whole job under windows: Table 7 of the SUHDSA paper (Lee and Kim, Sensors 2026, Section 4.3).
+
+This process sends rows of Adult to the job over a socket, some every millisecond, and knows when each was due. The job
+notes when each leaves the operator chain in front of its sink. A row that the job is too busy to take is late from the
+time at which it was due, not from the time at which it was taken.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pyflink.datastream import DataStream
+from pyflink.table import Schema
+
+from benchmarks.adult import COLUMNS, DATA
+from benchmarks.state import worker
+from benchmarks.table import Table
+from benchmarks.window import QUASI_IDENTIFIERS
+from jobs import config, environment, pipeline
+from jobs.run import LOCAL
+from operators.repairs import WINDOW_COLUMNS
+
+CONFIGURATION = Path(__file__).with_name("latency.yaml")
+_FLOOD = 600_000  # rows that come first, as fast as they are taken: Java compiles; the second half tells the most
+_SETTLE, _MEASURED, _REST = 5, 20, 1  # seconds at the rate: the flood ebbs, figures are taken, the end is kept out
+_PATIENCE = 300.0  # seconds until the job connects
+
+
+def _low(milliseconds: int) -> dict[str, str]:
+    return {
+        "python.fn-execution.bundle.time": str(milliseconds),
+        "execution.buffer-timeout.interval": "1 ms",
+    }
+
+
+_SETTINGS: dict[str, dict[str, str]] = {
+    "defaults": {},
+    "bundles 50 ms, buffers 1 ms": _low(50),
+    "bundles 20 ms, buffers 1 ms": _low(20),
+    "bundles 10 ms, buffers 1 ms": _low(10),
+    "bundles 5 ms, buffers 1 ms": _low(5),
+}
+_LOW = "bundles 10 ms, buffers 1 ms"
+_CASES = (  # setting, where Python runs, rows a second, milliseconds of network, the paper's figures
+    ("defaults", "process", 20_000, 0, "18, 35, 60"),
+    ("defaults", "loopback", 20_000, 0, "18, 35, 60"),
+    *((name, "process", 20_000, 0, "18, 35, 60") for name in list(_SETTINGS)[1:]),
+    (_LOW, "process", 19_000, 2, "20, 38, 65"),
+    (_LOW, "process", 17_500, 5, "25, 45, 75"),
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run gave; milliseconds, one for each tuple that was due in the measured time.
+
+    Attributes
+    ----------
+    whole : from when a tuple was due to the sink
+    closed : from when the tuple was due with which its window closed
+    rate, most : rows a second that reached the sink, then and while they came as fast as they were taken
+    behind : the 99th percentile of how late rows were sent
+    """
+
+    whole: NDArray[np.float64]
+    closed: NDArray[np.float64]
+    rate: float
+    most: float
+    behind: float
+
+
+def lines(rows: int) -> list[bytes]:
+    """Rows of Adult, again and again, each with its number."""
+    frame = pd.read_csv(DATA / "adult.data", header=None, names=COLUMNS, skipinitialspace=True)
+    kept = frame[[*QUASI_IDENTIFIERS, "income"]].to_csv(index=False, header=False).splitlines()
+    return [f"{row},{kept[row % len(kept)]}\n".encode() for row in range(rows)]
+
+
+def send(connection: socket.socket, rows: list[bytes], rate: int) -> tuple[NDArray[np.float64], float]:
+    """Send rows, after the flood at a rate; when each of these was due, in epoch seconds, and ``Run.behind``."""
+    for at in range(0, _FLOOD, 1000):
+        connection.sendall(b"".join(rows[at : min(at + 1000, _FLOOD)]))
+    step = np.arange(len(rows) - _FLOOD) * 1000 // rate  # the millisecond of each row
+    ends = (_FLOOD + np.searchsorted(step, np.arange(step[-1] + 1), side="right")).tolist()
+    parts = [b"".join(rows[start:end]) for start, end in zip([_FLOOD, *ends[:-1]], ends, strict=True)]
+    behind = []
+    begin = time.time()
+    for number, part in enumerate(parts):
+        wait = begin + number / 1000 - time.time()
+        behind.append(-wait)
+        if wait > 0:
+            time.sleep(wait)
+        connection.sendall(part)
+    return begin + step / 1000, max(0.0, float(np.percentile(behind, 99) * 1000))
+
+
+def work(port: int, flink: Mapping[str, str]) -> None:
+    """Run the job in this process until the socket ends."""
+    settings = config.load(CONFIGURATION)
+    tables = environment.local_environment(LOCAL | dict(flink))
+    text = DataStream(tables._get_j_env().socketTextStream("localhost", port))
+    schema = Schema.new_builder().column("f0", "STRING").build()
+    tables.create_temporary_view("lines", tables.from_data_stream(text, schema).alias("line"))
+    job = pipeline.build(tables, settings)
+    tables.execute_sql(
+        "CREATE TEMPORARY TABLE left_at (`row` BIGINT, moment TIMESTAMP_LTZ(3)) WITH ('connector' = 'filesystem', "
+        f"'path' = '{os.environ['BENCH_OUTPUT']}/left', 'format' = 'csv')"
+    )
+    # income is m0
+    job.insert(
+        "left_at",
+        "SELECT m1, CURRENT_ROW_TIMESTAMP() FROM crenel_batches CROSS JOIN UNNEST(releases) AS r "
+        "CROSS JOIN UNNEST(members) AS m",
+    )
+    job.execute().get_job_execution_result().result()
+
+
+def _written(folder: Path, columns: list[str]) -> pd.DataFrame:
+    files = sorted(folder.glob("part-*"), key=lambda path: int(path.name.rpartition("-")[2]))
+    return pd.concat([pd.read_csv(path, header=None, names=columns) for path in files], ignore_index=True)
+
+
+def run(rate: int, flink: Mapping[str, str], mode: str = "process") -> Run:
+    """One run of the job; ``mode`` is where its Python runs: ``process``, as on a cluster, or ``loopback``."""
+    rows = lines(_FLOOD + rate * (_SETTLE + _MEASURED + _REST))
+    with tempfile.TemporaryDirectory() as output, socket.create_server(("localhost", 0)) as server:
+        variables = os.environ | {
+            "BENCH_OUTPUT": output,
+            "BENCH_HIERARCHIES": str(DATA),
+            "FLINK_LOG_DIR": f"{output}/log",
+            "_python_worker_execution_mode": mode,
+        }
+        server.settimeout(_PATIENCE)
+        with ThreadPoolExecutor(1) as pool:
+            port = server.getsockname()[1]
+            job: Future[Any] = pool.submit(worker, port, json.dumps(flink), variables=variables, module=__name__)
+            connection, _ = server.accept()
+            with connection:
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                due, behind = send(connection, rows, rate)
+            job.result()
+        left = _written(Path(output, "left"), ["row", "moment"])
+        windows = _written(Path(output, "windows"), list(WINDOW_COLUMNS))
+    return _figures(left, windows, np.concatenate([np.full(_FLOOD, np.nan), due]), rate, behind)
+
+
+def _figures(left: pd.DataFrame, windows: pd.DataFrame, due: NDArray[np.float64], rate: int, behind: float) -> Run:
+    if len(left) != len(due):
+        raise RuntimeError(f"{len(left):,} of {len(due):,} rows left; the others were suppressed or lost")
+    row = left["row"].to_numpy()
+    moment = pd.to_datetime(left["moment"], utc=True, format="ISO8601").astype("int64").to_numpy() / 1e9
+    released = (windows["tuples"] - windows["carried"]).to_numpy()
+    # All that has come by the close of a window has left with it or before, or is carried: so the last to come closed.
+    closing = np.repeat(np.cumsum(released) + windows["carried"].to_numpy() - 1, released)
+    if (row > closing).any():
+        raise RuntimeError("a row left with a window that had closed before it came")
+    flood = (row >= _FLOOD // 2) & (row < _FLOOD)
+    paced = (row >= _FLOOD + _SETTLE * rate) & (row < _FLOOD + (_SETTLE + _MEASURED) * rate)
+    return Run(
+        whole=(moment - due[row])[paced] * 1000,
+        closed=(moment - due[closing])[paced] * 1000,
+        rate=paced.sum() / np.ptp(moment[paced]),
+        most=flood.sum() / np.ptp(moment[flood]),
+        behind=behind,
+    )
+
+
+def _cell(figures: NDArray[np.float64]) -> str:
+    return ", ".join(f"{figure:.0f}" for figure in np.percentile(figures, [50, 95, 99]))
+
+
+def latency_table(repeats: int = 2) -> Table:
+    """Table 7; each run has a row of its own. A delay of the network is added to what was measured without one."""
+    table = Table(
+        "Table 7: from source to sink, at k = 10, l = 2 and window 50 (p50, p95, p99 in ms)",
+        [
+            *("setting", "Python", "rows/s sent", "network, ms", "rows/s at the sink", "from the close"),
+            *("from the tuple", "paper", "most rows/s", "sent late, p99"),
+        ],
+    )
+    for setting, mode, rate, network, paper in _CASES:
+        for _ in range(repeats):
+            one = run(rate, _SETTINGS[setting], mode)
+            table.add(
+                *(setting, mode, f"{rate:,}", network, f"{one.rate:,.0f}", _cell(one.closed + network)),
+                *(_cell(one.whole + network), paper, f"{one.most:,.0f}", f"{one.behind:.1f} ms"),
+            )
+    return table
+
+
+def tables() -> list[Table]:
+    """All tables of this file."""
+    return [latency_table()]
+
+
+if __name__ == "__main__":
+    work(*map(json.loads, sys.argv[1:]))
+    print("null")
