@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from anonymity.compiled import Int, entry, inner
@@ -46,20 +45,13 @@ from anonymity.window_procedures import TOO_FEW_SUBJECTS, carry, place, suppress
 from anonymity.window_release import least_entropy, release
 
 
-class Suhdsa(Window):
-    """Windows without diversity: grouping and microaggregation, and no repair (SUHDSA as Section 3.2 extends it)."""
+class _OfKAlone(Window):
+    def __init__(self, policy: Policy, privacy: Privacy, parameters: WindowParameters, **shard: Any) -> None:
+        super().__init__(policy, Privacy(privacy.k), parameters, **shard)
 
-    def __init__(
-        self,
-        policy: Policy,
-        privacy: Privacy,
-        parameters: WindowParameters,
-        *,
-        members: pa.Schema,
-        shard: int,
-        key: bytes,
-    ) -> None:
-        super().__init__(policy, Privacy(privacy.k), parameters, members=members, shard=shard, key=key)
+
+class Suhdsa(_OfKAlone):
+    """Windows without diversity: grouping and microaggregation, and no repair (SUHDSA as Section 3.2 extends it)."""
 
 
 @entry
@@ -128,7 +120,7 @@ def publish(live: WindowLive) -> bool:
     return True
 
 
-class Ubdsa(Window):
+class Ubdsa(_OfKAlone):
     """No windows: the oldest tuple leaves with what is nearest as soon as the buffer is full (UBDSA, Section 2.2).
 
     The paper tells of UBDSA that it groups by CAIL distance, promises k-anonymity, and adapts the delay threshold so
@@ -140,16 +132,7 @@ class Ubdsa(Window):
 
     _run: ClassVar[Any] = staticmethod(run_ubdsa)
 
-    def __init__(
-        self,
-        policy: Policy,
-        privacy: Privacy,
-        parameters: WindowParameters,
-        *,
-        members: pa.Schema,
-        shard: int,
-        key: bytes,
-    ) -> None:
+    def __init__(self, policy: Policy, privacy: Privacy, parameters: WindowParameters, **shard: Any) -> None:
         if parameters.event_time is not None or parameters.delay_event_time is not None or parameters.tuples is None:
             raise PolicyError("window.tuples: UBDSA is bounded by tuples, and by them alone")
-        super().__init__(policy, Privacy(privacy.k), parameters, members=members, shard=shard, key=key)
+        super().__init__(policy, privacy, parameters, **shard)

@@ -10,7 +10,7 @@ from numba.experimental import structref
 from numba.extending import intrinsic
 
 from anonymity.compiled import inner
-from anonymity.live import Boxes
+from anonymity.live import Boxes, Domain
 
 
 class Fields(types.StructRef):
@@ -38,6 +38,22 @@ borrow: Any = intrinsic(_borrowed)
 def borrow_boxes(boxes: Boxes) -> Boxes:
     """Boxes of borrowed arrays."""
     return Boxes(borrow(boxes.lower), borrow(boxes.upper), borrow(boxes.node))
+
+
+@inner
+def borrow_domain(domain: Domain) -> Domain:
+    """A domain of borrowed arrays."""
+    return Domain(
+        borrow(domain.lower),
+        borrow(domain.upper),
+        borrow(domain.declared),
+        borrow(domain.scale),
+        borrow(domain.parent),
+        borrow(domain.first),
+        borrow(domain.last),
+        borrow(domain.loss),
+        borrow(domain.root),
+    )
 
 
 def define(proxy: type, fields: type, names: tuple[str, ...]) -> None:

@@ -23,6 +23,12 @@ def common_ancestor(domain: Domain, one: Int, other: Int) -> Int:
 
 
 @leaf
+def covers(domain: Domain, node: Int, other: Int) -> bool:
+    """Whether a node stands above another, or is it."""
+    return domain.first[node] <= domain.first[other] and domain.last[other] <= domain.last[node]
+
+
+@leaf
 def info_loss(domain: Domain, boxes: Boxes, row: Int) -> float:
     """InfoLoss of a generalisation, in [0, 1] (CASTLE, Section 2.2)."""
     loss = 0.0
@@ -43,7 +49,7 @@ def enlargement(domain: Domain, boxes: Boxes, row: Int, others: Boxes, at: Int, 
     growth = 0.0
     for a in range(boxes.node.shape[1]):  # first, because one step up a tree weighs more than most intervals grow
         node, other = boxes.node[row, a], others.node[at, a]
-        if domain.first[node] > domain.first[other] or domain.last[node] < domain.last[other]:
+        if not covers(domain, node, other):
             growth += domain.loss[common_ancestor(domain, node, other)] - domain.loss[node]
             if growth > limit:
                 return growth
@@ -84,8 +90,7 @@ def contains(domain: Domain, boxes: Boxes, row: Int, others: Boxes, at: Int) -> 
         if others.lower[at, a] < boxes.lower[row, a] or others.upper[at, a] > boxes.upper[row, a]:
             return False
     for a in range(boxes.node.shape[1]):
-        node, other = boxes.node[row, a], others.node[at, a]
-        if domain.first[node] > domain.first[other] or domain.last[node] < domain.last[other]:
+        if not covers(domain, boxes.node[row, a], others.node[at, a]):
             return False
     return True
 

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from anonymity import live as at
 from anonymity import procedures
 from anonymity.counting import grown
-from anonymity.live import empty_live, with_room
-from anonymity.members import Members
+from anonymity.live import empty_live, node_offsets, with_room
 from anonymity.noise import Noise
 from anonymity.policy import (
     KINDS,
@@ -29,6 +28,7 @@ from anonymity.policy import (
 from anonymity.random import random_stream
 from anonymity.releases import Leaving, Releases, collect
 from anonymity.shared import share
+from anonymity.slots import Slots
 from state.block import NO_TIME, Block
 from state.shard import Buffered
 
@@ -127,18 +127,15 @@ class Castle:
         if parameters.suppression == "generalise":
             for name in without_domain(policy):
                 raise PolicyError(f"policy.quasi_identifiers.{name}.domain: {NEEDS_DOMAIN}")
-        if tuple(members.names) != policy.members:
-            raise ValueError(f"members: expected the columns {policy.members}, got {tuple(members.names)}")
         self.policy = policy
         self.parameters = parameters
         self.shard = shard
         self.live = empty_live(policy, privacy, parameters, random_stream(key), clusters)
         self.noise = None if differential_privacy is None else Noise(policy, differential_privacy, key)
-        self.members = Members(members)
+        self._slots = Slots(policy, members, _FEWEST_SLOTS)
         self.rejected = np.zeros(len(REJECTIONS), np.int64)
         self.last_step = Step(None, _NO_SLOTS, np.zeros(0, np.int64), np.zeros(0, np.int64))
-        self._free: NDArray[np.int32] = np.zeros(0, np.int32)
-        self.offsets = self._node_offsets()
+        self.offsets = node_offsets(policy)
 
     def push(self, block: Block, watermark: int = NO_TIME) -> Releases:
         """Let in the tuples of a block, in order, and release what falls due.
@@ -200,16 +197,10 @@ class Castle:
             delays=self.live.delays.copy(),
         )
 
-    def _node_offsets(self) -> NDArray[np.int32]:
-        sizes = [len(attribute.hierarchy.labels) for attribute in self.policy.categorical]
-        return np.cumsum([0, *sizes[:-1]], dtype=np.int32)[: len(sizes)]
-
     def admit(self, tuples: Block | Buffered) -> NDArray[np.int32]:
         """Copy tuples into free slots, which ``place`` or a restore then links; the slots, in the tuples' order."""
-        count = len(tuples.event_time)
-        self._reserve(count)
-        slots = self._free[len(self._free) - count :][::-1].copy()
-        self._free = self._free[: len(self._free) - count]
+        self._reserve(len(tuples))
+        slots = self._slots.take(tuples.members)
         into = self.live.tuples
         into.numeric[slots] = tuples.numeric
         into.leaf[slots] = tuples.categorical + self.offsets
@@ -217,21 +208,16 @@ class Castle:
         into.event_time[slots] = tuples.event_time
         if tuples.subject is not None:
             into.subject[slots] = tuples.subject
-        self.members.put(slots, tuples.members)
         return slots
 
     def release_slots(self, slots: NDArray[np.int32]) -> None:
         """Free slots whose tuples have left."""
-        self.members.take(slots)
-        self._free = np.concatenate([self._free, slots])
+        self._slots.give_back(slots)
 
     def _reserve(self, count: int) -> None:
-        held = len(self.live.tuples.position)
-        if len(self._free) < count:
-            wanted = max(_FEWEST_SLOTS, 2 * held, held + count)
-            self.live = with_room(self.live, wanted, self.policy, self.parameters)
-            self.members.reserve(wanted)
-            self._free = np.concatenate([np.arange(wanted - 1, held - 1, -1, dtype=np.int32), self._free])
+        slots = self._slots.reserve(count)
+        if slots is not None:
+            self.live = with_room(self.live, slots, self.policy, self.parameters)
         # Each tuple is counted for its cluster and for all that wait, by subject and by each sensitive attribute, where
         # these are counted at all (anonymity.clusters).
         of = self.live.parameters
@@ -255,7 +241,7 @@ class Castle:
             int(scalars[at.OUT_RELEASES]),
             int(scalars[at.NEXT_RELEASE]),
             leaving,
-            self.members,
+            self._slots,
             self.offsets,
         )
         alone = np.repeat(np.isin(result.kind, _ALONE), result.tuples)
@@ -265,5 +251,4 @@ class Castle:
             np.concatenate([position[slots], position[withheld]]),
             np.concatenate([position[slots[alone]], position[withheld]]),
         )
-        self._free = np.concatenate([self._free, slots, withheld])
         return result

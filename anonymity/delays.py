@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from anonymity.compiled import Int, leaf
 from anonymity.live import DELAY_STEPS
 
@@ -13,3 +16,10 @@ def delay_bucket(waited: Int) -> Int:
     while waited >> shift >= 2 * DELAY_STEPS:
         shift += 1
     return shift * DELAY_STEPS + (waited >> shift)
+
+
+@leaf
+def note_delay(delays: NDArray[np.int64], totals: NDArray[np.int64], longest: Int, waited: Int) -> None:
+    """Count a delay in tuples; ``longest`` is the place in ``totals`` of the longest of all."""
+    delays[delay_bucket(waited)] += 1
+    totals[longest] = max(totals[longest], waited)

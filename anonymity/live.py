@@ -226,17 +226,21 @@ DELAY_BUCKETS = DELAY_STEPS * 60
 """Delays are counted exactly below 64 tuples, then in steps of at most 1/32 of their size."""
 
 
+def node_offsets(policy: Policy) -> NDArray[np.int32]:
+    """(categorical,) the first node of each hierarchy among the nodes of all."""
+    sizes = [len(attribute.hierarchy.labels) for attribute in policy.categorical]
+    return np.cumsum([0, *sizes[:-1]], dtype=np.int32)[: len(sizes)]
+
+
 def domain(policy: Policy) -> Domain:
     """The domain before the first tuple."""
     n = len(policy.quasi_identifiers)
     declared = np.array([a.domain is not None for a in policy.numeric], np.bool_)
     bounds = np.array([a.domain or (np.inf, -np.inf) for a in policy.numeric], np.float64).reshape(-1, 2)
     parts = []
-    offset = 0
-    for attribute in policy.categorical:
+    for attribute, offset in zip(policy.categorical, node_offsets(policy), strict=True):
         tree = attribute.hierarchy
         parts.append((tree.parent + offset, tree.first + offset, tree.last + offset, tree.loss / n, tree.root + offset))
-        offset += len(tree.labels)
     parent, first, last, loss, root = zip(*parts, strict=True) if parts else ((), (), (), (), ())
     return Domain(
         lower=bounds[:, 0].copy(),

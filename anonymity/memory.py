@@ -75,17 +75,11 @@ class Memory:
         if not stays.any():
             return {}
         self._blocks.add(number, self._end(), np.count_nonzero(stays))
-        every = bool(stays.all())
         kept = slots[stays]
         buffered = Buffered(
             position=tuples.position[kept],
             cluster=clusters.id[tuples.cluster[kept]],
-            numeric=block.numeric if every else block.numeric[stays],
-            categorical=block.categorical if every else block.categorical[stays],
-            subject=block.subject if every or block.subject is None else block.subject[stays],
-            sensitive=block.sensitive if every else block.sensitive[stays],
-            event_time=block.event_time if every else block.event_time[stays],
-            members=block.members if every else block.members.filter(pa.array(stays)),
+            **block.chosen(stays),
         )
         return {number: buffered.to_bytes()}
 

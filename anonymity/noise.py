@@ -15,7 +15,6 @@ from math import ceil, floor
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from anonymity.compiled import Int, entry, inner
@@ -92,18 +91,9 @@ class Noise:
         numeric, categorical = block.numeric.copy(), block.categorical.copy()
         chosen = np.ones(len(block), np.bool_)
         perturb(self.stream, self._grid, self._let_in_all, self._rate, self.observed, numeric, categorical, chosen)
-        if chosen.all():
-            return replace(block, numeric=numeric, categorical=categorical)
         self.sampled_out += len(block) - int(np.count_nonzero(chosen))
-        return replace(
-            block,
-            numeric=numeric[chosen],
-            categorical=categorical[chosen],
-            subject=None if block.subject is None else block.subject[chosen],
-            sensitive=block.sensitive[chosen],
-            event_time=block.event_time[chosen],
-            members=block.members.filter(pa.array(chosen)),
-        )
+        moved = replace(block, numeric=numeric, categorical=categorical)
+        return replace(moved, **moved.chosen(chosen))
 
 
 def scale_in_steps(width: float, step: float, phi: float) -> tuple[int, int]:

@@ -21,7 +21,8 @@ from anonymity.clusters import (
 )
 from anonymity.compiled import Int, entry, inner
 from anonymity.counting import distinct, stable_order
-from anonymity.delays import delay_bucket
+from anonymity.delays import note_delay
+from anonymity.guarantee import guarantee
 from anonymity.live import (
     BUFFERED,
     CLOCK,
@@ -171,7 +172,7 @@ def reuse(live: Live, slot: Int) -> bool:
     if found == 0:
         return False
     chosen = np.int64(matches[below(live.random, found)])
-    _guarantee(live, omega.subjects[chosen], omega.diversity[chosen])
+    guarantee(live.parameters[K], live.parameters[L], omega.subjects[chosen], omega.diversity[chosen])
     out, release = live.out, scalars[OUT_RELEASES]
     assign(out.box, release, omega.box, chosen)
     for a in range(out.diversity.shape[1]):
@@ -244,7 +245,7 @@ def release_part(live: Live, members: NDArray[np.int64], kind: Int) -> None:
         subjects = distinct(tuples.subject[members])
     for a in range(tuples.sensitive.shape[1]):
         out.diversity[release, a] = distinct(codes(live, members, a))
-    _guarantee(live, subjects, out.diversity[release])
+    guarantee(live.parameters[K], live.parameters[L], subjects, out.diversity[release])
     for i in range(len(members)):
         if not contains(domain, box, release, others, members[i]):
             raise RuntimeError("a member lies outside its generalisation; nothing of this release was emitted")
@@ -264,15 +265,6 @@ def release_part(live: Live, members: NDArray[np.int64], kind: Int) -> None:
         if scalars[OMEGA_USED] < len(omega.release):
             scalars[OMEGA_USED] += 1
     _close_release(live, kind, subjects, stop)
-
-
-@inner
-def _guarantee(live: Live, subjects: Int, diversity: NDArray[np.int64]) -> None:
-    if subjects < live.parameters[K]:
-        raise RuntimeError("a release has fewer than k distinct subjects; nothing of it was emitted")
-    for found in diversity:
-        if found < live.parameters[L]:
-            raise RuntimeError("a release has fewer than l distinct sensitive values; nothing of it was emitted")
 
 
 @inner
@@ -319,6 +311,4 @@ def _update_tau(live: Live, loss: float) -> None:
 @inner
 def _note_delay(live: Live, slot: Int) -> None:
     waited = live.scalars[NEXT_POSITION] - 1 - live.tuples.position[slot]
-    if waited > live.totals[LONGEST_DELAY]:
-        live.totals[LONGEST_DELAY] = waited
-    live.delays[delay_bucket(waited)] += 1
+    note_delay(live.delays, live.totals, np.int64(LONGEST_DELAY), waited)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.boxes import common_ancestor
+from anonymity.boxes import common_ancestor, covers
 from anonymity.compiled import Int, inner, leaf
 from anonymity.live import Boxes, Domain
 
@@ -106,7 +106,7 @@ def enlargements_of(
     common = 0.0
     for a in range(categorical):
         node, top = np.int64(boxes.node[row, a]), np.int64(around.node[region, a])
-        if not _covers(domain, top, node):
+        if not covers(domain, top, node):
             common += domain.loss[common_ancestor(domain, node, top)] - domain.loss[node]
     for i in range(np.uint64(0), stop):
         growth[i] = common
@@ -119,13 +119,8 @@ def enlargements_of(
                 growth[i] += ((below if below > 0.0 else 0.0) + (above if above > 0.0 else 0.0)) * scale
     for a in range(categorical):
         node, top = np.int64(boxes.node[row, a]), np.int64(around.node[region, a])
-        if node != top and _covers(domain, top, node):
+        if node != top and covers(domain, top, node):
             _add_ancestor_losses(domain, regions, start * categorical + a * size, count, node, top)
-
-
-@leaf
-def _covers(domain: Domain, node: Int, other: Int) -> bool:
-    return domain.first[node] <= domain.first[other] and domain.last[other] <= domain.last[node]
 
 
 @leaf

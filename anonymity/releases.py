@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from anonymity.live import Out
-    from anonymity.members import Members
+    from anonymity.slots import Slots
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,9 @@ class Leaving:
 
 
 def collect(
-    out: Out, releases: int, following: int, leaving: Leaving, members: Members, nodes: NDArray[np.int32]
+    out: Out, releases: int, following: int, leaving: Leaving, slots: Slots, nodes: NDArray[np.int32]
 ) -> Releases:
-    """Copy what the procedures wrote, and take the published values of what leaves out of ``members``.
+    """Copy what the procedures wrote, with the published values of what leaves, and free its slots.
 
     Parameters
     ----------
@@ -96,10 +96,10 @@ def collect(
         upper=out.box.upper[:releases].copy(),
         node=out.box.node[:releases] - nodes,
         offsets=offsets,
-        members=members.take(leaving.released),
+        members=slots.give_back(leaving.released),
         suppressed_reason=out.reason[: len(suppressed)].copy(),
         suppressed_position=leaving.position[suppressed],
         suppressed_event_time=leaving.event_time[suppressed],
     )
-    members.take(suppressed)
+    slots.give_back(suppressed)
     return found

@@ -10,53 +10,50 @@ from __future__ import annotations
 
 from numba.experimental import structref
 
-from anonymity.borrowed import Fields as _Fields
-from anonymity.borrowed import borrow as _borrow
-from anonymity.borrowed import borrow_boxes as _borrow_boxes
-from anonymity.borrowed import define as _define
+from anonymity.borrowed import Fields, borrow, borrow_boxes, borrow_domain, define
 from anonymity.compiled import entry
 from anonymity.counting import Counts
-from anonymity.live import Clusters, Domain, Heap, Live, Omega, Out, Sides, Tuples
+from anonymity.live import Clusters, Heap, Live, Omega, Out, Sides, Tuples
 from anonymity.random import RandomStream
 
 
 @structref.register
-class _StreamType(_Fields):
+class _StreamType(Fields):
     pass
 
 
 @structref.register
-class _TuplesType(_Fields):
+class _TuplesType(Fields):
     pass
 
 
 @structref.register
-class _ClustersType(_Fields):
+class _ClustersType(Fields):
     pass
 
 
 @structref.register
-class _CountsType(_Fields):
+class _CountsType(Fields):
     pass
 
 
 @structref.register
-class _HeapType(_Fields):
+class _HeapType(Fields):
     pass
 
 
 @structref.register
-class _OmegaType(_Fields):
+class _OmegaType(Fields):
     pass
 
 
 @structref.register
-class _OutType(_Fields):
+class _OutType(Fields):
     pass
 
 
 @structref.register
-class _LiveType(_Fields):
+class _LiveType(Fields):
     pass
 
 
@@ -92,89 +89,79 @@ class Shared(structref.StructRefProxy):
     """What ``share`` returns: a shard that compiled functions take as one pointer."""
 
 
-_define(_Stream, _StreamType, RandomStream._fields)
-_define(_Tuples, _TuplesType, Tuples._fields)
-_define(_Clusters, _ClustersType, Clusters._fields)
-_define(_Counts, _CountsType, Counts._fields)
-_define(_Heap, _HeapType, Heap._fields)
-_define(_Omega, _OmegaType, Omega._fields)
-_define(_Out, _OutType, Out._fields)
-_define(Shared, _LiveType, Live._fields)
+define(_Stream, _StreamType, RandomStream._fields)
+define(_Tuples, _TuplesType, Tuples._fields)
+define(_Clusters, _ClustersType, Clusters._fields)
+define(_Counts, _CountsType, Counts._fields)
+define(_Heap, _HeapType, Heap._fields)
+define(_Omega, _OmegaType, Omega._fields)
+define(_Out, _OutType, Out._fields)
+define(Shared, _LiveType, Live._fields)
 
 
 @entry
 def share(live: Live) -> Live:
     """The shard by reference, valid while ``live`` is kept: a ``Shared``, whose fields are those of ``Live``."""
-    r, d, t, c, n = live.random, live.domain, live.tuples, live.clusters, live.counts
+    r, t, c, n = live.random, live.tuples, live.clusters, live.counts
     h, o, u = live.heap, live.omega, live.out
     return Shared(  # type: ignore[return-value]
-        _borrow(live.scalars),
-        _borrow(live.parameters),
-        _borrow(live.tau),
-        _borrow(live.ring),
-        _Stream(_borrow(r.key), _borrow(r.used), _borrow(r.words)),
-        Domain(
-            _borrow(d.lower),
-            _borrow(d.upper),
-            _borrow(d.declared),
-            _borrow(d.scale),
-            _borrow(d.parent),
-            _borrow(d.first),
-            _borrow(d.last),
-            _borrow(d.loss),
-            _borrow(d.root),
-        ),
+        borrow(live.scalars),
+        borrow(live.parameters),
+        borrow(live.tau),
+        borrow(live.ring),
+        _Stream(borrow(r.key), borrow(r.used), borrow(r.words)),
+        borrow_domain(live.domain),
         _Tuples(
-            _borrow(t.numeric),
-            _borrow(t.leaf),
-            _borrow(t.subject),
-            _borrow(t.sensitive),
-            _borrow(t.event_time),
-            _borrow(t.position),
-            _borrow(t.cluster),
-            _borrow(t.next),
-            _borrow(t.previous),
-            _borrow(t.younger),
-            _borrow(t.older),
+            borrow(t.numeric),
+            borrow(t.leaf),
+            borrow(t.subject),
+            borrow(t.sensitive),
+            borrow(t.event_time),
+            borrow(t.position),
+            borrow(t.cluster),
+            borrow(t.next),
+            borrow(t.previous),
+            borrow(t.younger),
+            borrow(t.older),
         ),
         _Clusters(
-            _borrow(c.rows),
-            _borrow(c.place),
-            _borrow_boxes(c.box),
+            borrow(c.rows),
+            borrow(c.place),
+            borrow_boxes(c.box),
             Sides(
-                _borrow(c.sides.lower),
-                _borrow(c.sides.upper),
-                _borrow(c.sides.first),
-                _borrow(c.sides.last),
-                _borrow(c.sides.loss),
-                _borrow(c.sides.growth),
-                _borrow(c.sides.step),
+                borrow(c.sides.lower),
+                borrow(c.sides.upper),
+                borrow(c.sides.first),
+                borrow(c.sides.last),
+                borrow(c.sides.loss),
+                borrow(c.sides.growth),
+                borrow(c.sides.step),
             ),
-            _borrow(c.id),
-            _borrow(c.head),
-            _borrow(c.tail),
-            _borrow(c.tuples),
-            _borrow(c.subjects),
-            _borrow(c.diversity),
-            _borrow(c.changed),
+            borrow(c.id),
+            borrow(c.head),
+            borrow(c.tail),
+            borrow(c.tuples),
+            borrow(c.subjects),
+            borrow(c.diversity),
+            borrow(c.changed),
         ),
-        _Counts(_borrow(n.owner), _borrow(n.value), _borrow(n.tuples), _borrow(n.used)),
-        _borrow(live.diversity),
-        _Heap(_borrow(h.slots), _borrow(h.at)),
-        _Omega(_borrow_boxes(o.box), _borrow(o.subjects), _borrow(o.diversity), _borrow(o.release), _borrow(o.matches)),
+        _Counts(borrow(n.owner), borrow(n.value), borrow(n.tuples), borrow(n.used)),
+        borrow(live.diversity),
+        _Heap(borrow(h.slots), borrow(h.at)),
+        _Omega(borrow_boxes(o.box), borrow(o.subjects), borrow(o.diversity), borrow(o.release), borrow(o.matches)),
         _Out(
-            _borrow_boxes(u.box),
-            _borrow(u.kind),
-            _borrow(u.subjects),
-            _borrow(u.diversity),
-            _borrow(u.loss),
-            _borrow(u.event_time),
-            _borrow(u.end),
-            _borrow(u.members),
-            _borrow(u.suppressed),
-            _borrow(u.reason),
+            borrow_boxes(u.box),
+            borrow(u.kind),
+            borrow(u.subjects),
+            borrow(u.diversity),
+            borrow(u.loss),
+            borrow(u.event_time),
+            borrow(u.end),
+            borrow(u.members),
+            borrow(u.suppressed),
+            borrow(u.reason),
         ),
-        _borrow(live.totals),
-        _borrow(live.loss_total),
-        _borrow(live.delays),
+        borrow(live.totals),
+        borrow(live.loss_total),
+        borrow(live.delays),
     )

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from anonymity import window_live as at
 from anonymity import window_procedures as procedures
-from anonymity.members import Members
+from anonymity.live import node_offsets
 from anonymity.policy import KINDS, REJECTIONS, SUPPRESSIONS, Policy, Privacy
 from anonymity.random import random_stream
 from anonymity.releases import Leaving, Releases, collect
 from anonymity.repairs import Actions, Repairs, Windows
+from anonymity.slots import Slots
 from anonymity.window_policy import WindowParameters
 from anonymity.window_room import empty_window, with_slots
 from anonymity.window_shared import share_window
@@ -111,20 +112,16 @@ class Window:
         clock: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
         parameters.check(policy, privacy)
-        if tuple(members.names) != policy.members:
-            raise ValueError(f"members: expected the columns {policy.members}, got {tuple(members.names)}")
         self.policy = policy
         self.parameters = parameters
         self.shard = shard
         self.live = empty_window(policy, privacy, parameters, random_stream(key))
-        self.members = Members(members)
+        self._slots = Slots(policy, members, _FEWEST_SLOTS)
         self.rejected = np.zeros(len(REJECTIONS), np.int64)
         self.last_step = Step(None, _NO_SLOTS, np.zeros(0, np.int64))
         self.repairs = self._log([])
-        sizes = [len(attribute.hierarchy.labels) for attribute in policy.categorical]
-        self.offsets = np.cumsum([0, *sizes[:-1]], dtype=np.int32)[: len(sizes)]
+        self.offsets = node_offsets(policy)
         self._clock = clock
-        self._free: NDArray[np.int32] = np.zeros(0, np.int32)
 
     def push(self, block: Block, watermark: int = NO_TIME) -> Releases:
         """Let in the tuples of a block, in order, and release what the windows that close give.
@@ -187,15 +184,10 @@ class Window:
 
     def admit(self, tuples: TupleColumns) -> NDArray[np.int32]:
         """Copy tuples into free slots; the slots, in the tuples' order."""
-        count = len(tuples)
-        if len(self._free) < count:
-            held = len(self.live.held)
-            wanted = max(_FEWEST_SLOTS, 2 * held, held + count)
-            self.live = with_slots(self.live, wanted, self.policy, self.parameters)
-            self.members.reserve(wanted)
-            self._free = np.concatenate([np.arange(wanted - 1, held - 1, -1, dtype=np.int32), self._free])
-        slots = self._free[len(self._free) - count :][::-1].copy()
-        self._free = self._free[: len(self._free) - count]
+        reserved = self._slots.reserve(len(tuples))
+        if reserved is not None:
+            self.live = with_slots(self.live, reserved, self.policy, self.parameters)
+        slots = self._slots.take(tuples.members)
         into = self.live.points
         into.numeric[slots] = tuples.numeric + 0.0  # -0.0 is 0.0
         into.leaf[slots] = tuples.categorical + self.offsets
@@ -203,13 +195,11 @@ class Window:
         into.event_time[slots] = tuples.event_time
         if tuples.subject is not None:
             into.value[slots, 0] = tuples.subject
-        self.members.put(slots, tuples.members)
         return slots
 
     def release_slots(self, slots: NDArray[np.int32]) -> None:
         """Free slots whose tuples have left."""
-        self.members.take(slots)
-        self._free = np.concatenate([self._free, slots])
+        self._slots.give_back(slots)
 
     def _step(self, block: Block | None, watermark: int, *, ended: bool) -> Releases:
         slots = _NO_SLOTS if block is None else self.admit(block)
@@ -283,9 +273,8 @@ class Window:
             int(scalars[at.OUT_RELEASES]),
             int(scalars[at.NEXT_RELEASE]),
             leaving,
-            self.members,
+            self._slots,
             self.offsets,
         )
         self.last_step = Step(block, admitted, np.concatenate([position[slots], position[withheld]]))
-        self._free = np.concatenate([self._free, slots, withheld])
         return result

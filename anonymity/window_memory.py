@@ -62,15 +62,7 @@ class WindowMemory:
         if not stays.any():
             return {}
         self._blocks.add(number, self._end(), np.count_nonzero(stays))
-        held = Held(
-            position=points.position[slots[stays]],
-            numeric=block.numeric[stays],
-            categorical=block.categorical[stays],
-            subject=None if block.subject is None else block.subject[stays],
-            sensitive=block.sensitive[stays],
-            event_time=block.event_time[stays],
-            members=block.members.filter(pa.array(stays)),
-        )
+        held = Held(position=points.position[slots[stays]], **block.chosen(stays))
         return {number: held.to_bytes()}
 
     def _state(self) -> bytes:

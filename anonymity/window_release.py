@@ -7,7 +7,8 @@ import numpy as np
 from anonymity.boxes import assign, contains
 from anonymity.compiled import Int, inner
 from anonymity.counting import distinct
-from anonymity.delays import delay_bucket
+from anonymity.delays import note_delay
+from anonymity.guarantee import guarantee
 from anonymity.live import NONE, Boxes
 from anonymity.random import shuffle
 from anonymity.representative import represent
@@ -58,12 +59,9 @@ def release(live: WindowLive, group: Int) -> None:
             found = distinct(values)
         if column > 0:
             out.diversity[number, column - 1] = found
-            if found < parameters[L]:
-                raise RuntimeError("a release has fewer than l distinct sensitive values; nothing of it was emitted")
         else:
             out.subjects[number] = found
-            if found < parameters[K]:
-                raise RuntimeError("a release has fewer than k distinct subjects; nothing of it was emitted")
+    guarantee(parameters[K], parameters[L], out.subjects[number], out.diversity[number])
     shuffle(live.random, out.members, start, stop)
     if parameters[REPRESENTATIVE] != 0:
         represent(domain, points, groups, live.work, group, parameters[MEDIAN] != 0, parameters[ANCESTOR] != 0)
@@ -89,8 +87,7 @@ def release(live: WindowLive, group: Int) -> None:
 def leave(live: WindowLive, slot: Int) -> None:
     """Note that a tuple leaves, and after how many others."""
     waited = live.scalars[NEXT_POSITION] - 1 - live.points.position[slot]
-    live.totals[LONGEST_DELAY] = max(live.totals[LONGEST_DELAY], waited)
-    live.delays[delay_bucket(waited)] += 1
+    note_delay(live.delays, live.totals, np.int64(LONGEST_DELAY), waited)
     live.points.waits[slot] = False
 
 

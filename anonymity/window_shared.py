@@ -6,9 +6,9 @@ from typing import Any
 
 from numba.experimental import structref
 
-from anonymity.borrowed import Fields, borrow, borrow_boxes, define
+from anonymity.borrowed import Fields, borrow, borrow_boxes, borrow_domain, define
 from anonymity.compiled import entry
-from anonymity.live import Domain, Out
+from anonymity.live import Out
 from anonymity.random import RandomStream
 from anonymity.window_live import Groups, Points, Scale, WindowLive, Work
 
@@ -28,24 +28,14 @@ define(SharedWindow, _LiveType, WindowLive._fields)
 @entry
 def share_window(live: WindowLive) -> Any:
     """The shard by reference, valid while ``live`` is kept; its fields are those of ``WindowLive``."""
-    d, p, g, w, o, r, s = live.domain, live.points, live.groups, live.work, live.out, live.random, live.scale
+    p, g, w, o, r, s = live.points, live.groups, live.work, live.out, live.random, live.scale
     return SharedWindow(
         borrow(live.scalars),
         borrow(live.parameters),
         borrow(live.settings),
         borrow(live.control),
         RandomStream(borrow(r.key), borrow(r.used), borrow(r.words)),
-        Domain(
-            borrow(d.lower),
-            borrow(d.upper),
-            borrow(d.declared),
-            borrow(d.scale),
-            borrow(d.parent),
-            borrow(d.first),
-            borrow(d.last),
-            borrow(d.loss),
-            borrow(d.root),
-        ),
+        borrow_domain(live.domain),
         Scale(borrow(s.numeric), borrow(s.categorical), borrow(s.depth)),
         Points(
             borrow(p.numeric),

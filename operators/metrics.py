@@ -65,7 +65,7 @@ class ShardMetrics:
         self._released += after.released - before.released
 
     def _each(self) -> list[Any]:
-        return [shard.core.counters for shard in self._shards.values()]
+        return [shard.counters for shard in self._shards.values()]
 
     def _flat(self, counters: Counters | WindowCounters) -> dict[str, int]:
         flat = {name: getattr(counters, name) for name in self._counted}

@@ -57,11 +57,12 @@ C = TypeVar("C", bound=Core)
 
 
 class Shard(Generic[C]):
-    """The live form of one key: the core, what is stored of it, and the timer that is set for it."""
+    """The live form of one key: the core, what is stored of it, its counters, and the timer that is set for it."""
 
     def __init__(self, core: C, memory: Store) -> None:
         self.core = core
         self.memory = memory
+        self.counters = core.counters
         self.timer: int | None = None
 
 
@@ -108,10 +109,9 @@ class ShardFunction(KeyedProcessFunction, Generic[C]):  # type: ignore[misc]
         shard = self._shards.get(key)
         if shard is None:
             shard = self._load(ctx, key, block.shard)
-        before = shard.core.counters
         # A watermark that comes within a bundle is held until its end, so a tuple may be overdue before a timer fires.
         releases = shard.core.push(block, ctx.timer_service().current_watermark())
-        self._keep(shard, ctx, before)
+        self._keep(shard, ctx)
         for rejected in self._emitter.rejected(block.rejected):
             yield REJECTED, rejected
         yield from self._emit(releases, shard)
@@ -126,14 +126,13 @@ class ShardFunction(KeyedProcessFunction, Generic[C]):  # type: ignore[misc]
             return
         if shard.timer == timestamp:
             shard.timer = None
-        before = shard.core.counters
         watermark = ctx.timer_service().current_watermark()
         ended = watermark == END
         releases = shard.core.finish() if ended else shard.core.advance(watermark)
-        self._keep(shard, ctx, before)
+        self._keep(shard, ctx)
         yield from self._emit(releases, shard)
         if timestamp == END:
-            for name, amount in (*summary(shard.core.counters, self.counted), *in_force(self._plan)):
+            for name, amount in (*summary(shard.counters, self.counted), *in_force(self._plan)):
                 yield SUMMARY, row([shard.core.shard, name, amount])
 
     def _load(self, ctx: KeyedProcessFunction.Context, key: int, number: int | None) -> Shard[C]:
@@ -160,11 +159,12 @@ class ShardFunction(KeyedProcessFunction, Generic[C]):  # type: ignore[misc]
             # At whole intervals, where a restored series of wake-ups and one that was begun anew become one.
             timers.register_processing_time_timer((timers.current_processing_time() // WAKE_UP + 1) * WAKE_UP)
 
-    def _keep(self, shard: Shard[C], ctx: KeyedProcessFunction.Context, before: Counters | WindowCounters) -> None:
+    def _keep(self, shard: Shard[C], ctx: KeyedProcessFunction.Context) -> None:
         """After a step: store what it changed, set the timer, and count what it did."""
         self._store.write(shard.memory.changes())
         self._set_timer(shard, ctx)
-        self._metrics.update(before, shard.core.counters)
+        before, shard.counters = shard.counters, shard.core.counters
+        self._metrics.update(before, shard.counters)
 
     def _set_timer(self, shard: Shard[C], ctx: KeyedProcessFunction.Context) -> None:
         # One timer a shard, for its earliest deadline; one that is set too early finds nothing due and sets the next.

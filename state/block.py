@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -63,6 +63,14 @@ class TupleColumns:
 
     def __len__(self) -> int:
         return len(self.event_time)
+
+    def chosen(self, rows: NDArray[np.bool_]) -> dict[str, Any]:
+        """The fields of this class for some of the tuples; as they are where it is all of them."""
+        mine = {field.name: getattr(self, field.name) for field in fields(TupleColumns)}
+        if rows.all():
+            return mine
+        members = mine.pop("members").filter(pa.array(rows))
+        return {name: None if column is None else column[rows] for name, column in mine.items()} | {"members": members}
 
     def written(self) -> dict[str, Column]:
         """The columns by name, for ``state.codec.pack``."""

@@ -13,7 +13,7 @@ from launch import ROOT, rows_of
 
 from operators.repairs import REPAIR_COLUMNS, WINDOW_COLUMNS
 from tests.cluster import PYTHON, Cluster, running
-from tests.visits import IN_FORCE
+from tests.visits import audit_columns
 
 ADULT = ROOT.parent / "shared" / "data" / "adult"
 
@@ -29,18 +29,7 @@ GENERALISED = (
 )
 CATEGORICAL = ("education", "occupation", "native-country")
 RELEASED = (*GENERALISED, "income")
-AUDIT = (
-    "release_id",
-    "shard",
-    "event_time",
-    "kind",
-    "subjects",
-    "tuples",
-    "diversity_income",
-    "loss",
-    *IN_FORCE,
-    *GENERALISED,
-)
+AUDIT = audit_columns("income", GENERALISED)
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from resource import getpagesize
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from anonymity.pages import full, zeros
 
@@ -38,3 +39,21 @@ def test_a_large_array_takes_memory_while_it_is_written_and_kept() -> None:
     assert untouched - before < size / 8
     assert touched - before > size * 0.9
     assert resident() - before < size / 8
+
+
+def doubled(arrays: list[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
+    """Arrays of twice the size, all written, as those of a shard that grows."""
+    larger = [zeros(2 * len(array)) for array in arrays]
+    for old, new in zip(arrays, larger, strict=True):
+        new[: len(old)] = old
+        new[len(old) :] = 1.0
+    return larger
+
+
+def test_arrays_that_grow_leave_nothing_of_their_smaller_selves() -> None:
+    for doublings in (8, 9, 10, 11):  # one shard after another, or the heap of numpy.zeros has nothing to keep yet
+        arrays = [zeros(1 << 10) for _ in range(8)]
+        before = resident()
+        for _ in range(doublings):
+            arrays = doubled(arrays)
+        assert resident() - before < 1.03 * sum(array.nbytes for array in arrays)

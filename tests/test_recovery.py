@@ -15,25 +15,14 @@ import pytest
 from launch import crenel, rows_of
 
 from tests.cluster import PYTHON, Cluster, running
-from tests.visits import IN_FORCE
+from tests.visits import audit_columns
 
 pytestmark = pytest.mark.cluster
 
 ROWS = 60_000
 PACED = "tests/paced.py"
 RELEASED = ("age_min", "age_max", "town", "illness", "id")
-AUDIT = (
-    "release_id",
-    "shard",
-    "event_time",
-    "kind",
-    "subjects",
-    "tuples",
-    "diversity_illness",
-    "loss",
-    *IN_FORCE,
-    *RELEASED[:3],
-)
+AUDIT = audit_columns("illness", RELEASED[:3])
 SUPPRESSED = ("reason", "shard", "position", "event_time")
 WINDOWED = ("released", "audit", "suppressed", "repairs")
 TOWNS = {f"{side}-{i}": side for side in ("north", "south", "east") for i in range(4)}

@@ -16,10 +16,9 @@ from anonymity.window_memory import WindowMemory
 from anonymity.window_policy import WindowParameters
 from state.block import NO_TIME
 from state.shard import Stored
-from tests.drive import KEY, columns_of, hashes, in_blocks
+from tests.drive import KEY, columns_of, hashes, in_blocks, with_changes
 from tests.source import IDENTITY, Advance, Finish, Push, Row
 from tests.strategies import FEW, LAWS, ONE_BY_ONE, Case, cuts
-from tests.test_castle_laws import with_changes
 from tests.window_drive import WindowSetting, judged_windows, take, window_cases
 
 PRINT = {"policy": "the same"}

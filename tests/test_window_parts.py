@@ -21,9 +21,8 @@ from anonymity.window_policy import AdaptiveTarget, AdaptiveWindow, WindowParame
 from state.block import NO_TIME
 from state.codec import StateError
 from state.shard import Stored
-from tests.drive import KEY, in_blocks
+from tests.drive import KEY, in_blocks, with_changes
 from tests.source import IDENTITY, Advance, Finish, Push, Row
-from tests.test_castle_laws import with_changes
 from tests.window_drive import WindowSetting, take
 
 POLICY = Policy((Numeric("x", (0, 100)),), sensitive=("s",), passthrough=(IDENTITY,), event_time="at")

@@ -31,19 +31,15 @@ ILLNESSES = ["cold", "flu", 'a "bad" back', "gout, or so", "first\nsecond", "FuÃ
 SOURCE = ("line", "id", "person", "name", "age", "town", "wage", "illness", "ms")
 RELEASED = ("age_min", "age_max", "town", "wage_min", "wage_max", "illness", "id")
 GENERALISED = RELEASED[:5]
-IN_FORCE = ("k", "l", "sample_rate", "phi")
-AUDIT = (
-    "release_id",
-    "shard",
-    "event_time",
-    "kind",
-    "subjects",
-    "tuples",
-    "diversity_illness",
-    "loss",
-    *IN_FORCE,
-    *GENERALISED,
-)
+
+
+def audit_columns(sensitive: str, generalised: Sequence[str]) -> tuple[str, ...]:
+    """Columns of an audit log of a policy with one sensitive column."""
+    release = ("release_id", "shard", "event_time", "kind", "subjects", "tuples", f"diversity_{sensitive}", "loss")
+    return (*release, "k", "l", "sample_rate", "phi", *generalised)
+
+
+AUDIT = audit_columns("illness", GENERALISED)
 SUPPRESSED = ("reason", "shard", "position", "event_time")
 REJECTED = ("column", "reason", "event_time", "reference")
 

@@ -135,21 +135,29 @@ def read(folder: Path) -> Stored:
     return Stored((folder / "shard.bin").read_bytes(), *entries)
 
 
+def refuse_anew(folder: Path) -> None:
+    """End where a snapshot is there already."""
+    if folder.exists():
+        sys.exit(f"{folder} is there already, and what was stored once stays as it is: give the format a new version")
+
+
+def write(folder: Path, stored: Stored, released: dict[str, list[Any]]) -> None:
+    """Write a snapshot, and what the steps after it released."""
+    folder.mkdir(parents=True)
+    for name, blob in files(stored).items():
+        (folder / name).write_bytes(blob)
+    lines = ",\n".join(f'"{name}": {json.dumps(column)}' for name, column in released.items())
+    (folder / "released.json").write_text(f"{{\n{lines}\n}}\n", "ascii")
+
+
 def main(parent: Path = HERE) -> None:
     """Make the snapshots of this version."""
     for folder in (parent / f"v{VERSION}", parent / f"v{VERSION}-noise"):
-        if folder.exists():
-            sys.exit(
-                f"{folder} is there already, and what was stored once stays as it is: give the format a new version"
-            )
+        refuse_anew(folder)
         setting = setting_of(folder)
         stored = snapshot(setting)
         columns = rest(restored(stored, setting=setting)[0], setting)
-        folder.mkdir()
-        for name, blob in files(stored).items():
-            (folder / name).write_bytes(blob)
-        lines = ",\n".join(f'"{name}": {json.dumps(column)}' for name, column in columns.items())
-        (folder / "released.json").write_text(f"{{\n{lines}\n}}\n", "ascii")
+        write(folder, stored, columns)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +11,9 @@ from anonymity.window_memory import WindowMemory
 from anonymity.window_policy import AdaptiveTarget, AdaptiveWindow, WindowParameters
 from state.shard import Stored
 from state.window import VERSION
-from tests.drive import columns_of
+from tests.drive import columns_of, with_changes
 from tests.golden import make
-from tests.golden.make import FINGERPRINT, STEPS, files
-from tests.test_castle_laws import with_changes
+from tests.golden.make import FINGERPRINT, STEPS, refuse_anew, write
 from tests.window_drive import WindowSetting, take
 
 HERE = Path(__file__).parent / "windows"
@@ -68,15 +65,9 @@ def rest(window: Window) -> dict[str, list[Any]]:
 def main(parent: Path = HERE) -> None:
     """Make the snapshot of this version."""
     folder = parent / f"v{VERSION}"
-    if folder.exists():
-        sys.exit(f"{folder} is there already, and what was stored once stays as it is: give the format a new version")
+    refuse_anew(folder)
     stored = snapshot()
-    columns = rest(restored(stored)[0])
-    folder.mkdir(parents=True)
-    for name, blob in files(stored).items():
-        (folder / name).write_bytes(blob)
-    lines = ",\n".join(f'"{name}": {json.dumps(column)}' for name, column in columns.items())
-    (folder / "released.json").write_text(f"{{\n{lines}\n}}\n", "ascii")
+    write(folder, stored, rest(restored(stored)[0]))
 
 
 if __name__ == "__main__":
