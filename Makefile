@@ -11,7 +11,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.10 python3; do \
 	"$$python" -c '$(SUPPORTED)' 2>/dev/null && { echo "$$python"; break; }; done)
 
 # Flink's scripts and the Java gateway read JAVA_HOME.
-WITH_JAVA = JAVA_HOME="$$($(BIN)/python -m jobs.java)" && export JAVA_HOME &&
+WITH_JAVA = JAVA_HOME="$$($(BIN)/python -m jobs.local.java)" && export JAVA_HOME &&
 
 help:
 	@echo 'make demo    run the job on a synthetic stream and show what comes out'
@@ -39,12 +39,12 @@ $(READY): pyproject.toml requirements.lock requirements-java.lock
 	'$(PYTHON)' -m venv $(VENV) || { echo "Python's venv module is missing (on Debian: apt install python3-venv)" >&2; exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
-	@$(BIN)/python -m jobs.java >/dev/null 2>&1 || \
+	@$(BIN)/python -m jobs.local.java >/dev/null 2>&1 || \
 		{ set -x; $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-java.lock; }
 	@echo 'compiling the core (two or three minutes, once)'
-	@$(BIN)/python -m anonymity.warm
+	@$(BIN)/python -m anonymity.compiled.warm
 	@echo "archiving Flink's classes, for a quicker start (half a minute, once)"
-	@$(WITH_JAVA) $(BIN)/python -m jobs.classes || true
+	@$(WITH_JAVA) $(BIN)/python -m jobs.local.classes || true
 	@touch $@
 
 LOCK := uv pip compile --universal --python-version 3.10 --generate-hashes --quiet \

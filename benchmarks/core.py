@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anonymity.castle import Castle
+from anonymity.castle.shard import Castle
 from anonymity.policy import CastleParameters, Privacy
 from benchmarks.adult import MEMBERS, Stream, stream
 from benchmarks.table import Table

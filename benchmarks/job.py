@@ -26,14 +26,15 @@ from pyflink.common import Types
 from pyflink.datastream import KeyedProcessFunction, RuntimeContext
 from pyflink.table import StreamTableEnvironment
 
-from anonymity.live import domain
-from anonymity.releases import Releases
+from anonymity.release import Releases
+from anonymity.space.domain import domain
 from benchmarks import adult
 from benchmarks.table import Table
-from jobs import config, environment, pipeline
-from jobs.job import Job
+from jobs.config import load as config
+from jobs.wiring import environment, pipeline
+from jobs.wiring.job import Job
 from operators.emit import Emitter
-from operators.plan import OperatorPlan
+from operators.shards.plan import OperatorPlan
 from state.block import NO_TIME, Block
 
 CONFIGURATION = Path(__file__).with_name("adult.yaml")
@@ -166,7 +167,7 @@ def _first_release(folder: Path) -> float:
     """Seconds from the start of ``crenel run`` to the first row that reaches its sink, which then makes a file."""
     with tempfile.TemporaryDirectory(dir=folder) as output:
         given = variables(50_000, folder, output)
-        command = [sys.executable, "-c", "from jobs.cli import app; app()", "run", str(CONFIGURATION)]
+        command = [sys.executable, "-c", "from jobs.commands.cli import app; app()", "run", str(CONFIGURATION)]
         start = time.perf_counter()
         with subprocess.Popen(command, env=given, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as job:
             while job.poll() is None and not any(map(Path.is_file, Path(given["BENCH_OUTPUT"]).rglob("*"))):

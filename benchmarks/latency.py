@@ -29,8 +29,9 @@ from benchmarks.adult import COLUMNS, DATA
 from benchmarks.state import worker
 from benchmarks.table import Table
 from benchmarks.window import QUASI_IDENTIFIERS
-from jobs import config, environment, pipeline
-from jobs.run import LOCAL
+from jobs.config import load as config
+from jobs.local.run import LOCAL
+from jobs.wiring import environment, pipeline
 from operators.repairs import WINDOW_COLUMNS
 
 CONFIGURATION = Path(__file__).with_name("latency.yaml")

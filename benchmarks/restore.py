@@ -18,8 +18,8 @@ from pyflink.java_gateway import get_gateway
 from benchmarks import job
 from benchmarks.state import SIZES, start, worker
 from benchmarks.table import Table
-from jobs import config
-from jobs.config import Source
+from jobs.config import load as config
+from jobs.config.load import Source
 from operators.castle import CastleFunction
 
 _BACKENDS = {"hashmap": "hashmap", "RocksDB": "rocksdb"}

@@ -19,18 +19,19 @@ from typing import Any
 
 from pyflink.common import JobClient
 
-from anonymity.castle import Castle
-from anonymity.memory import Memory
+from anonymity.castle.shard import Castle
+from anonymity.castle.stored import Memory
 from anonymity.policy import CastleParameters, Policy, Privacy
 from benchmarks import job
 from benchmarks.adult import MEMBERS, Stream, stream
 from benchmarks.table import Table
-from jobs import config, environment, pipeline
-from jobs.config import Source
-from jobs.rest import Rest
-from jobs.run import LOCAL, free_port
+from jobs.config import load as config
+from jobs.config.load import Source
+from jobs.local.rest import Rest
+from jobs.local.run import LOCAL, free_port
+from jobs.wiring import environment, pipeline
 from operators.castle import CastleFunction
-from operators.plan import OperatorPlan
+from operators.shards.plan import OperatorPlan
 from state.shard import Changes, Stored
 
 SIZES = (10_000, 100_000, 1_000_000)

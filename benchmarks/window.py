@@ -19,14 +19,15 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.baselines import Suhdsa, Ubdsa
-from anonymity.castle import Castle, delay_of_bucket
+from anonymity.castle.shard import Castle
 from anonymity.hierarchy import MISSING, load
 from anonymity.policy import KINDS, CastleParameters, Categorical, Policy, Privacy
-from anonymity.releases import Releases
-from anonymity.window import Window
-from anonymity.window_policy import AdaptiveTarget, AdaptiveWindow, WindowParameters
+from anonymity.release import Releases
+from anonymity.tuples.delays import delay_of_bucket
+from anonymity.window.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
+from anonymity.window.shard import Window
 from benchmarks.adult import COLUMNS, DATA
+from benchmarks.baselines import Suhdsa, Ubdsa
 from benchmarks.table import Table
 from state.block import NO_TIME, Block
 
@@ -479,7 +480,7 @@ def latency_table() -> Table:
 
 
 def cost_table() -> Table:
-    """What ``anonymity.repair`` models time with: least squares over windows, which differ in their repairs.
+    """What ``anonymity.window.repair`` models time with: least squares over windows, which differ in their repairs.
 
     Without a constant term: most windows hold the same number of tuples, so it could not be told from theirs.
     """

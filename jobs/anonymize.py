@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from py4j.protocol import Py4JError
 from pyflink.util.exceptions import JavaException
 
-from jobs.config import ConfigError, load
-from jobs.delivery import CHECKPOINTING, CHECKPOINTS, repeating_settings
-from jobs.environment import cluster_environment
+from jobs.config.delivery import CHECKPOINTING, CHECKPOINTS, repeating_settings
+from jobs.config.load import ConfigError, load
 from jobs.failure import why_failed, why_refused
-from jobs.pipeline import build
+from jobs.wiring.environment import cluster_environment
+from jobs.wiring.pipeline import build
 
 _IN_MEMORY = (
     "Flink keeps checkpoints in the memory of the JobManager: they are lost with it, and the job fails once a shard's "

@@ -25,7 +25,7 @@ _CAUSE = re.compile(r"^(?:Caused by: )?(?P<name>(?:[\w$]+\.)+[\w$]+)(?:: (?P<mes
 _IN_PYTHON = re.compile(r"Traceback \(most recent call last\):\n.*", re.DOTALL)
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+)', re.MULTILINE)
 _RAISED = re.compile(r"^(?P<name>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$")
-_OURS = re.compile(r"(?:^|/)((?:jobs|operators|anonymity|state)/\w+\.py)$")
+_OURS = re.compile(r"(?:^|/)((?:jobs|operators|anonymity|state)(?:/\w+)+\.py)$")
 
 
 def why_refused(error: BaseException) -> str:

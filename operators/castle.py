@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from anonymity.castle import Castle
-from anonymity.memory import Memory
+from anonymity.castle.shard import Castle
+from anonymity.castle.stored import Memory
+from anonymity.compiled.random import shard_key
 from anonymity.policy import CastleParameters
-from anonymity.random import shard_key
-from operators.metrics import SCALE, Gauges
-from operators.plan import OperatorPlan
-from operators.shards import ShardFunction
+from operators.shards.function import ShardFunction
+from operators.shards.metrics import SCALE, Gauges
+from operators.shards.plan import OperatorPlan
 from state.shard import Stored
 
 

@@ -13,9 +13,9 @@ from pyflink.common import Row, Types
 from pyflink.common.typeinfo import TypeInformation
 
 from anonymity.policy import KINDS, REJECTIONS, SUPPRESSIONS, Numeric
-from anonymity.releases import Releases
+from anonymity.release import Releases
 from operators.bounds import integer_bounds
-from operators.plan import OperatorPlan
+from operators.shards.plan import OperatorPlan
 from state.block import NO_TIME, Rejected
 
 try:  # a quarter of the cost of a Row; internal to PyFlink, so go on without it where it has gone

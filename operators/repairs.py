@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from pyflink.common import Types
 from pyflink.common.typeinfo import TypeInformation
 
-from anonymity.releases import Releases
-from anonymity.repairs import ACTIONS, Repairs
+from anonymity.release import Releases
+from anonymity.window.log import ACTIONS, Repairs
 from operators.emit import times
 from state.block import NO_TIME
 
@@ -33,8 +33,9 @@ REPAIR_COLUMNS: Mapping[str, str] = _SHARD | {
     "time_change": "DOUBLE",
     "inspected": "LONG",
 }
-"""Type in ``pyflink.common.Types`` by column; see ``anonymity.repairs.Actions``. ``event_time`` is epoch milliseconds
-that the shard had reached when the window's releases left; None where it has none, or without event time."""
+"""Type in ``pyflink.common.Types`` by column; see ``anonymity.window.log.Actions``. ``event_time`` is epoch
+milliseconds that the shard had reached when the window's releases left; None where it has none, or without event
+time."""
 
 WINDOW_COLUMNS: Mapping[str, str] = _SHARD | {
     "window": "LONG",
@@ -53,7 +54,7 @@ WINDOW_COLUMNS: Mapping[str, str] = _SHARD | {
     "milliseconds": "DOUBLE",
     "repairs_per_second": "DOUBLE",
 }
-"""The same for windows; see ``anonymity.repairs.Windows``."""
+"""The same for windows; see ``anonymity.window.log.Windows``."""
 
 
 def named(columns: Mapping[str, str]) -> dict[str, str]:

@@ -7,16 +7,16 @@ from typing import Any, ClassVar
 
 from pyflink.datastream import OutputTag
 
-from anonymity.random import shard_key
-from anonymity.releases import Releases
-from anonymity.window import Window
-from anonymity.window_memory import WindowMemory
-from anonymity.window_policy import WindowParameters
+from anonymity.compiled.random import shard_key
+from anonymity.release import Releases
+from anonymity.window.parameters import WindowParameters
+from anonymity.window.shard import Window
+from anonymity.window.stored import WindowMemory
 from operators.emit import row
-from operators.metrics import Gauges
-from operators.plan import OperatorPlan
 from operators.repairs import REPAIRS_TYPE, WINDOWS_TYPE, repair_rows, window_rows
-from operators.shards import ShardFunction
+from operators.shards.function import ShardFunction
+from operators.shards.metrics import Gauges
+from operators.shards.plan import OperatorPlan
 from state.shard import Stored
 
 REPAIRS = OutputTag("repairs", REPAIRS_TYPE)
@@ -24,7 +24,7 @@ WINDOWS = OutputTag("windows", WINDOWS_TYPE)
 
 
 class WindowFunction(ShardFunction[Window]):
-    """Anonymises the blocks of each shard by windows; see ``anonymity.window`` and ``operators.shards``.
+    """Anonymises the blocks of each shard by windows; see ``anonymity.window.shard`` and ``operators.shards.function``.
 
     It has two more side outputs: ``REPAIRS``, one record for each swap and merge, and ``WINDOWS``, one for each window
     that closed.

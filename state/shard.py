@@ -68,7 +68,7 @@ class ShardState:
     lower, upper : (numeric quasi-identifiers,) declared bounds or the range observed so far
     key : (8,) words of the random stream's key
     key_used : words of the stream that have been used
-    totals, loss_total, delays : counters, as in ``anonymity.live``; delays as (bucket, count) pairs
+    totals, loss_total, delays : counters, as in ``anonymity.castle.arrays``; delays as (bucket, count) pairs
     rejected : (reasons,) rows that were not let in
     noise : None where there is neither sampling nor perturbation
     """

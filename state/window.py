@@ -45,7 +45,7 @@ class WindowState:
     lower, upper : (numeric quasi-identifiers,) declared bounds or the range observed so far
     key : (8,) words of the random stream's key
     key_used : words of the stream that have been used
-    totals, loss_total, delays : counters, as in ``anonymity.window_live``; delays as (bucket, count) pairs
+    totals, loss_total, delays : counters, as in ``anonymity.window.arrays``; delays as (bucket, count) pairs
     rejected : (reasons,) rows that were not let in
     """
 

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from anonymity.policy import CastleParameters, DifferentialPrivacy, Privacy
-from anonymity.releases import Releases
+from anonymity.release import Releases
 from benchmarks.castleguard.loss import spread
 from benchmarks.castleguard.streams import PIMA, SEEDS, Floats, pima, run, stream
 from benchmarks.table import Table

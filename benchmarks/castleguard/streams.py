@@ -12,10 +12,10 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.castle import Castle
-from anonymity.live import OPEN
+from anonymity.castle.arrays import OPEN
+from anonymity.castle.shard import Castle
 from anonymity.policy import CastleParameters, DifferentialPrivacy, Numeric, Policy, Privacy
-from anonymity.releases import Releases
+from anonymity.release import Releases
 from benchmarks.adult import Stream
 
 Floats: TypeAlias = NDArray[np.float64]

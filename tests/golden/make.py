@@ -16,9 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from anonymity.castle import Castle
+from anonymity.castle.shard import Castle
+from anonymity.castle.stored import Memory
 from anonymity.hierarchy import from_paths
-from anonymity.memory import Memory
 from anonymity.policy import (
     CastleParameters,
     Categorical,
@@ -30,8 +30,8 @@ from anonymity.policy import (
     fingerprint,
 )
 from state.shard import VERSION, Stored
-from tests.drive import Setting, apply, columns_of, with_changes
-from tests.source import IDENTITY, Advance, Finish, Push, Row, Step
+from tests.support.drive import Setting, apply, columns_of, with_changes
+from tests.support.source import IDENTITY, Advance, Finish, Push, Row, Step
 
 HERE = Path(__file__).parent
 MAPS = ("blocks", "gamma", "omega")

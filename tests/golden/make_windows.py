@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from anonymity.policy import Privacy
-from anonymity.window import Window
-from anonymity.window_memory import WindowMemory
-from anonymity.window_policy import AdaptiveTarget, AdaptiveWindow, WindowParameters
+from anonymity.window.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
+from anonymity.window.shard import Window
+from anonymity.window.stored import WindowMemory
 from state.shard import Stored
 from state.window import VERSION
-from tests.drive import columns_of, with_changes
 from tests.golden import make
 from tests.golden.make import FINGERPRINT, STEPS, refuse_anew, write
-from tests.window_drive import WindowSetting, take
+from tests.support.drive import columns_of, with_changes
+from tests.support.window_drive import WindowSetting, take
 
 HERE = Path(__file__).parent / "windows"
 SETTING = WindowSetting(

@@ -1,0 +1,154 @@
+"""How many tuples of each value every cluster holds: what makes "distinct" cheap to know."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anonymity.compiled.arrays import full, zeros
+from anonymity.compiled.jit import Int, entry, inner, procedure
+
+_FREE = -1
+
+
+class Counts(NamedTuple):
+    """An open-addressing table from (owner, value) to a count.
+
+    Attributes
+    ----------
+    owner : (slots,) which distinct count an entry belongs to, below 2**31; -1 where the slot is free
+    value : (slots,) subject hash or sensitive code
+    tuples : (slots,) tuples that have it, 1 or more
+    used : (1,) entries
+    """
+
+    owner: NDArray[np.int32]
+    value: NDArray[np.uint64]
+    tuples: NDArray[np.int32]
+    used: NDArray[np.int64]
+
+
+def empty_counts(entries: int) -> Counts:
+    """A table with room for ``entries`` at a load of five sixths or less."""
+    slots = max(16, 6 * entries // 5 + 1)
+    return Counts(full(slots, _FREE, np.int32), zeros(slots, np.uint64), zeros(slots, np.int32), np.zeros(1, np.int64))
+
+
+def grown(counts: Counts, more: int) -> Counts:
+    """The same counts with room for ``more`` entries; the table itself where it has that room already."""
+    entries = int(counts.used[0]) + more
+    if 5 * len(counts.owner) >= 6 * entries:
+        return counts
+    larger = empty_counts(5 * entries // 4)
+    _copy(counts, larger)
+    return larger
+
+
+@inner
+def _home(owner: Int, value: Int, slots: Int) -> Int:
+    mixed = np.uint64(value) ^ (np.uint64(owner) * np.uint64(0x9E3779B97F4A7C15))
+    mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+    # The upper half, scaled to the length of the table, which need not be a power of two.
+    return np.int64(((mixed >> np.uint64(32)) * np.uint64(slots)) >> np.uint64(32))
+
+
+@inner
+def _after(at: Int, slots: Int) -> Int:
+    at += 1
+    return np.int64(0) if at == slots else at
+
+
+@inner
+def add(counts: Counts, owner: Int, value: Int) -> bool:
+    """Count one more; true where this is the first of its kind."""
+    slots = len(counts.owner)
+    at = _home(owner, value, slots)
+    while counts.owner[at] != -1:
+        if counts.owner[at] == owner and counts.value[at] == value:
+            counts.tuples[at] += 1
+            return False
+        at = _after(at, slots)
+    counts.owner[at] = owner
+    counts.value[at] = value
+    counts.tuples[at] = 1
+    counts.used[0] += 1
+    return True
+
+
+@inner
+def discard(counts: Counts, owner: Int, value: Int) -> bool:
+    """Count one less of what was added; true where it was the last of its kind."""
+    slots = len(counts.owner)
+    at = _home(owner, value, slots)
+    while counts.owner[at] != owner or counts.value[at] != value:
+        if counts.owner[at] == -1:
+            raise RuntimeError("a tuple left that had not been counted")
+        at = _after(at, slots)
+    counts.tuples[at] -= 1
+    if counts.tuples[at] > 0:
+        return False
+    # Close the gap (Knuth 6.4, Algorithm R), or searches for entries behind it would stop too early.
+    gap = at
+    while True:
+        at = _after(at, slots)
+        if counts.owner[at] == -1:
+            break
+        home = _home(counts.owner[at], counts.value[at], slots)
+        if (at - home) % slots >= (at - gap) % slots:
+            counts.owner[gap] = counts.owner[at]
+            counts.value[gap] = counts.value[at]
+            counts.tuples[gap] = counts.tuples[at]
+            gap = at
+    counts.owner[gap] = -1
+    counts.used[0] -= 1
+    return True
+
+
+@entry
+def _copy(source: Counts, target: Counts) -> None:
+    slots = len(target.owner)
+    for i in range(len(source.owner)):
+        if source.owner[i] != -1:
+            at = _home(source.owner[i], source.value[i], slots)
+            while target.owner[at] != -1:
+                at = _after(at, slots)
+            target.owner[at] = source.owner[i]
+            target.value[at] = source.value[i]
+            target.tuples[at] = source.tuples[i]
+    target.used[0] = source.used[0]
+
+
+@procedure
+def distinct(values: NDArray[np.uint64]) -> Int:
+    """How many different values an array holds."""
+    found = 0
+    if len(values) <= 32:  # cheaper than a table for a handful
+        for i in range(len(values)):
+            new = True
+            for j in range(i):
+                if values[i] == values[j]:
+                    new = False
+            found += new
+        return found
+    slots = 64
+    while slots < 2 * len(values):
+        slots *= 2
+    table = np.zeros(slots, np.uint64)
+    taken = np.zeros(slots, np.bool_)
+    for value in values:
+        at = _home(np.int64(0), value, slots)
+        while taken[at] and table[at] != value:
+            at = _after(at, slots)
+        if not taken[at]:
+            taken[at] = True
+            table[at] = value
+            found += 1
+    return found
+
+
+@procedure
+def stable_order(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Indices that sort ``keys``, equal ones in their order."""
+    return np.argsort(keys, kind="mergesort")

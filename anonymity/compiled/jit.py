@@ -1,0 +1,92 @@
+"""How the core is compiled.
+
+An *entry* is what Python calls. It is compiled once, with everything below it, and kept (``anonymity.compiled.cache``).
+Its parts are kinds of functions of their own here, because numba optimises each function with all that it calls: a
+chain of calls would be optimised at every link, which takes minutes. A part is optimised with its entry alone.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+from numba import njit
+from numba.core import config
+from numba.core.codegen import CPUCodeLibrary
+
+from anonymity.compiled.cache import cached
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+Int: TypeAlias = int | np.int64
+"""An integer of compiled code, where all of them have 64 bits."""
+
+_KEPT = cached("compiled") is not None
+
+
+class _Compiling(threading.local):
+    """Whether this thread compiles a part of an entry."""
+
+    part = False
+
+
+_NOW = _Compiling()
+
+
+def _optimise_entries_only(library: Any, whole: Any = CPUCodeLibrary._optimize_final_module) -> None:
+    if not _NOW.part:
+        whole(library)
+
+
+CPUCodeLibrary._optimize_final_module = _optimise_entries_only  # type: ignore[method-assign]
+
+
+def _compiled(function: Any, *, part: bool, apart: bool = False, **options: Any) -> Any:
+    dispatcher: Any = njit(nogil=True, error_model="numpy", **options)(function)
+    compile_as_numba_does = dispatcher._compiler.compile
+
+    def compile_it(arguments: Any, result: Any) -> Any:
+        before, _NOW.part = _NOW.part, part
+        try:
+            made = compile_as_numba_does(arguments, result)
+        finally:
+            _NOW.part = before
+        if apart:
+            made.library._final_module.get_function(made.fndesc.llvm_func_name).add_function_attribute("noinline")
+        return made
+
+    dispatcher._compiler.compile = compile_it
+    return dispatcher
+
+
+def _compiled_part(function: Any, *, apart: bool = False, **options: Any) -> Any:
+    # Without wrappers for Python it takes a fraction of the time.
+    return _compiled(function, part=True, apart=apart, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)
+
+
+def entry(function: F) -> F:
+    """Compile a function that Python calls, with all of its parts, and keep what was compiled."""
+    settings: Any = config
+    before = settings.CACHE_LOCATOR_CLASSES
+    settings.CACHE_LOCATOR_CLASSES = "anonymity.compiled.cache.ByContent"  # read when a function is decorated
+    try:
+        return _compiled(function, part=False, cache=_KEPT)
+    finally:
+        settings.CACHE_LOCATOR_CLASSES = before
+
+
+def inner(function: F) -> F:
+    """Compile a part that is called for each tuple: it becomes part of its caller."""
+    return _compiled_part(function, forceinline=True)
+
+
+def procedure(function: F) -> F:
+    """Compile a part that is called for some tuples only: it stays a function of its own, and is compiled once."""
+    return _compiled_part(function, forceinline=False, apart=True)
+
+
+def leaf(function: F) -> F:
+    """Compile a part that makes no array: it counts no references, which a small one would mostly do."""
+    return _compiled_part(function, _nrt=False)

@@ -1,0 +1,130 @@
+"""The random stream of a shard: ChaCha20 in counter mode, so it can be stored, restored and replayed.
+
+Who sees releases may try to predict the next choice, so a statistical generator will not do. Numba cannot call a
+cryptographic library from a compiled loop; this is the block function of RFC 8439, tested against its vectors.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anonymity.compiled.jit import Int, entry, inner, procedure
+
+KEY_BYTES = 32
+_WORDS = 16
+_QUARTERS = (  # four columns, then four diagonals
+    (0, 4, 8, 12),
+    (1, 5, 9, 13),
+    (2, 6, 10, 14),
+    (3, 7, 11, 15),
+    (0, 5, 10, 15),
+    (1, 6, 11, 12),
+    (2, 7, 8, 13),
+    (3, 4, 9, 14),
+)
+
+
+class RandomStream(NamedTuple):
+    """A key, and how many words of its stream have been used.
+
+    Attributes
+    ----------
+    key : (8,) the key's words, little-endian
+    used : (1,) 32-bit words handed out so far
+    words : (16,) the block of the stream that the last word came from
+    """
+
+    key: NDArray[np.uint32]
+    used: NDArray[np.uint64]
+    words: NDArray[np.uint32]
+
+
+def shard_key(seed: int | None, shard: int) -> bytes:
+    """The key of one shard's stream: from the operating system, or from ``seed`` for a run that repeats."""
+    if seed is None:
+        return secrets.token_bytes(KEY_BYTES)
+    return hashlib.blake2b(f"{seed}/{shard}".encode(), digest_size=KEY_BYTES, person=b"crenel-shard").digest()
+
+
+def random_stream(key: bytes, used: int = 0) -> RandomStream:
+    """The stream of ``key`` (32 bytes) after ``used`` words."""
+    if len(key) != KEY_BYTES:
+        raise ValueError(f"a random key has {KEY_BYTES} bytes, not {len(key)}")
+    stream = RandomStream(np.frombuffer(key, "<u4").copy(), np.array([used], np.uint64), np.zeros(_WORDS, np.uint32))
+    if used % _WORDS:
+        words = np.zeros(4, np.uint32)
+        words[0], words[1] = used // _WORDS & 0xFFFFFFFF, used // _WORDS >> 32
+        chacha20_block(stream.key, words, stream.words)
+    return stream
+
+
+@entry
+def chacha20_block(key: NDArray[np.uint32], position: NDArray[np.uint32], out: NDArray[np.uint32]) -> None:
+    """Fill ``out`` (16,) with the block at ``position`` (4,), counter and nonce (RFC 8439, Section 2.3)."""
+    x = np.empty(16, np.uint32)
+    x[0], x[1], x[2], x[3] = 0x61707865, 0x3320646E, 0x79622D32, 0x6B206574
+    x[4:12] = key
+    x[12:16] = position
+    out[:] = x
+    for _ in range(10):
+        for i in range(8):
+            a, b, c, d = _QUARTERS[i]
+            x[a] += x[b]
+            x[d] ^= x[a]
+            x[d] = (x[d] << np.uint32(16)) | (x[d] >> np.uint32(16))
+            x[c] += x[d]
+            x[b] ^= x[c]
+            x[b] = (x[b] << np.uint32(12)) | (x[b] >> np.uint32(20))
+            x[a] += x[b]
+            x[d] ^= x[a]
+            x[d] = (x[d] << np.uint32(8)) | (x[d] >> np.uint32(24))
+            x[c] += x[d]
+            x[b] ^= x[c]
+            x[b] = (x[b] << np.uint32(7)) | (x[b] >> np.uint32(25))
+    for i in range(16):
+        out[i] += x[i]
+
+
+@inner
+def next_word(stream: RandomStream) -> Int:
+    """The next 32 random bits."""
+    used = stream.used[0]
+    at = used % np.uint64(16)
+    if at == 0:
+        block = used // np.uint64(16)
+        position = np.zeros(4, np.uint32)
+        position[0] = block & np.uint64(0xFFFFFFFF)
+        position[1] = block >> np.uint64(32)
+        chacha20_block(stream.key, position, stream.words)
+    stream.used[0] = used + np.uint64(1)
+    return np.int64(stream.words[at])
+
+
+@inner
+def below(stream: RandomStream, bound: Int) -> Int:
+    """A uniform integer from 0 to ``bound - 1``, 1 <= bound <= 2**62; no word is used for a bound of 1."""
+    if bound == 1:
+        return 0
+    mask = 1
+    while mask < bound:
+        mask <<= 1
+    while True:  # rejection, so that no value is likelier than another
+        value = next_word(stream)
+        if mask > 1 << 32:
+            value |= next_word(stream) << 32
+        value &= mask - 1
+        if value < bound:
+            return value
+
+
+@procedure
+def shuffle(stream: RandomStream, values: NDArray[np.int32], start: Int, stop: Int) -> None:
+    """Put ``values[start:stop]`` in random order, in place (Fisher-Yates)."""
+    for i in range(stop - 1, start, -1):
+        j = start + below(stream, i - start + 1)
+        values[i], values[j] = values[j], values[i]

@@ -1,0 +1,162 @@
+"""Distances and losses between regions of the space of quasi-identifiers (CASTLE, Sections 2.2 and 3.2)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anonymity.compiled.jit import Int, inner, leaf
+from anonymity.space.domain import Boxes, Domain
+
+
+@leaf
+def common_ancestor(domain: Domain, one: Int, other: Int) -> Int:
+    """The lowest node above both (CASTLE, Definition 3.2)."""
+    while domain.first[one] > domain.first[other] or domain.last[one] < domain.last[other]:
+        one = domain.parent[one]
+    return one
+
+
+@leaf
+def covers(domain: Domain, node: Int, other: Int) -> bool:
+    """Whether a node stands above another, or is it."""
+    return domain.first[node] <= domain.first[other] and domain.last[other] <= domain.last[node]
+
+
+@leaf
+def info_loss(domain: Domain, boxes: Boxes, row: Int) -> float:
+    """InfoLoss of a generalisation, in [0, 1] (CASTLE, Section 2.2)."""
+    loss = 0.0
+    for a in range(boxes.lower.shape[1]):
+        if domain.scale[a] > 0.0:
+            loss += (boxes.upper[row, a] - boxes.lower[row, a]) * domain.scale[a]
+    for a in range(boxes.node.shape[1]):
+        loss += domain.loss[boxes.node[row, a]]
+    return loss
+
+
+@leaf
+def enlargement(domain: Domain, boxes: Boxes, row: Int, others: Boxes, at: Int, limit: float) -> float:
+    """By how much InfoLoss grows when a box encloses another (CASTLE, Definition 3.4).
+
+    Terms are never negative: past ``limit`` the sum stops, and what it returns is above ``limit`` but not exact.
+    """
+    growth = 0.0
+    for a in range(boxes.node.shape[1]):  # first, because one step up a tree weighs more than most intervals grow
+        node, other = boxes.node[row, a], others.node[at, a]
+        if not covers(domain, node, other):
+            growth += domain.loss[common_ancestor(domain, node, other)] - domain.loss[node]
+            if growth > limit:
+                return growth
+    for a in range(boxes.lower.shape[1]):
+        beyond = 0.0
+        if others.lower[at, a] < boxes.lower[row, a]:
+            beyond += boxes.lower[row, a] - others.lower[at, a]
+        if others.upper[at, a] > boxes.upper[row, a]:
+            beyond += others.upper[at, a] - boxes.upper[row, a]
+        if beyond > 0.0 and domain.scale[a] > 0.0:
+            growth += beyond * domain.scale[a]
+            if growth > limit:
+                return growth
+    return growth
+
+
+@leaf
+def loss_after(domain: Domain, boxes: Boxes, row: Int, others: Boxes, at: Int) -> float:
+    """InfoLoss of a box after it has enclosed another."""
+    loss = 0.0
+    for a in range(boxes.lower.shape[1]):
+        if domain.scale[a] > 0.0:
+            lower, upper = boxes.lower[row, a], boxes.upper[row, a]
+            if others.lower[at, a] < lower:
+                lower = others.lower[at, a]
+            if others.upper[at, a] > upper:
+                upper = others.upper[at, a]
+            loss += (upper - lower) * domain.scale[a]
+    for a in range(boxes.node.shape[1]):
+        loss += domain.loss[common_ancestor(domain, boxes.node[row, a], others.node[at, a])]
+    return loss
+
+
+@leaf
+def contains(domain: Domain, boxes: Boxes, row: Int, others: Boxes, at: Int) -> bool:
+    """Whether a published generalisation covers another box, or a point."""
+    for a in range(boxes.lower.shape[1]):
+        if others.lower[at, a] < boxes.lower[row, a] or others.upper[at, a] > boxes.upper[row, a]:
+            return False
+    for a in range(boxes.node.shape[1]):
+        if not covers(domain, boxes.node[row, a], others.node[at, a]):
+            return False
+    return True
+
+
+@leaf
+def equal(boxes: Boxes, row: Int, others: Boxes, at: Int) -> bool:
+    """Whether two boxes are the same."""
+    for a in range(boxes.lower.shape[1]):
+        if boxes.lower[row, a] != others.lower[at, a] or boxes.upper[row, a] != others.upper[at, a]:
+            return False
+    for a in range(boxes.node.shape[1]):
+        if boxes.node[row, a] != others.node[at, a]:
+            return False
+    return True
+
+
+@leaf
+def assign(boxes: Boxes, row: Int, others: Boxes, at: Int) -> None:
+    """Make one box a copy of another."""
+    for a in range(boxes.lower.shape[1]):
+        boxes.lower[row, a] = others.lower[at, a]
+        boxes.upper[row, a] = others.upper[at, a]
+    for a in range(boxes.node.shape[1]):
+        boxes.node[row, a] = others.node[at, a]
+
+
+@leaf
+def enclose(domain: Domain, boxes: Boxes, row: Int, others: Boxes, at: Int) -> None:
+    """Enlarge a box, no more than needed, until it covers another."""
+    for a in range(boxes.lower.shape[1]):
+        if others.lower[at, a] < boxes.lower[row, a]:
+            boxes.lower[row, a] = others.lower[at, a]
+        if others.upper[at, a] > boxes.upper[row, a]:
+            boxes.upper[row, a] = others.upper[at, a]
+    for a in range(boxes.node.shape[1]):
+        boxes.node[row, a] = common_ancestor(domain, boxes.node[row, a], others.node[at, a])
+
+
+@leaf
+def observe(domain: Domain, boxes: Boxes, at: Int, attributes: Int) -> None:
+    """Widen the observed range of attributes that have no declared domain."""
+    for a in range(boxes.lower.shape[1]):
+        if not domain.declared[a]:
+            value = boxes.lower[at, a]
+            wider = False
+            if value < domain.lower[a]:
+                domain.lower[a] = value
+                wider = True
+            if value > domain.upper[a]:
+                domain.upper[a] = value
+                wider = True
+            if wider:
+                # Divided twice: the product may overflow, and the inverse of the narrowest ranges does.
+                scale = 1.0 / (domain.upper[a] - domain.lower[a]) / attributes
+                domain.scale[a] = scale if scale < np.inf else 0.0
+
+
+@leaf
+def fully_generalise(domain: Domain, boxes: Boxes, row: Int) -> None:
+    """The most general box: every domain, every root (CASTLE, Section 4.1, suppression)."""
+    for a in range(boxes.lower.shape[1]):
+        boxes.lower[row, a] = domain.lower[a]
+        boxes.upper[row, a] = domain.upper[a]
+    for a in range(boxes.node.shape[1]):
+        boxes.node[row, a] = domain.root[a]
+
+
+@inner
+def room(rows: Int, like: Boxes) -> Boxes:
+    """Uninitialised boxes with the attributes of others."""
+    return Boxes(
+        np.empty((rows, like.lower.shape[1]), np.float64),
+        np.empty((rows, like.lower.shape[1]), np.float64),
+        np.empty((rows, like.node.shape[1]), np.int32),
+    )

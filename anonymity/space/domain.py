@@ -1,0 +1,94 @@
+"""The space of quasi-identifiers as arrays: what losses are measured against, and regions of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anonymity.compiled.arrays import zeros
+from anonymity.policy import Policy
+
+NONE = -1
+"""No slot, no row."""
+
+
+class Domain(NamedTuple):
+    """What losses are measured against; a loss is divided by the number of quasi-identifiers already.
+
+    Attributes
+    ----------
+    lower, upper : (numeric,) declared bounds, or the range observed so far (lower > upper: nothing yet)
+    declared : (numeric,) whether they were declared
+    scale : (numeric,) 1 / (upper - lower) / quasi-identifiers, 0 where that is no finite number
+    parent, first, last : (nodes of all hierarchies,) node above; leftmost and rightmost leaf, as nodes
+    loss : (nodes of all hierarchies,) VInfoLoss / quasi-identifiers
+    root : (categorical,) the root of each hierarchy
+    """
+
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    declared: NDArray[np.bool_]
+    scale: NDArray[np.float64]
+    parent: NDArray[np.int32]
+    first: NDArray[np.int32]
+    last: NDArray[np.int32]
+    loss: NDArray[np.float64]
+    root: NDArray[np.int32]
+
+
+class Boxes(NamedTuple):
+    """Regions of the space of quasi-identifiers, one a row.
+
+    Attributes
+    ----------
+    lower, upper : (rows, numeric) interval of each numeric attribute
+    node : (rows, categorical) lowest node above all values of each categorical attribute
+    """
+
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    node: NDArray[np.int32]
+
+
+def node_offsets(policy: Policy) -> NDArray[np.int32]:
+    """(categorical,) the first node of each hierarchy among the nodes of all."""
+    sizes = [len(attribute.hierarchy.labels) for attribute in policy.categorical]
+    return np.cumsum([0, *sizes[:-1]], dtype=np.int32)[: len(sizes)]
+
+
+def domain(policy: Policy) -> Domain:
+    """The domain before the first tuple."""
+    n = len(policy.quasi_identifiers)
+    declared = np.array([a.domain is not None for a in policy.numeric], np.bool_)
+    bounds = np.array([a.domain or (np.inf, -np.inf) for a in policy.numeric], np.float64).reshape(-1, 2)
+    parts = []
+    for attribute, offset in zip(policy.categorical, node_offsets(policy), strict=True):
+        tree = attribute.hierarchy
+        parts.append((tree.parent + offset, tree.first + offset, tree.last + offset, tree.loss / n, tree.root + offset))
+    parent, first, last, loss, root = zip(*parts, strict=True) if parts else ((), (), (), (), ())
+    return Domain(
+        lower=bounds[:, 0].copy(),
+        upper=bounds[:, 1].copy(),
+        declared=declared,
+        scale=scales(bounds[:, 0], bounds[:, 1], n),
+        parent=np.concatenate([np.zeros(0, np.int32), *parent]).astype(np.int32),
+        first=np.concatenate([np.zeros(0, np.int32), *first]).astype(np.int32),
+        last=np.concatenate([np.zeros(0, np.int32), *last]).astype(np.int32),
+        loss=np.concatenate([np.zeros(0), *loss]),
+        root=np.array(root, np.int32),
+    )
+
+
+def scales(lower: NDArray[np.float64], upper: NDArray[np.float64], attributes: int) -> NDArray[np.float64]:
+    """``Domain.scale`` of some ranges; an empty one has its lower bound above the upper."""
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        inverse = 1.0 / (upper - lower) / attributes
+    return np.where(np.isfinite(inverse) & (upper > lower), inverse, 0.0)
+
+
+def boxes(rows: int, policy: Policy) -> Boxes:
+    """Room for ``rows`` boxes."""
+    numeric, categorical = len(policy.numeric), len(policy.categorical)
+    return Boxes(zeros((rows, numeric)), zeros((rows, numeric)), zeros((rows, categorical), np.int32))

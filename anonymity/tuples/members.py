@@ -1,0 +1,67 @@
+"""The published columns of the tuples that wait, by slot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from anonymity.compiled.arrays import zeros
+
+_NUMPY = {pa.int64(): np.int64, pa.float64(): np.float64, pa.bool_(): np.bool_, pa.string(): object}
+
+
+class Members:
+    """Columns of sensitive, noised and pass-through values, one slot a tuple.
+
+    Parameters
+    ----------
+    schema : names and types (int64, float64, bool or string) of the published columns
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        unknown = [field.name for field in schema if field.type not in _NUMPY]
+        if unknown:
+            raise TypeError(f"published columns are int64, float64, bool or string; not so: {', '.join(unknown)}")
+        self.schema = schema
+        self._values: list[NDArray[Any]] = [np.zeros(0, _NUMPY[field.type]) for field in schema]
+        self._missing: list[NDArray[np.bool_]] = [np.zeros(0, np.bool_) for _ in schema]
+
+    def reserve(self, slots: int) -> None:
+        """Make room for ``slots`` slots; what is held stays where it is."""
+        for columns in (self._values, self._missing):
+            for i, column in enumerate(columns):
+                larger = zeros(slots, column.dtype)
+                larger[: len(column)] = column
+                columns[i] = larger
+
+    def put(self, slots: NDArray[np.int32], batch: pa.RecordBatch) -> None:
+        """Store the rows of ``batch`` in ``slots``."""
+        for i, column in enumerate(batch.columns):
+            if column.type == pa.string():
+                # Equal strings of a batch share one object.
+                self._values[i][slots] = column.to_pandas(deduplicate_objects=True).to_numpy()
+            elif column.null_count:
+                missing = column.is_null().to_numpy(zero_copy_only=False)
+                self._missing[i][slots] = missing
+                self._values[i][slots] = column.fill_null(False if column.type == pa.bool_() else 0).to_numpy(
+                    zero_copy_only=False
+                )
+            else:
+                self._values[i][slots] = column.to_numpy(zero_copy_only=False)
+                self._missing[i][slots] = False
+
+    def take(self, slots: NDArray[np.int32]) -> tuple[list[Any], ...]:
+        """The values in ``slots``, a list for each column; None where a value is missing. The slots are emptied."""
+        columns = []
+        for values, missing in zip(self._values, self._missing, strict=True):
+            column = values[slots].tolist()
+            if values.dtype == object:
+                values[slots] = None
+            elif (holes := np.flatnonzero(missing[slots])).size:
+                for hole in holes:
+                    column[hole] = None
+            columns.append(column)
+        return tuple(columns)

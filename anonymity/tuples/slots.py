@@ -1,0 +1,57 @@
+"""Where the tuples of a shard live: a slot each, reused once the tuple has left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from anonymity.policy import Policy
+from anonymity.tuples.members import Members
+
+
+class Slots:
+    """The slots of one shard, and the published values of the tuples in them.
+
+    Parameters
+    ----------
+    policy : names the columns that are published as they are
+    members : names and types of these, in the order of ``policy.members``
+    fewest : slots to begin with, once there is a tuple
+
+    Raises
+    ------
+    ValueError
+        ``members`` are other columns.
+    """
+
+    def __init__(self, policy: Policy, members: pa.Schema, fewest: int) -> None:
+        if tuple(members.names) != policy.members:
+            raise ValueError(f"members: expected the columns {policy.members}, got {tuple(members.names)}")
+        self._members = Members(members)
+        self._fewest = fewest
+        self._count = 0
+        self._free: NDArray[np.int32] = np.zeros(0, np.int32)
+
+    def reserve(self, count: int) -> int | None:
+        """Make room for so many more tuples; how many slots there are then, where more had to be made."""
+        if len(self._free) >= count:
+            return None
+        held, self._count = self._count, max(self._fewest, 2 * self._count, self._count + count)
+        self._members.reserve(self._count)
+        self._free = np.concatenate([np.arange(self._count - 1, held - 1, -1, dtype=np.int32), self._free])
+        return self._count
+
+    def take(self, members: pa.RecordBatch) -> NDArray[np.int32]:
+        """Free slots for tuples with these published values, in their order; ``reserve`` has made room."""
+        left = len(self._free) - len(members)
+        slots, self._free = self._free[left:][::-1].copy(), self._free[:left]
+        self._members.put(slots, members)
+        return slots
+
+    def give_back(self, slots: NDArray[np.int32]) -> tuple[list[Any], ...]:
+        """Free slots, and return the published values that were in them, a list for each column."""
+        self._free = np.concatenate([self._free, slots])
+        return self._members.take(slots)

@@ -1,0 +1,154 @@
+"""What ``crenel check`` shows: a configuration with everything that follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+
+from anonymity.policy import CastleParameters, Numeric, QuasiIdentifier
+from anonymity.window.parameters import WindowParameters
+from jobs.commands.account import account
+from jobs.commands.savepoint import read_shards, require_same
+from jobs.config.load import Config, load
+from jobs.local.run import flink_logs, refused
+
+if TYPE_CHECKING:
+    from jobs.wiring.layout import Layout
+
+
+def show_configuration(path: Path, overrides: Sequence[str], console: Console, against: str | None = None) -> None:
+    """Validate a configuration and print what it means.
+
+    ``against`` is the folder of a savepoint that a job with this configuration is to go on from.
+
+    Raises
+    ------
+    ConfigError
+        Lists all that is wrong with it.
+    SavepointError
+        The savepoint cannot be read, or the configuration differs in what cannot change.
+    JavaError
+        No usable Java.
+    """
+    config = load(path, overrides)
+    # What takes no Flink comes first: it starts slowly.
+    stored = read_shards(against) if against is not None else []
+    layout = _read_layout(config)
+    if against is not None:
+        from jobs.wiring.pipeline import stored_under  # imports Flink, as _read_layout has
+
+        require_same(against, stored, stored_under(config, layout))
+    console.print(f"{path} is valid.", soft_wrap=True)
+    if against is not None:
+        held = f"{len({state.shard for state in stored})} of {config.shards.count} shards"
+        console.print(f"It can go on from {against}: the state of {held}.", soft_wrap=True)
+    for warning in config.warnings:
+        console.print(f"Warning: {warning}.", soft_wrap=True)
+    console.print()
+    _print(console, "policy", _policy(config))
+    _print(console, f"privacy and {config.algorithm}", _parameters(config))
+    if config.differential_privacy is not None:
+        # With the steps that follow from the columns' types.
+        found = account(replace(config, policy=layout.policy))
+        _print(console, "differential privacy", found.in_short())
+    for name, columns in layout.sinks.items():
+        sink = config.sinks.get(name)
+        title = f"{name}: {'discarded' if sink is None else sink['connector']}, with the columns"
+        _print(console, title, [(column.name, column.sql_type) for column in columns])
+
+
+def _read_layout(config: Config) -> Layout:
+    # Flink takes a second to import: not before the configuration is known to be good.
+    from py4j.protocol import Py4JError
+    from pyflink.util.exceptions import JavaException
+
+    from jobs.wiring.environment import local_environment
+    from jobs.wiring.pipeline import build, read_layout
+
+    with flink_logs():
+        try:
+            layout = read_layout(local_environment(config.flink), config)
+            # Planning the job finds what is wrong with a sink. In a catalog of its own: the source is there by now.
+            build(local_environment(config.flink), config).explain()
+        except (Py4JError, JavaException) as error:
+            raise refused(error) from None
+    return layout
+
+
+def _policy(config: Config) -> Iterator[tuple[str, str]]:
+    policy = config.policy
+    yield "subject", policy.subject or "none: every row is its own person"
+    yield "event time", policy.event_time or "none"
+    for attribute in policy.quasi_identifiers:
+        yield "quasi-identifier", f"{attribute.name}: {_described(attribute)}"
+    yield "sensitive", ", ".join(policy.sensitive) or "none"
+    yield "pass-through", ", ".join(policy.passthrough) or "none"
+    yield "drop", ", ".join(policy.drop) or "none"
+    yield "reference", policy.reference or "none"
+    yield "missing values", "rejected" if policy.missing == "reject" else "a category of their own"
+
+
+def _described(attribute: QuasiIdentifier) -> str:
+    if isinstance(attribute, Numeric):
+        if attribute.domain is None:
+            return "numeric, losses relative to the range observed"
+        least, most = attribute.domain
+        return f"numeric from {least:.15g} to {most:.15g}"
+    tree = attribute.hierarchy
+    return f"categorical, {tree.leaves} values under {len(tree.labels) - tree.leaves} labels"
+
+
+def _parameters(config: Config) -> Iterator[tuple[str, str]]:
+    privacy, parameters, shards = config.privacy, config.parameters, config.shards
+    yield "k", f"{privacy.k} distinct subjects in every release"
+    yield "l", f"{privacy.l} distinct values of each sensitive column in every release"
+    yield "algorithm", config.algorithm
+    if parameters.delay_tuples is not None:
+        yield "delay.tuples", f"{parameters.delay_tuples} later tuples of the shard"
+    if parameters.delay_event_time is not None:
+        yield "delay.event_time", f"{parameters.delay_event_time} ms"
+    yield from _castle(parameters) if isinstance(parameters, CastleParameters) else _window(parameters)
+    yield "shards", f"{shards.count} by {shards.by}"
+    yield "seed", "from the operating system" if config.seed is None else str(config.seed)
+    yield "subject_key", "given" if config.subject_key else "none: subjects are hashed without a key"
+
+
+def _castle(castle: CastleParameters) -> Iterator[tuple[str, str]]:
+    yield "max_clusters", str(castle.max_clusters)
+    yield "loss_window", str(castle.loss_window)
+    yield "reuse_limit", str(castle.reuse_limit)
+    yield "suppression", castle.suppression
+
+
+def _window(window: WindowParameters) -> Iterator[tuple[str, str]]:
+    if window.tuples is not None:
+        yield "tuples", f"{window.tuples} close a window"
+    if window.event_time is not None:
+        yield "event_time", f"{window.event_time} ms close a window"
+    yield "distortion_weight", f"{window.distortion_weight:.6g}"
+    yield "neighbours", str(window.neighbours)
+    yield "growth_cap", f"{window.growth_cap:.6g}"
+    yield "output", window.output
+    yield "numeric", window.numeric
+    yield "categorical", window.categorical
+    yield "weights", ", ".join(f"{name} {weight:.6g}" for name, weight in window.weights) or "all 1"
+    if (target := window.target) is not None:
+        settings = f"smoothing {target.smoothing:.6g}, band {target.band:.6g}, dwell {target.dwell}"
+        yield "target", f"from l to {target.most}; {settings}"
+    if (adaptive := window.adaptive) is not None:
+        settings = f"delay_weight {adaptive.delay_weight:.6g}, windows {adaptive.windows}"
+        yield "adaptive", f"windows of {adaptive.least} to {window.tuples} tuples; {settings}"
+
+
+def _print(console: Console, title: str, rows: Iterator[tuple[str, str]] | list[tuple[str, str]]) -> None:
+    table = Table.grid(padding=(0, 2))
+    for row in rows:
+        table.add_row(*row)
+    console.print(title, style="bold")
+    console.print(Padding(table, (0, 0, 1, 2), expand=False))

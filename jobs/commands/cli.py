@@ -1,0 +1,204 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from math import inf, isfinite
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from jobs.commands.account import NothingToAccountError, account
+from jobs.commands.check import show_configuration
+from jobs.commands.demo import demo as run_demo
+from jobs.commands.demo import show_files
+from jobs.commands.plot import PlotError, draw
+from jobs.commands.savepoint import SavepointError
+from jobs.config.load import Config, ConfigError, load
+from jobs.local.java import JavaError
+from jobs.local.run import JobError
+from jobs.local.run import run as run_job
+
+app = typer.Typer(
+    name="crenel",
+    help="Anonymise a stream of personal records while it flows: CASTLE, or repaired windows, on Apache Flink.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Configuration = Annotated[Path, typer.Argument(metavar="CONFIG", help="A YAML file; see the README.", dir_okay=False)]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Set a field first, such as privacy.k=20. May be repeated."),
+]
+
+
+@app.command()
+def run(
+    configuration: Configuration,
+    overrides: Overrides = None,
+    parallelism: Annotated[
+        int | None, typer.Option(min=1, help="Tasks side by side; without it as the configuration says, else 1.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object.")] = False,
+) -> None:
+    """Run a job here until its input ends, and tell what became of the rows."""
+    with _reported(configuration):
+        config = load(configuration, overrides or [])
+        _warn(config)
+        summary = run_job(config, parallelism=parallelism)
+        if json:
+            print(jsonlib.dumps(summary.as_json()))
+            return
+        console = _console()
+        console.print(summary.as_table())
+        table = Table.grid(padding=(0, 2))
+        for name, options in config.sinks.items():
+            table.add_row(name, f"{options['connector']} {options.get('path', '')}")
+        console.print()
+        console.print(table)
+
+
+@app.command()
+def check(
+    configuration: Configuration,
+    overrides: Overrides = None,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="SAVEPOINT", help="Whether the state in this folder of a savepoint fits as well."),
+    ] = None,
+) -> None:
+    """Validate a configuration, with the columns of its source, and show what would run."""
+    with _reported(configuration):
+        show_configuration(configuration, overrides or [], _console(), against)
+
+
+@app.command()
+def budget(
+    configuration: Configuration,
+    overrides: Overrides = None,
+    epsilon: Annotated[
+        list[float] | None,
+        typer.Option(metavar="E", min=0, help="Show the delta of this epsilon. May be repeated; without it of some."),
+    ] = None,
+    wanted_epsilon: Annotated[
+        float | None,
+        typer.Option(metavar="E", help="Find the largest sample_rate for this epsilon, with --wanted-delta."),
+    ] = None,
+    wanted_delta: Annotated[
+        float | None, typer.Option(metavar="D", help="Find the largest sample_rate for this delta, below 1.")
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw delta against epsilon as PNG or SVG; needs the extra 'plot'."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the figures as one JSON object.")] = False,
+) -> None:
+    """Show what sampling and noise are worth: epsilon, delta, and how far noise moves each attribute."""
+    with _reported(configuration):
+        if not all(map(isfinite, epsilon or ())):
+            raise typer.BadParameter("--epsilon must be a finite number")
+        wanted = _wanted(wanted_epsilon, wanted_delta)
+        config = load(configuration, overrides or [])
+        found = account(config, epsilon or None, wanted)
+        if plot is not None:
+            draw(plot, config.privacy.k, found.sample_rate)
+        _warn(config)
+        if json:
+            print(jsonlib.dumps(found.as_json()))
+            return
+        console = _console()
+        found.show(console)
+        if plot is not None:
+            console.print(f"\n{plot} shows delta against epsilon.", soft_wrap=True)
+
+
+@app.command()
+def demo(
+    rows: Annotated[int, typer.Option(min=0, help="Rows of the stream.")] = 50_000,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep the files there: the stream and all that came out.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed makes another stream.")] = 1,
+) -> None:
+    """Anonymise a made-up stream of clinic visits, and show what comes out."""
+    with _reported(Path("the demo's configuration")):
+        console = _console()
+        if keep is not None:
+            run_demo(keep.absolute(), rows, seed, console)
+            show_files(keep.absolute(), console)
+            return
+        with tempfile.TemporaryDirectory(prefix="crenel-demo-") as folder:
+            run_demo(Path(folder), rows, seed, console)
+        console.print("\nThe files are gone again; 'crenel demo --keep DIR' keeps them.")
+
+
+@app.callback(invoke_without_command=True)
+def _main(show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
+    if show_version:
+        print(f"crenel {version('crenel')}")
+        raise typer.Exit
+
+
+def _wanted(epsilon: float | None, delta: float | None) -> tuple[float, float] | None:
+    if epsilon is None and delta is None:
+        return None
+    if epsilon is None or delta is None:
+        raise typer.BadParameter("--wanted-epsilon and --wanted-delta go together; give both")
+    if not 0 < epsilon < inf:
+        raise typer.BadParameter("--wanted-epsilon must be a finite number above 0")
+    if not 0 < delta < 1:
+        raise typer.BadParameter("--wanted-delta must be above 0 and below 1")
+    return epsilon, delta
+
+
+def _warn(config: Config) -> None:
+    for warning in config.warnings:
+        typer.echo(f"crenel: warning: {warning}", err=True)
+
+
+def _console() -> Console:
+    # What is printed holds names and text of the user's own, which are no markup.
+    return Console(markup=False, highlight=False, emoji=False)
+
+
+@contextmanager
+def _reported(configuration: Path) -> Iterator[None]:
+    """End with a message and an exit code, not with a traceback."""
+    try:
+        yield
+    except ConfigError as error:
+        _end(f"{configuration} is not a valid configuration:{_listed(error.problems)}", 2)
+    except SavepointError as error:
+        _end(f"{configuration} cannot go on from {error.place}:{_listed(error.problems)}", 2)
+    except NothingToAccountError:
+        _end(f"{configuration} has no differential_privacy, so there is nothing to account for", 2)
+    except PlotError as error:
+        _end(str(error), 2)
+    except JobError as error:
+        _end(f"{error}\nFlink's logs are in {error.logs}; they may hold values of records.", 1)
+    except JavaError as error:
+        _end(str(error), 1)
+    except KeyboardInterrupt:
+        _end("stopped; the job was cancelled, and what it had not published yet is lost", 130)
+
+
+def _listed(problems: Sequence[str]) -> str:
+    return "".join(f"\n- {problem}" for problem in problems).replace("\n", "\n  ")
+
+
+def _end(message: str, code: int) -> None:
+    typer.echo(f"crenel: {message}", err=True)
+    raise typer.Exit(code)
+
+
+if __name__ == "__main__":
+    app()

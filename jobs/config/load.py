@@ -1,0 +1,298 @@
+"""The configuration of a job: one YAML file, read and validated once."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+
+from anonymity.policy import (
+    NEEDS_DOMAIN,
+    SHARD_BY_SUBJECT,
+    CastleParameters,
+    DifferentialPrivacy,
+    Numeric,
+    Policy,
+    PolicyError,
+    Privacy,
+    Shards,
+    without_domain,
+)
+from anonymity.window.parameters import WindowParameters
+from jobs.config.delivery import repeating_settings, repeating_sinks
+from jobs.config.fields import Section
+from jobs.config.file import ConfigError, dotted, expand, override, read
+from jobs.config.schema import File
+
+__all__ = ["Config", "ConfigError", "Source", "load"]
+
+
+OBSERVED_RANGE = (
+    "differential_privacy.range: observed scales noise by the range seen so far. That range is made of values of "
+    "persons, so the noise itself leaks them; and the noise of a shard's first tuples is zero or small. With a domain "
+    "for each numeric quasi-identifier and 'range: declared' neither is so"
+)
+
+ONLY_OF_WINDOWS = frozenset({"repairs", "windows"})
+"""Outputs that CASTLE does not have."""
+
+UNSAMPLED = (
+    "differential_privacy.sample_rate: 1 lets every tuple in. There is noise, but without sampling no epsilon is "
+    "guaranteed, however large"
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where tuples come from.
+
+    Attributes
+    ----------
+    ddl : the statement that creates the source table
+    query : the SELECT whose columns have the roles of the policy; None: all columns of the table ``source``
+    """
+
+    ddl: str
+    query: str | None = None
+
+
+@dataclass(frozen=True)
+class Config:
+    """A job, as its file and its overrides describe it.
+
+    Attributes
+    ----------
+    parameters : of CASTLE or of windows; their type tells which of the two works
+    differential_privacy : sampling and noise, with CASTLE only; None: neither
+    seed : fixes every random choice; None: drawn from the operating system
+    subject_key : key of the subject hash, UTF-8; empty where none is given
+    sinks : options of the connector by output: ``released`` always, and those given of ``suppressed``,
+        ``rejected``, ``audit``, ``summary``, ``repairs`` and ``windows``
+    flink : settings passed to Flink as they are
+    accept_duplicates : whether a record may leave twice, under two generalisations (``jobs.config.delivery``)
+    """
+
+    policy: Policy
+    privacy: Privacy
+    parameters: CastleParameters | WindowParameters
+    differential_privacy: DifferentialPrivacy | None
+    shards: Shards
+    seed: int | None
+    # What may hold a secret stays out of the representation, which ends up in logs and tracebacks.
+    subject_key: bytes = field(repr=False)
+    source: Source = field(repr=False)
+    sinks: dict[str, dict[str, str]] = field(repr=False)
+    flink: dict[str, str] = field(repr=False)
+    accept_duplicates: bool
+
+    @property
+    def algorithm(self) -> Literal["castle", "window"]:
+        """Its name in the file."""
+        return "window" if isinstance(self.parameters, WindowParameters) else "castle"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is valid and promises less than it seems to, each with its field."""
+        chosen = self.differential_privacy
+        if chosen is None:
+            return ()
+        observed = chosen.observed_range and self.policy.numeric
+        return (OBSERVED_RANGE,) * bool(observed) + (UNSAMPLED,) * (chosen.sample_rate == 1)
+
+
+def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
+    """Read and validate a configuration.
+
+    Parameters
+    ----------
+    path : a YAML file; paths of hierarchies are relative to its folder
+    overrides : fields to set first, each ``dotted.key=value`` with the value in YAML
+
+    Raises
+    ------
+    ConfigError
+        Lists every problem that was found, each with its field and what would be valid.
+    """
+    content = read(path)
+    problems = override(content, overrides)
+    content, unset = expand(content)
+    problems += [f"{name}: {problem}" for name, problem in unset.items()]
+    file = None
+    try:
+        file = File.model_validate(content, context={"folder": Path(path).parent})
+    except ValidationError as error:
+        # A field that lacks its variable is empty, and whatever else is wrong with it follows from that.
+        problems += [problem for name, problem in _explain(error) if name not in unset]
+    if file is not None:
+        problems += _contradictions(file)
+    if problems or file is None:
+        raise ConfigError(path, problems)
+    return Config(
+        policy=file.policy.core(),
+        privacy=file.privacy.core(),
+        parameters=file.parameters,
+        differential_privacy=file.differential_privacy.core() if file.differential_privacy else None,
+        shards=file.shards.core(),
+        seed=file.seed,
+        subject_key=(file.subject_key or "").encode(),
+        source=Source(file.source.ddl, file.source.query),
+        sinks=_sinks(file),
+        flink=file.flink,
+        accept_duplicates=file.accept_duplicates,
+    )
+
+
+def _contradictions(file: File) -> Iterator[str]:
+    """What is wrong between sections that are right in themselves."""
+    policy, by = file.policy.core(), file.shards.by
+    if file.castle is not None and file.castle.suppression == "generalise":
+        for name in without_domain(policy):
+            yield f"policy.quasi_identifiers.{name}.domain: is missing; {NEEDS_DOMAIN}"
+    if file.window is not None:
+        yield from _unfit_for_windows(file, policy)
+    else:
+        for name in sorted(ONLY_OF_WINDOWS & _sinks(file).keys()):
+            yield f"sinks.{name}: CASTLE has no such output; remove it, or choose 'algorithm: window'"
+    if file.differential_privacy is not None and file.window is None:
+        yield from _unnoisable(file, policy)
+    elif by != SHARD_BY_SUBJECT:
+        attributes = {attribute.name: attribute for attribute in policy.quasi_identifiers}
+        chosen = attributes.get(by)
+        if chosen is None:
+            valid = [SHARD_BY_SUBJECT, *attributes]
+            yield f"shards.by: is not a quasi-identifier{_meant(by, valid)}; one of {_listed(valid)}"
+        elif isinstance(chosen, Numeric) and chosen.domain is None:
+            yield f"shards.by: the numeric {by!r} has no domain to divide; give policy.quasi_identifiers.{by}.domain"
+    if file.privacy.l > 1 and not policy.sensitive:
+        yield "privacy.l: asks for diversity, but policy.sensitive names no column; name one, or set l to 1"
+    if file.castle is not None and file.castle.delay.event_time is not None and policy.event_time is None:
+        yield "castle.delay.event_time: policy.event_time names no column; name one, or give delay.tuples alone"
+    if not file.accept_duplicates:
+        yield from repeating_sinks(_sinks(file))
+        yield from repeating_settings(file.flink)
+
+
+def _unfit_for_windows(file: File, policy: Policy) -> Iterator[str]:
+    """What windows cannot go together with."""
+    if isinstance(parameters := file.parameters, WindowParameters):
+        yield from parameters.problems(policy, file.privacy.core())
+    if file.differential_privacy is not None:
+        yield (
+            "differential_privacy: goes with 'algorithm: castle' alone, for which its argument is made; remove it, or "
+            "choose castle"
+        )
+
+
+def _unnoisable(file: File, policy: Policy) -> Iterator[str]:
+    """What sampling and noise cannot go together with."""
+    if file.differential_privacy is not None and file.differential_privacy.range == "declared":
+        for name in without_domain(policy):
+            yield (
+                f"policy.quasi_identifiers.{name}.domain: is missing; differential_privacy scales noise by the range, "
+                "which without a domain is made of values of persons; give a domain, or say "
+                "differential_privacy.range: observed to have it so"
+            )
+    if file.shards.by != SHARD_BY_SUBJECT:
+        yield (
+            "shards.by: a shard chosen by a quasi-identifier gives away what noise is to hide; "
+            f"with differential_privacy it is {SHARD_BY_SUBJECT!r}"
+        )
+    elif file.shards.count > 1 and policy.subject is None:
+        yield (
+            "shards.count: without policy.subject a row's shard follows from its values, and so gives away what noise "
+            "is to hide; name a subject, or set shards.count to 1"
+        )
+
+
+def _sinks(file: File) -> dict[str, dict[str, str]]:
+    return {name: options for name, options in file.sinks if options is not None}
+
+
+_WRONG = {
+    "missing": "is missing",
+    "int_parsing": "is not a whole number",
+    "int_parsing_size": "is too large",
+    "int_from_float": "is not a whole number",
+    "int_type": "is not a whole number",
+    "float_parsing": "is not a number",
+    "float_type": "is not a number",
+    "finite_number": "is not finite",
+    "bool_parsing": "is neither true nor false",
+    "bool_type": "is neither true nor false",
+    "greater_than": "is too small",
+    "greater_than_equal": "is too small",
+    "less_than": "is too large",
+    "less_than_equal": "is too large",
+    "string_too_short": "is empty",
+    "string_type": "is not text",
+    "is_instance_of": "is not text",
+    "tuple_type": "is not a list",
+    "too_short": "holds too little",
+    "too_long": "holds too much",
+    "dict_type": "is not a mapping",
+    "model_type": "is not a mapping",
+    "literal_error": "is not one of the choices",
+}
+
+
+def _explain(error: ValidationError) -> Iterator[tuple[str, str]]:
+    """Each problem with the dotted name of its field."""
+    for detail in error.errors(include_url=False):
+        parts = [part for part in detail["loc"] if part != "[key]"]
+        name = dotted(parts)
+        section, about = _look_up(parts)
+        cause = detail.get("ctx", {}).get("error")
+        if isinstance(cause, PolicyError):
+            yield name, str(cause)  # it names the field itself
+        elif detail["type"] == "extra_forbidden":
+            known = list(section.model_fields)
+            yield name, f"{name}: is unknown{_meant(str(parts[-1]), known)}; known here: {_listed(known)}"
+        else:
+            wrong = str(cause) if cause is not None else _WRONG.get(detail["type"], detail["msg"])
+            meant = (
+                _meant(detail["input"], get_args(about.annotation))
+                if detail["type"] == "literal_error" and about
+                else ""
+            )
+            valid = f"; {about.description}" if about is not None and "; " not in wrong else ""
+            yield name, f"{name}: {wrong}{meant}{valid}"
+
+
+def _look_up(parts: Sequence[str | int]) -> tuple[type[Section], FieldInfo | None]:
+    """The innermost section on the way to a field, and the innermost field that is declared."""
+    section: type[Section] = File
+    about: FieldInfo | None = None
+    names = iter(parts)
+    for part in names:
+        found = section.model_fields.get(str(part))
+        if found is None:
+            break
+        about = found
+        if get_origin(found.annotation) is dict:
+            next(names, None)  # a name of the user's own
+        inner = next(_sections(found.annotation), None)
+        if inner is None:
+            break
+        section = inner
+    return section, about
+
+
+def _sections(annotation: Any) -> Iterator[type[Section]]:
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _sections(argument)
+
+
+def _meant(word: object, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(word, known, 1) if isinstance(word, str) else []
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names)

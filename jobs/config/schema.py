@@ -1,0 +1,262 @@
+"""What a configuration may hold: types, ranges and defaults of every field, and what to say where one is wrong."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
+from pydantic import model_validator as check
+
+from anonymity.hierarchy import Hierarchy, HierarchyError
+from anonymity.hierarchy import load as load_hierarchy
+from anonymity.noise.budget import phi_within
+from anonymity.policy import (
+    SHARD_BY_SUBJECT,
+    CastleParameters,
+    Categorical,
+    DifferentialPrivacy,
+    Numeric,
+    Policy,
+    PolicyError,
+    Privacy,
+    Shards,
+)
+from anonymity.window.parameters import WindowParameters
+from jobs.config.fields import (
+    AboveZero,
+    Column,
+    Columns,
+    Duration,
+    Finite,
+    Natural,
+    Options,
+    Positive,
+    Section,
+    Sink,
+)
+from jobs.config.window_schema import WindowSection
+
+_Section = TypeVar("_Section", bound=Section)
+
+
+def _increasing(domain: tuple[float, float]) -> tuple[float, float]:
+    if domain[0] > domain[1]:
+        raise ValueError("the lower bound is above the upper one")
+    return domain
+
+
+def _read_hierarchy(value: object, info: ValidationInfo) -> object:
+    if not isinstance(value, str) or not value:
+        return value
+    return load_hierarchy((info.context or {})["folder"] / value)
+
+
+class QuasiIdentifier(Section):
+    type: Literal["numeric", "categorical"] = Field(description="'numeric' or 'categorical'")
+    domain: Annotated[tuple[Finite, Finite], AfterValidator(_increasing)] | None = Field(
+        None, description="[lowest, highest], two finite numbers, for a numeric one; without it the observed range"
+    )
+    step: AboveZero | None = Field(
+        None, description="for a numeric one, a number above 0: the grid on which noise is drawn, in the column's unit"
+    )
+    hierarchy: Annotated[Hierarchy, BeforeValidator(_read_hierarchy)] | None = Field(
+        None, description="for a categorical one, the path of a hierarchy file, relative to the configuration"
+    )
+
+    @check(mode="after")
+    def _fits_its_type(self) -> QuasiIdentifier:
+        if self.type == "categorical" and self.hierarchy is None:
+            raise ValueError("a categorical one needs a 'hierarchy', the path of its file")
+        if self.type == "categorical" and self.domain is not None:
+            raise ValueError("a categorical one has no 'domain'; remove it, or make the type 'numeric'")
+        if self.type == "categorical" and self.step is not None:
+            raise ValueError("a categorical one has no 'step'; noise moves it by whole leaves: remove it")
+        if self.type == "numeric" and self.hierarchy is not None:
+            raise ValueError("a numeric one has no 'hierarchy'; remove it, or make the type 'categorical'")
+        return self
+
+
+class PolicySection(Section):
+    quasi_identifiers: dict[Column, QuasiIdentifier] = Field(
+        min_length=1,
+        description="at least one 'column: {type: numeric}' or 'column: {type: categorical, hierarchy: FILE}'",
+    )
+    sensitive: Columns = Field((), description="a list of columns, such as [income]")
+    passthrough: Columns = Field((), description="a list of columns, such as [trip_id]")
+    drop: Columns = Field((), description="a list of columns, such as [name]")
+    subject: Column | None = Field(None, description="a column, or null where every row is its own person")
+    event_time: Column | None = Field(None, description="a column, or null where there is none")
+    reference: Column | None = Field(None, description="a column to show with rejected rows, or null")
+    missing: Literal["reject", "value"] = Field("reject", description="'reject' or 'value'")
+
+    @check(mode="after")
+    def _possible(self) -> PolicySection:
+        self.core()
+        return self
+
+    def core(self) -> Policy:
+        """The policy; where missing values are kept, each hierarchy has its leaf for them."""
+        return Policy(
+            quasi_identifiers=tuple(self._attribute(name, field) for name, field in self.quasi_identifiers.items()),
+            **{role: getattr(self, role) for role in PolicySection.model_fields if role != "quasi_identifiers"},
+        )
+
+    def _attribute(self, name: str, field: QuasiIdentifier) -> Numeric | Categorical:
+        if field.hierarchy is None:
+            return Numeric(name, field.domain, field.step)
+        try:
+            tree = field.hierarchy.with_missing() if self.missing == "value" else field.hierarchy
+        except HierarchyError as error:
+            raise PolicyError(f"policy.quasi_identifiers.{name}.hierarchy: {error}") from None
+        return Categorical(name, tree)
+
+
+class PrivacySection(Section):
+    k: Positive = Field(description="a whole number, 1 or more")
+    l: Positive = Field(1, description="a whole number from 1 to k")  # noqa: E741 - the field's own name for it
+
+    @check(mode="after")
+    def _possible(self) -> PrivacySection:
+        self.core()
+        return self
+
+    def core(self) -> Privacy:
+        return Privacy(self.k, self.l)
+
+
+class DelaySection(Section):
+    tuples: Natural | None = Field(None, description="how many later tuples one may wait for, 0 or more")
+    event_time: Duration | None = Field(
+        None, description="a duration such as '10 min', '500 ms', '2 h', '1 day', or whole milliseconds"
+    )
+
+    @check(mode="after")
+    def _one_is_given(self) -> DelaySection:
+        CastleParameters(self.tuples, self.event_time)
+        return self
+
+
+class CastleSection(Section):
+    delay: DelaySection = Field(description="{tuples: 1000}, {event_time: 10 min}, or both")
+    max_clusters: Positive = Field(50, description="a whole number, 1 or more")
+    loss_window: Positive = Field(100, description="a whole number, 1 or more")
+    reuse_limit: Natural = Field(1000, description="a whole number, 0 or more")
+    suppression: Literal["withhold", "generalise"] = Field("withhold", description="'withhold' or 'generalise'")
+
+    def core(self) -> CastleParameters:
+        return CastleParameters(
+            delay_tuples=self.delay.tuples,
+            delay_event_time=self.delay.event_time,
+            max_clusters=self.max_clusters,
+            loss_window=self.loss_window,
+            reuse_limit=self.reuse_limit,
+            suppression=self.suppression,
+        )
+
+
+class WithinSection(Section):
+    share: AboveZero = Field(description="a number above 0, such as 0.05: a share of the range")
+    probability: Annotated[float, Field(allow_inf_nan=False, gt=0, lt=1)] = Field(
+        description="a number above 0 and below 1, such as 0.99"
+    )
+
+
+class DifferentialPrivacySection(Section):
+    sample_rate: Annotated[float, Field(allow_inf_nan=False, gt=0, le=1)] = Field(
+        description="a number above 0 and at most 1, such as 0.9: the share of tuples that are let in"
+    )
+    phi: AboveZero | None = Field(None, description="a number above 0, such as 100: noise has the scale range / phi")
+    within: WithinSection | None = Field(None, description="a mapping such as {share: 0.05, probability: 0.99}")
+    range: Literal["declared", "observed"] = Field("declared", description="'declared' or 'observed'")
+
+    @check(mode="after")
+    def _possible(self) -> DifferentialPrivacySection:
+        self.core()
+        return self
+
+    def core(self) -> DifferentialPrivacy:
+        """Sampling and noise, with phi from the tolerance where that is given."""
+        if self.phi is not None and self.within is None:
+            phi = self.phi
+        elif self.phi is None and self.within is not None:
+            phi = phi_within(self.within.share, self.within.probability)
+        else:
+            raise ValueError("give either 'phi' or 'within', the tolerance that phi follows from")
+        return DifferentialPrivacy(self.sample_rate, phi, self.range == "observed")
+
+
+class ShardsSection(Section):
+    count: Positive = Field(1, description="a whole number, 1 or more")
+    by: Column = Field(SHARD_BY_SUBJECT, description="'subject', or a quasi-identifier")
+
+    def core(self) -> Shards:
+        return Shards(self.count, self.by)
+
+
+class SourceSection(Section):
+    ddl: Annotated[str, Field(min_length=1)] = Field(
+        description="a statement CREATE TEMPORARY TABLE source (...) WITH (...)"
+    )
+    query: Annotated[str, Field(min_length=1)] | None = Field(
+        None, description="a statement SELECT ... FROM source, or null"
+    )
+
+
+class SinksSection(Section):
+    released: Sink = Field(
+        description="the options of a Flink connector, such as {connector: filesystem, path: /out, format: csv}"
+    )
+    suppressed: Sink | None = Field(None, description="the options of a Flink connector, or null to discard")
+    rejected: Sink | None = Field(None, description="the options of a Flink connector, or null to discard")
+    audit: Sink | None = Field(None, description="the options of a Flink connector, or null to discard")
+    summary: Sink | None = Field(None, description="the options of a Flink connector, or null to discard")
+    repairs: Sink | None = Field(None, description="the options of a Flink connector, or null to discard")
+    windows: Sink | None = Field(None, description="the options of a Flink connector, or null to discard")
+
+
+def _of_the_algorithm(section: _Section | None, info: ValidationInfo) -> _Section | None:
+    """The section of the algorithm that was chosen is there, and no other."""
+    chosen, name = info.data.get("algorithm"), info.field_name
+    if section is None and chosen == name:
+        raise ValueError("is missing")
+    if section is not None and chosen not in (None, name):
+        raise ValueError(f"goes with 'algorithm: {name}', and the algorithm is {chosen!r}; remove it, or choose {name}")
+    return section
+
+
+class File(Section):
+    """The whole of a configuration file."""
+
+    policy: PolicySection = Field(description="a mapping of roles to columns of the source")
+    privacy: PrivacySection = Field(description="a mapping such as {k: 10, l: 2}")
+    algorithm: Literal["castle", "window"] = Field("castle", description="'castle' or 'window'")
+    castle: Annotated[CastleSection | None, AfterValidator(_of_the_algorithm)] = Field(
+        None, description="a mapping such as {delay: {tuples: 1000}}", validate_default=True
+    )
+    window: Annotated[WindowSection | None, AfterValidator(_of_the_algorithm)] = Field(
+        None, description="a mapping such as {tuples: 50}", validate_default=True
+    )
+    differential_privacy: DifferentialPrivacySection | None = Field(
+        None, description="a mapping such as {sample_rate: 0.5, phi: 100}, or null for neither sampling nor noise"
+    )
+    shards: ShardsSection = Field(
+        default_factory=ShardsSection, description="a mapping such as {count: 4, by: subject}"
+    )
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = Field(
+        None, description="a whole number from 0 to 2^63 - 1, or null"
+    )
+    subject_key: Annotated[str, Field(min_length=1)] | None = Field(
+        None, description="text, best as ${CRENEL_SUBJECT_KEY}"
+    )
+    source: SourceSection = Field(description="a mapping with ddl and, where wanted, query")
+    sinks: SinksSection = Field(description="a mapping with at least 'released'")
+    flink: Options = Field({}, description="settings of Flink by their names, each with one value")
+    accept_duplicates: bool = Field(False, description="true or false")
+
+    @property
+    def parameters(self) -> CastleParameters | WindowParameters:
+        """Those of the algorithm that was chosen."""
+        section = self.window if self.castle is None else self.castle
+        if section is None:
+            raise RuntimeError("a file without an algorithm was not refused")
+        return section.core()

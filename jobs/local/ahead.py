@@ -1,0 +1,58 @@
+"""What a local run needs later, begun while it does something else."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from threading import Thread
+from typing import Literal
+
+from jobs.local import classes
+from jobs.local.java import find_java
+
+
+def start_java() -> Thread:
+    """Begin to start Java and to load Flink into it, while the caller imports what it needs; join before it is used."""
+    java = find_java()
+    os.environ["JAVA_HOME"] = str(java)
+    classes.use(java)
+    get_gateway = import_module("pyflink.java_gateway").get_gateway
+
+    def load() -> None:
+        # Nothing here imports in Python: two threads that import Apache Beam would meet in its circles.
+        flink = get_gateway().jvm.org.apache.flink
+        environment = flink.streaming.api.environment.StreamExecutionEnvironment.getExecutionEnvironment()
+        flink.table.api.bridge.java.StreamTableEnvironment.create(environment).sqlQuery("SELECT 1")
+
+    return _begin(load)
+
+
+@contextmanager
+def core_loading(algorithm: Literal["castle", "window"]) -> Iterator[None]:
+    """Load the compiled core, which the first tuples would wait for, while the block has Flink plan the job.
+
+    Garbage is not collected meanwhile. In the thread that loads it would let go of Java's objects there, by way of the
+    block's connection to Java; the block would go on by another, in another thread of Java, where Flink's planner does
+    not find what it keeps by thread (a NullPointerException: metadataHandlerProvider).
+    """
+    collected = gc.isenabled()
+    gc.disable()
+    _begin(getattr(import_module("anonymity.compiled.warm"), algorithm))
+    try:
+        yield
+    finally:
+        if collected:
+            gc.enable()
+
+
+def _begin(work: Callable[[], object]) -> Thread:
+    def attempt() -> None:
+        with suppress(Exception):  # whoever needs it meets the same error, and reports it
+            work()
+
+    thread = Thread(target=attempt, name="crenel-ahead", daemon=True)
+    thread.start()
+    return thread

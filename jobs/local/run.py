@@ -1,0 +1,248 @@
+"""A job on a mini-cluster in this process, from the start of Flink to the end of the input."""
+
+from __future__ import annotations
+
+import csv
+import logging
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+
+from jobs.config.delivery import CHECKPOINTS
+from jobs.config.load import Config, ConfigError
+from jobs.failure import why_failed, why_refused
+from jobs.local.ahead import core_loading, start_java
+from jobs.local.rest import Rest
+from jobs.local.summary import Summary
+
+_POLL = 0.2  # seconds between two looks at the job
+
+LOCAL = {
+    # A number of tasks that depends on the machine would make the releases depend on it.
+    "parallelism.default": "1",
+    # Whoever waits for the end wants to see the first failure, not its repetitions.
+    "restart-strategy.type": "disable",
+    "rest.address": "localhost",
+    "rest.bind-address": "localhost",
+    "metrics.fetcher.update-interval": "1000",
+}
+
+
+_SUMMARY = "summary"
+
+
+class JobError(RuntimeError):
+    """A job that did not reach its end.
+
+    Attributes
+    ----------
+    logs : the folder with Flink's logs, which are kept
+    """
+
+    def __init__(self, message: str, logs: Path) -> None:
+        self.logs = logs
+        super().__init__(message)
+
+
+def run(config: Config, *, parallelism: int | None = None, rows: int | None = None) -> Summary:
+    """Run a job to the end of its input; shows progress where stderr is a terminal.
+
+    Parameters
+    ----------
+    parallelism : of all operators; None: as ``config.flink`` says, else 1
+    rows : how many the source holds, where that is known
+
+    Raises
+    ------
+    ConfigError
+        The policy and the columns of the source do not go together, or Flink refused the job.
+    JobError
+        The job failed.
+    JavaError
+        No usable Java.
+    KeyboardInterrupt
+        After the job was cancelled.
+    """
+    started = time.monotonic()
+    with (
+        flink_logs() as logs,
+        tempfile.TemporaryDirectory(prefix="crenel-") as name,
+        _progress(rows) as shown,
+    ):
+        folder = Path(name)
+        settings = local_settings(config.flink, parallelism, folder)
+        client = _start(config, settings, folder / _SUMMARY)
+        _wait(client, Rest(int(settings["rest.port"]), str(client.get_job_id())), shown, logs)
+        try:
+            return Summary.of(_read_summary(folder / _SUMMARY), time.monotonic() - started)
+        except ValueError as error:
+            raise JobError(f"the job ended, but {error}", logs) from None
+
+
+def local_settings(settings: Mapping[str, str], parallelism: int | None, folder: Path) -> dict[str, str]:
+    """Flink's settings for a run in this process; ``folder`` is its own, for as long as it lasts.
+
+    ``settings`` are the configuration's and win.
+    """
+    port = free_port()
+    # Flink's default, the memory of its JobManager, takes no more than 5 MB of a shard.
+    kept = {} if settings.keys() & set(CHECKPOINTS) else {CHECKPOINTS[0]: (folder / "checkpoints").as_uri()}
+    chosen = {} if parallelism is None else {"parallelism.default": str(parallelism)}
+    return {**LOCAL, "rest.port": port, "rest.bind-port": port, **kept, **settings, **chosen}
+
+
+@contextmanager
+def flink_logs() -> Iterator[Path]:
+    """Send the logs of Flink and of Python workers in this process to a folder; kept after a ``JobError``.
+
+    Must be entered before anything starts the Java gateway, which reads these settings once.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="crenel-log-"))
+    os.environ["FLINK_LOG_DIR"] = str(folder)
+    os.environ.setdefault("ROOT_LOG_LEVEL", "WARN")
+    handler = logging.FileHandler(folder / "python.log", delay=True, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.getLogger().addHandler(handler)
+    keep = False
+    try:
+        yield folder
+    except JobError:
+        keep = True
+        raise
+    finally:
+        logging.getLogger().removeHandler(handler)
+        handler.close()
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def hang_up_quietly() -> None:
+    """Say nothing when Flink hangs up on the Python workers of this process because a job has ended.
+
+    The thread that listens to it would print that as an error.
+    """
+    report = threading.excepthook
+
+    def reported(ended: threading.ExceptHookArgs) -> None:
+        code = getattr(ended.exc_value, "code", None)
+        if not callable(code) or getattr(code(), "name", "") != "CANCELLED":
+            report(ended)
+
+    threading.excepthook = reported
+
+
+def refused(error: BaseException) -> ConfigError:
+    """What to raise where Flink does not take what a configuration says."""
+    return ConfigError("it", [f"Flink refuses the source, the query, a sink or a setting: {why_refused(error)}"])
+
+
+def _start(config: Config, settings: dict[str, str], folder: Path) -> Any:
+    # Flink takes seconds to import: not before the command line has been understood.
+    hang_up_quietly()
+    java = start_java()
+    from py4j.protocol import Py4JError
+    from pyflink.util.exceptions import JavaException
+
+    from jobs.wiring.environment import local_environment
+    from jobs.wiring.pipeline import build
+
+    java.join()
+    try:
+        with core_loading(config.algorithm):
+            tables = local_environment(settings)
+            job = build(tables, config)
+            # A sink of our own beside the user's.
+            tables.execute_sql(
+                "CREATE TEMPORARY TABLE crenel_local_summary (shard INT, name STRING, amount DOUBLE) "
+                f"WITH ('connector' = 'filesystem', 'path' = '{folder.as_uri()}', 'format' = 'csv')"
+            )
+            job.insert("crenel_local_summary", "SELECT shard, name, amount FROM crenel_summary")
+            return job.execute()
+    except (Py4JError, JavaException) as error:
+        raise refused(error) from None
+
+
+def _wait(client: Any, rest: Rest, shown: _Shown, logs: Path) -> None:
+    from py4j.protocol import Py4JError
+    from pyflink.util.exceptions import JavaException
+
+    ended = client.get_job_execution_result()
+    try:
+        while not ended.done():
+            if shown.wanted:
+                shown.update(rest.rows_read())
+            time.sleep(_POLL)
+        ended.result()
+    except KeyboardInterrupt:
+        with suppress(Py4JError, JavaException):  # it may have ended by itself
+            client.cancel().result()
+        raise
+    except (Py4JError, JavaException) as error:
+        raise JobError(f"the job failed: {why_failed(error)}", logs) from None
+
+
+class _Shown:
+    """What the progress bar shows; ``progress`` is None where there is no bar."""
+
+    def __init__(self, progress: Progress | None, rows: int | None) -> None:
+        self._progress = progress
+        self._rows = rows
+        self._of = "" if rows is None else f" of {rows:,}"
+        self._task = TaskID(0)
+        if progress is not None:
+            self._task = progress.add_task("starting Flink", total=None, count="")
+
+    @property
+    def wanted(self) -> bool:
+        return self._progress is not None
+
+    def update(self, read: int | None) -> None:
+        if self._progress is not None and read:
+            self._progress.update(
+                self._task,
+                description="anonymising",
+                completed=read,
+                total=self._rows,
+                count=f"{read:,}{self._of} rows",
+            )
+
+
+@contextmanager
+def _progress(rows: int | None) -> Iterator[_Shown]:
+    if not sys.stderr.isatty():
+        yield _Shown(None, rows)
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description:<14}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[count]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        yield _Shown(progress, rows)
+
+
+def _read_summary(folder: Path) -> Iterator[tuple[str, float]]:
+    for path in folder.rglob("part-*"):
+        with path.open(encoding="utf-8", newline="") as file:
+            for _, name, amount in csv.reader(file):
+                yield name, float(amount)
+
+
+def free_port() -> str:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return str(probe.getsockname()[1])

@@ -1,0 +1,201 @@
+"""What a job did, over all of its shards."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from rich.table import Table
+
+from anonymity.policy import KINDS, REJECTIONS, SUPPRESSIONS
+
+_PARAMETER = "parameter."
+
+
+@dataclass(frozen=True)
+class Delay:
+    """How many later tuples of their shard the tuples waited for.
+
+    Attributes
+    ----------
+    p50, p99 : percentiles (nearest rank), from 64 on rounded down by less than 1 in 32
+    longest : the longest of all, exact
+    """
+
+    p50: int
+    p99: int
+    longest: int
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What became of the rows that were read.
+
+    Attributes
+    ----------
+    rows_in : rows read: tuples that were let in, those that were sampled out, and rejected rows
+    sampled_out : tuples that sampling did not let in
+    released : tuples released
+    suppressed, rejected : tuples and rows by reason, every reason named; where the policy publishes suppressed tuples
+        fully generalised, these are among the released ones too
+    releases : releases by kind (``anonymity.policy.KINDS``), every kind named
+    merges, splits : clusters that were merged, split; under windows, groups that were merged to repair them
+    windows, swaps : windows that closed, and groups repaired by a swap; 0 under CASTLE
+    mean_loss : mean InfoLoss in [0, 1] of the released tuples; None where none was released
+    delay : None where no tuple was let in
+    parameters : what was promised, by name: k, l, and sample_rate and phi where there is noise
+    seconds : from the start of the run to the end of the job
+    """
+
+    rows_in: int
+    sampled_out: int
+    released: int
+    suppressed: dict[str, int]
+    rejected: dict[str, int]
+    releases: dict[str, int]
+    merges: int
+    splits: int
+    windows: int
+    swaps: int
+    mean_loss: float | None
+    delay: Delay | None
+    parameters: dict[str, float]
+    seconds: float
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[str, float]], seconds: float) -> Summary:
+        """Add up what the shards reported at the end of the input.
+
+        Parameters
+        ----------
+        rows : (name, amount) as ``operators.shards.function.summary`` names them, of all shards, in any order
+
+        Raises
+        ------
+        ValueError
+            The numbers do not account for every row that was read.
+        """
+        totals: dict[str, float] = defaultdict(float)
+        longest = 0
+        parameters: dict[str, float] = {}
+        for name, amount in rows:
+            if name.startswith(_PARAMETER):
+                parameters[name.removeprefix(_PARAMETER)] = amount
+                continue
+            totals[name] += amount
+            if name == "longest_delay":
+                longest = max(longest, int(amount))
+
+        def count(name: str) -> int:
+            return int(totals[name])
+
+        suppressed, rejected, releases = (
+            {name: count(f"{group}.{name}") for name in names}
+            for group, names in (("suppressed", SUPPRESSIONS), ("rejected", REJECTIONS), ("releases", KINDS))
+        )
+        tuples, released = count("tuples_in"), count("released")
+        lost = tuples - released - sum(suppressed.values()) + releases["generalised"]
+        if lost:
+            raise ValueError(f"{abs(lost)} tuples are {'unaccounted for' if lost > 0 else 'accounted for twice'}")
+        delays = {int(name.removeprefix("delay.")): count(name) for name in totals if name.startswith("delay.")}
+        return cls(
+            rows_in=tuples + count("sampled_out") + sum(rejected.values()),
+            sampled_out=count("sampled_out"),
+            released=released,
+            suppressed=suppressed,
+            rejected=rejected,
+            releases=releases,
+            merges=count("merges"),
+            splits=count("splits"),
+            windows=count("windows"),
+            swaps=count("swaps"),
+            mean_loss=totals["loss_sum"] / released if released else None,
+            delay=Delay(_percentile(delays, 50), _percentile(delays, 99), longest) if delays else None,
+            parameters=parameters,
+            seconds=seconds,
+        )
+
+    @property
+    def withheld(self) -> int:
+        """Suppressed tuples that were not published."""
+        return sum(self.suppressed.values()) - self.releases["generalised"]
+
+    @property
+    def reused(self) -> int:
+        """Releases under a generalisation that had been released before."""
+        return self.releases["reused"]
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as plain values for ``json.dumps``."""
+        return {
+            "rows_in": self.rows_in,
+            "sampled_out": self.sampled_out,
+            "released": self.released,
+            "suppressed": self.suppressed,
+            "withheld": self.withheld,
+            "rejected": self.rejected,
+            "releases": sum(self.releases.values()),
+            "releases_by_kind": self.releases,
+            "reused": self.reused,
+            "merges": self.merges,
+            "splits": self.splits,
+            "windows": self.windows,
+            "swaps": self.swaps,
+            "mean_loss": self.mean_loss,
+            "delay_tuples": self.delay and {"p50": self.delay.p50, "p99": self.delay.p99, "max": self.delay.longest},
+            "parameters": self.parameters,
+            "seconds": round(self.seconds, 3),
+        }
+
+    def as_table(self) -> Table:
+        """The same for people to read."""
+        suppressed, rejected = sum(self.suppressed.values()), sum(self.rejected.values())
+        table = Table.grid(padding=(0, 2))
+        table.add_column()
+        table.add_column(justify="right", no_wrap=True)
+        table.add_column()
+        table.add_row("rows in", f"{self.rows_in:,}", "")
+        if self.sampled_out:
+            table.add_row("sampled out", f"{self.sampled_out:,}", self._share(self.sampled_out))
+        table.add_row("released", f"{self.released:,}", self._share(self.released))
+        published = ", published fully generalised" if suppressed and not self.withheld else ""
+        table.add_row("suppressed", f"{suppressed:,}", self._share(suppressed, self.suppressed) + published)
+        table.add_row("rejected", f"{rejected:,}", self._share(rejected, self.rejected))
+        table.add_row("releases", f"{sum(self.releases.values()):,}", _listed(self.releases))
+        if self.windows:
+            table.add_row("windows", f"{self.windows:,}", f"repaired by swaps {self.swaps:,}, merges {self.merges:,}")
+        else:
+            table.add_row("merges", f"{self.merges:,}", f"splits {self.splits:,}")
+        loss = "-" if self.mean_loss is None else f"{self.mean_loss:.3f}"
+        table.add_row("mean loss", loss, "of released tuples; 0: nothing generalised, 1: everything")
+        if self.delay is not None:
+            others = f"tuples at the median, {self.delay.p99:,} at the 99th percentile, {self.delay.longest:,} at most"
+            table.add_row("delay", f"{self.delay.p50:,}", others)
+        if "sample_rate" in self.parameters:
+            rate, phi = self.parameters["sample_rate"], self.parameters["phi"]
+            table.add_row("noise", "", f"sample rate {rate:g}, phi {phi:g}; see 'crenel budget' and docs/privacy.md")
+        table.add_row("time", f"{self.seconds:.1f}", "seconds, start of Flink included")
+        return table
+
+    def _share(self, rows: int, reasons: dict[str, int] | None = None) -> str:
+        if not self.rows_in:
+            return ""
+        listed = _listed(reasons or {})
+        return f"{rows / self.rows_in:.1%}" + (f": {listed}" if listed else "")
+
+
+def _listed(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items() if count)
+
+
+def _percentile(counts: dict[int, int], percent: int) -> int:
+    """Nearest rank: the smallest value that at least ``percent`` of all do not exceed."""
+    rank = -(-sum(counts.values()) * percent // 100)
+    reached = 0
+    for value in sorted(counts):
+        reached += counts[value]
+        if reached >= rank:
+            return value
+    raise ValueError("a percentile of nothing")

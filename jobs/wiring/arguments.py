@@ -1,0 +1,181 @@
+"""How encode is called: one or two arguments for each column that has a role, and which types a role can have."""
+
+from __future__ import annotations
+
+from anonymity.policy import Numeric, QuasiIdentifier
+from jobs.wiring.sql_types import INTEGERS, TEXTS, SqlType, quote
+from operators.encode.columns import Kind, Read
+
+_REALS = {"FLOAT": 3.4028234663852886e38, "DOUBLE": 1.7976931348623157e308}  # the largest of each
+_TIMES = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ")
+_SIMPLE = (*TEXTS, "BOOLEAN", *INTEGERS, "DECIMAL", *_REALS, *_TIMES)
+_EXACT_DIGITS = 15
+"""Decimal digits that float64 holds."""
+
+_SHOWN = "text, BOOLEAN, whole numbers, DECIMAL, FLOAT, DOUBLE, DATE, TIME, TIMESTAMP and TIMESTAMP_LTZ"
+_CONVERT = "convert it in source.query"
+
+
+class Reader:
+    """Collects the arguments of encode, and what is wrong with the types of columns.
+
+    Parameters
+    ----------
+    types : type by column; None where the source has no such column, about which nothing more is said here
+    """
+
+    def __init__(self, types: dict[str, SqlType | None]) -> None:
+        self._types = types
+        self.arguments: list[str] = []
+        self.problems: list[str] = []
+
+    def quasi_identifier(self, attribute: QuasiIdentifier) -> Read:
+        """A quasi-identifier; a numeric one comes as float64, unless it is text to be parsed."""
+        name, sql = attribute.name, self._types[attribute.name]
+        where = f"policy.quasi_identifiers.{name}"
+        if sql is None:
+            return Read(name, "text", 0)
+        if not isinstance(attribute, Numeric):
+            self._require(where, sql, _SIMPLE, f"a categorical one is of {_SHOWN}; {_CONVERT}")
+            return self._text(name, sql)
+        self._require(
+            where,
+            sql,
+            (*INTEGERS, *_REALS, "DECIMAL", *TEXTS),
+            f"a numeric one is of whole numbers, DECIMAL, FLOAT, DOUBLE or text that holds numbers; {_CONVERT}",
+        )
+        if sql.name == "DECIMAL" and (sql.precision or 0) > _EXACT_DIGITS:
+            self.problems.append(
+                f"{where}: the type {sql.text} has more digits than are told apart here; "
+                f"CAST it to DECIMAL(15, {min(sql.scale, _EXACT_DIGITS)}) or DOUBLE in source.query"
+            )
+        largest = _extremes(sql)
+        if attribute.domain is not None and largest is not None:
+            lowest, highest = largest
+            if not (lowest <= attribute.domain[0] and attribute.domain[1] <= highest):
+                self.problems.append(
+                    f"{where}.domain: reaches beyond the column's type, {sql.text}; "
+                    f"give one within {lowest:.15g} and {highest:.15g}"
+                )
+        if sql.name in TEXTS:
+            return Read(name, "number_text", self._add(_as_text(name, sql)))
+        value = self._add(_cast(name, sql, "DOUBLE"))
+        return (
+            Read(name, "real", value, self._missing(name, sql)) if sql.name in _REALS else Read(name, "number", value)
+        )
+
+    def member(self, role: str, name: str) -> Read:
+        """A column that is published as it is; ``member_type`` tells how it comes back."""
+        sql = self._types[name]
+        if sql is None:
+            return Read(name, "text", 0)
+        self._require(
+            f"policy.{role}", sql, _SIMPLE, f"a published column is of {_SHOWN}; {_CONVERT}, or drop it", column=name
+        )
+        kind = member_kind(sql)
+        if kind == "integer":
+            return self._integer(name, sql)
+        if kind == "real":
+            return Read(name, kind, self._add(_cast(name, sql, "DOUBLE")), self._missing(name, sql))
+        if kind == "boolean":
+            return Read(name, kind, self._add(quote(name)))
+        return self._text(name, sql)
+
+    def subject(self, name: str) -> Read:
+        """The column that tells persons apart, as text."""
+        sql = self._types[name]
+        if sql is None:
+            return Read(name, "text", 0)
+        fit = tuple(other for other in _SIMPLE if other not in _REALS)
+        self._require(
+            "policy.subject", sql, fit, "it is of text, whole numbers, DECIMAL, BOOLEAN, dates or times", column=name
+        )
+        return self._text(name, sql)
+
+    def event_time(self, name: str) -> Read:
+        """Event time, as epoch milliseconds or as a timestamp in UTC."""
+        sql = self._types[name]
+        if sql is None:
+            return Read(name, "integer", 0)
+        where = f"policy.event_time: column {name!r}"
+        if sql.processing_time:
+            self.problems.append(f"{where} is processing time; name a column that the records bring along")
+        elif sql.name not in ("BIGINT", "TIMESTAMP_LTZ") or (sql.name == "TIMESTAMP_LTZ" and sql.precision != 3):
+            column = quote(name)
+            how = {
+                "INT": f"CAST({column} AS BIGINT), multiplied by 1000 where it counts seconds",
+                "TIMESTAMP": f"CAST({column} AS TIMESTAMP_LTZ(3))",
+                "TIMESTAMP_LTZ": f"CAST({column} AS TIMESTAMP_LTZ(3))",
+                "DATE": f"CAST(CAST({column} AS TIMESTAMP(3)) AS TIMESTAMP_LTZ(3))",
+            }.get(sql.name, f"CAST(TO_TIMESTAMP({column}) AS TIMESTAMP_LTZ(3))")
+            self.problems.append(
+                f"{where} has the type {sql.text}; it is BIGINT (epoch milliseconds) or TIMESTAMP_LTZ(3): "
+                f"add a computed column to source.ddl, such as event_time AS {how}, with the WATERMARK on it"
+            )
+        if sql.name == "TIMESTAMP_LTZ":
+            return Read(name, "timestamp", self._add(quote(name)))
+        return self._integer(name, sql)
+
+    def reference(self, name: str) -> Read:
+        """A column that is shown with rejected rows, as text."""
+        sql = self._types[name]
+        if sql is None:
+            return Read(name, "text", 0)
+        self._require("policy.reference", sql, _SIMPLE, f"it is of {_SHOWN}; {_CONVERT}", column=name)
+        return self._text(name, sql)
+
+    def _require(self, where: str, sql: SqlType, fit: tuple[str, ...], valid: str, column: str | None = None) -> None:
+        if sql.name not in fit:
+            about = f"column {column!r} has" if column is not None else "has"
+            self.problems.append(f"{where}: {about} the type {sql.text}; {valid}")
+
+    def _add(self, expression: str) -> int:
+        self.arguments.append(expression)
+        return len(self.arguments) - 1
+
+    def _missing(self, name: str, sql: SqlType) -> int | None:
+        """An argument that tells missing values, where there can be any."""
+        return self._add(f"{quote(name)} IS NULL") if sql.nullable else None
+
+    def _text(self, name: str, sql: SqlType) -> Read:
+        return Read(name, "text", self._add(_as_text(name, sql)))
+
+    def _integer(self, name: str, sql: SqlType) -> Read:
+        # pandas has no missing integers: without COALESCE they would come as float64 and lose digits.
+        value = _cast(name, sql, "BIGINT")
+        return Read(
+            name,
+            "integer",
+            self._add(f"COALESCE({value}, CAST(0 AS BIGINT))" if sql.nullable else value),
+            self._missing(name, sql),
+        )
+
+
+def member_kind(sql: SqlType) -> Kind:
+    """How a column that is published as it is goes through the operator."""
+    if sql.name in INTEGERS:
+        return "integer"
+    if sql.name in _REALS:
+        return "real"
+    return "boolean" if sql.name == "BOOLEAN" else "text"
+
+
+def _as_text(name: str, sql: SqlType) -> str:
+    return quote(name) if sql.name in ("STRING", "VARCHAR") else _cast(name, sql, "STRING")
+
+
+def _cast(name: str, sql: SqlType, target: str) -> str:
+    return quote(name) if sql.name == target else f"CAST({quote(name)} AS {target})"
+
+
+def _extremes(sql: SqlType) -> tuple[float, float] | None:
+    """The least and the largest value of a numeric type."""
+    if sql.name in INTEGERS:
+        return -(2.0 ** (INTEGERS[sql.name] - 1)), float(2 ** (INTEGERS[sql.name] - 1) - 1)
+    if sql.name == "DECIMAL":
+        largest = (10 ** (sql.precision or 0) - 1) / 10**sql.scale
+    elif sql.name in _REALS:
+        largest = _REALS[sql.name]
+    else:
+        return None
+    return -largest, largest

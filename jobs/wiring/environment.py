@@ -1,0 +1,64 @@
+"""The Flink environment of a job: our defaults, under whatever the configuration or the command line sets."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from pyflink.common import Configuration
+from pyflink.datastream import StreamExecutionEnvironment
+from pyflink.table import StreamTableEnvironment
+
+from jobs.local.java import find_java
+
+MAX_PARALLELISM = 128
+"""Key groups of the job: fixed from the first day, or no savepoint could be restored at another parallelism."""
+
+DEFAULTS: Mapping[str, str] = {
+    "pipeline.name": "crenel",
+    "pipeline.max-parallelism": str(MAX_PARALLELISM),
+    # Rows hold arrays, and copying them between chained operators would cost more than the operators.
+    "pipeline.object-reuse": "true",
+    # One block a shard and Arrow batch: larger batches cost less, and the bundle time bounds the latency.
+    "python.fn-execution.arrow.batch.size": "20000",
+    "python.fn-execution.bundle.size": "100000",
+    "python.fn-execution.bundle.time": "200",
+    # PyFlink takes the UTC wall clock of a TIMESTAMP_LTZ for local time.
+    "table.local-time-zone": "UTC",
+    # Sources and sinks find their state again in a savepoint.
+    "table.exec.uid.generation": "ALWAYS",
+    # Sinks publish at checkpoints, and what they publish is published once.
+    "execution.checkpointing.interval": "30 s",
+    "execution.checkpointing.mode": "EXACTLY_ONCE",
+}
+
+
+def local_environment(settings: Mapping[str, str]) -> StreamTableEnvironment:
+    """A mini-cluster in this process; ``settings`` are Flink's and win over the defaults.
+
+    Raises
+    ------
+    jobs.local.java.JavaError
+        No Java 17 or newer was found.
+    """
+    os.environ["JAVA_HOME"] = str(find_java())
+    local = {"python.executable": sys.executable, "python.client.executable": sys.executable}
+    configuration = Configuration()
+    for key, value in {**DEFAULTS, **local, **settings}.items():
+        configuration.set_string(key, value)
+    return StreamTableEnvironment.create(StreamExecutionEnvironment.get_execution_environment(configuration))
+
+
+def cluster_environment(settings: Mapping[str, str]) -> StreamTableEnvironment:
+    """The environment that ``flink run`` prepared.
+
+    ``settings`` win over the command line's ``-D`` and the cluster's file, and those over the defaults.
+    """
+    environment = StreamExecutionEnvironment.get_execution_environment()
+    present = environment._j_stream_execution_environment.getConfiguration()
+    configuration = Configuration()
+    for key, value in {**{k: v for k, v in DEFAULTS.items() if not present.containsKey(k)}, **settings}.items():
+        configuration.set_string(key, value)
+    environment.configure(configuration)
+    return StreamTableEnvironment.create(environment)

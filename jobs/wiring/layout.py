@@ -1,0 +1,242 @@
+"""From a policy and the source's columns: what encode is called with, and what every sink holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+import pyarrow as pa
+
+from anonymity.policy import Numeric, Policy, Shards
+from anonymity.window.parameters import WindowParameters
+from jobs.config.file import ConfigError
+from jobs.wiring.arguments import Reader, member_kind
+from jobs.wiring.sink_columns import SQL, Column, Plain, records, window_records
+from jobs.wiring.sql_types import INTEGERS, TEXTS, SqlType, parse
+from jobs.wiring.steps import fill_steps
+from operators.encode.columns import Kind, Read, members_schema
+from operators.encode.encoder import EncodePlan
+from operators.encode.hashing import hash_key
+
+_PLAIN: dict[Kind, Plain] = {"integer": "LONG", "real": "DOUBLE", "boolean": "BOOLEAN", "text": "STRING"}
+_ROLES = "quasi_identifiers, sensitive, passthrough, subject, event_time, reference or drop"
+_UNKNOWN = SqlType("STRING", "STRING")
+"""Stands for the type of a column that the source lacks, until the error is raised."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns on the way from the source to the sinks.
+
+    The operator's rows have columns of our own names, so that no name of the user's can clash with them.
+
+    Attributes
+    ----------
+    policy : roles of the source's columns; with the steps of noise, where there is any
+    arguments : SQL expressions that encode is called with
+    quasi_identifiers, sensitive, passthrough, subject, event_time, reference : how encode reads each column
+    published : SQL type of each column that is published as it is, for ``anonymity.policy.fingerprint``
+    integers : for each numeric quasi-identifier, whether its ends are whole (``operators.bounds.integer_bounds``)
+    sinks : columns of ``released``, ``audit``, ``suppressed`` and ``rejected``, with windows also of ``repairs`` and
+        ``windows``; those of ``released`` read a release
+        joined with its members: ``FROM releases CROSS JOIN UNNEST(members) AS m (m0, m1, ...)``
+    release_types : columns of a release: ``release_id``, ``shard``, ``event_ms``, ``kind``, ``subjects``, ``tuples``,
+        ``d0``... (diversity), ``loss``, then by position in the policy ``q0_min`` and ``q0_max``, or ``q0``; the
+        column ``members`` comes after them
+    member_types : columns of a member; where there is one, ``members`` is an array of it and not of rows, and where
+        nothing is published as it is, an array that holds TRUE once for each member
+    suppressed_types : columns of a suppressed tuple: ``reason``, ``shard``, ``seq``, ``event_ms``
+    rejected_types : columns of a rejected row: ``col``, ``reason``, ``event_ms``, ``reference``
+    """
+
+    policy: Policy
+    arguments: tuple[str, ...]
+    quasi_identifiers: tuple[Read, ...]
+    sensitive: tuple[Read, ...]
+    passthrough: tuple[Read, ...]
+    subject: Read | None
+    event_time: Read | None
+    reference: Read | None
+    published: dict[str, str]
+    integers: tuple[bool, ...]
+    sinks: dict[str, tuple[Column, ...]]
+    release_types: tuple[tuple[str, Plain], ...]
+    member_types: tuple[tuple[str, Plain], ...]
+    suppressed_types: tuple[tuple[str, Plain], ...]
+    rejected_types: tuple[tuple[str, Plain], ...]
+
+    @property
+    def members_schema(self) -> pa.Schema:
+        """Schema of ``Block.members``."""
+        return members_schema(self.sensitive + self.passthrough)
+
+    @property
+    def members_sql(self) -> str:
+        """The SQL type of the column ``members``."""
+        types = [f"{name} {SQL[plain]}" for name, plain in self.member_types]
+        return f"ARRAY<ROW<{', '.join(types)}>>" if len(types) > 1 else f"ARRAY<{SQL[self.member_types[0][1]]}>"
+
+    @property
+    def release_sql(self) -> str:
+        """The SQL type of a release."""
+        columns = [f"{name} {SQL[plain]}" for name, plain in self.release_types]
+        return f"ROW<{', '.join(columns)}, members {self.members_sql}>"
+
+    def encode_plan(self, shards: Shards, keys: tuple[int, ...], subject_key: bytes) -> EncodePlan:
+        """What encode does with ``arguments``; ``keys`` as ``operators.shards.keys`` chooses them."""
+        return EncodePlan(
+            policy=self.policy,
+            shards=shards,
+            keys=keys,
+            quasi_identifiers=self.quasi_identifiers,
+            sensitive=self.sensitive,
+            passthrough=self.passthrough,
+            subject=self.subject,
+            event_time=self.event_time,
+            reference=self.reference,
+            hash_key=hash_key(subject_key),
+        )
+
+
+def layout(
+    policy: Policy,
+    columns: Mapping[str, str],
+    where: Path | str = "source",
+    *,
+    noise: bool = False,
+    windows: WindowParameters | None = None,
+    in_force: tuple[Column, ...] = (),
+) -> Layout:
+    """Derive the layout.
+
+    Parameters
+    ----------
+    policy : roles
+    columns : SQL type by column of the source's query, in order, such as ``{"age": "INT NOT NULL"}``
+    where : what an error names as its place, such as the path of the configuration
+    noise : whether numeric quasi-identifiers are noised; the policy of the layout then has a step for each of them
+    windows : where windows work, how they do
+    in_force : further columns of the audit log, before the generalisation: what is promised, the same in each row
+
+    Raises
+    ------
+    ConfigError
+        Lists every column without a role, role without a column, type that its role cannot have, column that a sink
+        would have twice, and step that is missing or does not fit its column.
+    """
+    found = {name: parse(text) for name, text in columns.items()}
+    unfit: list[str] = []
+    if noise:
+        policy, unfit = fill_steps(policy, found)
+    reader = Reader({name: found.get(name) for name in policy.roles})
+    quasi_identifiers = tuple(reader.quasi_identifier(attribute) for attribute in policy.quasi_identifiers)
+    sensitive = tuple(reader.member("sensitive", name) for name in policy.sensitive)
+    passthrough = tuple(reader.member("passthrough", name) for name in policy.passthrough)
+    subject = None if policy.subject is None else reader.subject(policy.subject)
+    event_time = None if policy.event_time is None else reader.event_time(policy.event_time)
+    reference = None if policy.reference is None else reader.reference(policy.reference)
+
+    types = {name: found.get(name, _UNKNOWN) for name in policy.roles}
+    generalisation, interval_types = _generalisation(policy, types, windows)
+    members = [types[name] for name in policy.members]
+    carried = tuple((f"m{i}", _PLAIN[member_kind(sql)]) for i, sql in enumerate(members))
+    released = [_back(name, sql, f"m{i}") for i, (name, sql) in enumerate(zip(policy.members, members, strict=True))]
+    sinks = {"released": (*generalisation, *released), **records(policy, types, in_force, generalisation)}
+    if windows is not None:
+        sinks |= window_records(policy, types)
+    problems = [*_unmatched(policy, found), *reader.problems, *unfit]
+    problems += [problem for sink in sinks for problem in _repeated(sink, sinks[sink])]
+    if problems:
+        raise ConfigError(where, problems)
+    diversity: list[tuple[str, Plain]] = [(f"d{i}", "LONG") for i in range(len(policy.sensitive))]
+    return Layout(
+        policy=policy,
+        arguments=tuple(reader.arguments),
+        quasi_identifiers=quasi_identifiers,
+        sensitive=sensitive,
+        passthrough=passthrough,
+        subject=subject,
+        event_time=event_time,
+        reference=reference,
+        published={name: sql.text for name, sql in zip(policy.members, members, strict=True)},
+        integers=tuple(types[attribute.name].name in INTEGERS for attribute in policy.numeric),
+        sinks=sinks,
+        release_types=(
+            ("release_id", "LONG"),
+            ("shard", "INT"),
+            ("event_ms", "LONG"),
+            ("kind", "STRING"),
+            ("subjects", "LONG"),
+            ("tuples", "LONG"),
+            *diversity,
+            ("loss", "DOUBLE"),
+            *interval_types,
+        ),
+        member_types=carried or (("m0", "BOOLEAN"),),
+        suppressed_types=(("reason", "STRING"), ("shard", "INT"), ("seq", "LONG"), ("event_ms", "LONG")),
+        rejected_types=(("col", "STRING"), ("reason", "STRING"), ("event_ms", "LONG"), ("reference", "STRING")),
+    )
+
+
+def _generalisation(
+    policy: Policy, types: Mapping[str, SqlType], windows: WindowParameters | None
+) -> tuple[list[Column], list[tuple[str, Plain]]]:
+    """The published columns of the quasi-identifiers, and the columns of the operator's rows behind them."""
+    columns: list[Column] = []
+    rows: list[tuple[str, Plain]] = []
+    for i, attribute in enumerate(policy.quasi_identifiers):
+        if not isinstance(attribute, Numeric):
+            rows.append((f"q{i}", "STRING"))
+            columns.append(Column(attribute.name, "STRING", f"q{i}"))
+            continue
+        if windows is not None and windows.output == "representative":
+            # A mean of whole numbers is none, so it has a type of its own.
+            rows.append((f"q{i}", "DOUBLE"))
+            columns.append(Column(attribute.name, "DOUBLE", f"q{i}"))
+            continue
+        sql = types[attribute.name]
+        plain: Plain = "LONG" if sql.name in INTEGERS else "DOUBLE"
+        shown = "DOUBLE" if sql.name in TEXTS else sql.text
+        for end in ("min", "max"):
+            row = f"q{i}_{end}"
+            rows.append((row, plain))
+            columns.append(Column(f"{attribute.name}_{end}", shown, _cast(row, SQL[plain], shown)))
+    return columns, rows
+
+
+def _back(name: str, sql: SqlType, row: str) -> Column:
+    """A column that is published as it is, in its own type again."""
+    if sql.name == "DECIMAL" and sql.precision == sql.scale:
+        # Such a type has no digit before the point, and Flink takes the one in its own '0.5' for an overflow.
+        row = f"REPLACE({row}, '0.', '.')"
+    return Column(name, sql.text, _cast(row, SQL[_PLAIN[member_kind(sql)]], sql.text))
+
+
+def _cast(row: str, has: str, wanted: str) -> str:
+    return row if has == wanted else f"CAST({row} AS {wanted})"
+
+
+def _unmatched(policy: Policy, found: Mapping[str, SqlType]) -> Iterator[str]:
+    """Roles whose column the source lacks, and columns of the source that have no role."""
+    roles = policy.roles
+    lacking = [name for name in roles if name not in found]
+    spare = [name for name in found if name not in roles]
+    for name in lacking:
+        role = "quasi_identifiers" if roles[name] == "quasi_identifier" else roles[name]
+        yield f"policy.{role}: the source has no column {name!r}{_meant(name, spare)}; it has {', '.join(found)}"
+    for name in spare:
+        yield f"policy: the source's column {name!r} has no role{_meant(name, lacking)}; give it one of {_ROLES}"
+
+
+def _repeated(sink: str, columns: tuple[Column, ...]) -> Iterator[str]:
+    for name, times in Counter(column.name for column in columns).items():
+        if times > 1:
+            yield f"sinks.{sink}: would have {times} columns {name!r}; rename a column in source.query"
+
+
+def _meant(word: str, known: list[str]) -> str:
+    close = get_close_matches(word, known, 1)
+    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -1,0 +1,194 @@
+"""The job: source, encode, operator and sinks, wired from a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from pyflink.common import Types
+from pyflink.datastream import DataStream, KeyedProcessFunction
+from pyflink.datastream.data_stream import KeyedStream
+from pyflink.java_gateway import get_gateway
+from pyflink.table import Schema, StreamTableEnvironment
+
+from anonymity.policy import Numeric, fingerprint
+from anonymity.window.parameters import WindowParameters
+from jobs.config.load import Config
+from jobs.wiring.environment import MAX_PARALLELISM
+from jobs.wiring.job import Job
+from jobs.wiring.layout import Layout, layout
+from jobs.wiring.sink_columns import SQL, WINDOW_SINKS, Column, Plain, declared
+from jobs.wiring.sql_types import quote
+from operators.castle import CastleFunction
+from operators.emit import batch_type
+from operators.encode.function import encode_function
+from operators.shards.function import REJECTED, SUMMARY, SUPPRESSED
+from operators.shards.keys import shard_keys
+from operators.shards.plan import OperatorPlan
+from operators.window import REPAIRS, WINDOWS, WindowFunction
+
+SUMMARY_COLUMNS = (
+    Column("shard", "INT", "shard"),
+    Column("name", "STRING", "name"),
+    Column("amount", "DOUBLE", "amount"),
+)
+_DISCARD = {"connector": "blackhole"}
+_BLOCK = Types.ROW([Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())])
+
+
+def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
+    """Create the source and derive the columns of everything behind it.
+
+    Raises
+    ------
+    ConfigError
+        A column of the source and the policy do not go together; it lists all of them.
+    """
+    tables.execute_sql(config.source.ddl)
+    query = config.source.query or "SELECT * FROM source"
+    source = tables.sql_query(query)
+    tables.create_temporary_view("crenel_source", source)
+    columns = {
+        column.getName(): column.getDataType().getLogicalType().asSummaryString()
+        for column in source._j_table.getResolvedSchema().getColumns()
+    }
+    noise = config.differential_privacy is not None
+    windows = config.parameters if isinstance(config.parameters, WindowParameters) else None
+    return layout(config.policy, columns, noise=noise, windows=windows, in_force=tuple(_in_force(config)))
+
+
+def stored_under(config: Config, found: Layout) -> dict[str, str]:
+    """What a restored shard must have in common with this job (``anonymity.policy.fingerprint``)."""
+    return fingerprint(
+        found.policy,
+        config.shards,
+        config.subject_key,
+        found.published,
+        algorithm=config.algorithm,
+        differential_privacy=config.differential_privacy,
+    )
+
+
+def operator_plan(config: Config, found: Layout) -> OperatorPlan:
+    """What the operator must know of the job."""
+    numeric = [a.name for a in found.policy.quasi_identifiers if isinstance(a, Numeric)]
+    encode = found.encode_plan(config.shards, (0,) * config.shards.count, config.subject_key)
+    return OperatorPlan(
+        policy=found.policy,
+        privacy=config.privacy,
+        parameters=config.parameters,
+        seed=config.seed,
+        members=found.members_schema,
+        integers=frozenset(name for name, whole in zip(numeric, found.integers, strict=True) if whole),
+        encoded=encode.checked,
+        fingerprint=stored_under(config, found),
+        differential_privacy=config.differential_privacy,
+    )
+
+
+def anonymiser(plan: OperatorPlan) -> KeyedProcessFunction:
+    """The function of the algorithm whose parameters the plan has."""
+    return WindowFunction(plan) if isinstance(plan.parameters, WindowParameters) else CastleFunction(plan)
+
+
+def build(
+    tables: StreamTableEnvironment,
+    config: Config,
+    operator: Callable[[OperatorPlan], KeyedProcessFunction] = anonymiser,
+) -> Job:
+    """Wire the job; ``execute`` of what it returns starts it.
+
+    ``operator`` makes the function between encode and the sinks. Raises as ``read_layout`` does.
+    """
+    found = read_layout(tables, config)
+    blocks = _encode(tables, config, found)
+    plan = operator_plan(config, found)
+    released = _key_by_shard(blocks).process(operator(plan), batch_type(plan))
+    released = released.uid(f"crenel-{config.algorithm}").name(config.algorithm)
+    _view(tables, "crenel_batches", released, {"releases": f"ARRAY<{found.release_sql}>"})
+    # Every side output is wired, or PyFlink would send what it holds to the main output.
+    _view(tables, "crenel_suppressed", released.get_side_output(SUPPRESSED), _plain(found.suppressed_types))
+    _view(tables, "crenel_rejected", released.get_side_output(REJECTED), _plain(found.rejected_types))
+    _view(tables, "crenel_summary", released.get_side_output(SUMMARY), {c.name: c.sql_type for c in SUMMARY_COLUMNS})
+    if config.algorithm == "window":
+        for sink, tag in (("repairs", REPAIRS), ("windows", WINDOWS)):
+            _view(tables, f"crenel_{sink}", released.get_side_output(tag), declared(WINDOW_SINKS[sink]))
+    job = Job(tables, released)
+    for name, (columns, origin) in outputs(found).items():
+        options = config.sinks.get(name, _DISCARD)
+        sink = f"crenel_sink_{name}"
+        _create_sink(tables, sink, columns, options)
+        job.insert(sink, f"SELECT {', '.join(column.selection for column in columns)} FROM {origin}")
+    return job
+
+
+def outputs(found: Layout) -> dict[str, tuple[tuple[Column, ...], str]]:
+    """The columns of each output, and what they are selected from. All are always wired, discarded where unwanted."""
+    names = ", ".join(quote(name) for name, _ in found.release_types)
+    members = ", ".join(quote(name) for name, _ in found.member_types)
+    releases = f"crenel_batches CROSS JOIN UNNEST(releases) AS r ({names}, members)"
+    return {
+        "released": (found.sinks["released"], f"{releases} CROSS JOIN UNNEST(members) AS m ({members})"),
+        "audit": (found.sinks["audit"], releases),
+        "suppressed": (found.sinks["suppressed"], "crenel_suppressed"),
+        "rejected": (found.sinks["rejected"], "crenel_rejected"),
+        "summary": (SUMMARY_COLUMNS, "crenel_summary"),
+        **{name: (found.sinks[name], f"crenel_{name}") for name in WINDOW_SINKS if name in found.sinks},
+    }
+
+
+def _in_force(config: Config) -> Iterator[Column]:
+    # A policy may change when a job is restored: each release tells under which one it was made.
+    noise = config.differential_privacy
+    for name, kind, value in (
+        ("k", "BIGINT", config.privacy.k),
+        ("l", "BIGINT", config.privacy.l),
+        ("sample_rate", "DOUBLE", None if noise is None else noise.sample_rate),
+        ("phi", "DOUBLE", None if noise is None else noise.phi),
+    ):
+        yield Column(name, kind, f"CAST({'NULL' if value is None else repr(value)} AS {kind})")
+
+
+def _encode(tables: StreamTableEnvironment, config: Config, found: Layout) -> DataStream:
+    keys = shard_keys(config.shards.count, MAX_PARALLELISM)
+    plan = found.encode_plan(config.shards, keys, config.subject_key)
+    tables.create_temporary_system_function("crenel_encode", encode_function(plan))
+    # The filter reads b and not e: a row of nulls is not null.
+    query = (
+        "SELECT e.k AS k, ROW(e.k, e.b) AS v "
+        f"FROM (SELECT crenel_encode({', '.join(found.arguments)}) AS e FROM crenel_source) WHERE e.b IS NOT NULL"
+    )
+    return tables.to_data_stream(tables.sql_query(query))
+
+
+def _key_by_shard(blocks: DataStream) -> KeyedStream:
+    """What ``DataStream.key_by`` does, without its Python step: the key is a column already.
+
+    That step would take every block through Python once more, and hold it for one more bundle time.
+    """
+    stream = blocks._j_data_stream
+    stream.getTransformation().setOutputType(Types.ROW([Types.INT(), _BLOCK]).get_java_type_info())
+    key_type = Types.ROW([Types.INT()]).get_java_type_info()
+    return KeyedStream(stream.keyBy(get_gateway().jvm.KeyByKeySelector(), key_type), _BLOCK, blocks)
+
+
+def _plain(columns: tuple[tuple[str, Plain], ...]) -> dict[str, str]:
+    return {name: SQL[kind] for name, kind in columns}
+
+
+def _view(tables: StreamTableEnvironment, name: str, stream: DataStream, columns: dict[str, str]) -> None:
+    schema = Schema.new_builder()
+    for column, sql_type in columns.items():
+        schema = schema.column(column, sql_type)
+    tables.create_temporary_view(name, tables.from_data_stream(stream, schema.build()))
+
+
+def _create_sink(
+    tables: StreamTableEnvironment, name: str, columns: tuple[Column, ...], options: dict[str, str]
+) -> None:
+    declarations = ", ".join(column.declaration for column in columns)
+    settings = ", ".join(f"{_literal(key)} = {_literal(value)}" for key, value in options.items())
+    tables.execute_sql(f"CREATE TEMPORARY TABLE {name} ({declarations}) WITH ({settings})")
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,96 @@
+"""Columns of the sinks that hold no members, and what a column is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, cast
+
+from anonymity.policy import Policy
+from jobs.wiring.sql_types import SqlType, quote
+from operators.repairs import REPAIR_COLUMNS, WINDOW_COLUMNS, named
+
+Plain: TypeAlias = Literal["INT", "LONG", "DOUBLE", "BOOLEAN", "STRING"]
+"""A type of the operator's rows, by its name in ``pyflink.common.Types``."""
+
+SQL: dict[Plain, str] = {"INT": "INT", "LONG": "BIGINT", "DOUBLE": "DOUBLE", "BOOLEAN": "BOOLEAN", "STRING": "STRING"}
+"""The same types in SQL."""
+
+WINDOW_SINKS = {"repairs": REPAIR_COLUMNS, "windows": WINDOW_COLUMNS}
+"""Further sinks under ``algorithm: window``, each with its columns and their types in the operator's rows."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a sink.
+
+    Attributes
+    ----------
+    name : as the user sees it
+    sql_type : its type
+    expression : its value, over the columns of the operator's rows
+    """
+
+    name: str
+    sql_type: str
+    expression: str
+
+    @property
+    def declaration(self) -> str:
+        """For CREATE TABLE."""
+        return f"{quote(self.name)} {self.sql_type}"
+
+    @property
+    def selection(self) -> str:
+        """For SELECT."""
+        return f"{self.expression} AS {quote(self.name)}"
+
+
+def records(
+    policy: Policy, types: Mapping[str, SqlType], in_force: tuple[Column, ...], generalisation: list[Column]
+) -> dict[str, tuple[Column, ...]]:
+    """The sinks that every algorithm has and that hold no members."""
+    event_time = _event_time(policy, types, "event_ms")
+    shard = Column("shard", "INT", "shard")
+    reason = Column("reason", "STRING", "reason")
+    reference = [] if policy.reference is None else [Column("reference", "STRING", "reference")]
+    return {
+        "audit": (
+            Column("release_id", "BIGINT", "release_id"),
+            shard,
+            event_time,
+            Column("kind", "STRING", "kind"),
+            Column("subjects", "BIGINT", "subjects"),
+            Column("tuples", "BIGINT", "tuples"),
+            *(Column(f"diversity_{name}", "BIGINT", f"d{i}") for i, name in enumerate(policy.sensitive)),
+            Column("loss", "DOUBLE", "loss"),
+            *in_force,
+            *generalisation,
+        ),
+        "suppressed": (reason, shard, Column("position", "BIGINT", "seq"), event_time),
+        "rejected": (Column("column", "STRING", "col"), reason, event_time, *reference),
+    }
+
+
+def window_records(policy: Policy, types: Mapping[str, SqlType]) -> dict[str, tuple[Column, ...]]:
+    """The sinks that windows have beside those."""
+    found = {}
+    for sink, columns in WINDOW_SINKS.items():
+        rows = zip(columns, declared(columns).items(), strict=True)
+        found[sink] = tuple(
+            _event_time(policy, types, row) if name == "event_time" else Column(name, sql_type, row)
+            for name, (row, sql_type) in rows
+        )
+    return found
+
+
+def declared(columns: Mapping[str, str]) -> dict[str, str]:
+    """SQL type of each column of the rows of one of ``WINDOW_SINKS``, by its name there."""
+    return {row: SQL[cast(Plain, kind)] for row, kind in named(columns).items()}
+
+
+def _event_time(policy: Policy, types: Mapping[str, SqlType], row: str) -> Column:
+    """Event time as the source has it, from a column of milliseconds."""
+    if policy.event_time is not None and types[policy.event_time].name == "TIMESTAMP_LTZ":
+        return Column("event_time", "TIMESTAMP_LTZ(3)", f"TO_TIMESTAMP_LTZ({row}, 3)")
+    return Column("event_time", "BIGINT", row)

@@ -1,0 +1,48 @@
+"""The grid that noise is drawn on, once the types of the source's columns are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import isclose
+
+from anonymity.policy import Numeric, Policy, PolicyError, QuasiIdentifier
+from jobs.wiring.sql_types import INTEGERS, SqlType
+
+INTEGER_STEP = 1.0
+"""Of an integer column that names none."""
+
+
+def fill_steps(policy: Policy, types: Mapping[str, SqlType]) -> tuple[Policy, list[str]]:
+    """The policy with a step for each numeric quasi-identifier, and what is wrong with those that it has.
+
+    ``types`` are by column; a column that is not among them is passed over.
+    """
+    filled: list[QuasiIdentifier] = []
+    problems: list[str] = []
+    for attribute in policy.quasi_identifiers:
+        if isinstance(attribute, Numeric) and (sql := types.get(attribute.name)) is not None:
+            where = f"policy.quasi_identifiers.{attribute.name}.step"
+            if attribute.step is not None:
+                problems += [f"{where}: {problem}" for problem in _unfit(attribute.step, sql)]
+            elif sql.name in INTEGERS:
+                try:
+                    attribute = replace(attribute, step=INTEGER_STEP)
+                except PolicyError as error:
+                    problems.append(str(error))
+            else:
+                problems.append(
+                    f"{where}: is missing; differential_privacy draws noise on a grid, and a column of type {sql.text} "
+                    "needs one: give the least difference that means something, such as 0.1"
+                )
+        filled.append(attribute)
+    return replace(policy, quasi_identifiers=tuple(filled)), problems
+
+
+def _unfit(step: float, sql: SqlType) -> list[str]:
+    if sql.name in INTEGERS and step != round(step):
+        return [f"is not a whole number, and the column's type is {sql.text}; give a whole number, or leave it out"]
+    parts = step * 10**sql.scale
+    if sql.name == "DECIMAL" and not (round(parts) and isclose(parts, round(parts), rel_tol=1e-9)):
+        return [f"is finer than the column's type, {sql.text}; give a multiple of {10**-sql.scale:.15g}"]
+    return []

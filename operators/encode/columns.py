@@ -1,0 +1,210 @@
+"""Columns of a batch as arrays: how PyFlink hands them over, and what they mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from anonymity.hierarchy import MISSING
+from anonymity.policy import Categorical, PolicyError
+from operators.encode import hashing
+from state.block import NO_TIME
+
+Kind: TypeAlias = Literal["number", "real", "number_text", "text", "integer", "boolean", "timestamp"]
+"""How the values of a column arrive.
+
+- ``number``: float64 in which NaN stands for a missing value
+- ``real``: float64 in which NaN is a value
+- ``number_text``: str to be read as a number, None where missing
+- ``text``: str, None where missing
+- ``integer``: int64
+- ``boolean``: bool, None where missing
+- ``timestamp``: datetime64 in UTC, NaT where missing
+"""
+
+EARLIEST, LATEST = -62_135_596_800_000, 253_402_300_799_999
+"""Epoch milliseconds that are let in as event time: the years 1 to 9999, which Flink and Python both can show."""
+
+Mask: TypeAlias = NDArray[np.bool_]
+"""(rows,) true where something holds."""
+
+_TYPES = {"text": pa.string(), "integer": pa.int64(), "real": pa.float64(), "boolean": pa.bool_()}
+
+
+@dataclass(frozen=True)
+class Read:
+    """How one column of the source arrives.
+
+    Attributes
+    ----------
+    name : of the column
+    kind : how its values arrive
+    value : position of its argument
+    missing : position of a boolean argument that tells missing values; None where the values tell it themselves, or
+        where none can be missing
+    """
+
+    name: str
+    kind: Kind
+    value: int
+    missing: int | None = None
+
+
+def members_schema(reads: tuple[Read, ...]) -> pa.Schema:
+    """The schema of ``Block.members`` for the columns that are published as they are."""
+    return pa.schema([(read.name, _TYPES[read.kind]) for read in reads])
+
+
+class Batch:
+    """The arguments of one call.
+
+    Parameters
+    ----------
+    arguments : a Series each, or the value that the planner found to be the same in all rows
+
+    Raises
+    ------
+    ValueError
+        Every argument is such a value: PyFlink does not tell then how many rows there are.
+    """
+
+    def __init__(self, arguments: tuple[Any, ...]) -> None:
+        rows = next((len(column) for column in arguments if isinstance(column, pd.Series)), None)
+        if rows is None:
+            raise ValueError("source.query: is the same in all rows; it must read at least one column that varies")
+        self.rows = rows
+        self._arguments = arguments
+
+    def values(self, read: Read) -> NDArray[Any]:
+        """(rows,) the values of a column, of the dtype that they came with."""
+        return self._argument(read.value).to_numpy()
+
+    def flag(self, read: Read) -> Mask | None:
+        """Where a column's flag says that it is missing; None where it has no flag, or no row is missing."""
+        if read.missing is None:
+            return None
+        missing = self._argument(read.missing).to_numpy(dtype=np.bool_)
+        return missing if missing.any() else None
+
+    def numbers(self, read: Read) -> tuple[NDArray[np.float64], Mask | None, Mask | None]:
+        """Values of a numeric column; where one is missing; where one is missing or no finite number."""
+        values = self.values(read)
+        parsed = _parsed(values) if read.kind == "number_text" else values.astype(np.float64, copy=False)
+        odd = ~np.isfinite(parsed)
+        if not odd.any():
+            return parsed, self.flag(read), None
+        if read.kind == "number":
+            missing: Mask | None = np.isnan(parsed)
+        else:
+            missing = self.flag(read) if read.kind == "real" else _absent(values)
+        return parsed, missing, odd
+
+    def event_time(self, read: Read) -> tuple[NDArray[np.int64], Mask | None, Mask | None]:
+        """Epoch milliseconds, ``NO_TIME`` in the other two: where it is missing; where it is out of range."""
+        if read.kind == "timestamp":
+            # Times come as UTC under the name of the session's zone, which is UTC as well.
+            times = self._argument(read.value).dt.tz_localize(None).to_numpy("datetime64[ms]").view(np.int64)
+            missing: Mask | None = times == NO_TIME
+        else:
+            times, missing = self.values(read).astype(np.int64, copy=False), self.flag(read)
+        outside = (times < EARLIEST) | (times > LATEST)
+        unknown = outside if missing is None else outside | missing
+        return np.where(unknown, np.int64(NO_TIME), times) if unknown.any() else times, missing, outside
+
+    def subject(self, read: Read, key: str) -> tuple[NDArray[np.uint64], Mask | None]:
+        """Hashes of the subjects; where one is missing."""
+        values = self.values(read)
+        missing = _absent(values)
+        return hashing.text_codes(values, key, repeated=False), missing if missing.any() else None
+
+    def member(self, read: Read) -> tuple[pa.Array, Mask | None]:
+        """A column that is published as it is; where it is missing."""
+        values, missing = self.values(read), self.flag(read)
+        # Only where None stands for a missing value: NaN is a value.
+        column = pa.array(values, _TYPES[read.kind], mask=missing, from_pandas=read.kind in ("text", "boolean"))
+        if missing is None and column.null_count:
+            missing = column.is_null().to_numpy(zero_copy_only=False)
+        return column, missing
+
+    def codes(self, read: Read, key: str, missing: Mask | None, *, repeated: bool) -> NDArray[np.uint64]:
+        """64-bit codes of a published column: equal where the values are; ``repeated`` as ``hashing.text_codes``."""
+        values = self.values(read)
+        if read.kind == "text":
+            codes = hashing.text_codes(values, key, repeated=repeated)
+        elif read.kind == "integer":
+            codes = hashing.integer_codes(values.astype(np.int64, copy=False))
+        elif read.kind == "real":
+            codes = hashing.real_codes(values.astype(np.float64, copy=False))
+        else:
+            codes = hashing.boolean_codes(values.astype(np.bool_))
+        return codes if missing is None else np.where(missing, hashing.NULL, codes)
+
+    def _argument(self, position: int) -> pd.Series[Any]:
+        argument = self._arguments[position]
+        return argument if isinstance(argument, pd.Series) else pd.Series([argument] * self.rows)
+
+
+class Categories:
+    """Leaf positions of the values of a categorical attribute.
+
+    Parameters
+    ----------
+    attribute : with its hierarchy
+    keep_missing : a missing value is the leaf ``MISSING``, which no value has as its name then
+
+    Raises
+    ------
+    PolicyError
+        Missing values are to be kept, and the hierarchy has no leaf for them.
+    """
+
+    def __init__(self, attribute: Categorical, *, keep_missing: bool) -> None:
+        leaves = attribute.hierarchy.labels[: attribute.hierarchy.leaves]
+        self._index: pd.Index[Any] = pd.Index(leaves, dtype=object)
+        self._missing = None
+        if keep_missing:
+            if MISSING not in leaves:
+                raise PolicyError(
+                    f"policy.quasi_identifiers.{attribute.name}.hierarchy: lacks the leaf {MISSING!r}, which "
+                    "policy.missing: value needs; build it with Hierarchy.with_missing"
+                )
+            self._missing = leaves.index(MISSING)
+        self._index.get_indexer(self._index[:1])  # builds the table now, not within the first batch
+
+    def leaves(self, values: NDArray[Any]) -> tuple[NDArray[np.intp], Mask | None, Mask | None]:
+        """Leaf of each value; where it is missing and may not be; where it has no leaf."""
+        leaves = self._index.get_indexer(pd.Index(values, dtype=object))
+        if self._missing is not None:
+            leaves[leaves == self._missing] = -1
+        if leaves.min(initial=0) >= 0:
+            return leaves, None, None
+        missing = _absent(values)
+        if self._missing is None:
+            return leaves, missing, leaves < 0
+        leaves[missing] = self._missing
+        return leaves, None, leaves < 0
+
+
+def _absent(values: NDArray[Any]) -> Mask:
+    """Where a column of objects holds None; twice as fast as ``pandas.isna``."""
+    return np.asarray(values == None, np.bool_)  # noqa: E711 - element by element
+
+
+def _parsed(texts: NDArray[Any]) -> NDArray[np.float64]:
+    """Numbers as ``float`` reads them; NaN where a text is none or missing."""
+    try:
+        return texts.astype(np.float64)
+    except ValueError:
+        return np.fromiter(map(_number, texts), np.float64, len(texts))
+
+
+def _number(text: str | None) -> float:
+    try:
+        return np.nan if text is None else float(text)
+    except ValueError:
+        return np.nan

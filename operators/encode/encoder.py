@@ -1,0 +1,282 @@
+"""From batches of rows to blocks: rows are validated, coded and divided into shards, column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from anonymity.policy import REJECTIONS, SHARD_BY_SUBJECT, Numeric, Policy, PolicyError, Shards
+from operators.encode import hashing
+from operators.encode.columns import Batch, Categories, Mask, Read, members_schema
+from state.block import NO_TIME, Block, Rejected
+
+
+@dataclass(frozen=True)
+class EncodePlan:
+    """What the encoder reads and what becomes of it.
+
+    Attributes
+    ----------
+    policy : roles, domains and hierarchies
+    shards : how tuples are divided
+    keys : (shards,) the Flink key of each shard, as ``operators.shards.keys`` chooses them
+    quasi_identifiers, sensitive, passthrough : in the order of the policy
+    subject, event_time, reference : None where the policy names none
+    hash_key : key of the subject hash, as ``operators.encode.hashing.hash_key`` derives it
+    """
+
+    policy: Policy
+    shards: Shards
+    keys: tuple[int, ...]
+    quasi_identifiers: tuple[Read, ...]
+    sensitive: tuple[Read, ...]
+    passthrough: tuple[Read, ...]
+    subject: Read | None
+    event_time: Read | None
+    reference: Read | None
+    hash_key: str = field(repr=False)
+
+    @property
+    def checked(self) -> tuple[str, ...]:
+        """The columns for which a row may be rejected, in the order in which they are looked at.
+
+        The first of them that is wrong is the one that a row is rejected for; ``Rejected.column`` counts them.
+        """
+        reads = (*self.quasi_identifiers, *self.sensitive, self.subject, self.event_time)
+        return tuple(read.name for read in reads if read is not None)
+
+    @property
+    def divided_by_row(self) -> bool:
+        """Nobody is known by name, so a tuple's shard follows from all that it holds."""
+        return self.shards.count > 1 and self.shards.by == SHARD_BY_SUBJECT and self.subject is None
+
+
+class Encoder:
+    """Makes blocks of batches of rows; holds nothing from one batch to the next.
+
+    Parameters
+    ----------
+    plan : what to read and how
+
+    Raises
+    ------
+    PolicyError
+        Tuples cannot be divided as ``plan.shards`` says, or a hierarchy lacks its leaf for missing values.
+    """
+
+    def __init__(self, plan: EncodePlan) -> None:
+        self._plan = plan
+        self._keep_missing = plan.policy.missing == "value"
+        self._categories = {
+            attribute.name: Categories(attribute, keep_missing=self._keep_missing)
+            for attribute in plan.policy.categorical
+        }
+        self._schema = members_schema(plan.sensitive + plan.passthrough)
+        self._divide = _divider(plan.policy, plan.shards)
+
+    def encode(self, *series: Any) -> tuple[NDArray[np.int32], NDArray[np.object_]]:
+        """Blocks of one batch.
+
+        Parameters
+        ----------
+        series : the arguments that ``plan`` counts, each one value a row; a constant stands for a column of it
+
+        Returns
+        -------
+        keys : (rows,) the Flink key of the block that rides on a row, 0 where there is none
+        blocks : (rows,) ``Block.to_bytes``, one for each shard that has tuples; None elsewhere. Rejected rows go with
+            the block of shard 0, which exists without tuples where need be.
+        """
+        batch = Batch(series)
+        keys, blocks = np.zeros(batch.rows, np.int32), np.full(batch.rows, None)
+        columns, wrong = self._read(batch)
+        rejected = np.flatnonzero(wrong.column >= 0)
+        for shard, rows in self._parts(columns, np.flatnonzero(wrong.column < 0), with_first=len(rejected) > 0):
+            # Each block rides on its newest row.
+            last = int(max(rows[-1:], default=-1))
+            rejections = Rejected.none()
+            if shard == 0 and len(rejected):
+                rejections = self._rejected(batch, columns, wrong, rejected)
+                last = max(last, int(rejected[-1]))
+            block = columns.block(rows, shard, self._schema, rejections)
+            keys[last], blocks[last] = self._plan.keys[shard], block.to_bytes()
+        return keys, blocks
+
+    def _parts(
+        self, columns: _Columns, rows: NDArray[np.intp], *, with_first: bool
+    ) -> Iterator[tuple[int, NDArray[np.intp]]]:
+        """Shards that get a block, each with its part of ``rows``; ``with_first``: shard 0 gets one in any case."""
+        count = self._plan.shards.count
+        if count == 1:
+            ends, order = [len(rows)], rows
+        else:
+            shards = self._divide(columns)[rows]
+            ends = np.cumsum(np.bincount(shards, minlength=count)).tolist()
+            # Small integers are sorted by radix.
+            order = rows[np.argsort(shards.astype(np.min_scalar_type(count)), kind="stable")]
+        for shard, (start, end) in enumerate(pairwise([0, *ends])):
+            if end > start or (shard == 0 and with_first):
+                yield shard, order[start:end]
+
+    def _read(self, batch: Batch) -> tuple[_Columns, _Wrong]:
+        """All rows of a batch, and what is wrong with them; what a wrong row holds in ``_Columns`` means nothing."""
+        plan, wrong = self._plan, _Wrong(batch.rows)
+        numeric, categorical = [], []
+        for attribute, read in zip(plan.policy.quasi_identifiers, plan.quasi_identifiers, strict=True):
+            if isinstance(attribute, Numeric):
+                values, missing, bad = batch.numbers(read)
+                wrong.next(missing=missing, bad_type=bad, outside_domain=_outside(values, attribute))
+                numeric.append(values)
+            else:
+                leaves, missing, unknown = self._categories[attribute.name].leaves(batch.values(read))
+                wrong.next(missing=missing, unknown_category=unknown)
+                categorical.append(leaves)
+        members, sensitive = [], []
+        for read in plan.sensitive:
+            member, missing = batch.member(read)
+            wrong.next(missing=None if self._keep_missing else missing)
+            members.append(member)
+            sensitive.append(batch.codes(read, plan.hash_key, missing, repeated=True))
+        passed = []
+        for read in plan.passthrough:
+            member, missing = batch.member(read)
+            members.append(member)
+            if plan.divided_by_row:
+                passed.append(batch.codes(read, plan.hash_key, missing, repeated=False))
+        subject = None
+        if plan.subject is not None:
+            subject, missing = batch.subject(plan.subject, plan.hash_key)
+            wrong.next(missing=missing)
+        event_time = np.full(batch.rows, np.int64(NO_TIME))
+        if plan.event_time is not None:
+            event_time, missing, outside = batch.event_time(plan.event_time)
+            wrong.next(missing=missing, outside_domain=outside)
+        columns = _Columns(
+            numeric=_side_by_side(numeric, batch.rows, np.float64) + 0.0,  # -0.0 becomes 0.0
+            categorical=_side_by_side(categorical, batch.rows, np.int32),
+            subject=subject,
+            sensitive=_side_by_side(sensitive, batch.rows, np.uint64),
+            event_time=event_time,
+            members=tuple(members),
+            passed=_side_by_side(passed, batch.rows, np.uint64),
+        )
+        return columns, wrong
+
+    def _rejected(self, batch: Batch, columns: _Columns, wrong: _Wrong, rows: NDArray[np.intp]) -> Rejected:
+        reference: tuple[str | None, ...] = ()
+        if self._plan.reference is not None:
+            reference = tuple(batch.values(self._plan.reference)[rows])
+        return Rejected(wrong.column[rows], wrong.reason[rows], columns.event_time[rows], reference)
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Rows of a batch as ``Block`` has them, and codes of pass-through columns where shards are chosen by them."""
+
+    numeric: NDArray[np.float64]
+    categorical: NDArray[np.int32]
+    subject: NDArray[np.uint64] | None
+    sensitive: NDArray[np.uint64]
+    event_time: NDArray[np.int64]
+    members: tuple[pa.Array, ...]
+    passed: NDArray[np.uint64]
+
+    def block(self, rows: NDArray[np.intp], shard: int, schema: pa.Schema, rejected: Rejected) -> Block:
+        """A block of some rows."""
+        members = self.members
+        if len(rows) < len(self.event_time):
+            indices = pa.array(rows)
+            members = tuple(column.take(indices) for column in members)
+        return Block(
+            shard=shard,
+            numeric=self.numeric[rows],
+            categorical=self.categorical[rows],
+            subject=None if self.subject is None else self.subject[rows],
+            sensitive=self.sensitive[rows],
+            event_time=self.event_time[rows],
+            members=pa.record_batch(list(members), schema=schema),
+            rejected=rejected,
+        )
+
+
+class _Wrong:
+    """What rows of a batch are rejected for: column and reason of the first thing wrong; column -1 where nothing is."""
+
+    def __init__(self, rows: int) -> None:
+        self.column = np.full(rows, -1, np.int16)
+        self.reason = np.zeros(rows, np.int8)
+        self._number = -1
+
+    def next(self, **reasons: Mask | None) -> None:
+        """What is wrong in the next of ``EncodePlan.checked``, by reason; None where no row has it.
+
+        A row with several reasons gets the first: what is missing is often outside its domain too.
+        """
+        self._number += 1
+        for reason, rows in reasons.items():
+            if rows is not None and rows.any():
+                first = rows & (self.column < 0)
+                self.column[first], self.reason[first] = self._number, REJECTIONS.index(reason)
+
+
+def _side_by_side(columns: list[NDArray[Any]], rows: int, dtype: type[np.generic]) -> NDArray[Any]:
+    """(rows, columns), also where there is none."""
+    table = np.empty((rows, len(columns)), dtype)
+    for column, values in zip(table.T, columns, strict=True):
+        column[:] = values
+    return table
+
+
+def _outside(values: NDArray[np.float64], attribute: Numeric) -> Mask | None:
+    """Where a value is outside the declared domain."""
+    if attribute.domain is None:
+        return None
+    lowest, highest = attribute.domain
+    return (values < lowest) | (values > highest)
+
+
+_Divide: TypeAlias = Callable[[_Columns], NDArray[np.int64]]
+
+
+def _divider(policy: Policy, shards: Shards) -> _Divide:
+    """How rows get their shard, 0 to ``shards.count - 1``; for rows that are wrong it is any of them."""
+    count = shards.count
+    if shards.by == SHARD_BY_SUBJECT:
+        return lambda columns: hashing.slices(
+            _whole_row(columns) if columns.subject is None else columns.subject, count
+        )
+    for number, numeric in enumerate(policy.numeric):
+        if numeric.name == shards.by and numeric.domain is not None:
+            return partial(_by_slice, number=number, domain=numeric.domain, count=count)
+    for number, categorical in enumerate(policy.categorical):
+        if categorical.name == shards.by:
+            return partial(_by_leaf, number=number, leaves=categorical.hierarchy.leaves, count=count)
+    raise PolicyError(
+        f"shards.by: must be {SHARD_BY_SUBJECT!r}, a categorical quasi-identifier, or a numeric one that has a domain"
+    )
+
+
+def _whole_row(columns: _Columns) -> NDArray[np.uint64]:
+    numeric = [hashing.real_codes(column) for column in columns.numeric.T]
+    categorical = [column.astype(np.uint64) for column in columns.categorical.T]
+    return hashing.combined([*numeric, *categorical, *columns.sensitive.T, *columns.passed.T])
+
+
+def _by_slice(columns: _Columns, *, number: int, domain: tuple[float, float], count: int) -> NDArray[np.int64]:
+    """Equal slices of a domain."""
+    lowest, highest = domain
+    width = highest - lowest or 1.0
+    share = (np.clip(np.nan_to_num(columns.numeric[:, number]), lowest, highest) - lowest) / width
+    return np.minimum((share * count).astype(np.int64), count - 1)
+
+
+def _by_leaf(columns: _Columns, *, number: int, leaves: int, count: int) -> NDArray[np.int64]:
+    """Neighbouring leaves, as many in each shard as in another, or one more."""
+    return np.maximum(columns.categorical[:, number].astype(np.int64), 0) * count // leaves

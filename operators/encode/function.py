@@ -1,0 +1,38 @@
+"""The encoder as a vectorised scalar function of Flink SQL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+from pyflink.table import DataTypes
+from pyflink.table.udf import FunctionContext, ScalarFunction, udf
+
+from operators.encode.encoder import EncodePlan, Encoder
+
+
+class EncodeFunction(ScalarFunction):  # type: ignore[misc]
+    """Calls the encoder with each Arrow batch."""
+
+    def __init__(self, plan: EncodePlan) -> None:
+        self._plan = plan
+
+    def open(self, function_context: FunctionContext) -> None:
+        self._encoder = Encoder(self._plan)
+
+    def eval(self, *series: Any) -> pd.DataFrame:
+        keys, blocks = self._encoder.encode(*series)
+        return pd.DataFrame({"k": keys, "b": blocks})
+
+    def is_deterministic(self) -> bool:
+        # Where a block starts depends on the batch; and Flink must not evaluate it twice.
+        return False
+
+
+def encode_function(plan: EncodePlan) -> Any:
+    """The function, to be registered under a name of ours: ``crenel_encode(...)`` is ``ROW<k INT, b BYTES>``.
+
+    ``b`` is NULL on rows where no block rides.
+    """
+    result = DataTypes.ROW([DataTypes.FIELD("k", DataTypes.INT()), DataTypes.FIELD("b", DataTypes.BYTES())])
+    return udf(EncodeFunction(plan), result_type=result, func_type="pandas")

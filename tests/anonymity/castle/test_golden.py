@@ -1,0 +1,107 @@
+"""State that any version has written loads in this one, and goes on (``tests/golden/make.py`` says what it is)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from anonymity.castle.shard import Castle
+from state.shard import VERSION, Buffered, Generalisations, ShardState, Stored
+from tests.golden import make
+from tests.golden.make import HERE, SETTING, STEPS, TAKEN, files, read, rest, restored, setting_of
+from tests.support.drive import Setting, apply, columns_of
+
+SNAPSHOTS = sorted(HERE.glob("v*"))
+of_each_version = pytest.mark.parametrize("folder", SNAPSHOTS, ids=lambda folder: folder.name)
+
+
+def uninterrupted(setting: Setting) -> tuple[Castle, dict[str, list[object]]]:
+    """A shard that was never stored, and what it released after the snapshot was taken."""
+    castle = setting.castle()
+    outputs = [apply(setting, castle, step) for step in STEPS]
+    return castle, columns_of(outputs[TAKEN:])
+
+
+def test_there_is_a_snapshot_of_each_version() -> None:
+    names = {f"v{version}" for version in range(1, VERSION + 1)} | {
+        f"v{version}-noise" for version in range(2, VERSION + 1)
+    }
+    assert {folder.name for folder in SNAPSHOTS} == names, (
+        "make the snapshot of a new version: python -m tests.golden.make"
+    )
+
+
+@of_each_version
+def test_a_snapshot_holds_something_of_everything(folder: Path) -> None:
+    stored = read(folder)
+    castle, _ = restored(stored, setting=setting_of(folder))
+    assert len(stored.blocks) > 1
+    assert len(stored.gamma) > 1
+    assert len(stored.omega) > 1
+    counters = castle.counters
+    assert counters.buffered > len(stored.gamma)
+    assert sum(counters.suppressed.values()) > 0
+    assert all(counters.releases[kind] for kind in ("cluster", "merged", "split", "reused"))
+    state = ShardState.from_bytes(stored.shard)
+    noise = state.noise
+    assert noise is not None or len(state.gone) > 0
+    assert (noise is not None) == folder.name.endswith("-noise")
+    assert noise is None or (noise.used > 0 and noise.sampled_out > 0 and np.isfinite(noise.observed).all())
+    assert sum(map(len, files(stored).values())) < 100_000
+
+
+@of_each_version
+def test_a_snapshot_goes_on_as_the_shard_that_was_never_stored(folder: Path) -> None:
+    setting = setting_of(folder)
+    castle, _ = restored(read(folder), setting=setting)
+    never_stored, released = uninterrupted(setting)
+    assert rest(castle, setting) == released
+    assert str(castle.counters) == str(never_stored.counters)
+    assert castle.counters.delays.tolist() == never_stored.counters.delays.tolist()
+
+
+@of_each_version
+def test_a_snapshot_releases_what_it_released_when_it_was_made(folder: Path) -> None:
+    setting = setting_of(folder)
+    released = rest(restored(read(folder), setting=setting)[0], setting)
+    assert json.loads(json.dumps(released)) == json.loads((folder / "released.json").read_text("ascii")), (
+        "a job that is upgraded goes on otherwise than before: if that is meant, write released.json anew, and say so "
+        "in CHANGELOG.md"
+    )
+
+
+@pytest.mark.parametrize("name", [f"v{VERSION}", f"v{VERSION}-noise"])
+def test_what_this_version_writes_is_what_its_snapshot_holds(name: str) -> None:
+    stored = read(HERE / name)
+    assert files(written_again(stored)) == files(stored), (
+        "the stored format has changed: give it a new version (state.shard.VERSION), read the old one as well, and "
+        "make the new snapshot: python -m tests.golden.make"
+    )
+    assert restored(stored, setting=setting_of(HERE / name))[1].changes().shard == stored.shard
+
+
+def written_again(stored: Stored) -> Stored:
+    """Each entry read and written."""
+    members = SETTING.members
+    return Stored(
+        ShardState.from_bytes(stored.shard).to_bytes(),
+        {key: Buffered.from_bytes(blob, members).to_bytes() for key, blob in stored.blocks.items()},
+        {key: Generalisations.from_bytes("gamma", blob).to_bytes("gamma") for key, blob in stored.gamma.items()},
+        {key: Generalisations.from_bytes("omega", blob).to_bytes("omega") for key, blob in stored.omega.items()},
+    )
+
+
+def test_a_snapshot_is_made_alike_each_time_and_never_anew(tmp_path: Path) -> None:
+    made = []
+    for folder in (tmp_path / "one", tmp_path / "other"):
+        folder.mkdir()
+        make.main(folder)
+        made.append({path.name: path.read_bytes() for path in folder.glob("v*/*")})
+    assert made[0] == made[1]
+    (tmp_path / "one" / f"v{VERSION}" / "shard.bin").write_bytes(b"as it was")
+    with pytest.raises(SystemExit, match="there already"):
+        make.main(tmp_path / "one")
+    assert (tmp_path / "one" / f"v{VERSION}" / "shard.bin").read_bytes() == b"as it was"

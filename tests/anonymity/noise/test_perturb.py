@@ -1,0 +1,346 @@
+"""Sampling and perturbation: their distribution, what they promise, and that nothing else of CASTLE changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import ceil, exp, sqrt
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats
+
+from anonymity.castle.stored import Memory
+from anonymity.compiled.jit import entry
+from anonymity.compiled.random import RandomStream, random_stream, shard_key
+from anonymity.hierarchy import from_paths
+from anonymity.noise.perturb import Noise, discrete_laplace, scale_in_steps
+from anonymity.policy import CastleParameters, Categorical, DifferentialPrivacy, Numeric, Policy, PolicyError, Privacy
+from state.block import Block
+from tests.anonymity.castle.test_laws import check_restores
+from tests.support.drive import KEY, Setting, apply, columns_of, in_blocks
+from tests.support.source import IDENTITY, Push, Row
+from tests.support.strategies import FEW, Case, cases, cuts
+
+DRAWS = 200_000
+UNLIKELY = 1e-4  # the seeds are fixed: a test that passed once always does
+TREE = from_paths([(f"leaf {i}", f"twig {i // 3}", "*") for i in range(12)])
+
+
+@entry
+def drawn(stream: RandomStream, numerator: int, denominator: int, count: int) -> NDArray[np.int64]:
+    found = np.empty(count, np.int64)
+    for i in range(count):
+        found[i] = discrete_laplace(stream, numerator, denominator)
+    return found
+
+
+def law(scale: float, reach: int) -> NDArray[np.float64]:
+    """Probabilities of the discrete Laplace distribution from -reach to reach."""
+    at = np.abs(np.arange(-reach, reach + 1))
+    return (1 - exp(-1 / scale)) / (1 + exp(-1 / scale)) * np.exp(-at / scale)
+
+
+def clamped(scale: float, position: int, last: int) -> NDArray[np.float64]:
+    """Probabilities of the positions 0 to last after noise on one of them."""
+    reach = last + ceil(60 * scale)
+    found = np.clip(np.arange(-reach, reach + 1) + position, 0, last)
+    return np.bincount(found, law(scale, reach), last + 1)
+
+
+def check_distribution(found: NDArray[np.int64], expected: NDArray[np.float64]) -> None:
+    """Chi-square, cells with fewer than five expected taken together."""
+    counts = np.bincount(found, minlength=len(expected)).astype(float)
+    wanted = expected / expected.sum() * len(found)
+    rare = wanted < 5
+    counts = np.append(counts[~rare], counts[rare].sum())
+    wanted = np.append(wanted[~rare], wanted[rare].sum())
+    if wanted[-1] == 0:
+        assert counts[-1] == 0
+        counts, wanted = counts[:-1], wanted[:-1]
+    assert stats.chisquare(counts, wanted).pvalue > UNLIKELY
+
+
+def block(numeric: NDArray[np.float64], categorical: NDArray[np.int32] | None = None) -> Block:
+    count = len(numeric)
+    return Block(
+        shard=0,
+        numeric=numeric.astype(np.float64),
+        categorical=np.zeros((count, 0), np.int32) if categorical is None else categorical.astype(np.int32),
+        subject=np.arange(count).astype(np.uint64),
+        sensitive=np.zeros((count, 0), np.uint64),
+        event_time=np.arange(count),
+        members=pa.record_batch([pa.array(np.arange(count))], names=[IDENTITY]),
+    )
+
+
+def perturbed(attribute: Numeric, value: float, phi: float, *, observed: bool = False) -> NDArray[np.float64]:
+    """Many draws of one value."""
+    noise = Noise(Policy((attribute,)), DifferentialPrivacy(1.0, phi, observed), KEY)
+    return noise.let_in(block(np.full((DRAWS, 1), value))).numeric[:, 0]
+
+
+@pytest.mark.parametrize(("numerator", "denominator"), [(1, 4), (1, 1), (5, 2), (20, 1), (3_000_001, 1_000_000)])
+def test_noise_follows_the_discrete_laplace_distribution(numerator: int, denominator: int) -> None:
+    found = drawn(random_stream(KEY), numerator, denominator, DRAWS)
+    reach = int(np.abs(found).max())
+    check_distribution(found + reach, law(numerator / denominator, reach))
+
+
+def test_wide_noise_follows_the_laplace_distribution() -> None:
+    # From 2^32 on a draw takes two words; so many steps are as good as a continuous distribution.
+    scale = 2**45
+    found = drawn(random_stream(KEY), scale, 1, DRAWS)
+    assert stats.kstest(found, stats.laplace(scale=scale).cdf).pvalue > UNLIKELY
+
+
+@pytest.mark.parametrize(("value", "phi"), [(0.0, 4.0), (37.0, 10.0), (50.0, 100.0), (100.0, 10.0)])
+def test_noise_on_whole_numbers_is_clamped_to_the_domain(value: float, phi: float) -> None:
+    found = perturbed(Numeric("age", (0, 100), 1), value, phi)
+    check_distribution(found.astype(np.int64), clamped(100 / phi, int(value), 100))
+
+
+def test_noise_on_fractions_stays_on_their_grid() -> None:
+    found = perturbed(Numeric("miles", (0.3, 2.7), 0.3), 1.5, 4.0)
+    positions = np.rint(found / 0.3).astype(np.int64)
+    assert found.tolist() == (positions * 0.3).tolist()
+    check_distribution(positions - 1, clamped(2.4 / 4 / 0.3, 4, 8))
+
+
+def test_the_low_bits_of_a_value_do_not_show() -> None:
+    # Two values of one step give the same outputs, bit by bit (Mironov 2012: sums of floats do not).
+    attribute = Numeric("miles", (0.0, 10.0), 0.1)
+    one, other = (set(perturbed(attribute, value, 20.0).tolist()) for value in (3.0999999, 3.1000001))
+    assert one == other == set((np.arange(101) * 0.1).tolist()) & one
+    assert len(one) > 60
+
+
+def test_noise_on_categories_moves_leaves() -> None:
+    noise = Noise(Policy((Categorical("place", TREE),)), DifferentialPrivacy(1.0, 5.0), KEY)
+    leaves = np.full((DRAWS, 1), 4)
+    found = noise.let_in(block(np.zeros((DRAWS, 0)), leaves)).categorical[:, 0]
+    check_distribution(found.astype(np.int64), clamped(11 / 5, 4, 11))
+
+
+def test_noise_relative_to_the_observed_range_grows_with_it() -> None:
+    attribute = Numeric("x", None, 1)
+    noise = Noise(Policy((attribute,)), DifferentialPrivacy(1.0, 10.0, observed_range=True), KEY)
+    first = noise.let_in(block(np.full((5, 1), 3.0)))
+    assert first.numeric.tolist() == [[3.0]] * 5  # the range of equal values is zero (Algorithm 2, lines 2 to 4)
+    noise.let_in(block(np.array([[0.0], [200.0]])))
+    found = noise.let_in(block(np.full((DRAWS, 1), 100.0))).numeric[:, 0].astype(np.int64)
+    reach = int(np.abs(found - 100).max())
+    check_distribution(found - 100 + reach, law(20, reach))
+    assert noise.observed.tolist() == [[0.0], [200.0]]
+
+
+@pytest.mark.parametrize("share", [0.01, 0.05, 0.2])
+@pytest.mark.parametrize("phi", [5.0, 50.0])
+def test_noise_reaches_as_far_as_theorem_1_says(phi: float, share: float) -> None:
+    # Pr[|v - v'| < r R] = 1 - exp(-r phi), of a fine grid far from the ends of its domain.
+    found = perturbed(Numeric("x", (0, 2**20), 2**-10), 2.0**19, phi)
+    inside = np.abs(found - 2.0**19) < min(share, 0.5) * 2**20
+    assert inside.mean() == pytest.approx(1 - exp(-share * phi), abs=4 / sqrt(DRAWS))
+
+
+@pytest.mark.parametrize("phi", [1.0, 10.0])
+def test_no_output_tells_neighbouring_values_apart_by_more_than_phi_allows(phi: float) -> None:
+    # Pr[v' | v] <= exp(phi |v - w| / R) Pr[v' | w]: the Laplace mechanism's promise for each attribute on its own.
+    attribute = Numeric("x", (0, 20), 1)
+    for value, other in ((0, 1), (7, 8), (3, 20)):
+        one, two = (np.bincount(perturbed(attribute, v, phi).astype(int), minlength=21) / DRAWS for v in (value, other))
+        bound = exp(phi * abs(value - other) / 20)
+        slack = 5 * np.sqrt(np.maximum(one, 1 / DRAWS) / DRAWS) + bound * 5 * np.sqrt(
+            np.maximum(two, 1 / DRAWS) / DRAWS
+        )
+        assert np.all(one <= bound * two + slack)
+        assert np.all(two <= bound * one + bound * slack)
+        if bound < 3:
+            assert (one / np.maximum(two, 1e-9)).max() > bound * 0.97  # no more noise than was asked for
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9, 0.999])
+def test_a_tuple_is_let_in_with_the_sample_rate(rate: float) -> None:
+    noise = Noise(Policy((Numeric("x", (0, 1), 1),)), DifferentialPrivacy(rate, 1.0), KEY)
+    kept = noise.let_in(block(np.zeros((DRAWS, 1))))
+    assert len(kept) + noise.sampled_out == DRAWS
+    assert stats.binomtest(len(kept), DRAWS, rate).pvalue > UNLIKELY
+    # Neither position nor what came before tells who is let in.
+    gaps = np.diff(kept.members[0].to_numpy()) - 1
+    check_distribution(gaps, stats.geom(rate, loc=-1).pmf(np.arange(gaps.max() + 1)))
+
+
+def test_a_rate_of_one_lets_everything_in() -> None:
+    noise = Noise(Policy((Numeric("x", (0, 1), 1),)), DifferentialPrivacy(1.0, 1.0), KEY)
+    assert len(noise.let_in(block(np.zeros((1000, 1))))) == 1000
+    assert noise.sampled_out == 0
+
+
+@given(st.floats(1e-9, 1e9), st.floats(1e-6, 1e6), st.floats(2.0**-12, 1e6))
+def test_the_scale_is_never_less_than_asked_for(width: float, step: float, phi: float) -> None:
+    numerator, denominator = scale_in_steps(width, step, phi)
+    scale = width / phi / step
+    assert scale * (1 - 1e-12) <= numerator / denominator
+    assert numerator / denominator <= scale * (1 + 1e-6) + 2.0**-52
+
+
+@pytest.mark.parametrize(
+    ("attribute", "parameters", "field"),
+    [
+        (Numeric("x", (0, 1)), DifferentialPrivacy(1, 1), r"policy\.quasi_identifiers\.x\.step: is missing"),
+        (Numeric("x", None, 1), DifferentialPrivacy(1, 1), r"policy\.quasi_identifiers\.x\.domain: is missing"),
+    ],
+)
+def test_noise_that_cannot_be_drawn_is_refused(attribute: Numeric, parameters: DifferentialPrivacy, field: str) -> None:
+    with pytest.raises(PolicyError, match=field):
+        Noise(Policy((attribute,)), parameters, KEY)
+
+
+# On top of CASTLE.
+
+
+@st.composite
+def noised(draw: st.DrawFn) -> Case:
+    """A stream under sampling and perturbation."""
+    case = draw(cases())
+    numeric = {"domain": (-10.0, 10.0), "step": draw(st.sampled_from((0.25, 1.0)))}
+    attributes = tuple(
+        replace(a, **numeric) if isinstance(a, Numeric) else a for a in case.setting.policy.quasi_identifiers
+    )
+    parameters = DifferentialPrivacy(
+        draw(st.sampled_from((0.3, 0.9, 1.0))), draw(st.sampled_from((2.0, 50.0))), draw(st.booleans())
+    )
+    policy = replace(case.setting.policy, quasi_identifiers=attributes)
+    rows = tuple(
+        replace(row, values=tuple(v if isinstance(v, str) else float(np.clip(v, -10, 10)) for v in row.values))
+        for row in case.rows
+    )
+    return replace(case, setting=replace(case.setting, policy=policy, differential_privacy=parameters), rows=rows)
+
+
+@given(noised())
+@FEW
+def test_castle_sees_nothing_but_what_was_let_in(case: Case) -> None:
+    # So its laws, which are tested on their own, hold of the perturbed tuples.
+    guarded = case.setting.castle()
+    plain = replace(case.setting, differential_privacy=None).castle()
+    let_in = 0
+    for step in case.steps():
+        out = apply(case.setting, guarded, step)
+        if isinstance(step, Push):
+            perturbed = guarded.last_step.block
+            assert perturbed is not None
+            let_in += len(perturbed)
+            expected = plain.push(perturbed, step.watermark)
+        else:
+            expected = apply(case.setting, plain, step)
+        assert columns_of([out]) == columns_of([expected])
+    counters = guarded.counters
+    assert counters.tuples_in == let_in
+    assert counters.tuples_in + counters.sampled_out == len(case.rows)
+
+
+@given(noised(), cuts)
+@FEW
+def test_the_same_tuples_get_the_same_noise_however_they_are_cut(case: Case, cut: tuple[int, ...]) -> None:
+    runs = []
+    for steps in (case.steps(), case.steps(cut)):
+        castle = case.setting.castle()
+        runs.append((columns_of([apply(case.setting, castle, step) for step in steps]), castle.counters.sampled_out))
+    assert runs[0] == runs[1]
+
+
+@given(noised(), cuts, st.sets(st.integers(0, 60), max_size=4))
+@FEW
+def test_a_restored_shard_draws_the_noise_it_would_have_drawn(
+    case: Case, cut: tuple[int, ...], restores: set[int]
+) -> None:
+    check_restores(case, cut, restores)
+
+
+def test_a_tuple_that_is_sampled_out_leaves_no_trace_but_a_count() -> None:
+    policy = Policy((Numeric("x", (0, 100), 1),), passthrough=("name", IDENTITY), subject="who")
+    setting = Setting(
+        policy,
+        Privacy(2),
+        CastleParameters(10_000),
+        (pa.string(), pa.int64()),
+        DifferentialPrivacy(0.5, 10.0),
+    )
+    castle = setting.castle()
+    memory = Memory(castle, {})
+    names = [f"<{i:03}>" for i in range(200)]
+    castle.push(setting.block([Row((50.0,), (name, i), subject=i) for i, name in enumerate(names)]))
+    changes = memory.changes()
+    stored = b"".join([changes.shard, *(blob for blob in changes.blocks.values() if blob)])
+    assert sum(name.encode() in stored for name in names) == castle.counters.tuples_in
+    assert castle.counters.sampled_out == 200 - castle.counters.tuples_in > 70
+    # Positions count what was let in.
+    assert castle.live.tuples.position.max() == castle.counters.tuples_in - 1
+
+
+# The adversary of Section III-B knows all tuples but one, the algorithm and its output, and asks whether the one was
+# there.
+
+
+def published(sample_rate: float | None, rows: Sequence[Row], key: bytes) -> int:
+    """How many tuples leave."""
+    parameters = None if sample_rate is None else DifferentialPrivacy(sample_rate, 20.0)
+    setting = Setting(
+        Policy((Numeric("x", (0, 100), 1),), passthrough=(IDENTITY,), subject="who"),
+        Privacy(5),
+        CastleParameters(50, suppression="generalise"),
+        (pa.int64(),),
+        parameters,
+    )
+    castle = setting.castle(key)
+    return sum(int(apply(setting, castle, step).tuples.sum()) for step in in_blocks(rows, 100))
+
+
+def guessed_right(sample_rate: float | None, threshold: Callable[[int], float], trials: int) -> float:
+    """Share of trials in which the adversary who counts what leaves tells rightly whether the tuple was there."""
+    chance = np.random.default_rng(1)
+    others = [Row((float(v),), (i,), subject=i) for i, v in enumerate(chance.integers(0, 101, 200))]
+    one = Row((99.0,), (1000,), subject=1000)
+    right = 0
+    for trial in range(trials):
+        there = bool(chance.integers(2))
+        at = int(chance.integers(200))
+        rows = [*others[:at], one, *others[at:]] if there else others
+        right += (published(sample_rate, rows, shard_key(trial, 0)) > threshold(len(others))) == there
+    return right / trials
+
+
+def test_who_counts_what_castle_publishes_knows_whether_a_tuple_was_there() -> None:
+    assert guessed_right(None, lambda others: others, 50) == 1.0
+
+
+def test_who_counts_what_castleguard_publishes_hardly_learns_whether_a_tuple_was_there() -> None:
+    # The best threshold lies between the two means; what it gains is the distance of two binomial distributions.
+    rate, trials = 0.9, 2000
+    found = guessed_right(rate, lambda others: rate * (others + 0.5), trials)
+    with_it, without = stats.binom(201, rate), stats.binom(200, rate)
+    at = np.arange(202)
+    most = 0.5 + np.abs(with_it.pmf(at) - without.pmf(at)).sum() / 4
+    assert most < 0.55
+    assert found < most + 4 * 0.5 / sqrt(trials)
+
+
+def test_ends_of_intervals_are_values_of_nobody() -> None:
+    # Boundary observation (Section II-B, vulnerability 2): with plain CASTLE every end is somebody's value.
+    chance = np.random.default_rng(2)
+    rows = [Row((float(v),), (i,), subject=i) for i, v in enumerate(chance.integers(0, 1_000_001, 500))]
+    policy = Policy((Numeric("x", (0, 1_000_000), 1),), passthrough=(IDENTITY,), subject="who")
+    shares = []
+    for parameters in (None, DifferentialPrivacy(1.0, 100.0)):
+        setting = Setting(policy, Privacy(5), CastleParameters(100), (pa.int64(),), parameters)
+        castle = setting.castle()
+        out = columns_of([apply(setting, castle, step) for step in in_blocks(rows, 100)])
+        ends = {end for column in ("lower", "upper") for (end,) in out[column]}
+        shares.append(np.mean([end in {row.values[0] for row in rows} for end in ends]))
+    assert shares[0] == 1.0
+    assert shares[1] < 0.02

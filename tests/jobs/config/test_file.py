@@ -1,0 +1,130 @@
+"""A configuration's text: YAML without its surprises, overrides, variables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.config.file import ConfigError, expand, override, read
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "job.yaml"
+    path.write_bytes(text.encode())
+    return path
+
+
+def test_every_scalar_is_its_text_and_only_null_is_none(tmp_path: Path) -> None:
+    text = (
+        "a: [no, on, 1.10, 010, 1_0, 12:30, 2020-01-01, 1e3, =, 'null', !!str 5]\nb: [~, null, ]\n2019: \nyes: {l: 2}\n"
+    )
+    assert read(written(tmp_path, text)) == {
+        "a": ["no", "on", "1.10", "010", "1_0", "12:30", "2020-01-01", "1e3", "=", "null", "5"],
+        "b": [None, None],
+        "2019": None,
+        "yes": {"l": "2"},
+    }
+
+
+def test_anchors_and_merges_are_as_in_any_yaml(tmp_path: Path) -> None:
+    text = "a: &it {x: 1, y: 2}\nb: *it\nc: {<<: *it, y: 3}\n"
+    assert read(written(tmp_path, text)) == {
+        "a": {"x": "1", "y": "2"},
+        "b": {"x": "1", "y": "2"},
+        "c": {"x": "1", "y": "3"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "file: holds nothing"),
+        ("# nothing\n", "file: holds nothing"),
+        ("- a\n- b\n", "file: is not a mapping"),
+        ("text", "file: is not a mapping"),
+        ("policy:\n\tsubject: a\n", "file: line 2, column 1: a tab"),
+        ("a: b: c\n", "file: line 1, column 5: mapping values are not allowed here"),
+        ("a: 1\n---\nb: 2\n", "file: line 2, column 1: an unknown alias, a repeated anchor, or a second document"),
+        ("a: &x [*x]\n", "file: line 1, column 4: an unknown tag, or a structure inside itself"),
+        ("a: !!python/name:os.system x\n", "file: line 1, column 4: an unknown tag"),
+        ("a: !!int x\n", "file: line 1, column 4: an unknown tag"),
+        ("? [a]\n: 1\n", "file: line 1, column 3: a key that is not text"),
+        ("~: 1\n", "file: line 1, column 1: a key that is not text"),
+        ("a: \0\n", "file: holds a control character"),
+    ],
+)
+def test_a_file_that_is_no_mapping_is_refused_with_its_place(tmp_path: Path, text: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        read(written(tmp_path, text))
+    (found,) = error.value.problems
+    assert found.startswith(problem)
+
+
+def test_every_repeated_key_is_named_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as error:
+        read(written(tmp_path, "seed: 1\nflink: {a: 1, a: 2}\nseed: 2\n"))
+    assert error.value.problems == (
+        "line 3: the key 'seed' is given twice; keep one",
+        "line 2: the key 'a' is given twice; keep one",
+    )
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.yaml(.|\n)*cannot be read: No such file"):
+        read(tmp_path / "none.yaml")
+    (tmp_path / "latin.yaml").write_bytes("a: ü".encode("latin-1"))
+    with pytest.raises(ConfigError, match=r"latin\.yaml(.|\n)*byte 3 is not UTF-8"):
+        read(tmp_path / "latin.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a.b-c=1", {"a": {"b": {"x": "0"}, "b.c": {"x": "0"}, "b-c": "1"}, "n": None}),
+        ("a.b.x=1", {"a": {"b": {"x": "1"}, "b.c": {"x": "0"}}, "n": None}),
+        ("a.b.c.x=1", {"a": {"b": {"x": "0"}, "b.c": {"x": "1"}}, "n": None}),
+        ("a.b.c=[1, ~]", {"a": {"b": {"x": "0"}, "b.c": ["1", None]}, "n": None}),
+        ("a=", {"a": None, "n": None}),
+        ("n.m.o=x = y", {"a": {"b": {"x": "0"}, "b.c": {"x": "0"}}, "n": {"m": {"o": "x = y"}}}),
+    ],
+)
+def test_an_override_takes_the_longest_key_there_is(text: str, expected: dict[str, Any]) -> None:
+    content: dict[str, Any] = {"a": {"b": {"x": "0"}, "b.c": {"x": "0"}}, "n": None}
+    assert override(content, [text]) == []
+    assert content == expected
+
+
+def test_an_override_leaves_what_shares_an_anchor_alone(tmp_path: Path) -> None:
+    content = read(written(tmp_path, "a: &it {x: 1}\nb: *it\n"))
+    assert override(content, ["b.x=2"]) == []
+    assert content == {"a": {"x": "1"}, "b": {"x": "2"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a", "--set: number 1 is not of the form dotted.key=value"),
+        ("=3", "--set: number 1 is not of the form dotted.key=value"),
+        ("a.b.x=3", "--set a.b.x: 'a.b' holds no further keys; set it as a whole"),
+        ("c.0=3", "--set c.0: 'c' holds no further keys; set it as a whole"),
+        ("d={a: 1, a: 2}", "--set d: line 1: the key 'a' is given twice; keep one"),
+        ("d=[1", "--set d: the value is not YAML: line 1, column 3: expected ',' or ']', but got '<stream end>'"),
+    ],
+)
+def test_an_override_that_cannot_be_made_is_a_problem(text: str, problem: str) -> None:
+    assert override({"a": {"b": "1"}, "c": ["1"]}, [text]) == [problem]
+
+
+def test_variables_are_replaced_in_every_string() -> None:
+    variables = {"K": "4", "EMPTY": "", "BRACE": "${K}"}
+    content = {"a": ["${K}0", None], "b": {"${K}": "${EMPTY:-x}|${EMPTY}|${UNSET:-}|$$|$${a}|^b$|${BRACE}"}}
+    expected = {"a": ["40", None], "b": {"${K}": "x|||$|${a}|^b$|${K}"}}
+    assert expand(content, variables) == (expected, {})
+
+
+def test_a_variable_that_is_not_set_is_named_by_its_field() -> None:
+    _, problems = expand({"a": [{"b": "${UNSET}"}], "c": "${1}"}, {})
+    assert problems["a[0].b"].startswith("the environment variable UNSET is not set; export it, or write ${UNSET:-")
+    assert problems["c"].startswith("a '${' that names no variable; write ${NAME}")

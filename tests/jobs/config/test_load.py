@@ -1,0 +1,528 @@
+"""The configuration: what is read, what is refused, and in what words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from anonymity.hierarchy import MISSING
+from anonymity.policy import CastleParameters, Categorical, DifferentialPrivacy, Numeric, Privacy, Shards
+from jobs.config.load import Config, ConfigError, load
+
+EXAMPLES = Path(__file__).parents[3] / "conf"
+
+FULL = """
+policy:
+  subject: person
+  event_time: ts
+  quasi_identifiers:
+    hours-per-week: {type: numeric, domain: [17, 90.5]}
+    education.level: {type: categorical, hierarchy: trees/education.csv}
+    pay: {type: numeric}
+  sensitive: [income, no]
+  passthrough: [2019]
+  drop: [1.10, name]
+  reference: line
+  missing: reject
+privacy: {k: 10, l: 2}
+castle:
+  delay: {tuples: 1000, event_time: 10 min}
+  max_clusters: 40
+  loss_window: 90
+  reuse_limit: 0
+  suppression: withhold
+shards: {count: 4, by: hours-per-week}
+seed: 7
+subject_key: ${CRENEL_TEST_KEY:-a secret}
+source:
+  ddl: CREATE TEMPORARY TABLE source (a INT) WITH ('connector' = 'datagen')
+  query: SELECT * FROM source
+sinks:
+  released: {connector: filesystem, path: /out, sink.parallelism: 1, auto-compaction: true}
+  audit: {connector: blackhole}
+  rejected: null
+flink:
+  parallelism.default: 2
+  execution: {checkpointing: {interval: 10 s}}
+"""
+
+SMALL = """
+policy:
+  quasi_identifiers:
+    age: {type: numeric}
+privacy: {k: 3}
+castle: {delay: {tuples: 5}}
+source: {ddl: CREATE TEMPORARY TABLE source}
+sinks: {released: {connector: blackhole}}
+"""
+
+
+def configured(folder: Path, text: str, *overrides: str) -> Config:
+    (folder / "trees").mkdir(exist_ok=True)
+    (folder / "trees" / "education.csv").write_text("master;university;*\nbachelor;university;*\nnone;*\n")
+    (folder / "roots.csv").write_text("a;*\nb;+\n")
+    path = folder / "job.yaml"
+    path.write_bytes(text.encode())
+    return load(path, overrides)
+
+
+def problems(folder: Path, text: str, *overrides: str) -> list[str]:
+    with pytest.raises(ConfigError) as error:
+        configured(folder, text, *overrides)
+    for problem in error.value.problems:
+        assert problem in str(error.value)
+    return list(error.value.problems)
+
+
+def test_every_field_arrives(tmp_path: Path) -> None:
+    config = configured(tmp_path, FULL)
+    policy = config.policy
+    hours, education, pay = policy.quasi_identifiers
+    assert (hours, pay) == (Numeric("hours-per-week", (17.0, 90.5)), Numeric("pay"))
+    assert isinstance(education, Categorical)
+    assert (education.name, education.hierarchy.labels[:3]) == ("education.level", ("master", "bachelor", "none"))
+    assert (policy.subject, policy.event_time, policy.reference, policy.missing) == ("person", "ts", "line", "reject")
+    # Text that YAML would take for a boolean or a number is a column's name as it was typed.
+    assert (policy.sensitive, policy.passthrough, policy.drop) == (("income", "no"), ("2019",), ("1.10", "name"))
+    assert config.privacy == Privacy(10, 2)
+    assert config.parameters == CastleParameters(1000, 600_000, 40, 90, 0, "withhold")
+    assert config.shards == Shards(4, "hours-per-week")
+    assert (config.seed, config.subject_key) == (7, b"a secret")
+    assert config.source.query == "SELECT * FROM source"
+    assert config.sinks == {
+        "released": {"connector": "filesystem", "path": "/out", "sink.parallelism": "1", "auto-compaction": "true"},
+        "audit": {"connector": "blackhole"},
+    }
+    assert config.flink == {"parallelism.default": "2", "execution.checkpointing.interval": "10 s"}
+    assert config.accept_duplicates is False
+
+
+def test_full_generalisation_needs_the_domain_of_every_number(tmp_path: Path) -> None:
+    generalise, domain = "castle.suppression=generalise", "policy.quasi_identifiers.pay.domain=[0, 9]"
+    assert configured(tmp_path, FULL, generalise, domain).parameters.suppression == "generalise"
+    [problem] = problems(tmp_path, FULL, generalise)
+    assert problem.startswith("policy.quasi_identifiers.pay.domain: is missing; castle.suppression")
+
+
+NOISED = (
+    "differential_privacy={sample_rate: 0.9, phi: 100}",
+    "shards.by=subject",
+    "policy.quasi_identifiers.pay={type: numeric, domain: [0, 9000], step: 0.5}",
+)
+
+
+def test_sampling_and_noise_arrive(tmp_path: Path) -> None:
+    config = configured(tmp_path, FULL, *NOISED)
+    assert config.differential_privacy == DifferentialPrivacy(0.9, 100.0)
+    assert config.policy.numeric[1] == Numeric("pay", (0, 9000), 0.5)
+    assert config.warnings == ()
+    assert configured(tmp_path, FULL).differential_privacy is None
+    assert configured(tmp_path, FULL, *NOISED, "differential_privacy=null").differential_privacy is None
+
+
+def test_phi_follows_from_a_tolerance(tmp_path: Path) -> None:
+    within = "differential_privacy={sample_rate: 1, within: {share: 0.05, probability: 0.99}}"
+    found = configured(tmp_path, FULL, *NOISED, within).differential_privacy
+    assert found is not None
+    assert round(found.phi, 4) == 92.1034  # -ln(0.01) / 0.05
+
+
+def test_noise_refuses_shards_that_follow_from_values(tmp_path: Path) -> None:
+    (problem,) = problems(tmp_path, FULL, *NOISED, "policy.subject=null")
+    assert problem.startswith("shards.count: without policy.subject a row's shard follows from its values")
+    assert configured(tmp_path, FULL, *NOISED, "policy.subject=null", "shards.count=1").policy.subject is None
+
+
+def test_the_observed_range_is_an_explicit_choice_with_a_warning(tmp_path: Path) -> None:
+    # Shards are by a quasi-identifier, and one number lacks its domain.
+    found = [problem.split("; ")[0] for problem in problems(tmp_path, FULL, NOISED[0])]
+    assert found == [
+        "policy.quasi_identifiers.pay.domain: is missing",
+        "shards.by: a shard chosen by a quasi-identifier gives away what noise is to hide",
+    ]
+    observed = "differential_privacy.range=observed"
+    config = configured(tmp_path, FULL, NOISED[0], NOISED[1], observed)
+    assert config.differential_privacy == DifferentialPrivacy(0.9, 100.0, observed_range=True)
+    (warning,) = config.warnings
+    assert warning.startswith("differential_privacy.range: observed ")
+    assert "values of persons" in warning
+    assert "zero or small" in warning
+    categorical = "policy.quasi_identifiers={town: {type: categorical, hierarchy: trees/education.csv}}"
+    assert configured(tmp_path, FULL, NOISED[0], NOISED[1], observed, categorical).warnings == ()
+
+
+def test_noise_without_sampling_is_warned_of(tmp_path: Path) -> None:
+    (warning,) = configured(tmp_path, FULL, *NOISED, "differential_privacy.sample_rate=1").warnings
+    assert warning.startswith("differential_privacy.sample_rate: 1 lets every tuple in")
+
+
+def test_full_generalisation_and_noise_both_ask_for_a_domain(tmp_path: Path) -> None:
+    generalise = "castle.suppression=generalise"
+    assert configured(tmp_path, FULL, *NOISED, generalise).parameters.suppression == "generalise"
+    found = problems(tmp_path, FULL, NOISED[0], NOISED[1], generalise)
+    assert [problem.split(":")[0] for problem in found] == ["policy.quasi_identifiers.pay.domain"] * 2
+
+
+def test_defaults_are_those_that_are_documented(tmp_path: Path) -> None:
+    config = configured(tmp_path, SMALL)
+    assert config.privacy == Privacy(3, 1)
+    assert config.parameters == CastleParameters(5, None, 50, 100, 1000, "withhold")
+    assert config.shards == Shards(1, "subject")
+    assert (config.seed, config.subject_key, config.source.query, config.flink) == (None, b"", None, {})
+    assert list(config.policy.roles) == ["age"]
+
+
+@pytest.mark.parametrize("name", ["adult", "adult-window", "taxi", "taxi-noise", "demo"])
+def test_the_examples_are_valid(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for column in ("education", "marital-status", "occupation", "native-country"):
+        (tmp_path / f"hierarchy_{column}.csv").write_text("a;*\nb;*\n")
+    monkeypatch.setenv("ADULT_HIERARCHIES", str(tmp_path))
+    for variable in ("ADULT_CSV", "TAXI_CSV", "CRENEL_DEMO_INPUT", "CRENEL_DEMO_OUTPUT"):
+        monkeypatch.setenv(variable, "/somewhere")
+    config = load(EXAMPLES / f"{name}.yaml")
+    assert config.privacy.k == 10
+    assert "'path' = '/somewhere'" in config.source.ddl
+
+
+def test_kept_missing_values_have_a_leaf_in_every_hierarchy(tmp_path: Path) -> None:
+    (education,) = configured(tmp_path, FULL, "policy.missing=value").policy.categorical
+    assert MISSING in education.hierarchy.labels
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [("250", 250), ("500 ms", 500), ("3s", 3000), ("10 min", 600_000), ("2 h", 7_200_000), ("1 day", 86_400_000)],
+)
+def test_durations_are_read_with_their_unit(tmp_path: Path, text: str, milliseconds: int) -> None:
+    config = configured(tmp_path, SMALL, "policy.event_time=ts", f"castle.delay={{event_time: {text}}}")
+    assert config.parameters == CastleParameters(None, milliseconds)
+
+
+@pytest.mark.parametrize("text", ["10 m", "soon", "1.5 h", "-3 s", "10 min 5 s", "200 years", "999999999 days", "[1]"])
+def test_a_duration_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    (problem,) = problems(tmp_path, FULL, f"castle.delay.event_time={text}")
+    assert problem.startswith("castle.delay.event_time: ")
+    assert "'10 min'" in problem
+
+
+def test_an_override_reaches_keys_with_dots_and_dashes(tmp_path: Path) -> None:
+    config = configured(
+        tmp_path,
+        FULL,
+        "policy.quasi_identifiers.hours-per-week.domain=[0, 5]",
+        "policy.quasi_identifiers.education.level={type: numeric}",
+        "policy.quasi_identifiers.pay.domain=[1, 2]",
+        "sinks.released.sink.parallelism=9",
+        "sinks.released.sink.rolling-policy.file-size=1MB",
+        "sinks.suppressed.connector=blackhole",
+        "shards.by=hours-per-week",
+        "seed=null",
+        "source.ddl=a = 'b'",
+    )
+    assert config.policy.quasi_identifiers == (
+        Numeric("hours-per-week", (0, 5)),
+        Numeric("education.level"),
+        Numeric("pay", (1, 2)),
+    )
+    assert config.sinks["released"]["sink.parallelism"] == "9"
+    assert config.sinks["released"]["sink.rolling-policy.file-size"] == "1MB"
+    assert config.sinks["suppressed"] == {"connector": "blackhole"}
+    assert config.seed is None
+    assert config.source.ddl == "a = 'b'"
+
+
+def test_an_unset_variable_is_named_with_its_field_and_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CRENEL_TEST_UNSET", raising=False)
+    unset, malformed = problems(tmp_path, SMALL, "policy.drop=[a, '${CRENEL_TEST_UNSET}']", "privacy.k=${1}")
+    assert unset.startswith(
+        "policy.drop[1]: the environment variable CRENEL_TEST_UNSET is not set; export it, or write"
+    )
+    assert malformed.startswith("privacy.k: a '${' that names no variable; write ${NAME}")
+
+
+@pytest.mark.parametrize(
+    ("override", "problem"),
+    [
+        ("privacy.k=0", "privacy.k: is too small; a whole number, 1 or more"),
+        ("privacy.k=ten", "privacy.k: is not a whole number; a whole number, 1 or more"),
+        ("privacy.k=true", "privacy.k: is not a whole number; a whole number, 1 or more"),
+        ("privacy.k=99999999999999999999", "privacy.k: is too large; a whole number, 1 or more"),
+        ("privacy.l=11", "privacy.l: must be from 1 to k (10), not 11"),
+        ("privacy.seed=1", "privacy.seed: is unknown; known here: k, l"),
+        ("privacy=null", "privacy: is not a mapping; a mapping such as {k: 10, l: 2}"),
+        ("castle.delay={}", "castle.delay: give 'tuples', 'event_time', or both"),
+        ("castle.delay=1000", "castle.delay: is not a mapping; {tuples: 1000}"),
+        ("castle.delay.tuples=-1", "castle.delay.tuples: is too small"),
+        ("castle.max_cluster=3", "castle.max_cluster: is unknown (did you mean 'max_clusters'?); known here: delay,"),
+        ("castle.suppression=withold", "castle.suppression: is not one of the choices (did you mean 'withhold'?)"),
+        (
+            "differential_privacy=0.9",
+            "differential_privacy: is not a mapping; a mapping such as {sample_rate: 0.5, phi",
+        ),
+        (
+            "differential_privacy={phi: 3}",
+            "differential_privacy.sample_rate: is missing; a number above 0 and at most 1",
+        ),
+        ("differential_privacy={sample_rate: 0, phi: 3}", "differential_privacy.sample_rate: is too small"),
+        ("differential_privacy={sample_rate: 1.1, phi: 3}", "differential_privacy.sample_rate: is too large"),
+        ("differential_privacy={sample_rate: nan, phi: 3}", "differential_privacy.sample_rate: is not finite"),
+        ("differential_privacy={sample_rate: 1, phi: 0}", "differential_privacy.phi: is too small; a number above 0"),
+        ("differential_privacy={sample_rate: 1, phi: inf}", "differential_privacy.phi: is not finite"),
+        ("differential_privacy={sample_rate: 1}", "differential_privacy: give either 'phi' or 'within'"),
+        (
+            "differential_privacy={sample_rate: 1, phi: 3, within: {share: 0.1, probability: 0.9}}",
+            "differential_privacy: give either 'phi' or 'within'",
+        ),
+        (
+            "differential_privacy={sample_rate: 1, within: {share: 0.1}}",
+            "differential_privacy.within.probability: is missing; a number above 0 and below 1",
+        ),
+        (
+            "differential_privacy={sample_rate: 1, within: {share: 0.1, probability: 1}}",
+            "differential_privacy.within.probability: is too large",
+        ),
+        (
+            "differential_privacy={sample_rate: 1, within: {share: 0, probability: 0.9}}",
+            "differential_privacy.within.share: is too small",
+        ),
+        (
+            "differential_privacy={sample_rate: 1, phi: 3, range: observd}",
+            "differential_privacy.range: is not one of the choices (did you mean 'observed'?); 'declared' or",
+        ),
+        ("policy.quasi_identifiers.pay.step=0", "policy.quasi_identifiers.pay.step: is too small; for a numeric one"),
+        (
+            "policy.quasi_identifiers.hours-per-week.step=74",
+            "policy.quasi_identifiers.hours-per-week.step: is wider than the domain",
+        ),
+        (
+            "policy.quasi_identifiers.hours-per-week.step=1e-11",
+            "policy.quasi_identifiers.hours-per-week.step: is too small; the domain may hold 2^40 steps",
+        ),
+        (
+            "policy.quasi_identifiers.education.level.step=1",
+            "policy.quasi_identifiers.education.level: a categorical one has no 'step'",
+        ),
+        ("shards.count=0", "shards.count: is too small"),
+        (
+            "shards.by=pay",
+            "shards.by: the numeric 'pay' has no domain to divide; give policy.quasi_identifiers.pay.domain",
+        ),
+        (
+            "shards.by=hours",
+            "shards.by: is not a quasi-identifier; one of subject, hours-per-week, education.level, pay",
+        ),
+        ("shards.by=income", "shards.by: is not a quasi-identifier"),
+        ("policy.quasi_identifiers={}", "policy.quasi_identifiers: holds too little; at least one"),
+        (
+            "policy.quasi_identifiers.pay={}",
+            "policy.quasi_identifiers.pay.type: is missing; 'numeric' or 'categorical'",
+        ),
+        (
+            "policy.quasi_identifiers.pay.type=Numeric",
+            "policy.quasi_identifiers.pay.type: is not one of the choices (did",
+        ),
+        ("policy.quasi_identifiers.pay.domain=[2, 1]", "policy.quasi_identifiers.pay.domain: the lower bound is above"),
+        (
+            "policy.quasi_identifiers.pay.domain=[1, inf]",
+            "policy.quasi_identifiers.pay.domain[1]: is not finite; [lowest",
+        ),
+        ("policy.quasi_identifiers.pay.domain=[1]", "policy.quasi_identifiers.pay.domain[1]: is missing; [lowest"),
+        (
+            "policy.quasi_identifiers.pay.domain=[1, 2, 3]",
+            "policy.quasi_identifiers.pay.domain: holds too much; [lowest",
+        ),
+        ("policy.quasi_identifiers.pay.hierarchy=roots.csv", "policy.quasi_identifiers.pay.hierarchy: "),
+        (
+            "policy.quasi_identifiers.pay.hierarchy=trees/education.csv",
+            "policy.quasi_identifiers.pay: a numeric one has no",
+        ),
+        ("policy.quasi_identifiers.pay.type=categorical", "policy.quasi_identifiers.pay: a categorical one needs a"),
+        ("policy.sensitive=income", "policy.sensitive: is not a list; a list of columns, such as [income]"),
+        ("policy.sensitive=[null]", "policy.sensitive[0]: is not text; a list of columns, such as [income]"),
+        ("policy.sensitive=null", "privacy.l: asks for diversity, but policy.sensitive names no column"),
+        ("policy.subject=''", "policy.subject: is empty; a column, or null"),
+        ("policy.subject=pay", "policy.subject: column 'pay' has the role 'quasi_identifiers' already"),
+        ("policy.event_time=null", "castle.delay.event_time: policy.event_time names no column"),
+        ("policy.noised={}", "policy.noised: is unknown; known here: quasi_identifiers,"),
+        ("sinks.released=null", "sinks.released: is not a mapping; the options of a Flink connector"),
+        ("sinks.audit={path: x}", "sinks.audit: the option 'connector' is missing; the options of"),
+        ("sinks.audit.path=null", "sinks.audit.path: is not text; the options of a Flink connector"),
+        ("sinks.audits={connector: blackhole}", "sinks.audits: is unknown (did you mean 'audit'?)"),
+        ("flink={a: {b: 1}, a.b: 2}", "flink: the option 'a.b' is given twice"),
+        ("seed=-1", "seed: is too small; a whole number from 0 to 2^63 - 1, or null"),
+        ("subject_key=''", "subject_key: is empty; text, best as ${CRENEL_SUBJECT_KEY}"),
+        ("source=null", "source: is not a mapping; a mapping with ddl"),
+        ("accept_duplicates=perhaps", "accept_duplicates: is neither true nor false; true or false"),
+        ("accept_duplicates=[true]", "accept_duplicates: is neither true nor false; true or false"),
+        ("windows={}", "windows: is unknown (did you mean 'window'?); known here: policy, privacy,"),
+        ("castle=null", "castle: is missing; a mapping such as {delay: {tuples: 1000}}"),
+        ("algorithm=windows", "algorithm: is not one of the choices (did you mean 'window'?); 'castle' or 'window'"),
+        ("window={tuples: 50}", "window: goes with 'algorithm: window', and the algorithm is 'castle'; remove it"),
+        ("sinks.repairs={connector: blackhole}", "sinks.repairs: CASTLE has no such output; remove it, or choose"),
+    ],
+)
+def test_what_is_wrong_is_told_by_field_with_what_would_be_valid(tmp_path: Path, override: str, problem: str) -> None:
+    (found,) = problems(tmp_path, FULL, override)
+    assert found.startswith(problem)
+
+
+@pytest.mark.parametrize(("hierarchy", "problem"), [("roots.csv", "two roots"), ("none.csv", "cannot be read")])
+def test_a_hierarchy_that_is_none_is_told_by_field_and_file(tmp_path: Path, hierarchy: str, problem: str) -> None:
+    field = "policy.quasi_identifiers.education.level.hierarchy"
+    (found,) = problems(tmp_path, FULL, f"{field}={hierarchy}")
+    assert found.startswith(f"{field}: {tmp_path / hierarchy}: ")
+    assert problem in found
+
+
+def test_missing_sections_are_all_named(tmp_path: Path) -> None:
+    found = [problem.split(":")[0] for problem in problems(tmp_path, "seed: 3")]
+    assert found == ["policy", "privacy", "castle", "source", "sinks"]
+
+
+def test_all_problems_are_listed_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CRENEL_TEST_UNSET", raising=False)
+    overrides = [
+        "oops",
+        "source.query=${CRENEL_TEST_UNSET}",
+        "policy.quasi_identifiers.education.level.hierarchy=roots.csv",
+        "privacy.l=11",
+        "castle.max_cluster=1",
+        "castle.delay={}",
+        "sinks.audit={}",
+    ]
+    found = [problem.split(":")[0] for problem in problems(tmp_path, FULL, *overrides)]
+    assert sorted(found) == [
+        "--set",
+        "castle.delay",
+        "castle.max_cluster",
+        "policy.quasi_identifiers.education.level.hierarchy",
+        "privacy.l",
+        "sinks.audit",
+        "source.query",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides"),
+    [
+        (FULL, ["subject_key={a: hunter2}"]),
+        (FULL, ["subject_key=hunter2", "privacy.k=0"]),
+        (FULL, ["sinks.audit.password=[hunter2]"]),
+        (FULL, ["sinks.audit={password: hunter2}"]),
+        (FULL, ["sinks.audit=hunter2"]),
+        (FULL, ["flink=hunter2", "source=hunter2", "shards=hunter2", "castle=hunter2"]),
+        (FULL, ["subject_key=*hunter2"]),
+        (FULL, ["subject_key=!hunter2", "source.ddl=!hunter2!x"]),
+        (FULL, ["subject_key=hunter2: hunter2: hunter2"]),
+        (FULL, ["hunter2"]),
+        ("subject_key: *hunter2\n", []),
+        ("subject_key: !hunter2 x\n", []),
+        ("subject_key: &hunter2 x\nseed: &hunter2 x\n", []),
+        ("subject_key: 'hunter2\n", []),
+        ("subject_key: hunter2: x\n", []),
+        ("subject_key: !hunter2!x y\n", []),
+    ],
+)
+def test_no_error_shows_a_secret(tmp_path: Path, text: str, overrides: list[str]) -> None:
+    with pytest.raises(ConfigError) as error:
+        configured(tmp_path, text, *overrides)
+    assert "hunter2" not in repr(error.value) + str(error.value)
+    # What stands behind an error is printed with it.
+    assert error.value.__cause__ is None
+    assert error.value.__suppress_context__ or error.value.__context__ is None
+
+
+def test_a_configuration_shows_no_secret(tmp_path: Path) -> None:
+    config = configured(tmp_path, FULL, "subject_key=hunter2", "sinks.audit.password=hunter2", "source.ddl=hunter2")
+    assert "hunter2" not in repr(config)
+
+
+ONCE = "sink.delivery-guarantee: exactly-once"
+RECORDS = ("released", "audit", "suppressed", "rejected")
+
+
+@pytest.mark.parametrize("output", RECORDS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        *(f"connector: {name}, path: /out" for name in ("filesystem", "hive", "iceberg", "paimon", "blackhole")),
+        f"connector: kafka, {ONCE}, sink.transactional-id-prefix: audit",
+        "connector: kafka, sink: {delivery-guarantee: Exactly-Once, transactional-id-prefix: audit}",
+    ],
+)
+def test_a_sink_that_publishes_once_is_taken(tmp_path: Path, output: str, options: str) -> None:
+    config = configured(tmp_path, SMALL, f"sinks.{output}={{{options}}}")
+    assert not config.accept_duplicates
+    assert config.sinks[output]["connector"] in options
+
+
+@pytest.mark.parametrize("output", RECORDS)
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        *(
+            (f"connector: {name}, sink.delivery-guarantee: exactly-once, sink.transactional-id-prefix: a", "connector")
+            for name in ("print", "jdbc", "elasticsearch-7", "upsert-kafka", "Filesystem", "mine")
+        ),
+        ("connector: kafka", "sink.delivery-guarantee"),
+        ("connector: kafka, sink.delivery-guarantee: at-least-once", "sink.delivery-guarantee"),
+        ("connector: kafka, sink.semantic: exactly-once", "sink.delivery-guarantee"),
+        (f"connector: kafka, {ONCE}", "sink.transactional-id-prefix"),
+        (f"connector: kafka, {ONCE}, sink.transactional-id-prefix: ''", "sink.transactional-id-prefix"),
+    ],
+)
+def test_a_sink_that_may_publish_twice_is_refused_unless_duplicates_are_accepted(
+    tmp_path: Path, output: str, options: str, field: str
+) -> None:
+    sink = f"sinks.{output}={{{options}}}"
+    (problem,) = problems(tmp_path, SMALL, sink)
+    assert problem.startswith(f"sinks.{output}.{field}: ")
+    if field != "sink.transactional-id-prefix":
+        assert "can be intersected; " in problem
+        assert "'accept_duplicates: true'" in problem
+    assert configured(tmp_path, SMALL, sink, "accept_duplicates=true").accept_duplicates
+    assert len(problems(tmp_path, SMALL, sink, "accept_duplicates=false")) == 1
+
+
+def test_every_sink_that_may_publish_twice_is_named_and_a_summary_may(tmp_path: Path) -> None:
+    sinks = [f"sinks.{output}={{connector: print}}" for output in (*RECORDS, "summary")]
+    found = [problem.split(": ")[0] for problem in problems(tmp_path, SMALL, *sinks)]
+    assert found == [f"sinks.{output}.connector" for output in RECORDS]
+    assert configured(tmp_path, SMALL, sinks[-1]).sinks["summary"] == {"connector": "print"}
+
+
+@pytest.mark.parametrize(
+    ("setting", "valid"),
+    [
+        ("execution.checkpointing.mode=AT_LEAST_ONCE", "EXACTLY_ONCE"),
+        ("execution.checkpointing.mode=at_least_once", "EXACTLY_ONCE"),
+        ("execution.checkpointing.interval=0", "'30 s'"),
+        ("execution.checkpointing.interval=0 ms", "'30 s'"),
+        ("execution.checkpointing.interval=PT0S", "'30 s'"),
+        ("execution.checkpointing.checkpoints-after-tasks-finish=false", "true"),
+        ("execution.checkpointing.checkpoints-after-tasks-finish.enabled=false", "true"),
+        ("execution.runtime-mode=BATCH", "STREAMING"),
+        ("execution.runtime-mode=automatic", "STREAMING"),
+    ],
+)
+def test_settings_without_checkpoints_that_hold_once_are_refused_too(tmp_path: Path, setting: str, valid: str) -> None:
+    (problem,) = problems(tmp_path, SMALL, f"flink.{setting}")
+    assert problem.startswith(f"flink.{setting.split('=')[0]}: ")
+    assert f"; {valid}" in problem or f"as {valid}" in problem
+    assert configured(tmp_path, SMALL, f"flink.{setting}", "accept_duplicates=true").accept_duplicates
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "execution.checkpointing.mode=exactly_once",
+        "execution.checkpointing.interval=10 min",
+        "execution.checkpointing.interval=PT10S",
+        "execution.checkpointing.checkpoints-after-tasks-finish=true",
+        "execution.runtime-mode=STREAMING",
+    ],
+)
+def test_settings_that_hold_once_are_taken(tmp_path: Path, setting: str) -> None:
+    name, _, value = setting.partition("=")
+    assert configured(tmp_path, SMALL, f"flink.{setting}").flink == {name: value}

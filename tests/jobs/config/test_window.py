@@ -1,0 +1,143 @@
+"""The configuration of windows: what is read, what is refused, and in what words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from anonymity.window.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
+from tests.jobs.config.test_load import configured, problems
+
+FULL = """
+policy:
+  event_time: ts
+  quasi_identifiers:
+    age: {type: numeric, domain: [0, 120]}
+    education.level: {type: categorical, hierarchy: trees/education.csv}
+  sensitive: [income]
+privacy: {k: 10, l: 2}
+algorithm: window
+window:
+  tuples: 50
+  event_time: 10 s
+  delay: {tuples: 120, event_time: 25 s}
+  distortion_weight: 0.6
+  neighbours: 4
+  growth_cap: 2.5
+  output: representative
+  numeric: median
+  categorical: ancestor
+  weights: {age: 2, education.level: 0}
+  target: {most: 5, smoothing: 0.4, band: 0.1, dwell: 6}
+  adaptive: {least: 20, delay_weight: 0.3, windows: 9}
+source: {ddl: CREATE TEMPORARY TABLE source}
+sinks: {released: {connector: blackhole}, repairs: {connector: print}, windows: {connector: print}}
+"""
+
+
+def test_every_field_arrives(tmp_path: Path) -> None:
+    config = configured(tmp_path, FULL)
+    assert config.algorithm == "window"
+    assert config.parameters == WindowParameters(
+        tuples=50,
+        event_time=10_000,
+        delay_tuples=120,
+        delay_event_time=25_000,
+        distortion_weight=0.6,
+        neighbours=4,
+        growth_cap=2.5,
+        output="representative",
+        numeric="median",
+        categorical="ancestor",
+        weights=(("age", 2.0), ("education.level", 0.0)),
+        target=AdaptiveTarget(5, 0.4, 0.1, 6),
+        adaptive=AdaptiveWindow(20, 0.3, 9),
+    )
+    # They tell nothing of single records, so any connector will do.
+    assert config.sinks["repairs"] == config.sinks["windows"] == {"connector": "print"}
+
+
+def test_defaults_are_those_that_are_documented(tmp_path: Path) -> None:
+    config = configured(tmp_path, FULL, "window={tuples: 50, target: {most: 3}, adaptive: {least: 10}}")
+    assert config.parameters == WindowParameters(
+        tuples=50,
+        event_time=None,
+        delay_tuples=100,
+        delay_event_time=None,
+        distortion_weight=0.7,
+        neighbours=3,
+        growth_cap=3.0,
+        output="generalisation",
+        numeric="mean",
+        categorical="mode",
+        weights=(),
+        target=AdaptiveTarget(3, 0.3, 0.05, 5),
+        adaptive=AdaptiveWindow(10, 0.5, 8),
+    )
+
+
+def test_a_window_by_event_time_waits_for_two_of_them(tmp_path: Path) -> None:
+    found = configured(tmp_path, FULL, "window={event_time: 1 min}").parameters
+    assert (found.delay_tuples, found.delay_event_time) == (None, 120_000)
+
+
+@pytest.mark.parametrize(
+    ("override", "problem"),
+    [
+        ("window=null", "window: is missing; a mapping such as {tuples: 50}"),
+        ("window={}", "window: give 'tuples', 'event_time', or both"),
+        ("castle={delay: {tuples: 5}}", "castle: goes with 'algorithm: castle', and the algorithm is 'window'; remove"),
+        ("window.tuples=0", "window.tuples: is too small; a whole number, 1 or more"),
+        ("window.event_time=soon", "window.event_time: is not a duration; a duration such as '10 s'"),
+        ("window.delay.tuples=49", "window.delay.tuples: must be window.tuples (50) or more, not 49"),
+        ("window.delay.event_time=9 s", "window.delay.event_time: must be window.event_time (10000) or more"),
+        ("window.distortion_weight=1.1", "window.distortion_weight: is too large; a number from 0 to 1"),
+        ("window.neighbours=0", "window.neighbours: is too small"),
+        ("window.growth_cap=1.5", "window.growth_cap: is too small; a number, 2 or more"),
+        ("window.output=representativ", "window.output: is not one of the choices (did you mean 'representative'?)"),
+        ("window.numeric=mode", "window.numeric: is not one of the choices; 'mean' or 'median'"),
+        ("window.categorical=mean", "window.categorical: is not one of the choices"),
+        ("window.weights={age: -1}", "window.weights.age: is too small; a mapping of quasi-identifiers to numbers"),
+        ("window.weights={income: 1}", "window.weights.income: must be one of age, education.level"),
+        ("window.target={}", "window.target.most: is missing; a whole number from privacy.l to privacy.k"),
+        ("window.target.most=11", "window.target.most: must be from 2 to 10, not 11"),
+        ("window.target.smoothing=0", "window.target.smoothing: is too small; a number above 0"),
+        ("window.target.band=2", "window.target.band: is too large"),
+        ("window.target.dwell=-1", "window.target.dwell: is too small"),
+        ("window.adaptive.least=9", "window.adaptive.least: must be k (10) or more, not 9"),
+        ("window.adaptive.least=51", "window.adaptive.least: must be from 1 to 50, not 51"),
+        ("window.adaptive.windows=0", "window.adaptive.windows: is too small"),
+        ("window.adaptive.delay_weight=nan", "window.adaptive.delay_weight: is not finite"),
+        ("window.neighbors=3", "window.neighbors: is unknown (did you mean 'neighbours'?); known here: tuples,"),
+        ("policy.event_time=null", "window.event_time: needs a column of the role policy.event_time"),
+        (
+            "differential_privacy={sample_rate: 0.5, phi: 10}",
+            "differential_privacy: goes with 'algorithm: castle' alone, for which its argument is made; remove it",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_by_field_with_what_would_be_valid(tmp_path: Path, override: str, problem: str) -> None:
+    (found,) = problems(tmp_path, FULL, override)
+    assert found.startswith(problem)
+
+
+def test_all_problems_of_a_section_are_listed_together(tmp_path: Path) -> None:
+    wrong = ["window.tuples=0", "window.output=box", "window.target.band=2", "window.weights={age: -1}", "castle={}"]
+    assert sorted(problem.split(":")[0] for problem in problems(tmp_path, FULL, *wrong)) == [
+        "castle.delay",
+        "window.output",
+        "window.target.band",
+        "window.tuples",
+        "window.weights.age",
+    ]
+
+
+def test_all_that_does_not_go_with_the_policy_is_listed_together(tmp_path: Path) -> None:
+    wrong = ["window.weights={wage: 1}", "window.target.most=11", "window.adaptive.least=9", "policy.event_time=null"]
+    assert [problem.split(":")[0] for problem in problems(tmp_path, FULL, *wrong)] == [
+        "window.event_time",
+        "window.weights.wage",
+        "window.target.most",
+        "window.adaptive.least",
+    ]

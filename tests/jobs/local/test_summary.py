@@ -1,0 +1,152 @@
+"""What the shards report is added up, and accounts for every row."""
+
+from __future__ import annotations
+
+import json
+import re
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from jobs.local.summary import Delay, Summary
+
+ONE_SHARD = [
+    ("tuples_in", 100.0),
+    ("sampled_out", 8.0),
+    ("released", 90.0),
+    ("merges", 3.0),
+    ("splits", 1.0),
+    ("loss_sum", 22.5),
+    ("longest_delay", 131.0),
+    ("suppressed.outlier", 4.0),
+    ("suppressed.too_few_subjects", 6.0),
+    ("suppressed.too_little_diversity", 0.0),
+    ("rejected.missing", 2.0),
+    ("releases.cluster", 5.0),
+    ("releases.reused", 7.0),
+    ("delay.0", 10.0),
+    ("delay.50", 40.0),
+    ("delay.128", 50.0),
+    ("parameter.k", 10.0),
+    ("parameter.sample_rate", 0.9),
+    ("parameter.phi", 100.0),
+]
+ANOTHER = [
+    ("tuples_in", 10.0),
+    ("released", 10.0),
+    ("loss_sum", 7.5),
+    ("longest_delay", 9.0),
+    ("releases.cluster", 1.0),
+    ("delay.9", 10.0),
+    ("parameter.k", 10.0),
+    ("parameter.sample_rate", 0.9),
+    ("parameter.phi", 100.0),
+]
+
+
+def test_shards_are_added_up() -> None:
+    summary = Summary.of([*ONE_SHARD, *ANOTHER], 12.5)
+    assert summary.rows_in == 120
+    assert summary.sampled_out == 8
+    assert summary.released == 100
+    assert summary.suppressed == {"outlier": 4, "too_few_subjects": 6, "too_little_diversity": 0}
+    assert summary.rejected == {"missing": 2, "outside_domain": 0, "unknown_category": 0, "bad_type": 0}
+    assert summary.releases == {"cluster": 6, "merged": 0, "split": 0, "reused": 7, "generalised": 0}
+    assert (summary.reused, summary.merges, summary.splits) == (7, 3, 1)
+    assert summary.mean_loss == pytest.approx(0.3)
+    assert summary.parameters == {"k": 10, "sample_rate": 0.9, "phi": 100}  # the same of every shard
+    assert "sample rate 0.9, phi 100" in printed(summary)
+    assert re.search(r"sampled out\s+8", printed(summary))
+
+
+def test_the_longest_delay_is_that_of_the_slowest_shard() -> None:
+    summary = Summary.of([*ANOTHER, *ONE_SHARD], 1.0)
+    assert summary.delay is not None
+    assert summary.delay.longest == 131
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({7: 1}, Delay(7, 7, 7)),
+        ({1: 50, 2: 50}, Delay(1, 2, 2)),
+        ({1: 49, 2: 51}, Delay(2, 2, 2)),
+        ({0: 99, 500: 1}, Delay(0, 0, 500)),
+        ({0: 98, 500: 2}, Delay(0, 500, 500)),
+    ],
+)
+def test_percentiles_of_the_delay_are_those_of_the_nearest_rank(counts: dict[int, int], expected: Delay) -> None:
+    tuples = float(sum(counts.values()))
+    rows = [("tuples_in", tuples), ("released", tuples), ("longest_delay", float(max(counts)))]
+    rows += [(f"delay.{delay}", float(count)) for delay, count in counts.items()]
+    assert Summary.of(rows, 1.0).delay == expected
+
+
+def test_a_job_without_a_row_has_a_summary() -> None:
+    summary = Summary.of([], 1.0)
+    assert (summary.rows_in, summary.released, summary.mean_loss, summary.delay) == (0, 0, None, None)
+    assert "rows in" in printed(summary)
+
+
+@pytest.mark.parametrize(("released", "what"), [(89.0, "1 tuples are unaccounted for"), (92.0, "2 tuples .* twice")])
+def test_tuples_that_are_not_accounted_for_are_an_error(released: float, what: str) -> None:
+    rows = [(name, released if name == "released" else amount) for name, amount in ONE_SHARD]
+    with pytest.raises(ValueError, match=what):
+        Summary.of(rows, 1.0)
+
+
+def test_tuples_that_are_published_fully_generalised_are_suppressed_and_not_withheld() -> None:
+    rows = [("tuples_in", 5.0), ("released", 5.0), ("suppressed.outlier", 2.0), ("releases.generalised", 2.0)]
+    summary = Summary.of([*rows, ("loss_sum", 2.0), ("delay.0", 5.0)], 1.0)
+    assert (summary.released, summary.withheld, sum(summary.suppressed.values())) == (5, 0, 2)
+    assert "outlier 2, published fully generalised" in printed(summary)
+
+
+def test_json_holds_every_number_of_the_issue() -> None:
+    read = json.loads(json.dumps(Summary.of([*ONE_SHARD, *ANOTHER], 12.34567).as_json()))
+    assert read == {
+        "rows_in": 120,
+        "sampled_out": 8,
+        "released": 100,
+        "suppressed": {"outlier": 4, "too_few_subjects": 6, "too_little_diversity": 0},
+        "withheld": 10,
+        "rejected": {"missing": 2, "outside_domain": 0, "unknown_category": 0, "bad_type": 0},
+        "releases": 13,
+        "releases_by_kind": {"cluster": 6, "merged": 0, "split": 0, "reused": 7, "generalised": 0},
+        "reused": 7,
+        "merges": 3,
+        "splits": 1,
+        "windows": 0,
+        "swaps": 0,
+        "mean_loss": pytest.approx(0.3),
+        "delay_tuples": {"p50": 50, "p99": 128, "max": 131},
+        "parameters": {"k": 10, "sample_rate": 0.9, "phi": 100},
+        "seconds": 12.346,
+    }
+
+
+def test_text_fits_80_columns_and_names_the_reasons() -> None:
+    text = printed(Summary.of([*ONE_SHARD, *ANOTHER], 12.5))
+    assert max(len(line) for line in text.splitlines()) <= 80
+    for part in ("120", "83.3%", "outlier 4, too few subjects 6", "missing 2", "cluster 6, reused 7", "0.300", "12.5"):
+        assert part in text
+
+
+def test_windows_tell_how_many_closed_and_what_was_repaired() -> None:
+    shards = [
+        [("tuples_in", 50.0), ("released", 48.0), ("suppressed.too_little_diversity", 2.0), ("loss_sum", 12.0)],
+        [("tuples_in", 20.0), ("released", 20.0), ("loss_sum", 5.0)],
+    ]
+    closed = [[("windows", 3.0), ("swaps", 2.0), ("merges", 1.0)], [("windows", 1.0), ("swaps", 0.0), ("merges", 4.0)]]
+    summary = Summary.of([row for part in (*shards, *closed) for row in part], 1.0)
+    assert (summary.windows, summary.swaps, summary.merges, summary.released) == (4, 2, 5, 68)
+    assert re.search(r"windows\s+4\s+repaired by swaps 2, merges 5", printed(summary))
+    assert "too little diversity 2" in printed(summary)
+    assert "splits" not in printed(summary)
+
+
+def printed(summary: Summary) -> str:
+    out = StringIO()
+    Console(file=out, width=80).print(summary.as_table())
+    return out.getvalue()

@@ -1,0 +1,121 @@
+"""``flink run`` on a standalone cluster started from the pip package, with all of UCI Adult."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from operators.repairs import REPAIR_COLUMNS, WINDOW_COLUMNS
+from tests.support.cluster import PYTHON, Cluster, running
+from tests.support.launch import ROOT, rows_of
+from tests.support.visits import audit_columns
+
+ADULT = ROOT.parent / "shared" / "data" / "adult"
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(not ADULT.is_dir(), reason=f"UCI Adult is not here: {ADULT}"),
+]
+
+NUMERIC = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
+GENERALISED = (
+    *(f"{name}_{end}" for name in NUMERIC for end in ("min", "max")),
+    *("education", "marital-status", "occupation", "native-country"),
+)
+CATEGORICAL = ("education", "occupation", "native-country")
+RELEASED = (*GENERALISED, "income")
+AUDIT = audit_columns("income", GENERALISED)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running(tmp_path_factory.mktemp("cluster")) as made:
+        yield made
+
+
+def run_adult(cluster: Cluster, output: Path, *settings: str, name: str = "adult") -> subprocess.CompletedProcess[str]:
+    overrides = [part for setting in settings for part in ("--set", setting)]
+    return cluster.flink(
+        *("run", "-p", "2", *PYTHON, "-py", "jobs/anonymize.py", "--config", f"conf/{name}.yaml", *overrides),
+        ADULT_CSV=str(ADULT / "adult.data"),
+        ADULT_HIERARCHIES=str(ADULT),
+        CRENEL_OUTPUT=str(output),
+    )
+
+
+def test_adult_comes_out_k_anonymous_and_l_diverse(cluster: Cluster, tmp_path: Path) -> None:
+    ended = run_adult(cluster, tmp_path, "shards.count=2")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "was submitted" in ended.stdout
+    assert "The job has ended." in ended.stdout
+
+    released = rows_of(tmp_path / "adult" / "released", RELEASED)
+    suppressed = rows_of(tmp_path / "adult" / "suppressed", ("reason", "shard", "position", "event_time"))
+    rejected = rows_of(tmp_path / "adult" / "rejected", ("column", "reason", "event_time"))
+    audit = rows_of(tmp_path / "adult" / "audit", AUDIT)
+    came = Counter(row["income"] for row in complete())
+    assert len(released) + len(suppressed) + len(rejected) == 32_561
+    assert len(released) + len(suppressed) == sum(came.values())
+    assert len(suppressed) < 100
+    assert {(row["column"], row["reason"]) for row in rejected} == {
+        ("occupation", "missing"),
+        ("native-country", "missing"),
+    }
+    assert Counter(row["income"] for row in released) <= came
+
+    classes: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for row in released:
+        classes[tuple(row[name] for name in GENERALISED)].append(row["income"])
+    assert min(len(incomes) for incomes in classes.values()) >= 10
+    assert min(len(set(incomes)) for incomes in classes.values()) >= 2
+    published: Counter[tuple[str, ...]] = Counter()
+    for row in audit:
+        assert int(row["subjects"]) >= 10
+        assert int(row["diversity_income"]) >= 2
+        published[tuple(row[name] for name in GENERALISED)] += int(row["tuples"])
+    assert published == {key: len(incomes) for key, incomes in classes.items()}
+
+
+def test_adult_comes_out_k_anonymous_and_l_diverse_by_windows(cluster: Cluster, tmp_path: Path) -> None:
+    ended = run_adult(cluster, tmp_path, "shards.count=2", name="adult-window")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    folder = tmp_path / "adult-window"
+    released = rows_of(folder / "released", (*CATEGORICAL, "income"))
+    suppressed = rows_of(folder / "suppressed", ("reason", "shard", "position", "event_time"))
+    windows = rows_of(folder / "windows", tuple(WINDOW_COLUMNS))
+    came = Counter(row["income"] for row in complete())
+    assert len(released) + len(suppressed) == sum(came.values())
+    assert len(suppressed) < 100
+    assert Counter(row["income"] for row in released) <= came
+    for row in rows_of(folder / "audit", (*AUDIT[: -len(GENERALISED)], *CATEGORICAL)):
+        assert int(row["subjects"]) >= 10
+        assert int(row["diversity_income"]) == 2
+    # No window held more than 50, and all but the last of each shard that many.
+    assert Counter(window["tuples"] for window in windows if window["tuples"] != "50").total() <= 2
+    repaired = sum(int(window["swaps"]) + int(window["merges"]) for window in windows)
+    assert len(rows_of(folder / "repairs", tuple(REPAIR_COLUMNS))) == repaired > 0
+
+
+def test_a_configuration_that_is_not_valid_is_not_submitted(cluster: Cluster, tmp_path: Path) -> None:
+    ended = run_adult(cluster, tmp_path, "privacy.l=20", "castle.max_clusters=0")
+    assert ended.returncode != 0
+    output = ended.stdout + ended.stderr
+    assert "conf/adult.yaml is not a valid configuration" in output
+    assert "privacy.l: must be from 1 to k (10), not 20" in output
+    assert "castle.max_clusters: is too small" in output
+    assert "was submitted" not in output
+    assert not any(tmp_path.iterdir())
+
+
+def complete() -> list[dict[str, str]]:
+    """The rows of Adult that have all ten quasi-identifiers; no other column is missing where these are there."""
+    names = ("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship")
+    names += ("race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income")
+    with (ADULT / "adult.data").open(encoding="utf-8", newline="") as file:
+        rows = [dict(zip(names, row, strict=True)) for row in csv.reader(file, skipinitialspace=True) if row]
+    return [row for row in rows if "?" not in (row["occupation"], row["native-country"])]

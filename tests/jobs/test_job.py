@@ -1,0 +1,390 @@
+"""The whole job on the mini-cluster: what goes into a CSV file, and what comes out in others."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from operators.repairs import REPAIR_COLUMNS, WINDOW_COLUMNS
+from tests.support.launch import crenel
+from tests.support.visits import (
+    AUDIT,
+    GENERALISED,
+    ILLNESSES,
+    REJECTED,
+    RELEASED,
+    ROWS,
+    SUPPRESSED,
+    TOWNS,
+    WRONG,
+    K,
+    L,
+    Row,
+    Run,
+    visits,
+    write,
+)
+
+pytestmark = pytest.mark.cluster
+
+ONE_SHARD = [
+    # Watermarks come by the clock, so only without event time do two runs see the same.
+    *("--set", "castle.delay={tuples: 60}"),
+    *("--set", "shards.count=1"),
+    *("--set", "castle.suppression=generalise", "--set", "policy.quasi_identifiers.wage.domain=[0, 1000000]"),
+]
+NOISE = [
+    *("--set", "differential_privacy={sample_rate: 0.8, phi: 50}"),
+    *("--set", "policy.quasi_identifiers.wage={type: numeric, domain: [0, 100000], step: 0.5}"),
+]
+WINDOWS = [
+    *("--set", "castle=null", "--set", "algorithm=window", "--set", "privacy.l=4", "--json"),
+    *("--set", "sinks.repairs={connector: filesystem, path: OUTPUT/repairs, format: csv}"),
+    *("--set", "sinks.windows={connector: filesystem, path: OUTPUT/windows, format: csv}"),
+]
+BY_BOTH = ["--set", "window={tuples: 30, event_time: 5 min, target: {most: 5}, adaptive: {least: 20}}"]
+BY_TUPLES = ["--set", "window={tuples: 30, output: representative}", "--set", "shards.count=1"]
+COMMANDS: dict[str, tuple[str, str, list[str]]] = {
+    "loopback": ("loopback", "run", ["--parallelism", "2", "--json"]),
+    "process": ("process", "run", ["--parallelism", "2", "--json"]),
+    "one_shard_loopback": ("loopback", "run", ONE_SHARD),
+    "one_shard_process": ("process", "run", ONE_SHARD),
+    "noise": ("loopback", "run", [*NOISE, "--json"]),
+    "window": ("process", "run", ["--parallelism", "2", *WINDOWS, *BY_BOTH]),
+    "representative": ("loopback", "run", [*WINDOWS, *BY_TUPLES]),
+    "check_window": ("loopback", "check", [*WINDOWS[:6], *BY_BOTH]),
+    "no_row": ("loopback", "run", ["--json"]),
+    "one_row": ("loopback", "run", ["--json"]),
+    "all_rejected": ("loopback", "run", ["--json"]),
+    "unreadable": ("loopback", "run", []),
+    "check": ("loopback", "check", []),
+    "check_roles": ("loopback", "check", ["--set", "policy.drop=[nmae]", "--set", "policy.sensitive=[illness, wages]"]),
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    """All jobs of this module, two at a time: nearly all that they need is the start of Flink."""
+    root = tmp_path_factory.mktemp("job")
+    inputs: dict[str, list[Row]] = {
+        "no_row": [],
+        "one_row": visits()[:1],
+        "all_rejected": [row | {"age": ""} for row in visits()[:50]],
+        "unreadable": [row | {"wage": "4711-secret"} for row in visits()[:1]],
+    }
+
+    def start(name: str) -> Run:
+        mode, command, arguments = COMMANDS[name]
+        path = write(root / name, inputs.get(name, visits()))
+        arguments = [argument.replace("OUTPUT", str(path.parent)) for argument in arguments]
+        return Run(path.parent, crenel(command, path, *arguments, mode=mode))
+
+    def demo() -> Run:
+        return Run(root / "demo", crenel("demo", "--rows", "2000", "--keep", root / "demo"))
+
+    with ThreadPoolExecutor(2) as pool:
+        shown = pool.submit(demo)
+        return dict(zip(COMMANDS, pool.map(start, COMMANDS), strict=True)) | {"demo": shown.result()}
+
+
+@pytest.fixture(params=["loopback", "process", "window"])
+def run(request: pytest.FixtureRequest, runs: dict[str, Run]) -> Run:
+    found = runs[request.param]
+    assert found.ended.returncode == 0, found.ended.stderr
+    return found
+
+
+def test_every_row_leaves_once(run: Run) -> None:
+    released = [int(row["id"]) for row in run.sink("released", RELEASED)]
+    rejected = [int(row["reference"]) + 9_999 for row in run.sink("rejected", REJECTED)]
+    suppressed = run.sink("suppressed", SUPPRESSED)
+    assert len(released) == len(set(released))
+    assert len(rejected) == len(set(rejected))
+    assert not set(released) & set(rejected)
+    assert len(released) + len(rejected) + len(suppressed) == ROWS
+    places = {(row["shard"], row["position"]) for row in suppressed}
+    assert len(places) == len(suppressed)
+
+
+def test_the_summary_tells_what_is_in_the_sinks(run: Run) -> None:
+    summary = run.summary
+    suppressed = Counter(row["reason"] for row in run.sink("suppressed", SUPPRESSED))
+    rejected = Counter(row["reason"] for row in run.sink("rejected", REJECTED))
+    audit = run.sink("audit", AUDIT)
+    kinds = Counter(row["kind"] for row in audit)
+    assert summary["rows_in"] == ROWS
+    assert summary["released"] == len(run.sink("released", RELEASED))
+    assert {reason: count for reason, count in summary["suppressed"].items() if count} == suppressed
+    assert {reason: count for reason, count in summary["rejected"].items() if count} == rejected
+    assert {kind: count for kind, count in summary["releases_by_kind"].items() if count} == kinds
+    assert summary["releases"] == len(audit)
+    losses = sum(float(row["loss"]) * int(row["tuples"]) for row in audit)
+    assert summary["mean_loss"] == pytest.approx(losses / summary["released"])
+    assert summary["delay_tuples"]["p50"] <= summary["delay_tuples"]["p99"] <= summary["delay_tuples"]["max"] <= 60
+
+
+def test_every_class_holds_k_people_and_l_illnesses(run: Run) -> None:
+    came = {row["id"]: row for row in visits()}
+    classes: dict[tuple[str, ...], list[dict[str, str]]] = defaultdict(list)
+    for row in run.sink("released", RELEASED):
+        classes[tuple(row[name] for name in GENERALISED)].append(row)
+    stated: dict[tuple[str, ...], list[dict[str, str]]] = defaultdict(list)
+    for row in run.sink("audit", AUDIT):
+        stated[tuple(row[name] for name in GENERALISED)].append(row)
+    assert set(stated) == set(classes)
+    for key, members in classes.items():
+        people = {came[int(row["id"])]["person"] for row in members}
+        illnesses = {row["illness"] for row in members}
+        # A reused generalisation states the people of its first release.
+        releases = stated[key]
+        assert len(people) >= max(int(row["subjects"]) for row in releases) >= K
+        assert len(illnesses) >= max(int(row["diversity_illness"]) for row in releases) >= L
+        assert min(int(row["subjects"]) for row in releases) >= K
+        assert sum(int(row["tuples"]) for row in releases) == len(members)
+
+
+def test_a_row_lies_inside_its_generalisation_and_its_values_survive(run: Run) -> None:
+    came = {row["id"]: row for row in visits()}
+    for row in run.sink("released", RELEASED):
+        origin = came[int(row["id"])]
+        assert int(row["age_min"]) <= origin["age"] <= int(row["age_max"])
+        assert float(row["wage_min"]) <= origin["wage"] <= float(row["wage_max"])
+        assert row["town"] in (origin["town"], TOWNS[origin["town"]], "any")
+        assert row["illness"] == origin["illness"]
+
+
+def test_categories_that_csv_must_quote_are_published(run: Run) -> None:
+    assert {row["illness"] for row in run.sink("released", RELEASED)} == set(ILLNESSES)
+    assert {row["town"] for row in run.sink("released", RELEASED)} & set(TOWNS)
+
+
+def test_rejected_rows_tell_column_reason_time_and_line_and_no_value(run: Run) -> None:
+    wrong = {
+        row["line"]: (*WRONG[number % 100], row["ms"]) for number, row in enumerate(visits()) if number % 100 in WRONG
+    }
+    rejected = run.sink("rejected", REJECTED)
+    assert {int(row["reference"]) for row in rejected} == set(wrong)
+    for row in rejected:
+        column, _, reason, time = wrong[int(row["reference"])]
+        assert (row["column"], row["reason"]) == (column, reason)
+        assert milliseconds(row["event_time"]) == time
+    assert not {"Atlantis", "999"} & {value for row in rejected for value in row.values()}
+
+
+def test_suppressed_tuples_tell_reason_shard_position_and_time(run: Run) -> None:
+    suppressed = run.sink("suppressed", SUPPRESSED)
+    assert suppressed
+    times = {row["ms"] for row in visits()}
+    for row in suppressed:
+        assert row["reason"] in ("outlier", "too_few_subjects", "too_little_diversity")
+        assert 0 <= int(row["shard"]) < 4
+        assert 0 <= int(row["position"]) < ROWS
+        assert milliseconds(row["event_time"]) in times
+
+
+def test_each_shard_counts_its_releases(run: Run) -> None:
+    audit = run.sink("audit", AUDIT)
+    assert {row["shard"] for row in audit} == {"0", "1", "2", "3"}
+    for shard in "0123":
+        ids = sorted(int(row["release_id"]) for row in audit if row["shard"] == shard)
+        assert ids == list(range(len(ids)))
+
+
+def test_nothing_of_a_record_is_printed(run: Run) -> None:
+    assert run.ended.stderr == ""
+    assert "Secret" not in run.ended.stdout
+
+
+def test_the_summary_has_a_sink_of_its_own_where_one_is_given(run: Run) -> None:
+    rows = run.sink("summary", ("shard", "name", "amount"))
+    let_in = {row["shard"]: float(row["amount"]) for row in rows if row["name"] == "tuples_in"}
+    assert set(let_in) == {"0", "1", "2", "3"}
+    assert sum(let_in.values()) == ROWS - sum(run.summary["rejected"].values())
+
+
+@pytest.mark.parametrize(("sink", "columns"), [("released", RELEASED), ("audit", AUDIT), ("rejected", REJECTED)])
+def test_workers_in_processes_of_their_own_release_the_same(
+    runs: dict[str, Run], sink: str, columns: Sequence[str]
+) -> None:
+    here, there = (
+        sorted(tuple(row.values()) for row in runs[f"one_shard_{mode}"].sink(sink, columns))
+        for mode in ("loopback", "process")
+    )
+    assert here
+    assert here == there
+
+
+def test_suppressed_tuples_are_published_where_the_policy_says_so(runs: dict[str, Run]) -> None:
+    run = runs["one_shard_loopback"]
+    released = run.sink("released", RELEASED)
+    assert len(released) == ROWS - len(run.sink("rejected", REJECTED))
+    assert run.sink("suppressed", SUPPRESSED) == []
+    generalised = [row for row in run.sink("audit", AUDIT) if row["kind"] == "generalised"]
+    assert generalised
+    for row in generalised:
+        assert (row["age_min"], row["age_max"], row["town"], row["loss"]) == ("0", "120", "any", "1.0")
+    assert f"{len(generalised):,}" in run.ended.stdout
+    assert "published fully generalised" in " ".join(run.ended.stdout.split())
+
+
+def test_text_is_printed_without_colour_in_80_columns(runs: dict[str, Run]) -> None:
+    for name in ("one_shard_loopback", "check", "demo"):
+        ended = runs[name].ended
+        assert ended.returncode == 0, ended.stderr
+        assert "\x1b" not in ended.stdout
+        # Paths are not broken, so that they can be copied.
+        assert all(len(line.rstrip()) <= 80 for line in ended.stdout.splitlines() if str(runs[name].folder) not in line)
+
+
+def test_check_shows_the_policy_and_the_columns_of_each_sink(runs: dict[str, Run]) -> None:
+    lines = [line.split() for line in runs["check"].ended.stdout.splitlines()]
+    assert ["k", "5", "distinct", "subjects", "in", "every", "release"] in lines
+    assert ["age_min", "INT"] in lines
+    assert ["diversity_illness", "BIGINT"] in lines
+    assert ["reference", "STRING"] in lines
+    assert ["illness", "STRING"] in lines
+    for name in ("released", "audit", "suppressed", "rejected"):
+        assert any(line[:1] == [f"{name}:"] for line in lines)
+
+
+def test_check_lists_every_role_that_the_source_does_not_bear_out(runs: dict[str, Run]) -> None:
+    ended = runs["check_roles"].ended
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "policy.drop: the source has no column 'nmae'" in ended.stderr
+    assert "policy.sensitive: the source has no column 'wages'" in ended.stderr
+    assert "the source's column 'name' has no role" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_the_demo_shows_rows_before_and_after_and_keeps_its_files(runs: dict[str, Run]) -> None:
+    run = runs["demo"]
+    text = " ".join(run.ended.stdout.split())
+    for part in ("Before: 4 visits", "After: ", "rows in 2,000", "mean loss", "Files in"):
+        assert part in text
+    for name in ("stream.csv", "released", "audit", "suppressed", "rejected"):
+        assert (run.folder / name).exists()
+        assert name in text
+    columns = ("age_min", "age_max", "area", "education", "salary_min", "salary_max", "diagnosis", "clinic")
+    assert f"released {len(run.sink('released', columns)):,}" in text
+
+
+def test_a_source_without_a_row_ends_well(runs: dict[str, Run]) -> None:
+    run = runs["no_row"]
+    assert run.ended.returncode == 0, run.ended.stderr
+    assert run.summary["rows_in"] == 0
+    assert run.summary["mean_loss"] is None
+    assert run.sink("released", RELEASED) == []
+
+
+def test_a_single_row_is_withheld(runs: dict[str, Run]) -> None:
+    run = runs["one_row"]
+    assert run.ended.returncode == 0, run.ended.stderr
+    assert run.sink("released", RELEASED) == []
+    assert [row["reason"] for row in run.sink("suppressed", SUPPRESSED)] == ["too_few_subjects"]
+
+
+def test_a_source_of_rejected_rows_ends_well(runs: dict[str, Run]) -> None:
+    run = runs["all_rejected"]
+    assert run.ended.returncode == 0, run.ended.stderr
+    assert run.summary["rejected"]["missing"] == run.summary["rows_in"] == 50
+    assert len(run.sink("rejected", REJECTED)) == 50
+    assert run.sink("released", RELEASED) == run.sink("suppressed", SUPPRESSED) == []
+
+
+def test_a_job_that_fails_tells_why_and_no_value(runs: dict[str, Run]) -> None:
+    ended = runs["unreadable"].ended
+    assert ended.returncode == 1
+    assert "TRY_CAST" in ended.stderr
+    assert "4711-secret" not in ended.stderr + ended.stdout
+    assert len(ended.stderr.splitlines()) < 5
+    logs = Path(ended.stderr.split("Flink's logs are in ")[1].split(";")[0])
+    assert any(logs.iterdir())
+    assert logs.stat().st_mode & 0o077 == 0
+    shutil.rmtree(logs)
+
+
+def milliseconds(time: str) -> int:
+    """A TIMESTAMP_LTZ as CSV has it: in UTC, without zeros at the end of the fraction."""
+    second, _, fraction = time.removesuffix("Z").partition(".")
+    whole = datetime.strptime(second, "%Y-%m-%d %H:%M:%S").replace(tzinfo=timezone.utc)
+    return int(whole.timestamp()) * 1000 + int(fraction.ljust(3, "0"))
+
+
+def test_noise_samples_rows_and_publishes_what_lies_on_its_grid(runs: dict[str, Run]) -> None:
+    run = runs["noise"]
+    assert run.ended.returncode == 0, run.ended.stderr
+    summary = run.summary
+    released = run.sink("released", RELEASED)
+    withheld, rejected = (sum(summary[name].values()) for name in ("suppressed", "rejected"))
+    assert summary["rows_in"] == ROWS == len(released) + withheld + rejected + summary["sampled_out"]
+    let_in = ROWS - rejected
+    assert summary["sampled_out"] == pytest.approx(0.2 * let_in, abs=5 * (0.16 * let_in) ** 0.5)
+    assert summary["parameters"] == {"k": K, "l": L, "sample_rate": 0.8, "phi": 50}
+    assert {(row["k"], row["sample_rate"], row["phi"]) for row in run.sink("audit", AUDIT)} == {(str(K), "0.8", "50.0")}
+    ends = {float(row[f"wage_{end}"]) for row in released for end in ("min", "max")}
+    assert all(end % 0.5 == 0 and 0 <= end <= 100_000 for end in ends)
+    # One wage in fifty is a multiple of the step as it came, and hardly any end is somebody's wage.
+    assert len(ends & {row["wage"] for row in visits()}) < len(ends) / 10
+    # Without noise every row lies inside; with noise many do not.
+    came = {row["id"]: row for row in visits()}
+    outside = [not int(row["age_min"]) <= int(came[int(row["id"])]["age"]) <= int(row["age_max"]) for row in released]
+    assert 0.02 < sum(outside) / len(outside) < 0.9
+
+
+def test_repairs_and_windows_have_sinks_of_their_own(runs: dict[str, Run]) -> None:
+    run = runs["window"]
+    windows = run.sink("windows", tuple(WINDOW_COLUMNS))
+    repairs = run.sink("repairs", tuple(REPAIR_COLUMNS))
+    audit = run.sink("audit", AUDIT)
+    summary = run.summary
+    assert summary["windows"] == len(windows) > ROWS / 30
+    assert summary["releases"] == sum(int(window["releases"]) for window in windows)
+    actions = Counter(repair["action"] for repair in repairs)
+    assert (summary["swaps"], summary["merges"]) == (actions["swap"], actions["merge"])
+    assert min(actions.values()) > 0
+    assert {float(window["lsr"]) for window in windows} == {1.0}
+    assert {int(window["target"]) for window in windows} <= {4, 5}
+    assert min(int(row["diversity_illness"]) for row in audit) >= 4
+    # A window has the event time of its releases, and a repair that of its window.
+    released_at = {(row["shard"], row["event_time"]) for row in audit}
+    assert {(window["shard"], window["event_time"]) for window in windows if window["releases"] != "0"} == released_at
+    assert {(repair["shard"], repair["event_time"]) for repair in repairs if repair["event_time"]} <= released_at
+
+
+def test_a_number_is_published_as_the_mean_of_its_release(runs: dict[str, Run]) -> None:
+    run = runs["representative"]
+    assert run.ended.returncode == 0, run.ended.stderr
+    came = {row["id"]: row for row in visits()}
+    classes: dict[tuple[str, ...], list[Row]] = defaultdict(list)
+    for row in run.sink("released", ("age", "town", "wage", "illness", "id")):
+        classes[row["age"], row["town"], row["wage"]].append(came[int(row["id"])])
+    assert len(classes) > 100
+    for (age, town, wage), members in classes.items():
+        assert len({row["person"] for row in members}) >= K
+        assert float(age) == pytest.approx(sum(row["age"] for row in members) / len(members))
+        assert float(wage) == pytest.approx(sum(row["wage"] for row in members) / len(members))
+        assert town in {row["town"] for row in members}
+
+
+def test_check_shows_the_algorithm_with_its_parameters(runs: dict[str, Run]) -> None:
+    lines = [" ".join(line.split()) for line in runs["check_window"].ended.stdout.splitlines()]
+    for line in (
+        "algorithm window",
+        "delay.tuples 60 later tuples of the shard",
+        "delay.event_time 600000 ms",
+        "tuples 30 close a window",
+        "output generalisation",
+        "target from l to 5; smoothing 0.3, band 0.05, dwell 5",
+        "adaptive windows of 20 to 30 tuples; delay_weight 0.5, windows 8",
+        "neighbour BIGINT",
+        "entropy_least DOUBLE",
+    ):
+        assert line in lines
+    for sink in ("repairs", "windows"):
+        assert f"{sink}: discarded, with the columns" in lines

@@ -1,0 +1,294 @@
+"""Stopped, moved, killed and changed: what a job publishes is what it would have published anyway."""
+
+from __future__ import annotations
+
+import csv
+import os
+import random
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster import PYTHON, Cluster, running
+from tests.support.launch import crenel, rows_of
+from tests.support.visits import audit_columns
+
+pytestmark = pytest.mark.cluster
+
+ROWS = 60_000
+PACED = "tests/support/paced.py"
+RELEASED = ("age_min", "age_max", "town", "illness", "id")
+AUDIT = audit_columns("illness", RELEASED[:3])
+SUPPRESSED = ("reason", "shard", "position", "event_time")
+WINDOWED = ("released", "audit", "suppressed", "repairs")
+TOWNS = {f"{side}-{i}": side for side in ("north", "south", "east") for i in range(4)}
+CONFIGURATION = """
+policy:
+  subject: person
+  quasi_identifiers:
+    age: {type: numeric, domain: [0, 99]}
+    town: {type: categorical, hierarchy: towns.csv}
+  sensitive: [illness]
+  passthrough: [id]
+  drop: [name]
+privacy: {k: 8, l: 2}
+castle: {delay: {tuples: 2000}, max_clusters: 30}
+shards: {count: 4}
+seed: 11
+flink:
+  execution.checkpointing.interval: 1 s
+  python.fn-execution.bundle.size: "1000"
+source:
+  ddl: |
+    CREATE TEMPORARY TABLE source (id BIGINT, person STRING, name STRING, age INT, town STRING, illness STRING)
+    WITH ('connector' = 'filesystem', 'path' = 'INPUT', 'format' = 'csv')
+  query: SELECT paced(id) AS id, person, name, age, town, illness FROM source
+sinks:
+"""
+SINK = "  {name}: {{connector: filesystem, path: {folder}/{name}, format: csv}}\n"
+SETTINGS = {
+    "restart-strategy.type": "fixed-delay",
+    "restart-strategy.fixed-delay.attempts": 1000,
+    "restart-strategy.fixed-delay.delay": "200 ms",
+    # A killed TaskManager is missed in seconds.
+    "heartbeat.interval": 1000,
+    "heartbeat.timeout": 8000,
+    "slot.request.timeout": 120_000,
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running(tmp_path_factory.mktemp("recovery"), SETTINGS) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of tuples; people come back, and their names and numbers are strings that a search can find."""
+    chance = random.Random(5)
+    return write(tmp_path_factory.mktemp("people"), (chance.randrange(ROWS // 3) for _ in range(ROWS)))
+
+
+def write(folder: Path, persons: Iterable[int]) -> Path:
+    """The file, with a tuple of each of these persons in turn, and its hierarchy."""
+    chance = random.Random(6)
+    with (folder / "people.csv").open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        for i, person in enumerate(persons):
+            rows.writerow(
+                (
+                    i,
+                    f"subject-{person:06}",
+                    f"dropped-{person:06}",
+                    chance.randrange(100),
+                    chance.choice(sorted(TOWNS)),
+                    chance.choice(("cold", "flu", "gout")),
+                )
+            )
+    lines = [f"{leaf};{side};all" for leaf, side in TOWNS.items()]
+    (folder / "towns.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder / "people.csv"
+
+
+def configure(people: Path, output: Path, sinks: Sequence[str] = ("released", "audit", "suppressed")) -> Path:
+    """A configuration of the job in the folder where it writes."""
+    output.mkdir(parents=True, exist_ok=True)
+    shutil.copy(people.with_name("towns.csv"), output)
+    text = CONFIGURATION.replace("INPUT", str(people))
+    text += "".join(SINK.format(name=name, folder=output / "out") for name in sinks)
+    (output / "job.yaml").write_text(text, encoding="utf-8")
+    return output / "job.yaml"
+
+
+def published(output: Path, sinks: Sequence[str] = ("released", "audit", "suppressed")) -> dict[str, list[str]]:
+    """The lines that were committed, sorted, by output."""
+    found = {}
+    for name in sinks:
+        files = sorted((output / "out" / name).rglob("part-*"))
+        found[name] = sorted(line for file in files for line in file.read_text(encoding="utf-8").splitlines())
+    return found
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(cluster: Cluster, people: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """What a run publishes that nothing disturbs; each tuple of the input left it once."""
+    output = tmp_path_factory.mktemp("uninterrupted")
+    cluster.wait_for_end(cluster.submit(configure(people, output), script=PACED))
+    found = published(output)
+    ids = [int(row["id"]) for row in rows_of(output / "out" / "released", RELEASED)]
+    assert len(ids) == len(set(ids))
+    assert len(ids) + len(found["suppressed"]) == ROWS
+    assert len(ids) > 0.9 * ROWS
+    return found
+
+
+def test_stopped_and_restored_at_another_parallelism_and_back(
+    cluster: Cluster, people: Path, uninterrupted: dict[str, list[str]], tmp_path: Path
+) -> None:
+    configuration = configure(people, tmp_path)
+    restore: tuple[str | Path, ...] = ()
+    for parallelism in (1, 2):
+        job = cluster.submit(configuration, *restore, parallelism=parallelism, script=PACED)
+        before = cluster.checkpoints(job)
+        cluster.wait(lambda job=job, before=before: cluster.checkpoints(job) >= before + 2, "checkpoints")
+        savepoint = cluster.stop_job(job, tmp_path / "savepoints")
+        assert raw_values(savepoint) == []
+        restore = ("-s", savepoint)
+    assert published(tmp_path)["released"] not in ([], uninterrupted["released"])  # stopped in the middle
+    cluster.wait_for_end(cluster.submit(configuration, *restore, script=PACED))
+    assert published(tmp_path) == uninterrupted
+
+
+def test_windows_are_stopped_in_the_middle_and_restored(cluster: Cluster, people: Path, tmp_path: Path) -> None:
+    undisturbed = by_windows(people, tmp_path / "undisturbed")
+    cluster.wait_for_end(cluster.submit(undisturbed, script=PACED))
+    configuration = by_windows(people, tmp_path / "stopped")
+    job = cluster.submit(configuration, parallelism=1, script=PACED)
+    cluster.wait(lambda: cluster.checkpoints(job) >= 2, "checkpoints")
+    savepoint = cluster.stop_job(job, tmp_path / "savepoints")
+    assert raw_values(savepoint) == []
+    stopped = published(configuration.parent, WINDOWED)["released"]
+    cluster.wait_for_end(cluster.submit(configuration, "-s", savepoint, script=PACED))
+    found = published(configuration.parent, WINDOWED)
+    assert stopped not in ([], found["released"])
+    assert found == published(undisturbed.parent, WINDOWED)
+    assert len(found["released"]) + len(found["suppressed"]) == ROWS
+    assert len(found["repairs"]) > 10
+
+    # The other algorithm cannot go on from it, and is told so.
+    refused = by_windows(people, tmp_path / "refused", "castle: {delay: {tuples: 2000}}")
+    plain = refused.read_text(encoding="utf-8").replace("paced(id) AS id", "id").replace("  repairs:", "  summary:")
+    refused.write_text(plain, encoding="utf-8")
+    told = crenel("check", refused, "--against", savepoint)
+    assert told.returncode == 2
+    assert "  - algorithm: has changed since the state was stored, and cannot" in told.stderr
+    taken = cluster.flink("run", "-d", "-s", savepoint, *PYTHON, "-py", "jobs/anonymize.py", "--config", refused)
+    assert taken.returncode != 0
+    assert "Cannot map checkpoint/savepoint state for operator" in taken.stdout + taken.stderr
+
+
+def by_windows(people: Path, output: Path, section: str = "algorithm: window\nwindow: {tuples: 100}") -> Path:
+    """The configuration with windows, or another section, in the place of CASTLE's."""
+    configuration = configure(people, output, WINDOWED)
+    text = configuration.read_text(encoding="utf-8")
+    castle = "castle: {delay: {tuples: 2000}, max_clusters: 30}"
+    assert castle in text
+    configuration.write_text(text.replace(castle, section).replace("l: 2", "l: 3"), encoding="utf-8")
+    return configuration
+
+
+def raw_values(savepoint: Path) -> list[str]:
+    """Files of a savepoint that hold a subject or a dropped value; fails where it holds no state at all."""
+    contents = {path: path.read_bytes() for path in savepoint.rglob("*") if path.is_file()}
+    assert any(b"CRNL" in content for content in contents.values())
+    return [path.name for path, content in contents.items() if b"subject-" in content or b"dropped-" in content]
+
+
+def test_killed_at_random(cluster: Cluster, people: Path, uninterrupted: dict[str, list[str]], tmp_path: Path) -> None:
+    chance = random.Random(os.environ.get("CRENEL_TEST_SEED"))
+    job = cluster.submit(configure(people, tmp_path), script=PACED)
+    for kill in ("worker", "taskmanager", "worker"):
+        before = cluster.checkpoints(job)
+        cluster.wait(lambda before=before: cluster.checkpoints(job) > before, "checkpoint")
+        restarts = cluster.restarts(job)
+        time.sleep(chance.uniform(0, 1.5))
+        if kill == "worker":
+            cluster.wait(cluster.kill_worker, "Python worker")
+        else:
+            cluster.kill_taskmanager()
+            cluster.start_taskmanager()
+        cluster.wait(lambda restarts=restarts: cluster.restarts(job) > restarts or finished(cluster, job), "restart")
+    assert not finished(cluster, job)  # all of this happened in the middle
+    cluster.wait_for_end(job)
+    assert published(tmp_path) == uninterrupted
+
+
+def finished(cluster: Cluster, job: str) -> bool:
+    return cluster.state(job) == "FINISHED"
+
+
+def test_a_later_version_goes_on_from_a_savepoint(cluster: Cluster, people: Path, tmp_path: Path) -> None:
+    job = cluster.submit(configure(people, tmp_path, ["released", "suppressed"]), script=PACED)
+    cluster.wait(lambda: cluster.checkpoints(job) > 2, "checkpoints")
+    savepoint = cluster.stop_job(job, tmp_path / "savepoints")
+    before = published(tmp_path)
+    assert before["released"]
+
+    # One more output in the job, before all others; one more sink in the configuration; and a larger k.
+    later = configure(people, tmp_path)
+    later.write_text(later.read_text(encoding="utf-8").replace("k: 8", "k: 12"), encoding="utf-8")
+    assert fits(later, savepoint) == (0, True)
+    cluster.wait_for_end(cluster.submit(later, "-s", savepoint, script=PACED, CRENEL_TEST_VERSION="2"))
+    ids = [int(row["id"]) for row in rows_of(tmp_path / "out" / "released", RELEASED)]
+    assert len(ids) == len(set(ids))
+    assert len(ids) + len(published(tmp_path)["suppressed"]) == ROWS
+    audit = rows_of(tmp_path / "out" / "audit", AUDIT)
+    assert sum(int(row["tuples"]) for row in audit) == len(ids) - len(before["released"])
+    assert min(int(row["subjects"]) for row in audit) >= 12
+
+    # What cannot change is told by the check, and by the job before it publishes anything.
+    wider = later.with_name("wider.yaml")
+    wider.write_text(later.read_text(encoding="utf-8").replace("[0, 99]", "[0, 120]"), encoding="utf-8")
+    assert fits(wider, savepoint) == (2, False)
+    committed = published(tmp_path)
+    job = cluster.submit(wider, "-s", savepoint, "-Drestart-strategy.type=disable", script=PACED)
+    cluster.wait(lambda: cluster.state(job) == "FAILED", "failure")
+    assert "policy.quasi_identifiers.age.domain" in str(cluster.get(f"/jobs/{job}/exceptions"))
+    assert published(tmp_path) == committed
+
+
+EARLY = 2000
+
+
+def left_early(output: Path) -> list[int]:
+    """Which of the first tuples were published or withheld, by number; their event time is as many seconds."""
+    released = [int(row["id"]) for row in rows_of(output / "out" / "released", RELEASED)]
+    times = [row["event_time"] for row in rows_of(output / "out" / "suppressed", SUPPRESSED)]
+    withheld = [int(datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp()) for time in times]
+    return sorted(number for number in released + withheld if number < EARLY)
+
+
+def test_quiet_shards_release_at_once_what_a_shorter_event_time_delay_has_made_overdue(
+    cluster: Cluster, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    # After the first rows all tuples are one person's, so that all shards but one get none any more.
+    people = write(tmp_path_factory.mktemp("early"), [*range(EARLY), *[0] * 1_000_000])
+    configuration = configure(people, tmp_path)
+    text = configuration.read_text(encoding="utf-8")
+    for old, new in (
+        ("subject: person", "subject: person\n  event_time: seen"),
+        ("{tuples: 2000}", "{event_time: 300 d}"),
+        ("FROM source", ", seen FROM source"),
+        (
+            "town STRING, illness STRING",
+            "town STRING, illness STRING, seen AS TO_TIMESTAMP_LTZ(id * 1000, 3), "
+            "WATERMARK FOR seen AS seen - INTERVAL '5' SECOND",
+        ),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    configuration.write_text(text, encoding="utf-8")
+    job = cluster.submit(configuration, script=PACED)
+    cluster.wait(lambda: cluster.rows_read(job) > 2 * EARLY, "rows")
+    savepoint = cluster.stop_job(job, tmp_path / "savepoints")
+    assert not any(published(tmp_path).values())
+
+    configuration.write_text(text.replace("300 d", "10 s"), encoding="utf-8")
+    job = cluster.submit(configuration, "-s", savepoint, script=PACED)
+    cluster.wait(lambda: left_early(tmp_path) == list(range(EARLY)), "release of what is overdue", 150)
+    assert cluster.state(job) == "RUNNING"  # not the end of the input
+    assert cluster.flink("cancel", job).returncode == 0
+
+
+def fits(configuration: Path, savepoint: Path) -> tuple[int, bool]:
+    """What ``crenel check --against`` says: its exit code, and whether it named nothing that cannot change."""
+    text = configuration.read_text(encoding="utf-8").replace("paced(id) AS id", "id")  # it knows no function of ours
+    plain = configuration.with_name("plain.yaml")
+    plain.write_text(text, encoding="utf-8")
+    done = crenel("check", plain, "--against", savepoint)
+    return done.returncode, "policy.quasi_identifiers.age.domain" not in done.stdout + done.stderr

@@ -1,0 +1,438 @@
+"""Columns on the way from the source to the sinks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anonymity.hierarchy import from_paths
+from anonymity.policy import Categorical, Numeric, Policy, Shards
+from jobs.config.load import ConfigError
+from jobs.wiring.layout import Layout, layout
+from jobs.wiring.sink_columns import Column
+from jobs.wiring.sql_types import parse, quote
+from operators.bounds import integer_bounds
+
+AREA = from_paths([("north", "*"), ("south", "*")])
+POLICY = Policy(
+    quasi_identifiers=(Numeric("age", (0, 120)), Categorical("area", AREA), Numeric("pay")),
+    sensitive=("income",),
+    passthrough=("trip", "share"),
+    subject="person",
+    event_time="ts",
+    reference="line",
+    drop=("name",),
+)
+COLUMNS = {
+    "line": "BIGINT",
+    "name": "ARRAY<STRING>",
+    "person": "VARCHAR(20)",
+    "age": "INT",
+    "area": "STRING",
+    "pay": "DECIMAL(10, 2)",
+    "income": "STRING NOT NULL",
+    "trip": "BIGINT NOT NULL",
+    "share": "DOUBLE",
+    "ts": "TIMESTAMP_LTZ(3) *ROWTIME*",
+}
+
+
+def names(found: Layout, sink: str) -> list[str]:
+    return [column.name for column in found.sinks[sink]]
+
+
+def problems(policy: Policy, columns: dict[str, str]) -> tuple[str, ...]:
+    with pytest.raises(ConfigError) as caught:
+        layout(policy, columns, "job.yaml")
+    assert "job.yaml" in str(caught.value)
+    return caught.value.problems
+
+
+def one(name: str, sql: str, **policy: Any) -> tuple[Policy, dict[str, str]]:
+    """A policy in which the column ``x`` is categorical, and another has the role in question."""
+    base = Policy(quasi_identifiers=(Categorical("x", AREA),))
+    return replace(base, **policy), {"x": "STRING", name: sql}
+
+
+def test_released_columns_come_in_the_order_of_the_policy_with_their_own_types() -> None:
+    released = layout(POLICY, COLUMNS).sinks["released"]
+    assert [(column.name, column.sql_type) for column in released] == [
+        ("age_min", "INT"),
+        ("age_max", "INT"),
+        ("area", "STRING"),
+        ("pay_min", "DECIMAL(10, 2)"),
+        ("pay_max", "DECIMAL(10, 2)"),
+        ("income", "STRING"),
+        ("trip", "BIGINT"),
+        ("share", "DOUBLE"),
+    ]
+
+
+def test_an_audit_row_is_a_release_without_its_members() -> None:
+    found = layout(POLICY, COLUMNS)
+    assert [(column.name, column.sql_type) for column in found.sinks["audit"]] == [
+        ("release_id", "BIGINT"),
+        ("shard", "INT"),
+        ("event_time", "TIMESTAMP_LTZ(3)"),
+        ("kind", "STRING"),
+        ("subjects", "BIGINT"),
+        ("tuples", "BIGINT"),
+        ("diversity_income", "BIGINT"),
+        ("loss", "DOUBLE"),
+        ("age_min", "INT"),
+        ("age_max", "INT"),
+        ("area", "STRING"),
+        ("pay_min", "DECIMAL(10, 2)"),
+        ("pay_max", "DECIMAL(10, 2)"),
+    ]
+    members = {name for name, _ in found.member_types}
+    assert not members & {column.expression for column in found.sinks["audit"]}
+
+
+def test_an_audit_row_tells_what_is_in_force_before_its_generalisation() -> None:
+    found = layout(POLICY, COLUMNS, in_force=(Column("k", "BIGINT", "CAST(10 AS BIGINT)"),))
+    audit = names(found, "audit")
+    assert audit.index("loss") + 1 == audit.index("k") == audit.index("age_min") - 1
+    assert "k" not in names(found, "released")
+
+
+def test_suppressed_and_rejected_rows_hold_no_column_of_the_source() -> None:
+    found = layout(POLICY, COLUMNS)
+    assert names(found, "suppressed") == ["reason", "shard", "position", "event_time"]
+    assert names(found, "rejected") == ["column", "reason", "event_time", "reference"]
+
+
+def test_rejected_rows_have_a_reference_only_where_the_policy_names_one() -> None:
+    columns = {name: sql for name, sql in COLUMNS.items() if name != "line"}
+    assert "reference" not in names(layout(replace(POLICY, reference=None), columns), "rejected")
+
+
+@pytest.mark.parametrize(
+    ("sql", "shown"), [("BIGINT", "BIGINT"), ("TIMESTAMP_LTZ(3)", "TIMESTAMP_LTZ(3)"), (None, "BIGINT")]
+)
+def test_event_time_is_shown_as_the_source_has_it(sql: str | None, shown: str) -> None:
+    policy, columns = one("ts", sql or "BIGINT", **({"drop": ("ts",)} if sql is None else {"event_time": "ts"}))
+    found = layout(policy, columns)
+    for sink in ("audit", "suppressed", "rejected"):
+        assert [column.sql_type for column in found.sinks[sink] if column.name == "event_time"] == [shown]
+
+
+def test_names_of_the_source_never_meet_our_own() -> None:
+    ours = layout(POLICY, COLUMNS)
+    inner = [*ours.release_types, *ours.member_types, *ours.suppressed_types, *ours.rejected_types]
+    taken = sorted({name for name, _ in inner} - {"release_id", "shard", "kind", "subjects", "tuples", "loss"})
+    policy = Policy(
+        quasi_identifiers=tuple(Numeric(name) for name in taken),
+        sensitive=("members", "q0"),
+        subject="q9",
+        drop=("m9",),
+    )
+    columns = dict.fromkeys([*taken, "members", "q0", "q9", "m9"], "BIGINT")
+    found = layout(policy, columns)
+    assert len(set(names(found, "released"))) == 2 * len(taken) + 2
+    assert [column.expression for column in found.sinks["released"]][-2:] == ["m0", "m1"]
+
+
+def test_identifiers_are_quoted() -> None:
+    name = "a `b` c\n, d"
+    policy = Policy(quasi_identifiers=(Numeric(name),))
+    found = layout(policy, {name: "BIGINT NOT NULL"})
+    assert found.arguments == ("CAST(`a ``b`` c\n, d` AS DOUBLE)",)
+    assert found.sinks["released"][0].selection == "q0_min AS `a ``b`` c\n, d_min`"
+    assert found.sinks["released"][0].declaration == "`a ``b`` c\n, d_min` BIGINT"
+    assert quote("`") == "````"
+
+
+@pytest.mark.parametrize(
+    ("sql", "arguments"),
+    [
+        ("INT", ["CAST(`c` AS DOUBLE)"]),
+        ("DECIMAL(15, 2)", ["CAST(`c` AS DOUBLE)"]),
+        ("DOUBLE", ["`c`", "`c` IS NULL"]),
+        ("FLOAT", ["CAST(`c` AS DOUBLE)", "`c` IS NULL"]),
+        ("DOUBLE NOT NULL", ["`c`"]),
+        ("STRING", ["`c`"]),
+        ("CHAR(4)", ["CAST(`c` AS STRING)"]),
+    ],
+)
+def test_a_numeric_quasi_identifier_comes_as_float64_or_as_text(sql: str, arguments: list[str]) -> None:
+    found = layout(Policy(quasi_identifiers=(Numeric("c"),)), {"c": sql})
+    assert list(found.arguments) == arguments
+
+
+@pytest.mark.parametrize(
+    ("sql", "arguments", "carried", "back"),
+    [
+        ("STRING", ["`c`"], pa.string(), "m0"),
+        ("VARCHAR(20)", ["`c`"], pa.string(), "CAST(m0 AS VARCHAR(20))"),
+        ("CHAR(3)", ["CAST(`c` AS STRING)"], pa.string(), "CAST(m0 AS CHAR(3))"),
+        ("BOOLEAN", ["`c`"], pa.bool_(), "m0"),
+        ("BIGINT NOT NULL", ["`c`"], pa.int64(), "m0"),
+        ("BIGINT", ["COALESCE(`c`, CAST(0 AS BIGINT))", "`c` IS NULL"], pa.int64(), "m0"),
+        (
+            "TINYINT",
+            ["COALESCE(CAST(`c` AS BIGINT), CAST(0 AS BIGINT))", "`c` IS NULL"],
+            pa.int64(),
+            "CAST(m0 AS TINYINT)",
+        ),
+        ("DOUBLE", ["`c`", "`c` IS NULL"], pa.float64(), "m0"),
+        ("FLOAT NOT NULL", ["CAST(`c` AS DOUBLE)"], pa.float64(), "CAST(m0 AS FLOAT)"),
+        ("DECIMAL(38, 18)", ["CAST(`c` AS STRING)"], pa.string(), "CAST(m0 AS DECIMAL(38, 18))"),
+        # Flink cannot read its own '0.5' as such a type.
+        ("DECIMAL(5, 5)", ["CAST(`c` AS STRING)"], pa.string(), "CAST(REPLACE(m0, '0.', '.') AS DECIMAL(5, 5))"),
+        ("DATE", ["CAST(`c` AS STRING)"], pa.string(), "CAST(m0 AS DATE)"),
+        ("TIME(0)", ["CAST(`c` AS STRING)"], pa.string(), "CAST(m0 AS TIME(0))"),
+        ("TIMESTAMP(9)", ["CAST(`c` AS STRING)"], pa.string(), "CAST(m0 AS TIMESTAMP(9))"),
+        ("TIMESTAMP_LTZ(3) *ROWTIME*", ["CAST(`c` AS STRING)"], pa.string(), "CAST(m0 AS TIMESTAMP_LTZ(3))"),
+    ],
+)
+def test_a_published_column_comes_back_in_its_own_type(
+    sql: str, arguments: list[str], carried: pa.DataType, back: str
+) -> None:
+    policy, columns = one("c", sql, passthrough=("c",))
+    found = layout(policy, columns)
+    assert list(found.arguments[1:]) == arguments
+    assert found.members_schema == pa.schema([("c", carried)])
+    column = found.sinks["released"][-1]
+    assert (column.expression, column.sql_type) == (back, parse(sql).text)
+    assert found.published == {"c": column.sql_type}
+
+
+@pytest.mark.parametrize(
+    ("passed", "sql"),
+    [((), "ARRAY<BOOLEAN>"), (("a",), "ARRAY<BIGINT>"), (("a", "b"), "ARRAY<ROW<m0 BIGINT, m1 STRING>>")],
+)
+def test_members_are_an_array_of_what_is_published(passed: tuple[str, ...], sql: str) -> None:
+    policy = Policy(quasi_identifiers=(Numeric("q"),), passthrough=passed, drop=tuple({"a", "b"} - set(passed)))
+    assert layout(policy, {"q": "INT", "a": "INT", "b": "STRING"}).members_sql == sql
+
+
+def test_every_problem_is_listed_with_what_would_be_valid() -> None:
+    columns = {**COLUMNS, "icnome": "STRING", "pay": "DECIMAL(20, 2)", "trip": "BYTES", "ts": "INT"}
+    del columns["income"]
+    found = problems(POLICY, columns)
+    assert len(found) == 5
+    for field, hint in (
+        ("policy.sensitive: the source has no column 'income'", "did you mean 'icnome'?"),
+        ("policy: the source's column 'icnome' has no role", "did you mean 'income'?"),
+        ("policy.quasi_identifiers.pay", "DECIMAL(15, 2)"),
+        ("policy.passthrough: column 'trip'", "text, BOOLEAN, whole numbers"),
+        ("policy.event_time: column 'ts'", "BIGINT (epoch milliseconds) or TIMESTAMP_LTZ(3)"),
+    ):
+        assert any(field in problem and hint in problem for problem in found), field
+
+
+def test_a_column_without_a_role_is_not_dropped_in_silence() -> None:
+    [problem] = problems(POLICY, {**COLUMNS, "phone": "STRING"})
+    assert "'phone' has no role" in problem
+    assert "drop" in problem
+
+
+@pytest.mark.parametrize(
+    ("sql", "role"),
+    [
+        ("BYTES", "quasi"),
+        ("BOOLEAN", "quasi"),
+        ("DATE", "quasi"),
+        ("DECIMAL(16, 0)", "quasi"),
+        *(
+            (sql, role)
+            for sql in ("BYTES", "ARRAY<INT>", "MAP<STRING, INT>", "ROW<a INT>")
+            for role in ("sensitive", "area")
+        ),
+        ("BINARY(4)", "passthrough"),
+        ("INTERVAL SECOND(3)", "passthrough"),
+        ("FLOAT", "subject"),
+        ("DOUBLE NOT NULL", "subject"),
+        ("MAP<STRING, INT>", "subject"),
+        ("TIMESTAMP(3) *ROWTIME*", "event_time"),
+        ("TIMESTAMP_LTZ(6)", "event_time"),
+        ("TIMESTAMP_LTZ(3) NOT NULL *PROCTIME*", "event_time"),
+        ("STRING", "event_time"),
+        ("INT", "event_time"),
+        ("ROW<a INT>", "reference"),
+    ],
+)
+def test_a_type_that_a_role_cannot_have_is_refused_with_the_column_and_the_type(sql: str, role: str) -> None:
+    if role == "quasi":
+        policy, columns = Policy(quasi_identifiers=(Numeric("c"),)), {"c": sql}
+    elif role == "area":
+        policy, columns = Policy(quasi_identifiers=(Categorical("c", AREA),)), {"c": sql}
+    else:
+        policy, columns = one("c", sql, **{role: ("c",) if role in ("sensitive", "passthrough") else "c"})
+    [problem] = problems(policy, columns)
+    assert "c" in problem.split(":")[0] or "'c'" in problem
+    assert parse(sql).text in problem or "processing time" in problem
+
+
+@pytest.mark.parametrize("sql", ["STRING", "BIGINT", "DECIMAL(38, 0)", "BOOLEAN", "DATE", "TIMESTAMP(6)", "CHAR(8)"])
+def test_a_subject_is_hashed_as_text(sql: str) -> None:
+    policy, columns = one("c", sql, subject="c")
+    assert layout(policy, columns).arguments[1] == ("`c`" if sql == "STRING" else "CAST(`c` AS STRING)")
+
+
+@pytest.mark.parametrize(
+    ("sql", "domain", "fits"),
+    [
+        ("TINYINT", (-128, 127), True),
+        ("TINYINT", (0, 128), False),
+        ("INT", (-(2.0**31) - 1, 0), False),
+        ("BIGINT", (-(2.0**63), 2.0**63), True),
+        ("BIGINT", (0, 2.0**64), False),
+        ("DECIMAL(4, 2)", (-99.99, 99.99), True),
+        ("DECIMAL(4, 2)", (0, 99.996), False),
+        ("FLOAT", (0, 1e39), False),
+        ("DOUBLE", (0, 1e300), True),
+        ("STRING", (0, 1e300), True),
+    ],
+)
+def test_a_domain_lies_within_the_type_of_its_column(sql: str, domain: tuple[float, float], fits: bool) -> None:
+    # The whole domain may be published, and would overflow.
+    policy = Policy(quasi_identifiers=(Numeric("c", domain),))
+    if fits:
+        assert layout(policy, {"c": sql}).sinks["released"]
+    else:
+        [problem] = problems(policy, {"c": sql})
+        assert problem.startswith("policy.quasi_identifiers.c.domain: ")
+
+
+@pytest.mark.parametrize(
+    ("quasi", "passed", "sink", "name"),
+    [
+        (Numeric("age"), "age_min", "released", "age_min"),
+        (Categorical("loss", AREA), "x", "audit", "loss"),
+        (Categorical("diversity_pay", AREA), "x", "audit", "diversity_pay"),
+    ],
+)
+def test_a_sink_with_two_columns_of_one_name_is_refused(quasi: Any, passed: str, sink: str, name: str) -> None:
+    policy = Policy(quasi_identifiers=(quasi,), sensitive=("pay",), passthrough=(passed,))
+    [problem] = problems(policy, {quasi.name: "BIGINT", "pay": "BIGINT", passed: "BIGINT"})
+    assert f"sinks.{sink}" in problem
+    assert repr(name) in problem
+
+
+def test_the_plan_reads_what_the_arguments_hold() -> None:
+    found = layout(POLICY, COLUMNS)
+    plan = found.encode_plan(Shards(2), (3, 4), b"secret")
+    reads = [*plan.quasi_identifiers, *plan.sensitive, *plan.passthrough, plan.subject, plan.event_time, plan.reference]
+    for read in reads:
+        assert read is not None
+        assert quote(read.name) in found.arguments[read.value]
+        if read.missing is not None:
+            assert found.arguments[read.missing] == f"{quote(read.name)} IS NULL"
+    used = [p for read in reads if read is not None for p in (read.value, read.missing) if p is not None]
+    assert sorted(used) == list(range(len(found.arguments)))
+    assert plan.checked == ("age", "area", "pay", "income", "person", "ts")
+    assert found.members_schema.names == list(POLICY.members)
+    assert found.integers == (True, False)
+
+
+def test_keys_stay_out_of_representations() -> None:
+    plan = layout(POLICY, COLUMNS).encode_plan(Shards(1), (0,), b"secret")
+    assert plan.hash_key not in repr(plan)
+    assert "secret" not in repr(plan)
+
+
+int64 = st.one_of(
+    st.integers(-(2**63), 2**63 - 1), st.integers(0, 63).flatmap(lambda i: st.integers(-3, 3).map(lambda d: 2**i + d))
+).filter(lambda i: -(2**63) <= i < 2**63)
+
+
+@given(int64, st.sampled_from((1, -1)))
+def test_integer_ends_cover_the_value_behind_them(value: int, sign: int) -> None:
+    value = min(max(sign * value, -(2**63)), 2**63 - 1)
+    held = np.array([float(value)])
+    [lower], [upper] = integer_bounds(held, held)
+    assert -(2**63) <= lower <= value <= upper < 2**63
+    assert isinstance(lower, int)
+    if abs(value) < 2**53:
+        assert lower == upper == value
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e18, max_value=1e18)))
+def test_integer_ends_are_rounded_outwards(ends: list[float]) -> None:
+    lower, upper = integer_bounds(np.array(ends), np.array(ends))
+    for low, end, high in zip(lower, ends, upper, strict=True):
+        assert low <= Fraction(end) <= high
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "declared", "nullable"),
+    [
+        ("STRING NOT NULL", "STRING", "STRING", False),
+        ("VARCHAR(2147483647)", "STRING", "STRING", True),
+        ("VARCHAR(7) NOT NULL", "VARCHAR", "VARCHAR(7)", False),
+        ("DECIMAL(10,2)", "DECIMAL", "DECIMAL(10, 2)", True),
+        ("NUMERIC", "DECIMAL", "DECIMAL(10, 0)", True),
+        ("INTEGER", "INT", "INT", True),
+        ("DOUBLE PRECISION", "DOUBLE", "DOUBLE", True),
+        ("TIMESTAMP(3) WITH LOCAL TIME ZONE", "TIMESTAMP_LTZ", "TIMESTAMP_LTZ(3)", True),
+        ("TIMESTAMP(3) NOT NULL *ROWTIME*", "TIMESTAMP", "TIMESTAMP(3)", False),
+        ("ROW<a INT, b STRING NOT NULL>", "ROW", "ROW<a INT, b STRING NOT NULL>", True),
+    ],
+)
+def test_types_are_read_as_flink_prints_them(text: str, name: str, declared: str, nullable: bool) -> None:
+    found = parse(text)
+    assert (found.name, found.text, found.nullable) == (name, declared, nullable)
+
+
+@pytest.mark.parametrize(
+    ("sql", "given", "filled"),
+    [
+        *((sql, None, 1.0) for sql in ("TINYINT", "SMALLINT NOT NULL", "INT", "BIGINT")),
+        ("INT", 5.0, 5.0),
+        ("DOUBLE", 0.25, 0.25),
+        ("STRING", 0.1, 0.1),
+        ("FLOAT", 3.0, 3.0),
+        ("DECIMAL(10, 2)", 0.07, 0.07),
+        ("DECIMAL(10, 0)", 2.0, 2.0),
+    ],
+)
+def test_noise_has_a_step_that_fits_its_column(sql: str, given: float | None, filled: float) -> None:
+    policy = Policy((Numeric("q", (0, 100), given), Categorical("x", AREA)))
+    columns = {"q": sql, "x": "STRING"}
+    assert layout(policy, columns, noise=True).policy == Policy(
+        (Numeric("q", (0, 100), filled), Categorical("x", AREA))
+    )
+    assert layout(policy, columns).policy is policy
+
+
+@pytest.mark.parametrize(
+    ("sql", "attribute", "problem"),
+    [
+        *((sql, Numeric("q"), f"is missing; differential_privacy draws noise on a grid, and a column of type {sql} ")
+          for sql in ("DOUBLE", "STRING", "FLOAT", "DECIMAL(10, 2)")),
+        ("INT", Numeric("q", step=0.5), "is not a whole number, and the column's type is INT; give a whole number"),
+        ("BIGINT", Numeric("q", step=1.5), "is not a whole number, and the column's type is BIGINT"),
+        ("INT", Numeric("q", (3, 3)), "is wider than the domain; the domain must hold at least one step"),
+        ("BIGINT", Numeric("q", (0, 2.0**41)), "is too small; the domain may hold 2^40 steps at most"),
+        ("DECIMAL(10, 2)", Numeric("q", step=0.005), "is finer than the column's type, DECIMAL(10, 2); give a multiple "
+         "of 0.01"),
+        ("DECIMAL(10, 2)", Numeric("q", step=0.015), "is finer than the column's type, DECIMAL(10, 2)"),
+    ],
+)  # fmt: skip
+def test_a_step_that_does_not_fit_is_told_with_what_would(sql: str, attribute: Numeric, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        layout(Policy((attribute,)), {"q": sql}, noise=True)
+    (found,) = caught.value.problems
+    assert found.startswith(f"policy.quasi_identifiers.q.step: {problem}")
+    assert layout(Policy((attribute,)), {"q": sql})
+
+
+def test_problems_of_steps_are_told_with_all_others() -> None:
+    policy = Policy((Numeric("q"), Numeric("r", step=0.5), Numeric("gone")))
+    with pytest.raises(ConfigError) as caught:
+        layout(policy, {"q": "DOUBLE", "r": "INT", "more": "INT"}, noise=True)
+    assert [problem.split(": ")[0] for problem in caught.value.problems] == [
+        "policy.quasi_identifiers",
+        "policy",
+        "policy.quasi_identifiers.q.step",
+        "policy.quasi_identifiers.r.step",
+    ]

@@ -1,0 +1,302 @@
+"""From rows to blocks."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import struct
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anonymity.hierarchy import MISSING, Hierarchy, from_paths
+from anonymity.policy import REJECTIONS, Categorical, Policy, PolicyError, Shards
+from operators.encode import hashing
+from operators.encode.columns import EARLIEST, LATEST
+from operators.encode.encoder import Encoder
+from operators.encode.function import EncodeFunction
+from state.block import NO_TIME
+from tests.support.encoding import (
+    AREA,
+    COLUMNS,
+    GOOD,
+    INF,
+    NAN,
+    ODD,
+    POLICY,
+    arguments,
+    blocks_of,
+    encoded,
+    plan_of,
+    without,
+)
+
+
+# What is wrong with a row, told without any code of the project: column and reason.
+def verdict(row: dict[str, Any], *, keep_missing: bool) -> tuple[str, str] | None:
+    def number(value: Any, domain: tuple[float, float] | None) -> str | None:
+        if value is None:
+            return "missing"
+        try:
+            value = float(value)
+        except ValueError:
+            return "bad_type"
+        if not math.isfinite(value):
+            return "bad_type"
+        return None if domain is None or domain[0] <= value <= domain[1] else "outside_domain"
+
+    missing = None if keep_missing else "missing"
+    found = {
+        "age": number(row["age"], (0, 100)),
+        "area": missing if row["area"] is None else None if row["area"] in ODD else "unknown_category",
+        "pay": number(row["pay"], None),
+        "speed": number(row["speed"], (-1.5, 8)),
+        "income": missing if row["income"] is None else None,
+        "bonus": missing if row["bonus"] is None else None,
+        "person": "missing" if row["person"] is None else None,
+        "ts": "missing" if row["ts"] is None else None if EARLIEST <= row["ts"] <= LATEST else "outside_domain",
+    }
+    return next(((column, reason) for column, reason in found.items() if reason is not None), None)
+
+
+def mostly(usual: Any, *odd: Any) -> st.SearchStrategy[Any]:
+    return st.one_of(usual, usual, usual, usual, st.sampled_from(odd))
+
+
+rows = st.fixed_dictionaries(
+    {
+        "age": mostly(st.integers(0, 100), None, -1, 101, 2**40),
+        "area": mostly(st.sampled_from(ODD), None, "zürich", MISSING, "group 1", "*"),
+        "pay": mostly(
+            st.sampled_from(("1", " 2.5 ", "-0.0", "1e3")), None, "", "abc", "nan", "inf", "-Infinity", "1,5"
+        ),
+        "speed": mostly(st.sampled_from((0.0, -0.0, -1.5, 8.0)), None, NAN, INF, -INF, 8.000001),
+        "income": mostly(st.sampled_from(("low", "high", *ODD)), None),
+        "bonus": mostly(st.sampled_from((0.0, -0.0, 1e300, NAN, INF)), None),
+        "trip": st.one_of(st.integers(-(2**63), 2**63 - 1), st.none()),
+        "ok": st.sampled_from((True, False, None)),
+        "person": mostly(st.sampled_from(("ann", "bob", "ann ", "东", "", *(f"p{i}" for i in range(30)))), None),
+        "ts": mostly(st.integers(EARLIEST, LATEST), None, EARLIEST - 1, LATEST + 1, NO_TIME, 2**63 - 1),
+        "line": st.one_of(st.integers(-5, 5), st.none()),
+    }
+)
+shards = st.sampled_from(
+    (Shards(1), Shards(2), Shards(7), Shards(3, "age"), Shards(2, "area"), Shards(9, "area"), Shards(32, "speed"))
+)
+policies = st.sampled_from(
+    (
+        POLICY,
+        without("subject", drop=("person",)),
+        without("reference", "event_time", "missing", drop=("line", "ts"), missing="reject"),
+        without("sensitive", "passthrough", drop=("income", "bonus", "trip", "ok")),
+    )
+)
+
+
+@given(policies, shards, st.lists(rows, max_size=25), st.lists(st.integers(0, 25), max_size=6))
+@settings(max_examples=150)
+def test_any_cutting_into_batches_gives_the_same_tuples_in_the_same_order(
+    policy: Policy, shards: Shards, rows: list[dict[str, Any]], cuts: list[int]
+) -> None:
+    plan = plan_of(policy, shards=shards)
+    ends = sorted({0, len(rows), *(min(cut, len(rows)) for cut in cuts)})
+    batches = [rows[start:end] for start, end in pairwise(ends)]
+    assert encoded(plan, batches) == encoded(plan, [rows]) == encoded(plan, [[row] for row in rows])
+
+
+@given(shards, st.booleans(), st.lists(rows, max_size=25))
+@settings(max_examples=150)
+def test_every_row_is_in_one_block_or_rejected_for_the_first_thing_wrong(
+    shards: Shards, keep_missing: bool, rows: list[dict[str, Any]]
+) -> None:
+    rows = [{**row, "trip": i, "line": i} for i, row in enumerate(rows)]
+    policy = POLICY
+    if keep_missing:
+        attributes = tuple(
+            Categorical(a.name, a.hierarchy.with_missing()) if isinstance(a, Categorical) else a
+            for a in POLICY.quasi_identifiers
+        )
+        policy = without("missing", "quasi_identifiers", missing="value", quasi_identifiers=attributes)
+    outcome = encoded(plan_of(policy, shards=shards), [rows])
+    verdicts = [verdict(row, keep_missing=keep_missing) for row in rows]
+    kept = sorted(int(members[2]) for tuples in outcome.tuples.values() for *_, members in tuples)
+    assert kept == [i for i, wrong in enumerate(verdicts) if wrong is None]
+    assert [(column, reason) for column, reason, *_ in outcome.rejected] == [w for w in verdicts if w is not None]
+    assert [reference for *_, reference in outcome.rejected] == [
+        str(i) for i, w in enumerate(verdicts) if w is not None
+    ]
+
+
+def test_a_block_holds_what_the_row_held() -> None:
+    [block] = blocks_of(
+        plan_of(), [GOOD, {**GOOD, "area": "東京 🏯", "trip": None, "ok": None, "pay": "-3", "person": "bob"}]
+    )
+    assert block.numeric.tolist() == [[40, 1.5, 2.5], [40, -3, 2.5]]
+    labels = [AREA.labels[leaf] for leaf in block.categorical[:, 0].tolist()]
+    assert labels == ["Zürich", "東京 🏯"]
+    assert block.event_time.tolist() == [GOOD["ts"]] * 2
+    assert block.members.to_pylist() == [
+        {"income": "high", "bonus": 0.5, "trip": 7, "ok": True},
+        {"income": "high", "bonus": 0.5, "trip": None, "ok": None},
+    ]
+    assert block.subject is not None
+    assert len(set(block.subject.tolist())) == 2
+
+
+@pytest.mark.parametrize("value", [2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63), 0])
+def test_published_integers_keep_every_digit(value: int) -> None:
+    [block] = blocks_of(plan_of(), [{**GOOD, "trip": value}, {**GOOD, "trip": None}])
+    assert block.members["trip"].to_pylist() == [value, None]
+
+
+def test_zero_has_no_sign_in_an_interval() -> None:
+    [block] = blocks_of(plan_of(), [{**GOOD, "pay": "-0.0", "speed": -0.0}])
+    assert [str(value) for value in block.numeric[0].tolist()] == ["40.0", "0.0", "0.0"]
+
+
+def test_published_reals_tell_nan_from_missing() -> None:
+    policy = without("sensitive", "passthrough", passthrough=("bonus",), drop=("income", "trip", "ok"))
+    [block] = blocks_of(plan_of(policy), [{**GOOD, "bonus": value} for value in (NAN, None, INF, -0.0)])
+    assert list(map(str, block.members["bonus"].to_pylist())) == ["nan", "None", "inf", "-0.0"]
+
+
+@pytest.mark.parametrize(
+    ("column", "sql", "wrong"),
+    [
+        ("age", "INT", 987_654_321_123),
+        ("area", "STRING", "a private place"),
+        ("pay", "STRING", "a private sum"),
+        ("speed", "DOUBLE", 98_765.4321),
+        ("ts", "BIGINT", LATEST + 987_654_321),
+    ],
+)
+def test_nothing_of_a_rejected_row_is_in_a_block_but_its_time_and_reference(column: str, sql: str, wrong: Any) -> None:
+    secret = {
+        "income": "a private income",
+        "bonus": 12_345.678_9,
+        "trip": 1_234_567_890_123,
+        "person": "a private person",
+    }
+    bad = {**GOOD, **secret, column: wrong, "line": 99}
+    for rows in ([bad], [GOOD, bad, GOOD], [bad] * 3 + [GOOD]):
+        plan = plan_of(shards=Shards(3))
+        _, blobs = Encoder(plan).encode(*arguments(plan, rows))
+        found = b"".join(blob for blob in blobs if blob is not None)
+        assert found
+        hashed = hashing.text_codes(np.array([secret["person"]], object), plan.hash_key, repeated=False)
+        assert hashed.tobytes() not in found
+        for value in [*secret.values(), wrong]:
+            for form in forms(value):
+                assert form not in found, (column, form)
+
+
+def forms(value: Any) -> list[bytes]:
+    """The bytes in which a value might show."""
+    if isinstance(value, str):
+        return [value.encode()]
+    both = [struct.pack("<d", value)]
+    return [*both, struct.pack("<q", value)] if isinstance(value, int) else both
+
+
+def test_a_batch_of_rejected_rows_alone_makes_one_block_of_the_first_shard() -> None:
+    for count in (1, 4):
+        [block] = blocks_of(
+            plan_of(shards=Shards(count)), [{**GOOD, "age": None}, {**GOOD, "area": None, "line": None}]
+        )
+        assert block.shard == 0
+        assert len(block) == 0
+        assert block.numeric.shape == (0, 3)
+        assert block.rejected.reference == ("12", None)
+        assert block.rejected.event_time.tolist() == [GOOD["ts"]] * 2
+
+
+def test_no_rows_make_no_block() -> None:
+    for policy in (POLICY, without("sensitive", "passthrough", drop=("income", "bonus", "trip", "ok"))):
+        for count in (1, 4):
+            assert blocks_of(plan_of(policy, shards=Shards(count)), []) == []
+
+
+def test_a_column_that_is_the_same_in_all_rows_may_come_as_one_value() -> None:
+    plan = plan_of(shards=Shards(3))
+    rows = [{**GOOD, "trip": i, "person": f"p{i}"} for i in range(20)]
+    whole = arguments(plan, rows)
+    folded = [column if column.nunique() > 1 else column.iloc[0] for column in whole]
+    assert sum(isinstance(column, pd.Series) for column in folded) == 2
+    keys, blobs = Encoder(plan).encode(*folded)
+    wanted_keys, wanted = Encoder(plan).encode(*whole)
+    assert keys.tolist() == wanted_keys.tolist()
+    assert blobs.tolist() == wanted.tolist()
+
+
+def test_rows_that_cannot_be_counted_are_an_error() -> None:
+    plan = plan_of()
+    with pytest.raises(ValueError, match=r"source\.query"):
+        Encoder(plan).encode(*(column.iloc[0] for column in arguments(plan, [GOOD])))
+
+
+def test_event_times_come_as_timestamps_too() -> None:
+    plan = plan_of(columns={**COLUMNS, "ts": "TIMESTAMP_LTZ(3) *ROWTIME*"})
+    times = [0, -1, 1_700_000_000_123, EARLIEST, LATEST, None]
+    [block] = blocks_of(plan, [{**GOOD, "ts": time} for time in times])
+    assert block.event_time.tolist() == times[:-1]
+    assert block.rejected.event_time.tolist() == [NO_TIME]
+    assert [REJECTIONS[reason] for reason in block.rejected.reason] == ["missing"]
+
+
+def test_a_time_out_of_range_is_not_shown() -> None:
+    wrong = ((LATEST + 1, "outside_domain"), (EARLIEST - 1, "outside_domain"), (None, "missing"))
+    [block] = blocks_of(plan_of(), [*({**GOOD, "ts": time} for time, _ in wrong), {**GOOD, "age": None}])
+    assert block.rejected.event_time.tolist() == [NO_TIME] * 3 + [GOOD["ts"]]
+    assert [REJECTIONS[reason] for reason in block.rejected.reason] == [*(reason for _, reason in wrong), "missing"]
+
+
+@pytest.mark.parametrize("leaves", [1, 20_000])
+def test_hierarchies_of_one_leaf_and_of_many_are_coded(leaves: int) -> None:
+    labels = [f"value {i}" for i in range(leaves)]
+    tree: Hierarchy = from_paths([(label, f"group {i % 100}", "*") for i, label in enumerate(labels)])
+    policy = Policy(quasi_identifiers=(Categorical("area", tree),), drop=())
+    chosen = [labels[i] for i in range(0, leaves, 97)]
+    [block] = blocks_of(plan_of(policy), [{"area": label} for label in [*chosen, "other"]])
+    assert [tree.labels[leaf] for leaf in block.categorical[:, 0].tolist()] == chosen
+    assert [REJECTIONS[reason] for reason in block.rejected.reason] == ["unknown_category"]
+
+
+def test_a_missing_category_becomes_the_leaf_for_missing_values_and_no_text_does() -> None:
+    tree = AREA.with_missing()
+    policy = Policy(quasi_identifiers=(Categorical("area", tree),), sensitive=("income",), missing="value")
+    rows = [{"area": area, "income": income} for area, income in ((None, None), (MISSING, "low"), ("", ""))]
+    [block] = blocks_of(plan_of(policy), rows)
+    assert [tree.labels[leaf] for leaf in block.categorical[:, 0].tolist()] == [MISSING, ""]
+    assert block.members["income"].to_pylist() == [None, ""]
+    assert [REJECTIONS[reason] for reason in block.rejected.reason] == ["unknown_category"]
+
+
+def test_a_category_that_is_called_missing_is_one_where_missing_values_are_rejected() -> None:
+    tree = from_paths([(MISSING, "*"), ("a", "*")])
+    [block] = blocks_of(plan_of(Policy(quasi_identifiers=(Categorical("area", tree),))), [{"area": MISSING}])
+    assert block.categorical.tolist() == [[0]]
+
+
+def test_a_hierarchy_without_a_leaf_for_missing_values_is_refused_where_they_are_kept() -> None:
+    policy = Policy(quasi_identifiers=(Categorical("area", AREA),), missing="value")
+    with pytest.raises(PolicyError, match=r"policy\.quasi_identifiers\.area\.hierarchy"):
+        Encoder(plan_of(policy))
+
+
+def test_the_function_makes_the_same_of_a_batch_after_it_was_shipped() -> None:
+    plan = plan_of(shards=Shards(2))
+    rows = [{**GOOD, "person": f"p{i}"} for i in range(20)]
+    function = EncodeFunction(pickle.loads(pickle.dumps(plan)))
+    function.open(None)
+    frame = function.eval(*arguments(plan, rows))
+    keys, blobs = Encoder(plan).encode(*arguments(plan, rows))
+    assert list(frame.columns) == ["k", "b"]
+    assert len(frame) == len(rows)
+    assert frame["k"].tolist() == keys.tolist()
+    assert frame["b"].tolist() == blobs.tolist()
+    assert not function.is_deterministic()

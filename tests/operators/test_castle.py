@@ -1,0 +1,288 @@
+"""The operator between Flink and the core, in a fake runtime."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from anonymity.castle.shard import Castle
+from anonymity.policy import (
+    SUPPRESSIONS,
+    CastleParameters,
+    Categorical,
+    DifferentialPrivacy,
+    Numeric,
+    PolicyError,
+)
+from operators.castle import CastleFunction
+from operators.shards.function import END, WAKE_UP
+from operators.shards.plan import OperatorPlan
+from state.block import NO_TIME, Rejected
+from state.codec import StateError
+from tests.support.fakes import FakeRuntime, Harness
+from tests.support.operator_stream import KEY, MEMBERS, TREE, block, left, planned, released, visits
+
+
+def plan(differential_privacy: DifferentialPrivacy | None = None, **castle: int) -> OperatorPlan:
+    parameters = CastleParameters(**({"delay_tuples": 20} | castle))  # type: ignore[arg-type]
+    return dataclasses.replace(planned(parameters), differential_privacy=differential_privacy)
+
+
+def test_every_tuple_leaves_once_and_the_end_of_the_input_empties_the_shard() -> None:
+    harness = Harness(CastleFunction(plan()))
+    for first in range(0, 200, 50):
+        harness.element(KEY, block(first, 50).to_bytes())
+    assert len(visits(harness)) < 200
+    harness.advance(END)
+    suppressed = [record[2] for record in harness.side.get("suppressed", [])]
+    assert sorted(visits(harness) + suppressed) == list(range(200))
+    assert not harness.runtime.state[KEY, "blocks"]
+    assert not harness.runtime.state[KEY, "gamma"]
+
+
+def test_a_release_tells_shard_kind_sizes_loss_and_its_interval_in_whole_numbers() -> None:
+    harness = Harness(CastleFunction(plan()))
+    harness.element(KEY, block(0, 60, shard=5).to_bytes())
+    for number, record in enumerate(harness.main):
+        release, shard, time, kind, subjects, tuples, diversity, loss, low, high, group, members = record
+        assert (release, shard, tuples) == (number, 5, len(members))
+        assert kind in ("cluster", "merged", "split", "reused")
+        assert subjects >= 3
+        assert diversity >= 2
+        assert 0 <= loss <= 1
+        assert isinstance(low, int)
+        assert 0 <= low <= high <= 100
+        assert group in TREE.labels
+        assert time is not None
+        assert all(len(member.values) == 2 for member in members)
+
+
+def test_one_timer_stands_for_all_deadlines_of_a_shard() -> None:
+    harness = Harness(CastleFunction(plan(delay_tuples=10_000, delay_event_time=60_000)))
+    harness.element(KEY, block(100, 50).to_bytes())
+    assert harness.runtime.timers == {(END, KEY), (160_000, KEY)}
+    harness.element(KEY, block(0, 50).to_bytes())  # earlier ones arrive later
+    assert harness.runtime.timers == {(END, KEY), (60_000, KEY)}
+    harness.advance(60_000)
+    assert 0 in visits(harness) + [record[2] - 50 for record in harness.side.get("suppressed", [])]
+    assert all(time > 60_000 for time, _ in harness.runtime.timers)
+
+
+def test_a_tuple_that_is_overdue_when_it_comes_leaves_at_once() -> None:
+    harness = Harness(CastleFunction(plan(delay_tuples=10_000, delay_event_time=1000)))
+    harness.advance(10_000_000)
+    harness.element(KEY, block(0, 40).to_bytes())
+    assert len(visits(harness)) + len(harness.side["suppressed"]) == 40
+
+
+def test_rejected_rows_leave_with_column_and_reason_and_nothing_else() -> None:
+    rejected = Rejected(
+        np.array([0, 1], np.int16), np.array([1, 2], np.int8), np.array([5000, NO_TIME]), ("row 8", None)
+    )
+    harness = Harness(CastleFunction(plan()))
+    harness.element(KEY, block(0, 0, rejected=rejected).to_bytes())
+    assert harness.side["rejected"] == [
+        ["age", "outside_domain", 5000, "row 8"],
+        ["group", "unknown_category", None, None],
+    ]
+
+
+def test_shards_do_not_mix() -> None:
+    harness = Harness(CastleFunction(plan()))
+    for first in range(0, 300, 20):
+        harness.element(first % 3, block(first, 20, shard=first % 3).to_bytes())
+    harness.advance(END)
+    for release in harness.main:
+        assert {member.values[1] // 20 * 20 % 3 for member in release[-1]} == {release[1]}
+
+
+def test_a_new_function_goes_on_from_the_state_of_the_one_that_died() -> None:
+    whole = Harness(CastleFunction(plan(delay_event_time=30_000)))
+    runtime, parts = FakeRuntime(), []
+    for first in range(0, 240, 30):
+        whole.element(KEY, block(first, 30).to_bytes())
+        whole.advance(first * 1000)
+        part = Harness(CastleFunction(plan(delay_event_time=30_000)), runtime)
+        part.element(KEY, block(first, 30).to_bytes())
+        part.advance(first * 1000)
+        parts.append(part)
+    whole.advance(END)
+    last = Harness(CastleFunction(plan(delay_event_time=30_000)), runtime)
+    last.advance(END)
+
+    assert [row for part in [*parts, last] for row in released(part)] == released(whole)
+    assert last.side["summary"] == whole.side["summary"]
+
+
+LONG = {"delay_tuples": 10_000, "delay_event_time": 10**9}
+SHORT = {"delay_tuples": 10_000, "delay_event_time": 5000}
+
+
+@pytest.mark.parametrize("before", [LONG, {"delay_tuples": 10_000}], ids=["shorter", "given"])
+def test_a_quiet_shard_releases_what_a_new_event_time_delay_has_made_overdue(before: dict[str, int]) -> None:
+    runtime = FakeRuntime()
+    first = Harness(CastleFunction(plan(**before)), runtime)
+    first.element(KEY, block(0, 40).to_bytes())
+    first.advance(44_000)
+    first.wait(3 * WAKE_UP)
+    assert left(first) == []
+    second = Harness(CastleFunction(plan(**SHORT)), runtime)
+    second.advance(44_000)
+    second.wait(WAKE_UP)
+    assert left(second) == list(range(40))
+    assert not runtime.state[KEY, "blocks"]
+
+
+def test_a_quiet_shard_that_wakes_before_the_watermark_is_known_releases_when_that_comes() -> None:
+    runtime = FakeRuntime()
+    Harness(CastleFunction(plan(**LONG)), runtime).element(KEY, block(0, 40).to_bytes())
+    second = Harness(CastleFunction(plan(**SHORT)), runtime)
+    second.wait(WAKE_UP)
+    assert left(second) == []  # by how late records may be, the watermark is behind what was seen
+    second.advance(44_000)
+    assert left(second) == list(range(40))
+
+
+def test_wake_ups_change_nothing_under_an_unchanged_policy() -> None:
+    runs = []
+    for wait, restart in ((0, False), (WAKE_UP, False), (WAKE_UP, True)):
+        runtime, parts = FakeRuntime(), []
+        for first in range(0, 240, 30):
+            if restart or not parts:
+                parts.append(Harness(CastleFunction(plan(delay_event_time=30_000)), runtime))
+            parts[-1].wait(wait)
+            parts[-1].element(KEY, block(first, 30).to_bytes())
+            parts[-1].advance(first * 1000)
+        parts[-1].advance(END)
+        runs.append(([row for part in parts for row in released(part)], parts[-1].side["summary"], runtime.timers))
+    assert runs[0] == runs[1] == runs[2]
+
+
+def test_a_shard_that_is_awake_keeps_one_wake_up_and_writes_nothing() -> None:
+    runtime = FakeRuntime()
+    for _ in range(2):
+        harness = Harness(CastleFunction(plan(**LONG)), runtime)
+        runtime.clock += WAKE_UP // 3  # no restart waits for the next wake-up
+        harness.element(KEY, block(0, 40).to_bytes())
+        written = runtime.writes
+        for _ in range(3):
+            harness.wait(WAKE_UP)
+            ((due, _),) = runtime.wake_ups
+            assert 0 < due - runtime.clock <= WAKE_UP
+        assert runtime.writes == written
+
+
+def test_a_shard_that_wakes_after_an_end_of_the_input_has_another_end() -> None:
+    runtime = FakeRuntime()
+    drained = Harness(CastleFunction(plan(delay_tuples=10_000)), runtime)
+    drained.element(KEY, block(0, 40).to_bytes())
+    drained.advance(END)
+    later = Harness(CastleFunction(plan(delay_tuples=10_000)), runtime)
+    later.wait(WAKE_UP)
+    later.element(KEY, block(40, 40).to_bytes())
+    later.advance(END)
+    assert left(drained) + left(later) == list(range(80))
+
+
+def test_a_stream_without_event_time_has_no_wake_ups() -> None:
+    policy = dataclasses.replace(plan().policy, event_time=None)
+    harness = Harness(CastleFunction(dataclasses.replace(plan(), policy=policy)))
+    harness.element(KEY, block(0, 40).to_bytes())
+    assert not harness.runtime.wake_ups
+
+
+def test_state_of_a_version_without_wake_ups_gets_them_with_the_next_tuple() -> None:
+    runtime = FakeRuntime()
+    Harness(CastleFunction(plan(**LONG)), runtime).element(KEY, block(0, 40).to_bytes())
+    runtime.wake_ups.clear()
+    later = Harness(CastleFunction(plan(**SHORT)), runtime)
+    later.advance(44_000)
+    later.element(KEY, block(40, 1).to_bytes())
+    assert set(left(later)) >= set(range(40))
+    assert len(runtime.wake_ups) == 1
+
+
+def test_the_summary_at_the_end_adds_up() -> None:
+    harness = Harness(CastleFunction(plan()))
+    harness.element(KEY, block(0, 90, shard=2).to_bytes())
+    assert "summary" not in harness.side
+    harness.advance(END)
+    amounts = {name: amount for shard, name, amount in harness.side["summary"] if shard == 2}
+    suppressed = sum(amount for name, amount in amounts.items() if name.startswith("suppressed."))
+    delays = sum(amount for name, amount in amounts.items() if name.startswith("delay."))
+    assert amounts["tuples_in"] == 90 == amounts["released"] + suppressed == delays
+    kinds = Counter(release[3] for release in harness.main)
+    assert kinds == {name[9:]: amount for name, amount in amounts.items() if name.startswith("releases.") and amount}
+
+
+def test_sampled_tuples_are_counted_and_what_is_in_force_is_told() -> None:
+    noise = DifferentialPrivacy(sample_rate=0.7, phi=20.0)
+    harness = Harness(CastleFunction(plan(noise)))
+    for first in range(0, 300, 50):
+        harness.element(KEY, block(first, 50).to_bytes())
+    harness.advance(END)
+    amounts = {name: amount for _, name, amount in harness.side["summary"]}
+    suppressed = sum(amount for name, amount in amounts.items() if name.startswith("suppressed."))
+    assert amounts["tuples_in"] + amounts["sampled_out"] == 300
+    assert 60 < amounts["sampled_out"] < 120
+    assert len(visits(harness)) + suppressed == amounts["tuples_in"]
+    told = {name: amount for name, amount in amounts.items() if name.startswith("parameter.")}
+    assert told == {"parameter.k": 3, "parameter.l": 2, "parameter.sample_rate": 0.7, "parameter.phi": 20.0}
+    assert harness.runtime.metrics.known["crenel.sampled_out"].count == amounts["sampled_out"]
+    assert {record[0] for record in harness.side.get("suppressed", [])} <= set(SUPPRESSIONS)
+
+
+def test_an_operator_that_was_restored_draws_the_same_noise() -> None:
+    noise = DifferentialPrivacy(sample_rate=0.7, phi=20.0)
+    runs = []
+    for restarted in (False, True):
+        runtime = FakeRuntime()
+        harness = Harness(CastleFunction(plan(noise)), runtime)
+        earlier = []
+        for first in range(0, 300, 50):
+            if restarted:
+                earlier += released(harness)
+                harness = Harness(CastleFunction(plan(noise)), runtime)
+            harness.element(KEY, block(first, 50).to_bytes())
+        harness.advance(END)
+        runs.append(earlier + released(harness))
+    assert runs[0] == runs[1]
+
+
+def test_metrics_count_steps_and_show_how_shards_stand() -> None:
+    harness = Harness(CastleFunction(plan()))
+    harness.element(KEY, block(0, 70).to_bytes())
+    harness.element(KEY + 1, block(70, 10, shard=1).to_bytes())
+    known = harness.runtime.metrics.known
+    assert known["crenel.tuples_in"].count == 80
+    assert known["crenel.released"].count == len(visits(harness))
+    assert known["crenel.buffered"]() == 80 - len(visits(harness)) - len(harness.side.get("suppressed", []))
+    assert known["crenel.oldest_waiting"]() > 0
+    assert 0 < known["crenel.mean_loss_x1000"]() <= 1000
+    assert known["crenel.open_clusters"]() > 0
+
+
+def test_state_of_another_policy_is_refused_by_name() -> None:
+    runtime = FakeRuntime()
+    Harness(CastleFunction(plan()), runtime).element(KEY, block(0, 10).to_bytes())
+    changed = dataclasses.replace(plan(), fingerprint={"policy": "another"})
+    with pytest.raises(PolicyError, match=r"shard 0.*: policy\."):
+        Harness(CastleFunction(changed), runtime).element(KEY, block(10, 10).to_bytes())
+
+
+def test_a_damaged_block_is_refused() -> None:
+    blob = bytearray(block(0, 10).to_bytes())
+    blob[200] ^= 1
+    with pytest.raises(StateError, match="checksum"):
+        Harness(CastleFunction(plan())).element(KEY, bytes(blob))
+
+
+def test_full_generalisation_is_refused_where_it_would_publish_the_range_that_was_seen() -> None:
+    one = plan()
+    policy = dataclasses.replace(one.policy, quasi_identifiers=(Numeric("age"), Categorical("group", TREE)))
+    castle = CastleParameters(20, suppression="generalise")
+    with pytest.raises(PolicyError, match=r"quasi_identifiers\.age\.domain"):
+        Castle(policy, one.privacy, castle, members=MEMBERS, shard=0, key=bytes(32))

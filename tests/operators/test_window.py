@@ -1,0 +1,209 @@
+"""The operator of windows between Flink and the core, in a fake runtime."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+
+import pytest
+
+from anonymity.policy import CastleParameters, PolicyError, Privacy
+from anonymity.window.parameters import AdaptiveTarget, WindowParameters
+from operators.castle import CastleFunction
+from operators.repairs import REPAIR_COLUMNS, WINDOW_COLUMNS
+from operators.shards.function import END, WAKE_UP
+from operators.shards.plan import OperatorPlan
+from operators.window import WindowFunction
+from state.codec import StateError
+from tests.support.fakes import FakeRuntime, Harness
+from tests.support.operator_stream import KEY, TREE, block, left, planned, released, visits
+
+MEASURED = ("milliseconds", "repairs_per_second")
+
+
+def plan(**window: object) -> OperatorPlan:
+    """Three values of three: hardly a group has them, so most must be repaired."""
+    parameters = WindowParameters(**({"tuples": 20} | window))  # type: ignore[arg-type]
+    return dataclasses.replace(planned(parameters), privacy=Privacy(3, 3))
+
+
+def started(runtime: FakeRuntime | None = None, **window: object) -> Harness:
+    return Harness(WindowFunction(plan(**window)), runtime)
+
+
+def records(harness: Harness, side: str) -> list[dict[str, object]]:
+    """Records of a side output by column, but for what is measured by the clock."""
+    columns = {"repairs": REPAIR_COLUMNS, "windows": WINDOW_COLUMNS}[side]
+    found = [dict(zip(columns, record, strict=True)) for record in harness.side.get(side, [])]
+    return [{name: value for name, value in record.items() if name not in MEASURED} for record in found]
+
+
+def test_every_tuple_leaves_once_and_the_end_of_the_input_empties_the_shard() -> None:
+    harness = started()
+    for first in range(0, 150, 50):
+        harness.element(KEY, block(first, 50).to_bytes())
+    assert 0 < len(left(harness)) < 150
+    harness.advance(END)
+    assert left(harness) == list(range(150))
+    assert not harness.runtime.state[KEY, "blocks"]
+
+
+def test_a_generalisation_has_two_ends_and_a_representative_one_value() -> None:
+    for output, columns in (("generalisation", 2), ("representative", 1)):
+        harness = started(output=output)
+        harness.element(KEY, block(0, 100).to_bytes())
+        assert harness.main
+        for release in harness.main:
+            *_, group, members = release
+            ages = release[8 : 8 + columns]
+            assert len(release) == 8 + columns + 2
+            assert (group in TREE.labels, len(members) >= 3) == (True, True)
+            assert all(isinstance(age, int if columns == 2 else float) and 0 <= age <= 100 for age in ages)
+    # Means of whole numbers.
+    assert any(release[8] != round(release[8]) for release in harness.main)
+
+
+def test_a_timer_closes_the_window_whose_event_time_has_passed() -> None:
+    harness = started(tuples=None, event_time=60_000)
+    harness.element(KEY, block(100, 50).to_bytes())
+    assert harness.runtime.timers == {(END, KEY), (160_000, KEY)}
+    assert not harness.main
+    harness.advance(160_000)
+    assert harness.main
+    assert [window["tuples"] for window in records(harness, "windows")] == [50]
+    # What was carried has a deadline of its own.
+    carried = sorted(set(range(100, 150)) - set(left(harness)))
+    expected = {(carried[0] * 1000 + 120_000, KEY)} if carried else set()
+    assert harness.runtime.timers == {(END, KEY), *expected}
+
+
+def test_a_window_that_is_over_when_its_tuples_come_closes_at_once() -> None:
+    harness = started(tuples=None, event_time=1000)
+    harness.advance(10_000_000)
+    harness.element(KEY, block(0, 40).to_bytes())
+    assert left(harness) == list(range(40))
+
+
+def test_a_window_is_told_with_what_became_of_its_tuples() -> None:
+    harness = started()
+    for first in range(0, 200, 50):
+        harness.element(KEY, block(first, 50, shard=4).to_bytes())
+    windows, repairs = records(harness, "windows"), records(harness, "repairs")
+    assert [window["window"] for window in windows] == list(range(len(windows)))
+    assert len(windows) > 5
+    releases = iter(harness.main)
+    done = Counter((repair["window"], repair["action"]) for repair in repairs)
+    for window in windows:
+        mine = [next(releases) for _ in range(int(window["releases"]))]  # type: ignore[call-overload]
+        assert {release[2] for release in mine} == ({window["event_time"]} if mine else set())
+        assert sum(release[5] for release in mine) + window["carried"] == window["tuples"]  # type: ignore[operator]
+        assert (done[window["window"], "swap"], done[window["window"], "merge"]) == (window["swaps"], window["merges"])
+        assert (window["shard"], window["lsr"], window["target"]) == (4, 1.0, 3)
+    assert next(releases, None) is None
+    assert {repair["action"] for repair in repairs} == {"swap", "merge"}
+    times = {window["window"]: window["event_time"] for window in windows}
+    for repair in repairs:
+        assert (repair["shard"], repair["event_time"]) == (4, times[repair["window"]])
+        assert repair["diversity_before"] < 3  # type: ignore[operator]
+        assert repair["inspected"] >= 1  # type: ignore[operator]
+
+
+def test_no_record_of_a_repair_or_a_window_holds_a_value_of_a_tuple() -> None:
+    harness = started()
+    harness.element(KEY, block(0, 100).to_bytes())
+    texts = {value for side in ("repairs", "windows") for record in harness.side[side] for value in record}
+    assert {text for text in texts if isinstance(text, str)} <= {"swap", "merge"}
+
+
+def test_what_a_window_took_is_measured() -> None:
+    harness = started()
+    harness.element(KEY, block(0, 100).to_bytes())
+    for record in harness.side["windows"]:
+        window = dict(zip(WINDOW_COLUMNS, record, strict=True))
+        assert window["milliseconds"] > 0
+        rate = (window["swaps"] + window["merges"]) / window["milliseconds"] * 1000
+        assert window["repairs_per_second"] == pytest.approx(rate)
+
+
+def test_a_new_function_goes_on_from_the_state_of_the_one_that_died() -> None:
+    window = {"event_time": 15_000, "target": AdaptiveTarget(3, dwell=0), "delay_tuples": 50}
+    whole = started(**window)
+    runtime, parts = FakeRuntime(), []
+    for first in range(0, 240, 12):
+        whole.element(KEY, block(first, 12).to_bytes())
+        whole.advance(first * 1000)
+        part = started(runtime, **window)
+        part.element(KEY, block(first, 12).to_bytes())
+        part.advance(first * 1000)
+        parts.append(part)
+    whole.advance(END)
+    last = started(runtime, **window)
+    last.advance(END)
+    assert [row for part in [*parts, last] for row in released(part)] == released(whole)
+    for side in ("repairs", "windows"):
+        told = [record for part in [*parts, last] for record in records(part, side)]
+        assert told == records(whole, side) != []
+    assert last.side["summary"] == whole.side["summary"]
+
+
+def test_a_quiet_shard_releases_what_a_shorter_window_has_made_overdue() -> None:
+    runtime = FakeRuntime()
+    first = started(runtime, tuples=None, event_time=10**9)
+    first.element(KEY, block(0, 40).to_bytes())
+    first.advance(44_000)
+    assert left(first) == []
+    second = started(runtime, tuples=None, event_time=2000)
+    second.advance(44_000)
+    second.wait(WAKE_UP)
+    assert left(second) == list(range(40))
+
+
+def test_the_summary_at_the_end_adds_up() -> None:
+    harness = started()
+    harness.element(KEY, block(0, 90, shard=2).to_bytes())
+    assert "summary" not in harness.side
+    harness.advance(END)
+    amounts = {name: amount for shard, name, amount in harness.side["summary"] if shard == 2}
+    suppressed = sum(amount for name, amount in amounts.items() if name.startswith("suppressed."))
+    delays = sum(amount for name, amount in amounts.items() if name.startswith("delay."))
+    assert amounts["tuples_in"] == 90 == amounts["released"] + suppressed == delays
+    assert amounts["released"] == len(visits(harness))
+    assert amounts["windows"] == len(harness.side["windows"])
+    actions = Counter(repair["action"] for repair in records(harness, "repairs"))
+    assert (amounts["swaps"], amounts["merges"]) == (actions["swap"], actions["merge"])
+    assert (amounts["parameter.k"], amounts["parameter.l"]) == (3, 3)
+
+
+def test_metrics_count_steps_and_show_how_shards_stand() -> None:
+    harness = started()
+    harness.element(KEY, block(0, 70).to_bytes())
+    harness.element(KEY + 1, block(70, 10, shard=1).to_bytes())
+    known = harness.runtime.metrics.known
+    assert known["crenel.tuples_in"].count == 80
+    assert known["crenel.released"].count == len(visits(harness))
+    assert known["crenel.windows"].count == len(harness.side["windows"])
+    assert known["crenel.swaps"].count + known["crenel.merges"].count == len(harness.side["repairs"])
+    assert known["crenel.buffered"]() == 80 - len(left(harness))
+    assert known["crenel.carried"]() == records(harness, "windows")[-1]["carried"]
+    assert known["crenel.oldest_waiting"]() > 0
+    assert known["crenel.target"]() == 3
+    assert 0 < known["crenel.mean_loss_x1000"]() <= 1000
+    assert "crenel.tau_x1000" not in known
+
+
+def test_state_of_another_policy_and_state_of_castle_are_refused() -> None:
+    runtime = FakeRuntime()
+    started(runtime).element(KEY, block(0, 10).to_bytes())
+    changed = dataclasses.replace(plan(), fingerprint={"policy": "another"})
+    with pytest.raises(PolicyError, match=r"shard 0.*: policy\."):
+        Harness(WindowFunction(changed), runtime).element(KEY, block(10, 10).to_bytes())
+    castle = planned(CastleParameters(20))
+    with pytest.raises(StateError, match="window state"):
+        Harness(CastleFunction(castle), runtime).element(KEY, block(10, 10).to_bytes())
+
+
+@pytest.mark.parametrize("function", [CastleFunction, WindowFunction])
+def test_a_function_refuses_the_parameters_of_the_other(function: type) -> None:
+    other = planned(WindowParameters(20)) if function is CastleFunction else planned(CastleParameters(20))
+    with pytest.raises(TypeError, match=r"not (Window|Castle)Parameters"):
+        function(other)

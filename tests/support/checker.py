@@ -1,0 +1,363 @@
+"""An independent judge of what a shard did: it knows what came in and what left, not how one became the other.
+
+All of it is computed anew in plain Python from tuples as they came (values, not codes) and releases as they left.
+Of the project only types that hold data are imported.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from math import isclose
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from anonymity.policy import KINDS, SUPPRESSIONS, CastleParameters, Policy, Privacy
+from anonymity.release import Releases
+from state.block import NO_TIME
+from tests.support.source import IDENTITY, Finish, Push, Row, Step
+from tests.support.space import Box, Seen, Space
+
+if TYPE_CHECKING:
+    from anonymity.castle.shard import Counters
+
+_SPLIT, _REUSED, _GENERALISED = (KINDS.index(kind) for kind in ("split", "reused", "generalised"))
+
+
+class Violation(AssertionError):  # noqa: N818 - an error of what is tested, not of the test
+    """The output breaks a promise; the text tells which."""
+
+
+class Stated(NamedTuple):
+    """What a release says of itself, and what Omega keeps of it."""
+
+    box: Box
+    subjects: int
+    diversity: tuple[int, ...]
+
+
+class Checker:
+    """Follows one shard step by step and raises ``Violation`` at the first promise that is broken.
+
+    Parameters
+    ----------
+    policy, privacy, parameters : what was promised; ``policy.passthrough`` holds ``IDENTITY``
+    """
+
+    def __init__(self, policy: Policy, privacy: Privacy, parameters: CastleParameters) -> None:
+        self.policy, self.privacy, self.parameters = policy, privacy, parameters
+        self.space = Space(policy)
+        self.rows: list[Row] = []
+        self.points: list[Box] = []
+        self.waiting: dict[int, None] = {}  # positions, oldest first
+        self.omega: deque[Stated] = deque(maxlen=parameters.reuse_limit)
+        self.kinds: Counter[str] = Counter()
+        self.reasons: Counter[str] = Counter()
+        self.released = 0
+        self.loss_sum = 0.0
+        self._identity = policy.members.index(IDENTITY)
+        self._position: dict[int, int] = {}
+        self._ring = [0.0] * parameters.loss_window
+        self._clusters = 0
+        self._delays: Counter[int] | None = Counter()  # None once a block of several tuples leaves them open
+        self._seen = [self.space.nothing_seen()]
+        self._clock = self._overdue = self._stated_time = NO_TIME
+        self._placed_before = self._least_placed = 0
+        self._due: set[int] = set()
+        self._ended = False
+
+    @property
+    def tau(self) -> float:
+        """The mean loss of the most recent clusters (CASTLE, Section 3.2.3)."""
+        losses = self._ring[: self._clusters]
+        return sum(losses) / len(losses) if losses else 0.0
+
+    def observe(self, step: Step, out: Releases) -> None:
+        """Judge one step by what came in and what left."""
+        self._check_shape(out)
+        rows = step.rows if isinstance(step, Push) else ()
+        self._placed_before = len(self.rows)
+        for row in rows:
+            self._place(row)
+        self._least_placed = max(self._least_placed, self._placed_before + (len(rows) == 1))
+        if len(rows) > 1:
+            self._delays = None
+        self._ended = isinstance(step, Finish)
+        self._due = self._find_due(NO_TIME if isinstance(step, Finish) else step.watermark)
+        waited = set(self.waiting)
+        reusable = Counter(self.omega if len(out.suppressed_reason) else ())
+        withheld = self._check_withheld(out)
+        self._check_releases(out)
+        # What Omega held before and after, it held in between.
+        self._check_reasons(withheld, waited, reusable & Counter(self.omega if withheld else ()))
+        if late := self._due & set(self.waiting):
+            raise Violation(f"the tuple at position {min(late)} waits longer than it may")
+        if self._ended:
+            self._check_order_of_expiry(out)
+
+    # What came in.
+
+    def _place(self, row: Row) -> None:
+        position = len(self.rows)
+        if self._position.setdefault(row.published[self._identity], position) != position:
+            raise ValueError("the input repeats an identity")
+        self.rows.append(row)
+        self.points.append(self.space.point(row))
+        self.waiting[position] = None
+        seen = self.space.widened(self._seen[-1], self.points[-1], position + 1)
+        if seen is not self._seen[-1]:
+            self._seen.append(seen)
+        self._clock = max(self._clock, row.event_time)
+
+    def _find_due(self, watermark: int) -> set[int]:
+        """Which tuples must leave by the end of the step."""
+        if self._ended:
+            return set(self.waiting)
+        due: set[int] = set()
+        by_tuples, by_time = self.parameters.delay_tuples, self.parameters.delay_event_time
+        if by_tuples is not None:
+            due.update(position for position in self.waiting if position <= len(self.rows) - 1 - by_tuples)
+        if by_time is not None:
+            late = [position for position in self.waiting if self.rows[position].event_time + by_time <= watermark]
+            due.update(late)
+            self._overdue = max([self._overdue, *(self.rows[position].event_time + by_time for position in late)])
+        return due
+
+    # What left.
+
+    def _check_shape(self, out: Releases) -> None:
+        releases, suppressed = len(out.release_id), len(out.suppressed_reason)
+        numeric, categorical = len(self.policy.numeric), len(self.policy.categorical)
+        shapes: Mapping[str, tuple[int, ...]] = {
+            **dict.fromkeys(("kind", "subjects", "tuples", "loss", "event_time"), (releases,)),
+            **dict.fromkeys(("lower", "upper"), (releases, numeric)),
+            **dict.fromkeys(("suppressed_position", "suppressed_event_time"), (suppressed,)),
+            "diversity": (releases, len(self.policy.sensitive)),
+            "node": (releases, categorical),
+            "offsets": (releases + 1,),
+        }
+        for column, shape in shapes.items():
+            expect(f"shape of {column}", np.shape(getattr(out, column)), shape)
+        expect("columns of members", len(out.members), len(self.policy.members))
+        expect("members", {len(column) for column in out.members}, {int(out.offsets[-1])})
+        expect("tuples", [0, *out.tuples.cumsum().tolist()], out.offsets.tolist())
+        first = self.kinds.total()
+        expect("release_id", out.release_id.tolist(), list(range(first, first + releases)))
+
+    def _leave(self, position: int) -> None:
+        if position not in self.waiting:
+            raise Violation(f"the tuple at position {position} left, though it does not wait")
+        del self.waiting[position]
+        if self._delays is not None:
+            self._delays[len(self.rows) - 1 - position] += 1
+
+    def _leave_alone(self, position: int, suppression: str) -> None:
+        if position not in self._due:
+            raise Violation(f"the tuple at position {position} left alone before it was due")
+        if suppression not in ("", self.parameters.suppression):
+            raise Violation(f"a tuple was suppressed otherwise than by {self.parameters.suppression}")
+
+    def _check_withheld(self, out: Releases) -> list[tuple[str, int]]:
+        withheld = []
+        columns = (out.suppressed_reason, out.suppressed_position, out.suppressed_event_time)
+        for reason, position, event_time in zip(*(column.tolist() for column in columns), strict=True):
+            self._leave(position)
+            self._leave_alone(position, "withhold")
+            expect("event time of a suppressed tuple", event_time, self.rows[position].event_time)
+            self.reasons[SUPPRESSIONS[reason]] += 1
+            withheld.append((SUPPRESSIONS[reason], position))
+        return withheld
+
+    def _check_releases(self, out: Releases) -> None:
+        lower, upper, node, diversity = (a.tolist() for a in (out.lower, out.upper, out.node, out.diversity))
+        kinds = out.kind.tolist()
+        for i, kind in enumerate(kinds):
+            members = self._members(out, i)
+            box = Box(tuple(lower[i]), tuple(upper[i]), tuple(node[i]))
+            stated, loss = Stated(box, int(out.subjects[i]), tuple(diversity[i])), float(out.loss[i])
+            for position in members:
+                if not self.space.contains(box, self.points[position]):
+                    raise Violation(f"the tuple at position {position} lies outside its generalisation")
+            possible = self._check_time(members, box, loss)
+            self._check_event_time(members, int(out.event_time[i]))
+            if kind == _REUSED:
+                self._check_reused(stated, members)
+            elif kind == _GENERALISED:
+                self._check_generalised(stated, members, possible)
+            else:
+                self._check_cluster(stated, members, loss)
+            self.kinds[KINDS[kind]] += 1
+            self.released += len(members)
+            self.loss_sum += loss * len(members)
+        for run in made_together(kinds):
+            if kinds[run[0]] == _SPLIT and len(run) < 2:
+                raise Violation("a split has one part only")
+            if self._due.isdisjoint(position for i in run for position in self._positions(out, i)):
+                raise Violation("a release holds no tuple that was due")
+
+    def _positions(self, out: Releases, release: int) -> list[int]:
+        identities = out.members[self._identity][out.offsets[release] : out.offsets[release + 1]]
+        if not self._position.keys() >= set(identities):
+            raise Violation("a member was published that never came")
+        return [self._position[identity] for identity in identities]
+
+    def _members(self, out: Releases, release: int) -> list[int]:
+        positions = self._positions(out, release)
+        for position, m in zip(positions, range(out.offsets[release], out.offsets[release + 1]), strict=True):
+            self._leave(position)
+            if tuple(column[m] for column in out.members) != self.rows[position].published:
+                raise Violation("a published value is not the one that came")
+        return positions
+
+    def _check_time(self, members: Sequence[int], box: Box, loss: float) -> list[Seen]:
+        """What may have been seen when the release was made: no member waited longer, and the loss fits.
+
+        Releases stand in the order in which they were made, so how many tuples had come by then never falls.
+        """
+        least, most = max(self._least_placed, max(members) + 1), len(self.rows)
+        if self.parameters.delay_tuples is not None and not self._ended:
+            most = min(most, min(members) + 1 + self.parameters.delay_tuples)
+        if least > most:
+            raise Violation(f"the tuple at position {min(members)} waited for more tuples than it may")
+        until = [seen.since for seen in self._seen[1:]] + [most + 1]
+        possible = [seen for seen, end in zip(self._seen, until, strict=True) if seen.since <= most and end > least]
+        fitting = [s for s in possible if isclose(loss, self.space.loss(box, s), rel_tol=1e-9, abs_tol=1e-12)]
+        if not fitting:
+            raise Violation(f"a release states a loss of {loss}; it is {self.space.loss(box, possible[-1])}")
+        self._least_placed = max(least, fitting[0].since)
+        return fitting
+
+    def _check_event_time(self, members: Sequence[int], stated: int) -> None:
+        reached = max(self._stated_time, *(self.rows[position].event_time for position in members))
+        if not reached <= stated <= max(self._clock, self._overdue):
+            raise Violation("a release states an event time that the shard had not reached, or had passed")
+        self._stated_time = stated
+
+    def _check_promise(self, stated: Stated) -> None:
+        if stated.subjects < self.privacy.k:
+            raise Violation(f"a release has {stated.subjects} subjects, fewer than k = {self.privacy.k}")
+        if any(found < self.privacy.l for found in stated.diversity):
+            raise Violation(f"a release has {stated.diversity} sensitive values, fewer than l = {self.privacy.l}")
+
+    def _check_cluster(self, stated: Stated, members: Sequence[int], loss: float) -> None:
+        box = self.space.around([self.points[position] for position in members])
+        found = Stated(box, self._subjects(members), self._diversity(members))
+        self._check_promise(found)
+        expect("subjects", stated.subjects, found.subjects)
+        expect("diversity", stated.diversity, found.diversity)
+        expect("the least generalisation", stated.box, found.box)
+        self._ring[self._clusters % len(self._ring)] = loss
+        self._clusters += 1
+        if loss < self.tau:
+            self.omega.append(stated)
+
+    def _subjects(self, positions: Iterable[int]) -> int:
+        if self.policy.subject is None:
+            return len(set(positions))
+        return len({self.rows[position].subject for position in positions})
+
+    def _diversity(self, positions: Iterable[int]) -> tuple[int, ...]:
+        published = [self.rows[position].published for position in positions]
+        return tuple(len({values[a] for values in published}) for a in range(len(self.policy.sensitive)))
+
+    def _check_reused(self, stated: Stated, members: Sequence[int]) -> None:
+        expect("tuples of a reused generalisation", len(members), 1)
+        self._leave_alone(members[0], "")
+        self._check_promise(stated)
+        if stated not in self.omega:
+            raise Violation("a generalisation was reused that Omega does not hold, or with other counts than its own")
+
+    def _check_generalised(self, stated: Stated, members: Sequence[int], possible: Sequence[Seen]) -> None:
+        expect("tuples of a full generalisation", len(members), 1)
+        self._leave_alone(members[0], "generalise")
+        expect("what stands behind a full generalisation", stated[1:], (1, (1,) * len(self.policy.sensitive)))
+        if stated.box not in [self.space.everything(seen) for seen in possible]:
+            raise Violation("a suppressed tuple was not fully generalised")
+        self._check_hopeless(members[0], SUPPRESSIONS, {*self.waiting, *members}, {*self.waiting, *members}, self.omega)
+
+    # Why it left so.
+
+    def _check_reasons(self, withheld: Sequence[tuple[str, int]], waited: set[int], reusable: Iterable[Stated]) -> None:
+        for number, (reason, position) in enumerate(withheld):
+            later = {position for _, position in withheld[number:]}
+            self._check_hopeless(position, (reason,), {*self.waiting, *later}, waited, reusable)
+            waited.remove(position)
+
+    def _check_hopeless(
+        self, position: int, reasons: Sequence[str], lower: set[int], upper: set[int], reusable: Iterable[Stated]
+    ) -> None:
+        """A tuple may be suppressed while at least ``lower``, as far as they had come, and at most ``upper`` wait."""
+        if len(self.rows) - self._placed_before > 1:
+            lower = {other for other in lower if other < self._placed_before or other <= position}
+        if any(self.space.contains(stated.box, self.points[position]) for stated in reusable):
+            raise Violation("a tuple was suppressed though a published generalisation contains it")
+        diverse = all(found >= self.privacy.l for found in self._diversity(lower))
+        possible = {
+            # More than half of the clusters are larger: two at least, of two subjects or more each.
+            "outlier": self.parameters.max_clusters > 2 and len(upper) > 4 and self._subjects(upper) > 1,
+            "too_few_subjects": self._subjects(lower) < self.privacy.k,
+            "too_little_diversity": not diverse and self._subjects(upper) >= self.privacy.k,
+        }
+        if not any(possible[reason] for reason in reasons):
+            raise Violation(f"a tuple was suppressed as {' or '.join(reasons)}, which it cannot be")
+
+    def _check_order_of_expiry(self, out: Releases) -> None:
+        by_time = self.parameters.delay_event_time is not None
+
+        def expiry(position: int) -> tuple[int, int]:
+            return self.rows[position].event_time if by_time else 0, position
+
+        withheld = [expiry(position) for position in out.suppressed_position.tolist()]
+        released = [
+            min(expiry(position) for i in run for position in self._positions(out, i))
+            for run in made_together(out.kind.tolist())
+        ]
+        if withheld != sorted(withheld) or released != sorted(released):
+            raise Violation("at the end of the input tuples left out of the order of their expiry")
+
+    # What is said of all steps.
+
+    def agree(self, counters: Counters) -> None:
+        """Judge the shard's counters by what was observed so far."""
+        withheld, waiting = self.reasons.total(), len(self.waiting)
+        expect("in = released + suppressed + buffered", len(self.rows), self.released + withheld + waiting)
+        expect("tuples_in", counters.tuples_in, len(self.rows))
+        expect("released", counters.released, self.released)
+        expect("buffered", counters.buffered, waiting)
+        expect("suppressed", sum(counters.suppressed.values()), withheld + self.kinds["generalised"])
+        if self.parameters.suppression == "withhold":
+            expect("suppressed", counters.suppressed, {reason: self.reasons[reason] for reason in SUPPRESSIONS})
+        expect("releases", counters.releases, {kind: self.kinds[kind] for kind in KINDS})
+        expect("tau", counters.tau, self.tau)
+        expect("oldest_waiting", counters.oldest_waiting, len(self.rows) - next(iter(self.waiting), len(self.rows)))
+        expect("delays", int(counters.delays.sum()), self.released + withheld)
+        if not isclose(counters.loss_sum, self.loss_sum, rel_tol=1e-9, abs_tol=1e-9):
+            raise Violation(f"loss_sum: stated {counters.loss_sum}, found {self.loss_sum}")
+        if not min(waiting, 1) <= counters.open_clusters <= min(waiting, self.parameters.max_clusters):
+            raise Violation(f"open_clusters: {counters.open_clusters} cannot be, where {waiting} tuples wait")
+        if counters.merges < self.kinds["merged"]:
+            raise Violation("merges: fewer than the releases of merged clusters")
+        if not min(self.kinds["split"], 1) <= counters.splits <= self.kinds["split"] // 2:
+            raise Violation("splits: do not go with the releases of their parts")
+        if self._delays is not None:
+            expect("longest_delay", counters.longest_delay, max(self._delays, default=0))
+            exact = {waited: int(count) for waited, count in enumerate(counters.delays[:64]) if count}
+            expect("delays", exact, {waited: count for waited, count in self._delays.items() if waited < 64})
+
+
+def expect(what: str, stated: object, found: object) -> None:
+    """Raise ``Violation`` where two values differ that must be equal."""
+    if stated != found:
+        raise Violation(f"{what}: stated {stated}, found {found}")
+
+
+def made_together(kinds: Sequence[int]) -> list[list[int]]:
+    """Releases in order, parts of a split together (of two splits in a row as well: nothing tells them apart)."""
+    runs: list[list[int]] = []
+    for i, kind in enumerate(kinds):
+        if kind == _SPLIT and runs and kinds[runs[-1][0]] == _SPLIT:
+            runs[-1].append(i)
+        else:
+            runs.append([i])
+    return runs

@@ -1,0 +1,145 @@
+"""How tests get tuples into a ``Castle`` and judge what comes out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from anonymity.castle.shard import Castle, Counters
+from anonymity.policy import CastleParameters, DifferentialPrivacy, Policy, Privacy
+from anonymity.release import Releases
+from state.block import Block
+from state.shard import Changes, Stored
+from tests.support.checker import Checker
+from tests.support.source import Advance, Finish, Push, Row, Step
+
+KEY = bytes(range(32))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a shard is built from; ``types`` are those of ``Policy.members``."""
+
+    policy: Policy
+    privacy: Privacy
+    parameters: CastleParameters
+    types: tuple[pa.DataType, ...]
+    differential_privacy: DifferentialPrivacy | None = None
+
+    @property
+    def members(self) -> pa.Schema:
+        return pa.schema(list(zip(self.policy.members, self.types, strict=True)))
+
+    def castle(self, key: bytes = KEY) -> Castle:
+        return Castle(
+            self.policy,
+            self.privacy,
+            self.parameters,
+            members=self.members,
+            shard=0,
+            key=key,
+            differential_privacy=self.differential_privacy,
+        )
+
+    def checker(self) -> Checker:
+        return Checker(self.policy, self.privacy, self.parameters)
+
+    def block(self, rows: Sequence[Row]) -> Block:
+        """The block that encode would make of tuples."""
+        policy = self.policy
+        columns: dict[str, list[Any]] = {
+            attribute.name: [row.values[i] for row in rows] for i, attribute in enumerate(policy.quasi_identifiers)
+        }
+        leaf = [
+            {label: i for i, label in enumerate(a.hierarchy.labels[: a.hierarchy.leaves])} for a in policy.categorical
+        ]
+        numeric = [np.array(columns[a.name], np.float64) for a in policy.numeric]
+        nodes = [
+            np.array([of[v] for v in columns[a.name]], np.int32) for a, of in zip(policy.categorical, leaf, strict=True)
+        ]
+        published = [[row.published[i] for row in rows] for i in range(len(policy.members))]
+        sensitive = [hashes(column) for column in published[: len(policy.sensitive)]]
+        return Block(
+            shard=0,
+            numeric=stacked(numeric, len(rows), np.float64),
+            categorical=stacked(nodes, len(rows), np.int32),
+            subject=None if policy.subject is None else hashes([row.subject for row in rows]),
+            sensitive=stacked(sensitive, len(rows), np.uint64),
+            event_time=np.array([row.event_time for row in rows], np.int64),
+            members=pa.record_batch(
+                [pa.array(c, t) for c, t in zip(published, self.types, strict=True)], schema=self.members
+            ),
+        )
+
+
+def stacked(columns: Sequence[NDArray[Any]], rows: int, dtype: type[np.generic]) -> NDArray[Any]:
+    """Columns side by side, (rows, columns), also where there is none."""
+    return np.stack(columns, axis=1) if columns else np.zeros((rows, 0), dtype)
+
+
+def hashes(values: Iterable[object]) -> NDArray[np.uint64]:
+    """64-bit codes, equal where values are equal."""
+    held = list(values)
+    digests = {value: hashlib.blake2b(repr(value).encode(), digest_size=8).digest() for value in set(held)}
+    return np.array([int.from_bytes(digests[value], "little") for value in held], np.uint64)
+
+
+def apply(setting: Setting, castle: Castle, step: Step) -> Releases:
+    """Have a shard take one step."""
+    if isinstance(step, Push):
+        return castle.push(setting.block(step.rows), step.watermark)
+    return castle.advance(step.watermark) if isinstance(step, Advance) else castle.finish()
+
+
+def steps_of(setting: Setting, castle: Castle, steps: Iterable[Step]) -> Iterator[tuple[Step, Releases]]:
+    """Each step with what it released, as it is taken."""
+    for step in steps:
+        yield step, apply(setting, castle, step)
+
+
+def judged(setting: Setting, steps: Iterable[Step], key: bytes = KEY) -> tuple[list[Releases], Counters, Checker]:
+    """Run a new shard and have the checker judge it and its counters after every step."""
+    castle, checker = setting.castle(key), setting.checker()
+    outputs = []
+    for step, out in steps_of(setting, castle, steps):
+        checker.observe(step, out)
+        checker.agree(castle.counters)
+        outputs.append(out)
+    return outputs, castle.counters, checker
+
+
+def in_blocks(rows: Sequence[Row], size: int) -> list[Step]:
+    """A stream without event time, cut into blocks of ``size`` tuples, to its end."""
+    blocks = [Push(tuple(rows[i : i + size])) for i in range(0, len(rows), size)]
+    return [*blocks, Finish()]
+
+
+def columns_of(outputs: Sequence[Releases]) -> dict[str, list[Any]]:
+    """All releases of a run as one, a list a column."""
+    names = [name for name in Releases.__dataclass_fields__ if name not in ("members", "offsets")]
+    columns: dict[str, list[Any]] = {
+        name: [x for out in outputs for x in getattr(out, name).tolist()] for name in names
+    }
+    for i, _ in enumerate(outputs[0].members if outputs else ()):
+        columns[f"member {i}"] = [x for out in outputs for x in out.members[i]]
+    return columns
+
+
+def with_changes(stored: Stored, changes: Changes) -> Stored:
+    """What is stored after changes were written."""
+
+    def written(before: dict[int, bytes], after: dict[int, bytes | None]) -> dict[int, bytes]:
+        return {key: blob for key, blob in (before | after).items() if blob is not None}
+
+    return Stored(
+        changes.shard,
+        written(stored.blocks, changes.blocks),
+        written(stored.gamma, changes.gamma),
+        written(stored.omega, changes.omega),
+    )

@@ -1,0 +1,71 @@
+"""A small job and its stream, for operators in a fake runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from anonymity.hierarchy import from_paths
+from anonymity.policy import CastleParameters, Categorical, Numeric, Policy, Privacy
+from anonymity.window.parameters import WindowParameters
+from operators.shards.plan import OperatorPlan
+from state.block import Block, Rejected
+from tests.support.fakes import Harness
+
+KEY = 77
+MEMBERS = pa.schema([("illness", pa.string()), ("visit", pa.int64())])
+TREE = from_paths([("a", "ab", "*"), ("b", "ab", "*"), ("c", "cd", "*"), ("d", "cd", "*")])
+
+
+def planned(parameters: CastleParameters | WindowParameters) -> OperatorPlan:
+    """A job with these."""
+    policy = Policy(
+        (Numeric("age", (0, 100), 1), Categorical("group", TREE)),
+        sensitive=("illness",),
+        passthrough=("visit",),
+        subject="person",
+        event_time="at",
+    )
+    return OperatorPlan(
+        policy=policy,
+        privacy=Privacy(3, 2),
+        parameters=parameters,
+        seed=7,
+        members=MEMBERS,
+        integers=frozenset({"age"}),
+        encoded=("age", "group", "illness", "person", "at"),
+        fingerprint={"policy": "one"},
+    )
+
+
+def block(first: int, count: int, shard: int = 0, rejected: Rejected | None = None) -> Block:
+    """Tuples ``first`` to ``first + count - 1`` of a stream; ``visit`` tells which is which."""
+    numbers = np.arange(first, first + count)
+    random = np.random.default_rng(first)
+    illness = [("flu", "cold", "gout")[i] for i in random.integers(0, 3, count)]
+    return Block(
+        shard=shard,
+        numeric=random.integers(0, 100, (count, 1)).astype(float),
+        categorical=random.integers(0, 4, (count, 1)).astype(np.int32),
+        subject=(numbers % 37).astype(np.uint64),
+        sensitive=np.array([[ord(name[0])] for name in illness], np.uint64).reshape(-1, 1),
+        event_time=numbers * 1000,
+        members=pa.record_batch([pa.array(illness, pa.string()), pa.array(numbers)], schema=MEMBERS),
+        rejected=rejected or Rejected.none(),
+    )
+
+
+def visits(harness: Harness) -> list[int]:
+    """Which tuples were released."""
+    return [member.values[1] for release in harness.main for member in release[-1]]
+
+
+def left(harness: Harness) -> list[int]:
+    """Which tuples were released or withheld, where all are of one shard."""
+    suppressed = [record[2] for record in harness.side.get("suppressed", [])]
+    return sorted(visits(harness) + suppressed)
+
+
+def released(harness: Harness) -> list[list[object]]:
+    """Releases as plain values."""
+    return [[*release[:-1], [member.values for member in release[-1]]] for release in harness.main]

@@ -1,0 +1,188 @@
+"""Hypothesis strategies: policies, streams and parameters at their edges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+from anonymity.hierarchy import Hierarchy, from_paths
+from anonymity.policy import CastleParameters, Categorical, Numeric, Policy, Privacy, QuasiIdentifier
+from state.block import NO_TIME
+from tests.support.drive import Setting
+from tests.support.source import IDENTITY, Advance, Finish, Push, Row, Step
+
+LAWS = settings(
+    max_examples=200,
+    deadline=None,  # the first example may wait for the compiler
+    derandomize=False,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+)
+FEW = settings(LAWS, max_examples=60)
+
+LARGE = (0.0, -0.0, 1.0, 2.0**53, 2.0**53 + 2, -1e300, 1.7e308, -1.7e308, 1e-300, 5e-324, 0.1, 0.1 + 2**-56)
+SHOWN: tuple[tuple[pa.DataType, Sequence[Any]], ...] = (
+    (pa.string(), ("low", "mid", "high", None)),
+    (pa.string(), ("", 'a "b", c', "Zürich\n東京")),
+    (pa.int64(), (0, 2**53 + 1, -(2**63), None)),
+    (pa.float64(), (0.5, -1e300, None)),
+    (pa.bool_(), (True, False)),
+)
+"""Types of published columns and values of each."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A setting and a stream for it: tuples, and event time that passes (None: the stream has none)."""
+
+    setting: Setting
+    rows: tuple[Row, ...]
+    passed: tuple[int, ...]  # the watermark when each tuple comes; never falls
+
+    def steps(self, cuts: tuple[int, ...] = (0,)) -> list[Step]:
+        """The stream to its end, ``cuts`` (repeated as needed) telling how often a block ends before each tuple.
+
+        A block ends as well where the watermark rises; it passes before the tuples that come under it, as in Flink.
+        """
+        steps: list[Step] = []
+        block: list[Row] = []
+        watermark = NO_TIME
+        for i, (row, passed) in enumerate(zip(self.rows, self.passed, strict=True)):
+            if passed > watermark:
+                steps += [Push(tuple(block), watermark), Advance(passed)]
+                block, watermark = [], passed
+            for _ in range(cuts[i % len(cuts)]):
+                steps.append(Push(tuple(block), watermark))
+                block = []
+            block.append(row)
+        return [*steps, Push(tuple(block), watermark), Finish()]
+
+    def leaps(self) -> list[Step]:
+        """The same stream where no step tells that event time passed: each block brings its watermark along."""
+        return [*(Push((row,), passed) for row, passed in zip(self.rows, self.passed, strict=True)), Finish()]
+
+
+@st.composite
+def hierarchies(draw: st.DrawFn) -> Hierarchy:
+    """A random tree of up to 12 nodes; one leaf alone as well."""
+    parent = [0] + [draw(st.integers(0, node)) for node in range(draw(st.integers(0, 10)))]
+    parent = [0, *parent] if draw(st.booleans()) else parent
+    paths = []
+    for leaf in sorted(set(range(len(parent))) - set(parent[1:])):
+        path = [leaf]
+        while path[-1] != 0:
+            path.append(parent[path[-1]])
+        paths.append([f"n{node}" for node in path])
+    return from_paths(paths)
+
+
+@st.composite
+def attributes(draw: st.DrawFn, name: str) -> tuple[QuasiIdentifier, Sequence[float | str]]:
+    """A quasi-identifier and its values."""
+    match draw(st.sampled_from(("declared", "observed", "large", "tree", "tree"))):
+        case "declared":
+            lower, width = draw(st.sampled_from(((0, 10), (-5, 0), (17.5, 1e6), (2**53, 8))))
+            return Numeric(name, (lower, lower + width)), [lower + i * width / 8 for i in range(9)]
+        case "observed":
+            return Numeric(name), [float(i) for i in range(-4, 5)]
+        case "large":
+            return Numeric(name), LARGE
+        case _:
+            tree = draw(hierarchies())
+            return Categorical(name, tree), tree.labels[: tree.leaves]
+
+
+def with_domain(
+    attribute: QuasiIdentifier, values: Sequence[float | str]
+) -> tuple[QuasiIdentifier, Sequence[float | str]]:
+    """The same attribute, or a declared one in place of one that is observed: ``generalise`` needs domains."""
+    if isinstance(attribute, Numeric) and attribute.domain is None:
+        return Numeric(attribute.name, (-4.0, 4.0)), [float(i) for i in range(-4, 5)]
+    return attribute, values
+
+
+@st.composite
+def castle_parameters(draw: st.DrawFn, *, timed: bool) -> CastleParameters:
+    """Parameters at their edges and between them."""
+    tuples = st.sampled_from((0, 1, 3, 6, 10, 16, 30, 10_000))
+    time = st.sampled_from((0, 1, 5, 20, 1000, 2**62))
+    bound = draw(st.sampled_from(("tuples", "event_time", "both"))) if timed else "tuples"
+    return CastleParameters(
+        delay_tuples=None if bound == "event_time" else draw(tuples),
+        delay_event_time=None if bound == "tuples" else draw(time),
+        max_clusters=draw(st.sampled_from((1, 2, 4, 50, 50))),
+        loss_window=draw(st.sampled_from((1, 2, 3, 100))),
+        reuse_limit=draw(st.sampled_from((0, 1, 2, 100))),
+        suppression=draw(st.sampled_from(("withhold", "generalise"))),
+    )
+
+
+@st.composite
+def settings_of(draw: st.DrawFn, timed: bool | None, changed: dict[str, Any]) -> tuple[Setting, list[Any], list[Any]]:
+    """A setting, the values of its quasi-identifiers, and the values of its published columns."""
+    attribute = [draw(attributes(f"q{i}")) for i in range(draw(st.integers(1, 6)))]
+    sensitive = draw(st.lists(st.sampled_from(SHOWN), max_size=2))
+    passed = draw(st.lists(st.sampled_from(SHOWN), max_size=1))
+    policy = Policy(
+        quasi_identifiers=tuple(found for found, _ in attribute),
+        sensitive=tuple(f"s{i}" for i in range(len(sensitive))),
+        passthrough=(*(f"p{i}" for i in range(len(passed))), IDENTITY),
+        subject=draw(st.sampled_from((None, "who"))),
+        event_time="at" if (draw(st.booleans()) if timed is None else timed) else None,
+    )
+    k = draw(st.sampled_from((1, 2, 3, 4, 6, 6)))
+    privacy = Privacy(k, draw(st.sampled_from(sorted({1, min(2, k), k}))))
+    parameters = replace(draw(castle_parameters(timed=policy.event_time is not None)), **changed)
+    if parameters.suppression == "generalise":
+        attribute = [with_domain(*pair) for pair in attribute]
+        policy = replace(policy, quasi_identifiers=tuple(found for found, _ in attribute))
+    shown = [*sensitive, *passed]
+    setting = Setting(policy, privacy, parameters, (*(kind for kind, _ in shown), pa.int64()))
+    return setting, [values for _, values in attribute], [values for _, values in shown]
+
+
+@st.composite
+def cases(draw: st.DrawFn, /, *, timed: bool | None = None, **changed: Any) -> Case:
+    """A setting and a stream; ``changed`` are parameters that are not random."""
+    setting, values, shown = draw(settings_of(timed, changed))
+    # Few places, so that tuples repeat, clusters fill and published generalisations contain later tuples.
+    places = draw(st.lists(st.tuples(*map(st.sampled_from, values)), min_size=1, max_size=10))
+    people = draw(st.sampled_from((1, 2, 4, 12, 12, 200)))
+    length = draw(st.sampled_from((0, 1, 3, 8, 20, 20, 30, 30, 40, 40, 50, 50, 60, 60, 60)))
+    # From a seed: drawn one by one, most long streams would be more than hypothesis handles. Shorter is a prefix.
+    chance = Random(draw(st.integers(0, 2**32)))
+    weights = [chance.choice((1, 4, 16)) for _ in places]  # rare places are outliers
+    usual = [(chance.choice(column), chance.choice((0.0, 0.8))) for column in shown]
+    now, watermark = chance.choice((0, -50, 2**40)), NO_TIME
+    rows, passed = [], []
+    for i in range(length):
+        subject = chance.randrange(people)
+        seen = [
+            value if chance.random() < often else chance.choice(c)
+            for c, (value, often) in zip(shown, usual, strict=True)
+        ]
+        now += chance.randrange(10)
+        late = max(chance.randint(-6, 3), 0) ** 5
+        watermark = max(watermark, now - 10) if chance.random() < 0.3 else watermark
+        timed_row = setting.policy.event_time is not None
+        rows.append(
+            Row(
+                values=chance.choices(places, weights)[0],
+                published=(*seen, i * 7 + 3),
+                subject=None if setting.policy.subject is None else subject,
+                event_time=now - late if timed_row else NO_TIME,
+            )
+        )
+        passed.append(watermark if timed_row else NO_TIME)
+    return Case(setting, tuple(rows), tuple(passed))
+
+
+ONE_BY_ONE = (1,)
+cuts = st.lists(st.integers(0, 2), min_size=1, max_size=8).map(tuple)
+"""Any cutting of a stream into blocks; twice at one place leaves an empty block between."""

@@ -1,0 +1,434 @@
+"""The checker accepts a lawful run, written by hand, and objects to each way of breaking it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from anonymity.castle.shard import Counters
+from anonymity.hierarchy import from_paths
+from anonymity.policy import KINDS, REJECTIONS, SUPPRESSIONS, CastleParameters, Categorical, Numeric, Policy, Privacy
+from anonymity.release import Releases
+from state.block import NO_TIME
+from tests.support.checker import Checker, Violation
+from tests.support.source import IDENTITY, Advance, Finish, Push, Row, Step
+
+PLACES = from_paths([("Rome", "Italy", "*"), ("Milan", "Italy", "*"), ("Lima", "*")])
+ROME, MILAN, LIMA, ITALY, ANY = (PLACES.labels.index(label) for label in ("Rome", "Milan", "Lima", "Italy", "*"))
+POLICY = Policy(
+    (Numeric("age", (0, 100)), Categorical("place", PLACES)),
+    sensitive=("illness",),
+    passthrough=(IDENTITY,),
+    subject="who",
+    event_time="at",
+)
+STREAM = (
+    (10, "Rome", "flu", "A"),
+    (20, "Milan", "cold", "B"),
+    (50, "Lima", "flu", "C"),
+    (50, "Lima", "cold", "D"),
+    (50, "Lima", "flu", "E"),
+    (90, "Rome", "flu", "E"),
+    (90, "Milan", "cold", "F"),
+    (0, "Rome", "flu", "G"),
+    (0, "Rome", "cold", "H"),
+    (50, "Milan", "flu", "I"),
+)
+ROWS = tuple(Row((age, place), (illness, i), who, 100 + i) for i, (age, place, illness, who) in enumerate(STREAM))
+
+
+class Release(NamedTuple):
+    """One release as the checker reads it; ``number`` is its id, ``None`` where the next one is meant."""
+
+    kind: str
+    members: tuple[int, ...]
+    lower: float
+    upper: float
+    node: int
+    loss: float
+    event_time: int
+    subjects: int = 2
+    diversity: int = 2
+    published: tuple[str, ...] | None = None
+    number: int | None = None
+
+
+class Suppressed(NamedTuple):
+    reason: str
+    position: int
+    event_time: int
+
+
+class Moment(NamedTuple):
+    """A step with what left."""
+
+    step: Step
+    releases: tuple[Release, ...] = ()
+    suppressed: tuple[Suppressed, ...] = ()
+
+
+CLUSTER = Release("cluster", (1, 0), 10, 20, ITALY, 0.3, 103)
+SECOND = Release("cluster", (2, 3), 50, 50, LIMA, 0.0, 105)
+REUSED = Release("reused", (4,), 50, 50, LIMA, 0.0, 107)
+PARTS = (
+    Release("split", (5, 6), 90, 90, ITALY, 0.25, 108),
+    Release("split", (8, 7), 0, 0, ROME, 0.0, 108),
+)
+LAST = Suppressed("too_few_subjects", 9, 109)
+LEFT: dict[int, tuple[Release, ...]] = {3: (CLUSTER,), 5: (SECOND,), 7: (REUSED,), 8: PARTS}
+GOOD = (*(Moment(Push((row,)), LEFT.get(i, ())) for i, row in enumerate(ROWS)), Moment(Finish(), (), (LAST,)))
+TOTALS = Counters(
+    tuples_in=10,
+    sampled_out=0,
+    released=9,
+    suppressed={"outlier": 0, "too_few_subjects": 1, "too_little_diversity": 0},
+    rejected=dict.fromkeys(REJECTIONS, 0),
+    releases={"cluster": 2, "merged": 0, "split": 2, "reused": 1, "generalised": 0},
+    merges=0,
+    splits=1,
+    loss_sum=2 * 0.3 + 2 * 0.25,
+    open_clusters=0,
+    buffered=0,
+    tau=(0.3 + 0.0 + 0.25 + 0.0) / 4,
+    oldest_waiting=0,
+    longest_delay=3,
+    delays=np.bincount([3, 2, 3, 2, 3, 3, 2, 1, 0, 0], minlength=128),
+)
+
+
+def written(moment: Moment, first: int, rows: Sequence[Row]) -> Releases:
+    """The columns that a shard would return."""
+    releases, suppressed = moment.releases, moment.suppressed
+    members = [m for release in releases for m in release.members]
+    illness = [
+        value
+        for release in releases
+        for value in (release.published or [rows[m].published[0] if m < len(rows) else "flu" for m in release.members])
+    ]
+    sizes = [len(release.members) for release in releases]
+    return Releases(
+        release_id=np.array([first + i if r.number is None else r.number for i, r in enumerate(releases)], np.int64),
+        kind=np.array([KINDS.index(release.kind) for release in releases], np.int8),
+        subjects=np.array([release.subjects for release in releases], np.int64),
+        tuples=np.array(sizes, np.int64),
+        diversity=np.array([[release.diversity] for release in releases], np.int64).reshape(-1, 1),
+        loss=np.array([release.loss for release in releases], np.float64),
+        event_time=np.array([release.event_time for release in releases], np.int64),
+        lower=np.array([[release.lower] for release in releases], np.float64).reshape(-1, 1),
+        upper=np.array([[release.upper] for release in releases], np.float64).reshape(-1, 1),
+        node=np.array([[release.node] for release in releases], np.int32).reshape(-1, 1),
+        offsets=np.cumsum([0, *sizes]),
+        members=(illness, members),
+        suppressed_reason=np.array([SUPPRESSIONS.index(s.reason) for s in suppressed], np.int8),
+        suppressed_position=np.array([s.position for s in suppressed], np.int64),
+        suppressed_event_time=np.array([s.event_time for s in suppressed], np.int64),
+    )
+
+
+def judge(
+    moments: Sequence[Moment],
+    *,
+    k: int = 2,
+    l: int = 2,  # noqa: E741
+    spoil: Callable[[Releases], Releases] = lambda out: out,
+    **changed: Any,
+) -> Checker:
+    checker = Checker(POLICY, Privacy(k, l), replace(CastleParameters(delay_tuples=3), **changed))
+    released = 0
+    for moment in moments:
+        rows = [*checker.rows, *(moment.step.rows if isinstance(moment.step, Push) else ())]
+        checker.observe(moment.step, spoil(written(moment, released, rows)))
+        released += len(moment.releases)
+    return checker
+
+
+def with_left(
+    changes: dict[int, tuple[Release, ...]], suppressed: dict[int, tuple[Suppressed, ...]] | None = None
+) -> list[Moment]:
+    """The good run, where other things leave after some tuples; 10 is the end of the input."""
+    return [
+        Moment(moment.step, changes.get(i, moment.releases), (suppressed or {}).get(i, moment.suppressed))
+        for i, moment in enumerate(GOOD)
+    ]
+
+
+def with_rows(changes: dict[int, Row]) -> list[Moment]:
+    """The good run, where other tuples came than those it published."""
+    return [
+        moment._replace(step=Push((changes.get(i, moment.step.rows[0]),))) if isinstance(moment.step, Push) else moment
+        for i, moment in enumerate(GOOD)
+    ]
+
+
+def test_a_lawful_run_is_accepted_with_its_counters() -> None:
+    judge(GOOD).agree(TOTALS)
+
+
+def test_the_same_run_is_accepted_in_one_block() -> None:
+    releases = tuple(release for moment in GOOD for release in moment.releases)
+    checker = judge([Moment(Push(ROWS), releases), GOOD[-1]])
+    checker.agree(TOTALS)
+
+
+BROKEN: dict[str, tuple[list[Moment], str]] = {
+    "a tuple missing at the end": (with_left({}, {10: ()}), "position 9 waits longer"),
+    "a tuple missing from a release": (with_left({3: (CLUSTER._replace(members=(0,)),)}), "fewer than k"),
+    "nothing left in time": (with_left({3: ()}), "position 0 waits longer"),
+    "a tuple left one tuple late": (with_left({3: (), 4: (CLUSTER,)}), "position 0 waits longer"),
+    "a tuple left twice": (with_left({5: (SECOND, SECOND)}), "position 2 left, though it does not wait"),
+    "a tuple left twice in a release": (
+        with_left({3: (CLUSTER._replace(members=(0, 1, 1)),)}),
+        "position 1 left, though",
+    ),
+    "a tuple was released and suppressed": (with_left({}, {10: (LAST, LAST)}), "position 9 left, though"),
+    "a tuple left before it came": (with_left({3: (CLUSTER._replace(members=(0, 1, 4)),)}), "never came"),
+    "a tuple came from nowhere": (with_left({3: (CLUSTER._replace(members=(0, 1, 99)),)}), "never came"),
+    "another value was published": (
+        with_left({3: (CLUSTER._replace(published=("flu", "cold")),)}),
+        "not the one that came",
+    ),
+    "a value below the interval": (
+        with_left({3: (CLUSTER._replace(lower=11, loss=0.295),)}),
+        "position 0 lies outside",
+    ),
+    "a value above the interval": (
+        with_left({3: (CLUSTER._replace(upper=19, loss=0.295),)}),
+        "position 1 lies outside",
+    ),
+    "a value outside the subtree": (
+        with_left({3: (CLUSTER._replace(node=MILAN, loss=0.05),)}),
+        "position 0 lies outside",
+    ),
+    "an interval wider than needed": (with_left({3: (CLUSTER._replace(upper=30, loss=0.35),)}), "least generalisation"),
+    "an ancestor higher than needed": (
+        with_left({3: (CLUSTER._replace(node=ANY, loss=0.55),)}),
+        "least generalisation",
+    ),
+    "too few subjects": (with_rows({1: replace(ROWS[1], subject="A")}), "1 subjects, fewer than k"),
+    "too few sensitive values": (
+        with_rows({i: replace(ROWS[i], published=("cold", i)) for i in (0, 1)}),
+        "fewer than l",
+    ),
+    "wrong subjects stated": (with_left({3: (CLUSTER._replace(subjects=3),)}), "subjects: stated 3, found 2"),
+    "wrong diversity stated": (with_left({3: (CLUSTER._replace(diversity=3),)}), r"diversity: stated \(3,\)"),
+    "wrong loss stated": (with_left({3: (CLUSTER._replace(loss=0.31),)}), "loss of 0.31; it is 0.3"),
+    "no loss stated": (with_left({3: (CLUSTER._replace(loss=float("nan")),)}), "loss of nan"),
+    "a release too early": (with_left({3: (), 2: (CLUSTER._replace(event_time=102),)}), "no tuple that was due"),
+    "a split of one part": (with_left({5: (SECOND._replace(kind="split"),)}), "one part only"),
+    "a release number left out": (with_left({5: (SECOND._replace(number=2),)}), "release_id"),
+    "an event time not reached": (with_left({5: (SECOND._replace(event_time=106),)}), "not reached, or had passed"),
+    "an event time that passed": (with_left({5: (SECOND._replace(event_time=102),)}), "not reached, or had passed"),
+    "an event time that runs backwards": (
+        with_left({8: (PARTS[1], PARTS[0]._replace(event_time=107))}),
+        "not reached, or had passed",
+    ),
+    "reuse of what was never published": (
+        with_left({7: (REUSED._replace(lower=49, loss=0.005),)}),
+        "Omega does not hold",
+    ),
+    "reuse of a loss that Omega does not keep": (
+        [
+            *with_rows({4: replace(ROWS[4], values=(10, "Rome"))})[:7],
+            Moment(GOOD[7].step, (REUSED._replace(lower=10, upper=20, node=ITALY, loss=0.3),)),
+        ],
+        "Omega does not hold",
+    ),
+    "reuse with other counts": (with_left({7: (REUSED._replace(subjects=3),)}), "other counts than its own"),
+    "reuse that states less than k": (with_left({7: (REUSED._replace(subjects=1),)}), "fewer than k"),
+    "reuse that states less than l": (with_left({7: (REUSED._replace(diversity=1),)}), "fewer than l"),
+    "reuse outside the generalisation": (
+        with_rows({4: replace(ROWS[4], values=(51, "Lima"))}),
+        "position 4 lies outside",
+    ),
+    "reuse for several": (
+        [
+            *with_rows({5: replace(ROWS[5], values=(50, "Lima"))})[:7],
+            Moment(GOOD[7].step, (REUSED._replace(members=(4, 5)),)),
+        ],
+        "tuples of a reused generalisation",
+    ),
+    "reuse before its time": (with_left({6: (REUSED._replace(event_time=106),)}), "position 4 left alone before"),
+    "suppression before its time": (with_left({}, {9: (LAST,)}), "position 9 left alone before"),
+    "suppression at another time": (
+        with_left({}, {10: (LAST._replace(event_time=108),)}),
+        "event time of a suppressed",
+    ),
+    "no outlier": (with_left({}, {10: (LAST._replace(reason="outlier"),)}), "outlier, which it cannot be"),
+    "no lack of diversity alone": (
+        with_left({}, {10: (LAST._replace(reason="too_little_diversity"),)}),
+        "too_little_diversity, which it cannot be",
+    ),
+    "subjects enough": (
+        with_left({3: ()}, {3: (Suppressed("too_few_subjects", 0, 100),)}),
+        "too_few_subjects, which it cannot be",
+    ),
+    "diversity enough": (
+        with_left({3: ()}, {3: (Suppressed("too_little_diversity", 0, 100),)}),
+        "too_little_diversity, which it cannot be",
+    ),
+    "suppression where reuse was possible": (
+        with_left({7: ()}, {7: (Suppressed("outlier", 4, 104),)}),
+        "though a published generalisation contains it",
+    ),
+    "a full generalisation where the policy withholds": (
+        with_left({10: (Release("generalised", (9,), 0, 100, ANY, 1.0, 109, 1, 1),)}, {10: ()}),
+        "otherwise than by withhold",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_broken_run_is_refused(how: str) -> None:
+    moments, text = BROKEN[how]
+    with pytest.raises(Violation, match=text):
+        judge(moments)
+
+
+def test_a_tuple_that_waited_too_long_inside_a_block_is_seen() -> None:
+    # The order of releases tells: what left after a later tuple had come, left later.
+    late = (CLUSTER, *PARTS, SECOND._replace(event_time=108))
+    with pytest.raises(Violation, match="position 2 waited for more tuples"):
+        judge([Moment(Push(ROWS), late), GOOD[-1]])
+
+
+def test_the_end_of_the_input_is_held_to_the_order_of_expiry() -> None:
+    first, second = CLUSTER._replace(event_time=105), SECOND
+    for releases in ((first, second), (second, first)):
+        moments = [Moment(Push(ROWS[:4])), Moment(Finish(), tuple(r._replace(event_time=103) for r in releases))]
+        if releases == (first, second):
+            judge(moments, delay_tuples=9)
+        else:
+            with pytest.raises(Violation, match="order of their expiry"):
+                judge(moments, delay_tuples=9)
+
+
+def test_the_last_generalisations_only_are_kept_for_reuse() -> None:
+    judge(GOOD[:8], reuse_limit=1)
+    with pytest.raises(Violation, match="Omega does not hold"):
+        judge(GOOD[:8], reuse_limit=0)
+
+
+@pytest.mark.parametrize(
+    ("watermark", "problem"), [(109, None), (110, "position 0 waits longer"), (120, "position 0 waits longer")]
+)
+def test_event_time_is_a_bound_as_well(watermark: int, problem: str | None) -> None:
+    moments = [Moment(Push(ROWS[:3])), Moment(Advance(watermark))]
+    if problem is None:
+        judge(moments, delay_event_time=10)
+    else:
+        with pytest.raises(Violation, match=problem):
+            judge(moments, delay_event_time=10)
+
+
+FULL = Release("generalised", (9,), 0, 100, ANY, 1.0, 109, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("release", "problem"),
+    [
+        (FULL, None),
+        (FULL._replace(upper=99, loss=0.995), "not fully generalised"),
+        (FULL._replace(node=ITALY, loss=0.75), "not fully generalised"),
+        (FULL._replace(subjects=2), "what stands behind a full generalisation"),
+        (FULL._replace(loss=0.9), "loss of 0.9; it is 1.0"),
+    ],
+)
+def test_a_full_generalisation_covers_everything(release: Release, problem: str | None) -> None:
+    moments = with_left({10: (release,)}, {10: ()})
+    if problem is None:
+        judge(moments, suppression="generalise").agree(
+            replace(
+                TOTALS,
+                released=10,
+                releases=TOTALS.releases | {"generalised": 1},
+                loss_sum=TOTALS.loss_sum + 1.0,
+            )
+        )
+    else:
+        with pytest.raises(Violation, match=problem):
+            judge(moments, suppression="generalise")
+
+
+def test_withholding_is_refused_where_the_policy_generalises() -> None:
+    with pytest.raises(Violation, match="otherwise than by generalise"):
+        judge(GOOD, suppression="generalise")
+
+
+def test_a_full_generalisation_needs_a_reason() -> None:
+    alone = Release("generalised", (0,), 0, 100, ANY, 1.0, 103, 1, 1)
+    with pytest.raises(Violation, match="which it cannot be"):
+        judge([*GOOD[:3], Moment(GOOD[3].step, (alone,))], suppression="generalise")
+
+
+def test_ranges_that_were_observed_are_those_of_the_tuples_so_far() -> None:
+    policy = replace(POLICY, quasi_identifiers=(Numeric("age"), Categorical("place", PLACES)))
+    for loss, right in ((10 / 40 / 2 + 0.25, True), (10 / 100 / 2 + 0.25, False)):
+        checker = Checker(policy, Privacy(2, 2), CastleParameters(delay_tuples=3))
+        for i in range(3):
+            checker.observe(Push((ROWS[i],)), written(Moment(Finish()), 0, ROWS))
+        moment = Moment(Push((ROWS[3],)), (CLUSTER._replace(loss=loss),))
+        if right:
+            checker.observe(moment.step, written(moment, 0, ROWS))
+        else:
+            with pytest.raises(Violation, match=r"loss of 0\.3; it is 0\.375"):
+                checker.observe(moment.step, written(moment, 0, ROWS))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda out: replace(out, subjects=np.append(out.subjects, 2)),
+        lambda out: replace(out, lower=out.lower[:, :0]),
+        lambda out: replace(out, members=out.members[:1]),
+        lambda out: replace(out, members=(out.members[0], [*out.members[1], 3])),
+        lambda out: replace(out, offsets=out.offsets + 1),
+        lambda out: replace(out, tuples=out.tuples + 1),
+        lambda out: replace(out, suppressed_position=np.append(out.suppressed_position, 1)),
+    ],
+)
+def test_columns_that_do_not_fit_together_are_refused(spoil: Callable[[Releases], Releases]) -> None:
+    with pytest.raises(Violation):
+        judge(GOOD, spoil=spoil)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tuples_in": 11},
+        {"released": 10},
+        {"suppressed": {"outlier": 1, "too_few_subjects": 0, "too_little_diversity": 0}},
+        {"suppressed": {"outlier": 0, "too_few_subjects": 2, "too_little_diversity": 0}},
+        {"releases": TOTALS.releases | {"reused": 0}},
+        {"merges": -1},
+        {"splits": 0},
+        {"splits": 2},
+        {"loss_sum": 1.0},
+        {"open_clusters": 1},
+        {"buffered": 1},
+        {"tau": 0.14},
+        {"oldest_waiting": 1},
+        {"longest_delay": 4},
+        {"delays": np.bincount([3, 3, 3, 2, 3, 3, 2, 1, 0, 0], minlength=128)},
+        {"delays": np.bincount([3, 2, 3, 2, 3, 3, 2, 1, 0], minlength=128)},
+    ],
+)
+def test_counters_that_do_not_agree_are_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(Violation):
+        judge(GOOD).agree(replace(TOTALS, **change))
+
+
+def test_no_event_time_is_none_in_releases() -> None:
+    policy = replace(POLICY, event_time=None)
+    rows = [replace(row, event_time=NO_TIME) for row in ROWS[:4]]
+    for stated, right in ((NO_TIME, True), (0, False)):
+        checker = Checker(policy, Privacy(2, 2), CastleParameters(delay_tuples=3))
+        moment = Moment(Push(tuple(rows)), (CLUSTER._replace(event_time=stated),))
+        if right:
+            checker.observe(moment.step, written(moment, 0, rows))
+        else:
+            with pytest.raises(Violation, match="event time"):
+                checker.observe(moment.step, written(moment, 0, rows))

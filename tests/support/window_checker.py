@@ -1,0 +1,223 @@
+"""An independent judge of what a shard of windows did: see ``tests.support.checker``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from math import isclose, log2
+from typing import TYPE_CHECKING
+
+from anonymity.policy import KINDS, SUPPRESSIONS, Policy, Privacy
+from anonymity.release import Releases
+from anonymity.window.log import ACTIONS, Repairs
+from anonymity.window.parameters import WindowParameters
+from state.block import NO_TIME
+from tests.support.checker import Violation, expect
+from tests.support.source import IDENTITY, Finish, Push, Row, Step
+from tests.support.space import Box, Space
+
+if TYPE_CHECKING:
+    from anonymity.window.shard import WindowCounters
+
+
+class WindowChecker:
+    """Follows one shard step by step and raises ``Violation`` at the first promise that is broken.
+
+    Parameters
+    ----------
+    policy, privacy, parameters : what was promised; ``policy.passthrough`` holds ``IDENTITY``
+    """
+
+    def __init__(self, policy: Policy, privacy: Privacy, parameters: WindowParameters) -> None:
+        self.policy, self.privacy, self.parameters = policy, privacy, parameters
+        self.space = Space(policy)
+        self.rows: list[Row] = []
+        self.points: list[Box] = []
+        self.waiting: dict[int, None] = {}  # positions, oldest first
+        self.kinds: Counter[str] = Counter()
+        self.reasons: Counter[str] = Counter()
+        self.actions: Counter[str] = Counter()
+        self.released = self.windows = self.carried = 0
+        self.loss_sum = 0.0
+        self._identity = policy.members.index(IDENTITY)
+        self._position: dict[int, int] = {}
+        self._seen = [self.space.nothing_seen()]
+        self._watermark = NO_TIME
+        self._ended = False
+
+    def observe(self, step: Step, out: Releases, repairs: Repairs) -> None:
+        """Judge one step by what came in, what left, and what was told of it."""
+        self._ended = isinstance(step, Finish)
+        if not isinstance(step, Finish):
+            self._watermark = step.watermark
+        for row in step.rows if isinstance(step, Push) else ():
+            self._place(row)
+        expect("release_id", out.release_id.tolist(), [self.kinds.total() + i for i in range(len(out))])
+        expect("tuples", [0, *out.tuples.cumsum().tolist()], out.offsets.tolist())
+        mixing = [self._check_release(out, i) for i in range(len(out))]
+        self._check_withheld(out)
+        self._check_delay()
+        self._check_log(out, repairs, mixing)
+
+    def _place(self, row: Row) -> None:
+        position = len(self.rows)
+        self._position[row.published[self._identity]] = position
+        self.rows.append(row)
+        self.points.append(self.space.point(row))
+        self.waiting[position] = None
+        seen = self.space.widened(self._seen[-1], self.points[-1], position + 1)
+        if seen is not self._seen[-1]:
+            self._seen.append(seen)
+
+    def _leave(self, position: int) -> None:
+        if position not in self.waiting:
+            raise Violation(f"the tuple at position {position} left, though it does not wait")
+        del self.waiting[position]
+
+    # What left.
+
+    def _check_release(self, out: Releases, i: int) -> float:
+        """Judge one release; the entropy of its sensitive values, the least of several."""
+        members = []
+        for m in range(out.offsets[i], out.offsets[i + 1]):
+            position = self._position[out.members[self._identity][m]]
+            self._leave(position)
+            expect("a published value", tuple(column[m] for column in out.members), self.rows[position].published)
+            members.append(position)
+        subjects = {p if self.policy.subject is None else self.rows[p].subject for p in members}
+        columns = [[self.rows[p].published[a] for p in members] for a in range(len(self.policy.sensitive))]
+        diversity = [len(set(column)) for column in columns]
+        if len(subjects) < self.privacy.k:
+            raise Violation(f"a release has {len(subjects)} subjects, fewer than k = {self.privacy.k}")
+        if any(found < self.privacy.l for found in diversity):
+            raise Violation(f"a release has {diversity} sensitive values, fewer than l = {self.privacy.l}")
+        expect("subjects", int(out.subjects[i]), len(subjects))
+        expect("diversity", out.diversity[i].tolist(), diversity)
+        around = self.space.around([self.points[p] for p in members])
+        stated = Box(tuple(out.lower[i].tolist()), tuple(out.upper[i].tolist()), tuple(out.node[i].tolist()))
+        if self.parameters.output == "generalisation":
+            expect("the least generalisation", stated, around)
+        else:
+            self._check_representative(stated, around, members)
+        until = [*(seen.since for seen in self._seen[1:]), len(self.rows) + 1]
+        possible = [seen for seen, end in zip(self._seen, until, strict=True) if end > max(members) + 1]
+        if not any(isclose(out.loss[i], self.space.loss(around, s), rel_tol=1e-9, abs_tol=1e-12) for s in possible):
+            raise Violation(f"a release states a loss of {out.loss[i]}; it is {self.space.loss(around, possible[-1])}")
+        delay = self.parameters.delay_tuples
+        if delay is not None and max(members) - min(members) > delay:
+            raise Violation(f"the tuple at position {min(members)} waited for more tuples than it may")
+        self.kinds[KINDS[out.kind[i]]] += 1
+        self.released += len(members)
+        self.loss_sum += float(out.loss[i]) * len(members)
+        return min((entropy(column) for column in columns), default=0.0)
+
+    def _check_representative(self, stated: Box, around: Box, members: Sequence[int]) -> None:
+        expect("an interval of no width", stated.lower, stated.upper)
+        for a, (low, value, high) in enumerate(zip(around.lower, stated.lower, around.upper, strict=True)):
+            numbers = sorted(self.points[p].lower[a] for p in members)
+            if self.parameters.numeric == "mean":
+                middle = sum(x / len(numbers) for x in numbers)
+            else:
+                middle = numbers[(len(numbers) - 1) // 2] / 2 + numbers[len(numbers) // 2] / 2
+            width = high - low
+            if not (
+                low <= value <= high and isclose(value, middle, rel_tol=1e-9, abs_tol=min(width * 1e-9, 1e290) + 1e-300)
+            ):
+                raise Violation(f"a representative is {value}, not the {self.parameters.numeric} {middle}")
+        for a, (node, above) in enumerate(zip(stated.node, around.node, strict=True)):
+            found = Counter(self.points[p].node[a] for p in members)
+            if self.parameters.categorical == "ancestor":
+                expect("the common ancestor", node, above)
+            else:
+                expect("the mode", node, min(leaf for leaf in found if found[leaf] == max(found.values())))
+
+    def _check_withheld(self, out: Releases) -> None:
+        columns = (out.suppressed_reason, out.suppressed_position, out.suppressed_event_time)
+        for reason, position, event_time in zip(*(column.tolist() for column in columns), strict=True):
+            self._leave(position)
+            expect("event time of a suppressed tuple", event_time, self.rows[position].event_time)
+            if not (self._ended or self._is_due(position)):
+                raise Violation(f"the tuple at position {position} was suppressed before it was due")
+            self.reasons[SUPPRESSIONS[reason]] += 1
+            if SUPPRESSIONS[reason] not in ("too_few_subjects", "too_little_diversity"):
+                raise Violation(f"a window suppressed a tuple as {SUPPRESSIONS[reason]}")
+
+    def _is_due(self, position: int) -> bool:
+        by_tuples, by_time = self.parameters.delay_tuples, self.parameters.delay_event_time
+        if by_tuples is not None and position < len(self.rows) - by_tuples:
+            return True
+        return by_time is not None and self.rows[position].event_time + by_time <= self._watermark
+
+    def _check_delay(self) -> None:
+        if late := [p for p in self.waiting if self._ended or self._is_due(p)]:
+            raise Violation(f"the tuple at position {late[0]} waits longer than it may")
+
+    # What was told of it.
+
+    def _check_log(self, out: Releases, repairs: Repairs, mixing: list[float]) -> None:
+        windows, actions = repairs.windows, repairs.actions
+        expect("window", windows.window.tolist(), [self.windows + i for i in range(len(windows))])
+        expect("releases", int(windows.releases.sum()), len(out))
+        if not (windows.lsr == 1).all():
+            raise Violation("a window released a group that is not l-diverse")
+        at = 0
+        for i in range(len(windows)):
+            found = mixing[at : at + int(windows.releases[i])]
+            at += len(found)
+            stated = float(windows.entropy_mean[i]), float(windows.entropy_least[i])
+            exact = (sum(found) / len(found), min(found)) if found else (0.0, 0.0)
+            if not all(isclose(a, b, rel_tol=1e-9, abs_tol=1e-9) for a, b in zip(stated, exact, strict=True)):
+                raise Violation(f"a window states entropies of {stated}; they are {exact}")
+            mine = actions.window == windows.window[i]
+            expect("swaps", int(windows.swaps[i]), int((actions.action[mine] == ACTIONS.index("swap")).sum()))
+            expect("merges", int(windows.merges[i]), int((actions.action[mine] == ACTIONS.index("merge")).sum()))
+            # The set of violating groups only shrinks; each merge takes one group away.
+            if windows.unrepaired[i] > windows.violations[i] or windows.violations[i] > windows.groups[i]:
+                raise Violation("a window has more violating groups than before its repairs")
+            if windows.releases[i] > windows.groups[i] - windows.merges[i]:
+                raise Violation("a window has more releases than groups")
+        for i, action in enumerate(actions.action.tolist()):
+            same = actions.tuples_after[i] == actions.tuples_before[i]
+            if same != (ACTIONS[action] == "swap") or actions.tuples_after[i] < actions.tuples_before[i]:
+                raise Violation("a swap changes a group's size, or a merge does not enlarge it")
+            if not 1 <= actions.inspected[i] <= self.parameters.neighbours:
+                raise Violation("a repair looked at more neighbours than it may")
+            better = actions.diversity_after[i] - actions.diversity_before[i]
+            if better < 0 or (len(self.policy.sensitive) == 1 and better == 0):
+                raise Violation("a repair left a group no more diverse")
+            if actions.time_change[i] <= 0:
+                raise Violation("a repair that takes no time")
+            self.actions[ACTIONS[action]] += 1
+        self.windows += len(windows)
+        if len(windows):
+            self.carried = int(windows.carried[-1])
+
+    def agree(self, counters: WindowCounters, deadline: int | None) -> None:
+        """Judge the shard's counters and its next deadline by what was observed so far."""
+        withheld, waiting = self.reasons.total(), len(self.waiting)
+        expect("in = released + suppressed + buffered", len(self.rows), self.released + withheld + waiting)
+        expect("tuples_in", counters.tuples_in, len(self.rows))
+        expect("released", counters.released, self.released)
+        expect("buffered", counters.buffered, waiting)
+        expect("suppressed", counters.suppressed, {reason: self.reasons[reason] for reason in SUPPRESSIONS})
+        expect("releases", counters.releases, {kind: self.kinds[kind] for kind in KINDS})
+        expect("windows", counters.windows, self.windows)
+        expect("repairs", (counters.swaps, counters.merges), (self.actions["swap"], self.actions["merge"]))
+        expect("oldest_waiting", counters.oldest_waiting, len(self.rows) - next(iter(self.waiting), len(self.rows)))
+        expect("delays", int(counters.delays.sum()), self.released + withheld)
+        if not isclose(counters.loss_sum, self.loss_sum, rel_tol=1e-9, abs_tol=1e-9):
+            raise Violation(f"loss_sum: stated {counters.loss_sum}, found {self.loss_sum}")
+        new = waiting - counters.carried
+        if counters.size is not None and waiting >= counters.size and new >= min(self.privacy.k, counters.size):
+            raise Violation("a window is full and has not closed")
+        due = []
+        if self.parameters.event_time is not None and new:
+            due.append(self.rows[list(self.waiting)[counters.carried]].event_time + self.parameters.event_time)
+        if self.parameters.delay_event_time is not None and waiting:
+            due.append(min(self.rows[p].event_time for p in self.waiting) + self.parameters.delay_event_time)
+        expect("next_deadline", deadline, min(*due, 2**63 - 2) if due else None)
+
+
+def entropy(values: Sequence[object]) -> float:
+    """Of some values, in bits."""
+    return sum(-n / len(values) * log2(n / len(values)) for n in Counter(values).values())

@@ -1,0 +1,113 @@
+"""How tests get tuples into a ``Window`` and judge what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import count
+
+from hypothesis import strategies as st
+
+from anonymity.release import Releases
+from anonymity.window.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
+from anonymity.window.shard import Window, WindowCounters
+from tests.support.drive import KEY, Setting
+from tests.support.source import Advance, Push, Step
+from tests.support.strategies import Case, cases
+from tests.support.window_checker import WindowChecker
+
+
+@dataclass(frozen=True)
+class WindowSetting(Setting):
+    """What a shard of windows is built from."""
+
+    parameters: WindowParameters  # type: ignore[assignment]
+
+    def window(self, key: bytes = KEY) -> Window:
+        """A shard whose clock ticks a microsecond each time it is read."""
+        return Window(
+            self.policy,
+            self.privacy,
+            self.parameters,
+            members=self.members,
+            shard=0,
+            key=key,
+            clock=count(0, 1000).__next__,
+        )
+
+    def checker(self) -> WindowChecker:  # type: ignore[override]
+        return WindowChecker(self.policy, self.privacy, self.parameters)
+
+
+def take(setting: Setting, window: Window, step: Step) -> Releases:
+    """Have a shard take one step."""
+    if isinstance(step, Push):
+        return window.push(setting.block(step.rows), step.watermark)
+    return window.advance(step.watermark) if isinstance(step, Advance) else window.finish()
+
+
+def judged_windows(
+    setting: WindowSetting, steps: Iterable[Step], key: bytes = KEY
+) -> tuple[list[Releases], WindowCounters, WindowChecker]:
+    """Run a new shard and have the checker judge it, its log and its counters after every step."""
+    window, checker = setting.window(key), setting.checker()
+    outputs = []
+    for step in steps:
+        out = take(setting, window, step)
+        checker.observe(step, out, window.repairs)
+        checker.agree(window.counters, window.next_deadline)
+        outputs.append(out)
+    return outputs, window.counters, checker
+
+
+@st.composite
+def window_parameters(draw: st.DrawFn, k: int, l: int, *, timed: bool, diverse: bool) -> WindowParameters:  # noqa: E741
+    """Parameters at their edges and between them."""
+    sizes = st.sampled_from((1, 2, 5, 8, 16, 16, 30, 30, 1000))
+    times = st.sampled_from((0, 1, 5, 20, 100, 2**62))
+    bound = draw(st.sampled_from(("tuples", "event_time", "both"))) if timed else "tuples"
+    tuples = None if bound == "event_time" else draw(sizes)
+    event_time = None if bound == "tuples" else draw(times)
+    delays = {}
+    if draw(st.booleans()):
+        delays["delay_tuples"] = (tuples or 0) + draw(st.sampled_from((0, 1, 10, 10_000)))
+    if timed and draw(st.booleans()):
+        delays["delay_event_time"] = min((event_time or 0) + draw(times), 2**62)
+    target = AdaptiveTarget(
+        draw(st.integers(l, k)),
+        draw(st.sampled_from((0.2, 1.0))),
+        draw(st.sampled_from((0.0, 0.1))),
+        draw(st.integers(0, 2)),
+    )
+    adaptive = None
+    if tuples is not None and tuples >= k and draw(st.booleans()):
+        adaptive = AdaptiveWindow(
+            draw(st.integers(k, tuples)), draw(st.sampled_from((0.0, 0.5, 1.0))), draw(st.integers(1, 3))
+        )
+    return WindowParameters(
+        tuples=tuples,
+        event_time=event_time,
+        **delays,
+        distortion_weight=draw(st.sampled_from((0.0, 0.3, 0.7, 1.0))),
+        neighbours=draw(st.sampled_from((1, 2, 3, 50))),
+        growth_cap=draw(st.sampled_from((2, 2.5, 3, 10))),
+        output=draw(st.sampled_from(("generalisation", "representative"))),
+        numeric=draw(st.sampled_from(("mean", "median"))),
+        categorical=draw(st.sampled_from(("mode", "ancestor"))),
+        target=target if diverse and draw(st.booleans()) else None,
+        adaptive=adaptive,
+    )
+
+
+@st.composite
+def window_cases(draw: st.DrawFn, /, *, timed: bool | None = None, **changed: object) -> Case:
+    """A setting and a stream; ``changed`` are parameters that are not random."""
+    case = draw(cases(timed=timed))
+    policy, privacy = case.setting.policy, case.setting.privacy
+    weights = tuple((a.name, draw(st.sampled_from((0.0, 1.0, 2.5)))) for a in policy.quasi_identifiers[:1])
+    drawn = draw(
+        window_parameters(privacy.k, privacy.l, timed=policy.event_time is not None, diverse=len(policy.sensitive) > 0)
+    )
+    parameters = replace(drawn, weights=weights, **changed)  # type: ignore[arg-type]
+    setting = WindowSetting(policy, privacy, parameters, case.setting.types)
+    return Case(setting, case.rows, case.passed)
