@@ -18,11 +18,18 @@ _MILLISECONDS = {
 def _duration(value: object) -> object:
     if not isinstance(value, str):
         return value
-    found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", value.lower())
+    found = re.fullmatch(r"\s*([0-9]+)\s*([a-z]*)\s*", value.lower())
     scale = _MILLISECONDS.get(found[2], _MILLISECONDS.get(found[2].removesuffix("s"))) if found else None
     if found is None or scale is None:
         raise ValueError("is not a duration")
     return int(found[1]) * scale
+
+
+def _as_typed(value: object) -> object:
+    # Python alone takes 1_000 for a number: who typed it may have meant 1.000.
+    if isinstance(value, str) and "_" in value:
+        raise ValueError("is not a number; digits without '_' between them")
+    return value
 
 
 def _flat(value: object) -> object:
@@ -53,12 +60,13 @@ def _connected(options: dict[str, str]) -> dict[str, str]:
 
 Column: TypeAlias = Annotated[str, Field(min_length=1)]
 Columns: TypeAlias = Annotated[tuple[Column, ...], BeforeValidator(lambda value: () if value is None else value)]
-Positive: TypeAlias = Annotated[int, Field(ge=1, le=_MOST)]
-Natural: TypeAlias = Annotated[int, Field(ge=0, le=_MOST)]
+Whole: TypeAlias = Annotated[int, BeforeValidator(_as_typed)]
+Real: TypeAlias = Annotated[float, BeforeValidator(_as_typed), Field(allow_inf_nan=False)]
+Positive: TypeAlias = Annotated[Whole, Field(ge=1, le=_MOST)]
+Natural: TypeAlias = Annotated[Whole, Field(ge=0, le=_MOST)]
 # A century: far above any use, and far below where epoch milliseconds plus a delay would overflow.
 Duration: TypeAlias = Annotated[int, BeforeValidator(_duration), Field(ge=0, le=36_525 * 86_400_000)]
-Finite: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
-AboveZero: TypeAlias = Annotated[float, Field(allow_inf_nan=False, gt=0)]
+AboveZero: TypeAlias = Annotated[Real, Field(gt=0)]
 Options: TypeAlias = Annotated[dict[str, str], BeforeValidator(_flat)]
 Sink: TypeAlias = Annotated[Options, AfterValidator(_connected)]
 

@@ -27,12 +27,13 @@ from jobs.config.fields import (
     Column,
     Columns,
     Duration,
-    Finite,
     Natural,
     Options,
     Positive,
+    Real,
     Section,
     Sink,
+    Whole,
 )
 from jobs.config.window_schema import WindowSection
 
@@ -53,7 +54,7 @@ def _read_hierarchy(value: object, info: ValidationInfo) -> object:
 
 class QuasiIdentifier(Section):
     type: Literal["numeric", "categorical"] = Field(description="'numeric' or 'categorical'")
-    domain: Annotated[tuple[Finite, Finite], AfterValidator(_increasing)] | None = Field(
+    domain: Annotated[tuple[Real, Real], AfterValidator(_increasing)] | None = Field(
         None, description="[lowest, highest], two finite numbers, for a numeric one; without it the observed range"
     )
     step: AboveZero | None = Field(
@@ -156,13 +157,11 @@ class CastleSection(Section):
 
 class WithinSection(Section):
     share: AboveZero = Field(description="a number above 0, such as 0.05: a share of the range")
-    probability: Annotated[float, Field(allow_inf_nan=False, gt=0, lt=1)] = Field(
-        description="a number above 0 and below 1, such as 0.99"
-    )
+    probability: Annotated[Real, Field(gt=0, lt=1)] = Field(description="a number above 0 and below 1, such as 0.99")
 
 
 class DifferentialPrivacySection(Section):
-    sample_rate: Annotated[float, Field(allow_inf_nan=False, gt=0, le=1)] = Field(
+    sample_rate: Annotated[Real, Field(gt=0, le=1)] = Field(
         description="a number above 0 and at most 1, such as 0.9: the share of tuples that are let in"
     )
     phi: AboveZero | None = Field(None, description="a number above 0, such as 100: noise has the scale range / phi")
@@ -242,7 +241,7 @@ class File(Section):
     shards: ShardsSection = Field(
         default_factory=ShardsSection, description="a mapping such as {count: 4, by: subject}"
     )
-    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = Field(
+    seed: Annotated[Whole, Field(ge=0, le=2**63 - 1)] | None = Field(
         None, description="a whole number from 0 to 2^63 - 1, or null"
     )
     subject_key: Annotated[str, Field(min_length=1)] | None = Field(

@@ -8,10 +8,10 @@ from pydantic import Field
 from pydantic import model_validator as check
 
 from anonymity.window.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
-from jobs.config.fields import Column, Duration, Natural, Positive, Section
+from jobs.config.fields import Column, Duration, Natural, Positive, Real, Section
 
-Share: TypeAlias = Annotated[float, Field(allow_inf_nan=False, ge=0, le=1)]
-Weight: TypeAlias = Annotated[float, Field(allow_inf_nan=False, ge=0)]
+Share: TypeAlias = Annotated[Real, Field(ge=0, le=1)]
+Weight: TypeAlias = Annotated[Real, Field(ge=0)]
 
 
 class WindowDelaySection(Section):
@@ -23,7 +23,7 @@ class WindowDelaySection(Section):
 
 class TargetSection(Section):
     most: Positive = Field(description="a whole number from privacy.l to privacy.k")
-    smoothing: Annotated[float, Field(allow_inf_nan=False, gt=0, le=1)] = Field(
+    smoothing: Annotated[Real, Field(gt=0, le=1)] = Field(
         AdaptiveTarget.smoothing, description="a number above 0 and at most 1"
     )
     band: Share = Field(AdaptiveTarget.band, description="a number from 0 to 1")
@@ -52,9 +52,7 @@ class WindowSection(Section):
     )
     distortion_weight: Share = Field(WindowParameters.distortion_weight, description="a number from 0 to 1")
     neighbours: Positive = Field(WindowParameters.neighbours, description="a whole number, 1 or more")
-    growth_cap: Annotated[float, Field(allow_inf_nan=False, ge=2)] = Field(
-        WindowParameters.growth_cap, description="a number, 2 or more"
-    )
+    growth_cap: Annotated[Real, Field(ge=2)] = Field(WindowParameters.growth_cap, description="a number, 2 or more")
     output: Literal["generalisation", "representative"] = Field(
         "generalisation", description="'generalisation' or 'representative'"
     )

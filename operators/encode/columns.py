@@ -196,15 +196,25 @@ def _absent(values: NDArray[Any]) -> Mask:
 
 
 def _parsed(texts: NDArray[Any]) -> NDArray[np.float64]:
-    """Numbers as ``float`` reads them; NaN where a text is none or missing."""
-    try:
-        return texts.astype(np.float64)
-    except ValueError:
-        return np.fromiter(map(_number, texts), np.float64, len(texts))
+    """Numbers as SQL and JSON write them; NaN where a text is none or missing."""
+    together = "".join(filter(None, texts))
+    if _plain(together):
+        try:
+            return texts.astype(np.float64)
+        except ValueError:
+            pass  # one of them at least is none
+    return np.fromiter(map(_number, texts), np.float64, len(texts))
 
 
 def _number(text: str | None) -> float:
+    if text is None or not _plain(text):
+        return np.nan
     try:
-        return np.nan if text is None else float(text)
+        return float(text)
     except ValueError:
         return np.nan
+
+
+def _plain(text: str) -> bool:
+    """Whether a text holds nothing that ``float`` takes for a part of a number and SQL does not."""
+    return text.isascii() and "_" not in text

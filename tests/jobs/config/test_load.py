@@ -199,7 +199,9 @@ def test_durations_are_read_with_their_unit(tmp_path: Path, text: str, milliseco
     assert config.parameters == CastleParameters(None, milliseconds)
 
 
-@pytest.mark.parametrize("text", ["10 m", "soon", "1.5 h", "-3 s", "10 min 5 s", "200 years", "999999999 days", "[1]"])
+@pytest.mark.parametrize(
+    "text", ["10 m", "soon", "1.5 h", "-3 s", "10 min 5 s", "1_0 s", "１０ s", "200 years", "999999999 days", "[1]"]
+)
 def test_a_duration_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
     (problem,) = problems(tmp_path, FULL, f"castle.delay.event_time={text}")
     assert problem.startswith("castle.delay.event_time: ")
@@ -246,6 +248,15 @@ def test_an_unset_variable_is_named_with_its_field_and_once(tmp_path: Path, monk
     [
         ("privacy.k=0", "privacy.k: is too small; a whole number, 1 or more"),
         ("privacy.k=ten", "privacy.k: is not a whole number; a whole number, 1 or more"),
+        ("privacy.k=1_0", "privacy.k: is not a number; digits without '_' between them"),
+        ("privacy.k=１０", "privacy.k: is not a whole number"),
+        ("seed=1_0", "seed: is not a number; digits without"),
+        ("policy.quasi_identifiers.pay.domain=[0, 1_000]", "policy.quasi_identifiers.pay.domain[1]: is not a number;"),
+        ("policy.quasi_identifiers.pay.step=1_0.5", "policy.quasi_identifiers.pay.step: is not a number;"),
+        (
+            "differential_privacy={sample_rate: 0.0_5, phi: 3}",
+            "differential_privacy.sample_rate: is not a number; digits without",
+        ),
         ("privacy.k=true", "privacy.k: is not a whole number; a whole number, 1 or more"),
         ("privacy.k=99999999999999999999", "privacy.k: is too large; a whole number, 1 or more"),
         ("privacy.l=11", "privacy.l: must be from 1 to k (10), not 11"),

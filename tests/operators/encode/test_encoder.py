@@ -42,6 +42,8 @@ def verdict(row: dict[str, Any], *, keep_missing: bool) -> tuple[str, str] | Non
     def number(value: Any, domain: tuple[float, float] | None) -> str | None:
         if value is None:
             return "missing"
+        if isinstance(value, str) and not set(value) <= set("0123456789+-.eE "):
+            return "bad_type"
         try:
             value = float(value)
         except ValueError:
@@ -73,7 +75,19 @@ rows = st.fixed_dictionaries(
         "age": mostly(st.integers(0, 100), None, -1, 101, 2**40),
         "area": mostly(st.sampled_from(ODD), None, "zürich", MISSING, "group 1", "*"),
         "pay": mostly(
-            st.sampled_from(("1", " 2.5 ", "-0.0", "1e3")), None, "", "abc", "nan", "inf", "-Infinity", "1,5"
+            st.sampled_from(("1", " 2.5 ", "-0.0", "1e3")),
+            None,
+            "",
+            "abc",
+            "nan",
+            "inf",
+            "-Infinity",
+            "1,5",
+            "1_000",
+            "１２",
+            "1٫5",
+            "٣",
+            "1e400",
         ),
         "speed": mostly(st.sampled_from((0.0, -0.0, -1.5, 8.0)), None, NAN, INF, -INF, 8.000001),
         "income": mostly(st.sampled_from(("low", "high", *ODD)), None),
@@ -300,3 +314,11 @@ def test_the_function_makes_the_same_of_a_batch_after_it_was_shipped() -> None:
     assert frame["k"].tolist() == keys.tolist()
     assert frame["b"].tolist() == blobs.tolist()
     assert not function.is_deterministic()
+
+
+@pytest.mark.parametrize("text", ["1_000", "１２", "١٢", "1\u00a0", "nan", "1e400"])
+def test_a_text_is_a_number_where_sql_and_json_take_it_for_one(text: str) -> None:
+    good = [{**GOOD, "pay": number} for number in ("007", "+.5", "5.", " 1E3\t", None)]
+    [block] = blocks_of(plan_of(), [*good, {**GOOD, "pay": text}])
+    assert block.numeric[:, 1].tolist() == [7, 0.5, 5, 1000]
+    assert [REJECTIONS[reason] for reason in block.rejected.reason] == ["missing", "bad_type"]
