@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 _NULL_TAG = "tag:yaml.org,2002:null"
+_DEEPEST = 100
+_TOO_DEEP = f"more than {_DEEPEST} levels inside each other; close the brackets, no field needs so many"
 _NOT_TEXT = "a key that is not text; put it in quotes"
 _REFERENCE = re.compile(r"\$\$|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<fallback>:-[^}]*)?\}|\$\{")
 
@@ -151,6 +154,24 @@ class _Loader(yaml.SafeLoader):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.repeated: list[str] = []
+        self._depth = 0
+        self._heights: dict[int, int] = {}  # levels below each node, by its id
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        # PyYAML, and whoever walks the result, calls itself for each level: Python would run out of its stack.
+        mark = self.peek_event().start_mark
+        self._depth += 1
+        node = super().compose_node(parent, index) if self._depth <= _DEEPEST else None
+        if node is None or self._depth + self._height(node) > _DEEPEST:
+            raise yaml.composer.ComposerError(None, None, _TOO_DEEP, mark)
+        self._depth -= 1
+        return node
+
+    def _height(self, node: yaml.Node) -> int:
+        if id(node) not in self._heights and not isinstance(node, yaml.ScalarNode):
+            below = chain.from_iterable(node.value) if isinstance(node, yaml.MappingNode) else node.value
+            self._heights[id(node)] = max((1 + self._heights.get(id(child), 0) for child in below), default=0)
+        return self._heights.get(id(node), 0)
 
     def mapping(self, node: yaml.MappingNode) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -192,7 +213,7 @@ def _syntax(error: yaml.YAMLError) -> str:
     mark = error.problem_mark or error.context_mark
     place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
     problem = error.problem or ""
-    if problem == _NOT_TEXT or isinstance(error, yaml.scanner.ScannerError):
+    if problem in (_NOT_TEXT, _TOO_DEEP) or isinstance(error, yaml.scanner.ScannerError):
         return place + ("a tab; YAML is indented with spaces" if "'\\t'" in problem else problem)
     if isinstance(error, yaml.constructor.ConstructorError) or "tag" in problem:
         return place + "an unknown tag, or a structure inside itself; quote text that begins with '!'"

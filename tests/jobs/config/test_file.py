@@ -52,6 +52,13 @@ def test_anchors_and_merges_are_as_in_any_yaml(tmp_path: Path) -> None:
         ("a: !!int x\n", "file: line 1, column 4: an unknown tag"),
         ("? [a]\n: 1\n", "file: line 1, column 3: a key that is not text"),
         ("~: 1\n", "file: line 1, column 1: a key that is not text"),
+        ("a: " + 2000 * "[", "file: line 1, column 103: more than 100 levels inside each other; close the brackets"),
+        ("a: " + 2000 * "[" + 2000 * "]", "file: line 1, column 103: more than 100 levels"),
+        ("a: " + 2000 * "{b: " + 2000 * "}", "file: line 1, column 397: more than 100 levels"),
+        (
+            "a0: &a0 [1]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}]\n" for i in range(1, 2000)),
+            "file: line 99, column 12: more than 100 levels",
+        ),
         ("a: \0\n", "file: holds a control character"),
     ],
 )
@@ -60,6 +67,15 @@ def test_a_file_that_is_no_mapping_is_refused_with_its_place(tmp_path: Path, tex
         read(written(tmp_path, text))
     (found,) = error.value.problems
     assert found.startswith(problem)
+
+
+def test_levels_that_a_file_may_need_are_read(tmp_path: Path) -> None:
+    content = read(written(tmp_path, "a: " + 90 * "[" + 90 * "]"))["a"]
+    depth = 0
+    while content:
+        (content,), depth = content, depth + 1
+    assert depth == 89
+    assert read(written(tmp_path, "a: &a [1]\n" + "".join(f"b{i}: *a\n" for i in range(200))))["b199"] == ["1"]
 
 
 def test_every_repeated_key_is_named_with_its_line(tmp_path: Path) -> None:
