@@ -75,7 +75,8 @@ def load(path: Path | str) -> Hierarchy:
     """
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        # Bytes, because a text file would lose the CR of a line break within quotes, and with it the rows that have it.
+        text = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise HierarchyError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:

@@ -156,6 +156,14 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_line_break_within_quotes_is_kept_as_it_is(tmp_path: Path, end: str) -> None:
+    text = f'"first\r\nsecond";town;*{end}"first\nsecond";town;*{end}a;town;*{end}'
+    (tmp_path / "places.csv").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    tree = load(tmp_path / "places.csv")
+    assert tree.labels[: tree.leaves] == ("first\r\nsecond", "first\nsecond", "a")
+
+
 def paths_of(tree: Hierarchy) -> set[tuple[str, ...]]:
     paths = set()
     for leaf in range(tree.leaves):
