@@ -159,7 +159,7 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         # PyYAML, and whoever walks the result, calls itself for each level: Python would run out of its stack.
-        mark = self.peek_event().start_mark
+        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
         self._depth += 1
         node = super().compose_node(parent, index) if self._depth <= _DEEPEST else None
         if node is None or self._depth + self._height(node) > _DEEPEST:

@@ -60,9 +60,9 @@ class Reader:
         if sql.name in TEXTS:
             return Read(name, "number_text", self._add(_as_text(name, sql)))
         value = self._add(_cast(name, sql, "DOUBLE"))
-        return (
-            Read(name, "real", value, self._missing(name, sql)) if sql.name in _REALS else Read(name, "number", value)
-        )
+        if sql.name not in _REALS:
+            return Read(name, "number", value)
+        return Read(name, "single" if sql.name == "FLOAT" else "real", value, self._missing(name, sql))
 
     def member(self, role: str, name: str) -> Read:
         """A column that is published as it is; ``member_type`` tells how it comes back."""

@@ -15,11 +15,12 @@ from anonymity.policy import Categorical, PolicyError
 from operators.encode import hashing
 from state.block import NO_TIME
 
-Kind: TypeAlias = Literal["number", "real", "number_text", "text", "integer", "boolean", "timestamp"]
+Kind: TypeAlias = Literal["number", "real", "single", "number_text", "text", "integer", "boolean", "timestamp"]
 """How the values of a column arrive.
 
 - ``number``: float64 in which NaN stands for a missing value
 - ``real``: float64 in which NaN is a value
+- ``single``: the same of a column that holds no more than float32
 - ``number_text``: str to be read as a number, None where missing
 - ``text``: str, None where missing
 - ``integer``: int64
@@ -101,7 +102,7 @@ class Batch:
         if read.kind == "number":
             missing: Mask | None = np.isnan(parsed)
         else:
-            missing = self.flag(read) if read.kind == "real" else _absent(values)
+            missing = self.flag(read) if read.kind in ("real", "single") else _absent(values)
         return parsed, missing, odd
 
     def event_time(self, read: Read) -> tuple[NDArray[np.int64], Mask | None, Mask | None]:

@@ -132,6 +132,8 @@ class Encoder:
         for attribute, read in zip(plan.policy.quasi_identifiers, plan.quasi_identifiers, strict=True):
             if isinstance(attribute, Numeric):
                 values, missing, bad = batch.numbers(read)
+                if read.kind == "single":
+                    values = _within_float32(values, attribute)
                 wrong.next(missing=missing, bad_type=bad, outside_domain=_outside(values, attribute))
                 numeric.append(values)
             else:
@@ -232,6 +234,17 @@ def _side_by_side(columns: list[NDArray[Any]], rows: int, dtype: type[np.generic
     for column, values in zip(table.T, columns, strict=True):
         column[:] = values
     return table
+
+
+def _within_float32(values: NDArray[np.float64], attribute: Numeric) -> NDArray[np.float64]:
+    """Values of a FLOAT column, where one that is an end of the domain in its own type is that end.
+
+    A FLOAT of 0.1 is 0.10000000149 as float64, which is not in the domain [0, 0.1].
+    """
+    for end in attribute.domain or ():
+        with np.errstate(over="ignore"):
+            values = np.where(values == np.float64(np.float32(end)), end, values)
+    return values
 
 
 def _outside(values: NDArray[np.float64], attribute: Numeric) -> Mask | None:

@@ -95,7 +95,7 @@ def arguments(plan: EncodePlan, rows: Sequence[dict[str, Any]]) -> list[pd.Serie
 
 def as_series(read: Read, values: list[Any]) -> pd.Series[Any]:
     match read.kind:
-        case "number" | "real":
+        case "number" | "real" | "single":
             return pd.Series([NAN if value is None else float(value) for value in values], dtype=np.float64)
         case "integer":
             return pd.Series([0 if value is None else value for value in values], dtype=np.int64)

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anonymity.hierarchy import MISSING, Hierarchy, from_paths
-from anonymity.policy import REJECTIONS, Categorical, Policy, PolicyError, Shards
+from anonymity.policy import REJECTIONS, Categorical, Numeric, Policy, PolicyError, Shards
 from operators.encode import hashing
 from operators.encode.columns import EARLIEST, LATEST
 from operators.encode.encoder import Encoder
@@ -322,3 +322,22 @@ def test_a_text_is_a_number_where_sql_and_json_take_it_for_one(text: str) -> Non
     [block] = blocks_of(plan_of(), [*good, {**GOOD, "pay": text}])
     assert block.numeric[:, 1].tolist() == [7, 0.5, 5, 1000]
     assert [REJECTIONS[reason] for reason in block.rejected.reason] == ["missing", "bad_type"]
+
+
+def test_a_float_is_compared_with_its_domain_in_its_own_type() -> None:
+    singles = np.array([0.1, 0.7], np.float32)
+    beside = [np.nextafter(singles[0], np.float32(0)), np.nextafter(singles[1], np.float32(1))]
+    assert float(singles[0]) > 0.1
+    assert float(singles[1]) < 0.7
+    for domain, good, bad in (((0.1, 0.7), singles, beside), ((-0.7, -0.1), -singles, [-x for x in beside])):
+        policy = Policy(quasi_identifiers=(Numeric("speed", domain),))
+        plan = plan_of(policy, {"speed": "FLOAT"})
+        [block] = blocks_of(plan, [{"speed": float(value)} for value in (*good, *bad)])
+        assert sorted(block.numeric[:, 0].tolist()) == list(domain)  # what is published is a FLOAT again
+        assert [REJECTIONS[reason] for reason in block.rejected.reason] == ["outside_domain"] * 2
+
+
+def test_a_double_beside_its_domain_is_outside() -> None:
+    policy = Policy(quasi_identifiers=(Numeric("speed", (0, 0.1)),))
+    [block] = blocks_of(plan_of(policy, {"speed": "DOUBLE"}), [{"speed": float(np.float32(0.1))}, {"speed": 0.1}])
+    assert block.numeric.tolist() == [[0.1]]
