@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import inf, isfinite
@@ -62,6 +63,12 @@ class Numeric:
         ):
             raise PolicyError(
                 f"policy.quasi_identifiers.{self.name}.domain: must be two finite numbers, the lower one first"
+            )
+        # Losses are divided by it.
+        if self.domain is not None and 0 < self.domain[1] - self.domain[0] < sys.float_info.min:
+            raise PolicyError(
+                f"policy.quasi_identifiers.{self.name}.domain: is narrower than {sys.float_info.min:.4g}, which losses "
+                "cannot be measured by; give the column another unit, or two ends that are the same"
             )
         if self.step is not None and (problem := _wrong_step(self.step, self.domain)):
             raise PolicyError(f"policy.quasi_identifiers.{self.name}.step: {problem}")

@@ -25,20 +25,34 @@ def covers(domain: Domain, node: Int, other: Int) -> bool:
 @leaf
 def info_loss(domain: Domain, boxes: Boxes, row: Int) -> float:
     """InfoLoss of a generalisation, in [0, 1] (CASTLE, Section 2.2)."""
-    loss = 0.0
+    loss, attributes = 0.0, boxes.lower.shape[1] + boxes.node.shape[1]
     for a in range(boxes.lower.shape[1]):
         if domain.scale[a] > 0.0:
             loss += (boxes.upper[row, a] - boxes.lower[row, a]) * domain.scale[a]
+        else:
+            loss += _odd_share(domain, a, boxes.lower[row, a], boxes.upper[row, a]) / attributes
     for a in range(boxes.node.shape[1]):
         loss += domain.loss[boxes.node[row, a]]
     return loss
 
 
 @leaf
+def _odd_share(domain: Domain, a: Int, lower: float, upper: float) -> float:
+    # Of a range that has no scale: of no width, or one whose width or its inverse is more than float64 holds.
+    lowest, highest = domain.lower[a], domain.upper[a]
+    if not lowest < highest:
+        return 0.0
+    if highest - lowest < np.inf:
+        return (upper - lower) / (highest - lowest)
+    return (0.5 * upper - 0.5 * lower) / (0.5 * highest - 0.5 * lowest)
+
+
+@leaf
 def enlargement(domain: Domain, boxes: Boxes, row: Int, others: Boxes, at: Int, limit: float) -> float:
     """By how much InfoLoss grows when a box encloses another (CASTLE, Definition 3.4).
 
-    Terms are never negative: past ``limit`` the sum stops, and what it returns is above ``limit`` but not exact.
+    An attribute whose range has no scale does not count. Terms are never negative: past ``limit`` the sum stops, and
+    what it returns is above ``limit`` but not exact.
     """
     growth = 0.0
     for a in range(boxes.node.shape[1]):  # first, because one step up a tree weighs more than most intervals grow
@@ -63,15 +77,17 @@ def enlargement(domain: Domain, boxes: Boxes, row: Int, others: Boxes, at: Int, 
 @leaf
 def loss_after(domain: Domain, boxes: Boxes, row: Int, others: Boxes, at: Int) -> float:
     """InfoLoss of a box after it has enclosed another."""
-    loss = 0.0
+    loss, attributes = 0.0, boxes.lower.shape[1] + boxes.node.shape[1]
     for a in range(boxes.lower.shape[1]):
+        lower, upper = boxes.lower[row, a], boxes.upper[row, a]
+        if others.lower[at, a] < lower:
+            lower = others.lower[at, a]
+        if others.upper[at, a] > upper:
+            upper = others.upper[at, a]
         if domain.scale[a] > 0.0:
-            lower, upper = boxes.lower[row, a], boxes.upper[row, a]
-            if others.lower[at, a] < lower:
-                lower = others.lower[at, a]
-            if others.upper[at, a] > upper:
-                upper = others.upper[at, a]
             loss += (upper - lower) * domain.scale[a]
+        else:
+            loss += _odd_share(domain, a, lower, upper) / attributes
     for a in range(boxes.node.shape[1]):
         loss += domain.loss[common_ancestor(domain, boxes.node[row, a], others.node[at, a])]
     return loss

@@ -21,7 +21,8 @@ class Domain(NamedTuple):
     ----------
     lower, upper : (numeric,) declared bounds, or the range observed so far (lower > upper: nothing yet)
     declared : (numeric,) whether they were declared
-    scale : (numeric,) 1 / (upper - lower) / quasi-identifiers, 0 where that is no finite number
+    scale : (numeric,) 1 / (upper - lower) / quasi-identifiers, 0 where that is no finite number: an
+        observed range of no width, or so wide or so narrow that it tells nothing in choices; a loss is still right
     parent, first, last : (nodes of all hierarchies,) node above; leftmost and rightmost leaf, as nodes
     loss : (nodes of all hierarchies,) VInfoLoss / quasi-identifiers
     root : (categorical,) the root of each hierarchy

@@ -76,6 +76,7 @@ def test_a_column_named_twice_in_its_role_is_refused(name: str) -> None:
         (lambda: Numeric("age", (0, float("inf"))), "policy.quasi_identifiers.age.domain"),
         (lambda: Numeric("age", (float("nan"), 1)), "policy.quasi_identifiers.age.domain"),
         (lambda: Numeric("age", (-1e308, 1e308)), "policy.quasi_identifiers.age.domain"),
+        (lambda: Numeric("age", (0, 5e-324)), "policy.quasi_identifiers.age.domain: is narrower than 2.225e-308"),
         *((lambda step=step: Numeric("age", step=step), STEP) for step in (0, -1, float("inf"), float("nan"))),
         (lambda: Numeric("age", (3, 3), 1), STEP),
         (lambda: Numeric("age", (0, 1), 1.001), STEP),

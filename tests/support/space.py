@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from math import inf, isfinite
+from fractions import Fraction
+from math import inf
 from typing import NamedTuple
 
 from anonymity.hierarchy import Hierarchy
@@ -106,12 +107,11 @@ class Space:
         return Box(seen.lower, seen.upper, tuple(tree.root for tree in self.trees))
 
     def loss(self, box: Box, seen: Seen) -> float:
-        """InfoLoss of a generalisation (CASTLE, Section 2.2); a range without finite inverse measures nothing."""
+        """InfoLoss of a generalisation (CASTLE, Section 2.2); exact, as a range may be wider than float holds."""
         total = 0.0
         for low, high, lowest, highest in zip(box.lower, box.upper, seen.lower, seen.upper, strict=True):
-            width = highest - lowest
-            if width > 0 and isfinite(width) and isfinite(1 / width):
-                total += (high - low) / width
+            if lowest < highest:
+                total += float((Fraction(high) - Fraction(low)) / (Fraction(highest) - Fraction(lowest)))
         for tree, node in zip(self.trees, box.node, strict=True):
             total += tree.loss(node)
         return total / (len(self._numeric) + len(self._categorical))
