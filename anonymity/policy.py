@@ -114,6 +114,7 @@ class Policy:
     subject : the person that a tuple is about; None: every tuple is its own person
     event_time : None where the stream has none
     reference : a column that is shown with a rejected row (an offset, a line number), never published
+    event_time_limit : milliseconds, 0 or more, by which a row may be dated ahead of the watermark; None: no such limit
     drop : columns that are read and thrown away
     missing : ``reject`` rows with a missing value, or keep a missing category as a ``value`` of its own
     """
@@ -127,8 +128,13 @@ class Policy:
     drop: tuple[str, ...] = ()
     missing: Literal["reject", "value"] = "reject"
 
+    event_time_limit: int | None = None
     def __post_init__(self) -> None:
         if not self.quasi_identifiers:
+        if self.event_time_limit is not None and self.event_time is None:
+            raise PolicyError("policy.event_time_limit: policy.event_time names no column; name one, or remove it")
+        if self.event_time_limit is not None and self.event_time_limit < 0:
+            raise PolicyError(f"policy.event_time_limit: must be 0 or more, not {self.event_time_limit}")
             raise PolicyError("policy.quasi_identifiers: at least one is needed")
         roles = [("quasi_identifiers", attribute.name) for attribute in self.quasi_identifiers]
         roles += [(role, name) for role in ("sensitive", "passthrough", "drop") for name in getattr(self, role)]

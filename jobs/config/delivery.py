@@ -12,8 +12,24 @@ from collections.abc import Callable, Iterator, Mapping
 _ONCE = ("filesystem", "hive", "iceberg", "paimon", "blackhole")
 """Connectors that publish when a checkpoint is complete, or nothing at all."""
 
+_REPLAYED: Mapping[str, str] = {
+    "filesystem": "its checkpoints hold how far each file was read",
+    "hive": "reads files as filesystem does",
+    "iceberg": "its checkpoints hold snapshots and places in files",
+    "paimon": "its checkpoints hold snapshots and places in files",
+    "kafka": "its checkpoints hold the offset of each partition",
+    "datagen": "makes its rows up: a sequence goes on where it was, and a random row is a new one",
+}
+"""Connectors of which a restored job reads what came after its checkpoint, and nothing before it once more; and why.
+
+Not among them: what keeps no place that it could go back to (sockets, JDBC queries, which are read again from their
+beginning), and queues that deliver a message again until it is acknowledged.
+"""
+
 _OF_RECORDS = ("released", "audit", "suppressed", "rejected")
 """Outputs that speak of single records, or tell a generalisation; a summary, repairs and windows do not."""
+
+_PREFIX = "sink.transactional-id-prefix"
 
 _TWICE = "after a failure a record may leave twice, and its two generalisations can be intersected"
 _OR_ACCEPT = "or accept that with 'accept_duplicates: true'"
@@ -40,20 +56,73 @@ def repeating_sinks(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     """What is wrong with sinks that may publish a record twice; ``sinks``: options of the connector by output."""
     for name in _OF_RECORDS:
         options = sinks.get(name)
-        if options is None or options["connector"] in _ONCE:
+        if options is None:
             continue
-        if options["connector"] != "kafka":
+        if options["connector"] == "iceberg" and _through_rest(options):
+            yield (
+                f"sinks.{name}.catalog-type: Iceberg may commit the same files twice on recovery where its catalogue "
+                f"is REST (apache/iceberg 14425), so {_TWICE}; hive, hadoop or jdbc, {_OR_ACCEPT}"
+            )
+        elif options["connector"] in _ONCE:
+            continue
+        elif options["connector"] != "kafka":
             yield (
                 f"sinks.{name}.connector: is not known to be exactly-once, so {_TWICE}; one of {', '.join(_ONCE)}, or "
                 f"kafka with 'sink.delivery-guarantee: exactly-once', {_OR_ACCEPT}"
             )
-        elif options.get("sink.delivery-guarantee", "").lower() != "exactly-once":
+        elif not _in_transactions(options):
             yield f"sinks.{name}.sink.delivery-guarantee: is not exactly-once, so {_TWICE}; exactly-once, {_OR_ACCEPT}"
-        elif not options.get("sink.transactional-id-prefix"):
+        elif not options.get(_PREFIX):
             yield (
-                f"sinks.{name}.sink.transactional-id-prefix: is missing, and Kafka has no exactly-once without it; "
+                f"sinks.{name}.{_PREFIX}: is missing, and Kafka has no exactly-once without it; "
                 "text that no other sink and no other job uses"
             )
+
+
+def clashing_sinks(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """What is wrong with the transactions of Kafka sinks, whatever is accepted; ``sinks`` as above."""
+    first: dict[str, str] = {}
+    for name, options in sinks.items():
+        if options["connector"] not in ("kafka", "upsert-kafka") or not _in_transactions(options):
+            continue
+        if options.get("sink.transaction-naming-strategy", "").upper() == "POOLING":
+            yield (
+                f"sinks.{name}.sink.transaction-naming-strategy: POOLING may leave a transaction open after a "
+                "recovery, which blocks whoever reads the topic with read_committed until it times out; INCREMENTING, "
+                "or leave it out"
+            )
+        prefix = options.get(_PREFIX)
+        if prefix and first.setdefault(prefix, name) != name:
+            yield (
+                f"sinks.{name}.{_PREFIX}: is that of sinks.{first[prefix]}, and each would abort the other's "
+                "transactions; text that no other sink and no other job uses"
+            )
+
+
+def _in_transactions(options: Mapping[str, str]) -> bool:
+    return options.get("sink.delivery-guarantee", "").lower() == "exactly-once"
+
+
+def _through_rest(options: Mapping[str, str]) -> bool:
+    # As a type, or by the name of its class.
+    return options.get("catalog-type", "").lower() == "rest" or options.get("catalog-impl", "").endswith("RESTCatalog")
+
+
+def repeating_source(options: Mapping[str, str] | None) -> Iterator[str]:
+    """What is wrong with a source that may deliver a row twice.
+
+    ``options``: of the table ``source``; None where the DDL makes no such table, or a view.
+    """
+    if options is None:
+        yield (
+            f"source.ddl: creates no table 'source', so nothing is known of its connector, and {_TWICE}; write CREATE "
+            f"TEMPORARY TABLE source (...) WITH (...), {_OR_ACCEPT}"
+        )
+    elif options.get("connector", "") not in _REPLAYED:
+        yield (
+            f"source.ddl: the connector is not known to go on exactly where a checkpoint was, so {_TWICE}; one of "
+            f"{', '.join(_REPLAYED)}, {_OR_ACCEPT}"
+        )
 
 
 def repeating_settings(settings: Mapping[str, str]) -> Iterator[str]:

@@ -24,7 +24,7 @@ from anonymity.policy import (
     without_domain,
 )
 from anonymity.window.parameters import WindowParameters
-from jobs.config.delivery import repeating_settings, repeating_sinks
+from jobs.config.delivery import clashing_sinks, repeating_settings, repeating_sinks
 from jobs.config.fields import Section
 from jobs.config.file import ConfigError, dotted, expand, override, read
 from jobs.config.schema import File
@@ -40,6 +40,29 @@ OBSERVED_RANGE = (
 
 ONLY_OF_WINDOWS = frozenset({"repairs", "windows"})
 """Outputs that CASTLE does not have."""
+
+PREDICTABLE = (
+    "seed: fixes the noise. Whoever knows the seed can take the noise off, and no epsilon holds against them; a seed "
+    "is for tests, so leave it out"
+)
+
+SHORTEST_KEY = 16
+"""Bytes of a subject key that is not warned of."""
+
+UNKEYED = (
+    "subject_key: is not given. State keeps hashes of subjects, and without a key whoever reads a checkpoint can test "
+    f"guesses of who is in it; give {SHORTEST_KEY} random bytes or more, best as ${{CRENEL_SUBJECT_KEY}}"
+)
+
+SHORT_KEY = (
+    f"subject_key: is shorter than {SHORTEST_KEY} bytes. Whoever reads a checkpoint may guess the key, and then who is "
+    f"in it; give {SHORTEST_KEY} random bytes or more"
+)
+
+DUPLICATES = (
+    "accept_duplicates: true lets a record leave twice after a failure, under two generalisations, which together may "
+    "leave fewer than k people"
+)
 
 UNSAMPLED = (
     "differential_privacy.sample_rate: 1 lets every tuple in. There is noise, but without sampling no epsilon is "
@@ -96,13 +119,32 @@ class Config:
         return "window" if isinstance(self.parameters, WindowParameters) else "castle"
 
     @property
+    def counts_event_time(self) -> str | None:
+        """A field that counts event time, be it a delay or the size of a window; None where none does."""
+        if getattr(self.parameters, "event_time", None) is not None:
+            return f"{self.algorithm}.event_time"
+        return None if self.parameters.delay_event_time is None else f"{self.algorithm}.delay.event_time"
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What is valid and promises less than it seems to, each with its field."""
+        return tuple(self._warnings())
+
+    def _warnings(self) -> Iterator[str]:
         chosen = self.differential_privacy
-        if chosen is None:
-            return ()
-        observed = chosen.observed_range and self.policy.numeric
-        return (OBSERVED_RANGE,) * bool(observed) + (UNSAMPLED,) * (chosen.sample_rate == 1)
+        if chosen is not None:
+            if chosen.observed_range and self.policy.numeric:
+                yield OBSERVED_RANGE
+            if chosen.sample_rate == 1:
+                yield UNSAMPLED
+            if self.seed is not None:
+                yield PREDICTABLE
+        if self.policy.subject is not None and not self.subject_key:
+            yield UNKEYED
+        elif self.policy.subject is not None and len(self.subject_key) < SHORTEST_KEY:
+            yield SHORT_KEY
+        if self.accept_duplicates:
+            yield DUPLICATES
 
 
 def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
@@ -172,6 +214,7 @@ def _contradictions(file: File) -> Iterator[str]:
         yield "privacy.l: asks for diversity, but policy.sensitive names no column; name one, or set l to 1"
     if file.castle is not None and file.castle.delay.event_time is not None and policy.event_time is None:
         yield "castle.delay.event_time: policy.event_time names no column; name one, or give delay.tuples alone"
+    yield from clashing_sinks(_sinks(file))
     if not file.accept_duplicates:
         yield from repeating_sinks(_sinks(file))
         yield from repeating_settings(file.flink)

@@ -87,6 +87,9 @@ class PolicySection(Section):
     drop: Columns = Field((), description="a list of columns, such as [name]")
     subject: Column | None = Field(None, description="a column, or null where every row is its own person")
     event_time: Column | None = Field(None, description="a column, or null where there is none")
+    event_time_limit: Duration | None = Field(
+        None, description="a duration such as '1 h', or null: how far ahead of the watermark a row may be dated"
+    )
     reference: Column | None = Field(None, description="a column to show with rejected rows, or null")
     missing: Literal["reject", "value"] = Field("reject", description="'reject' or 'value'")
 

@@ -61,6 +61,7 @@ castle:
   max_clusters: 10
 shards: {count: 4}
 seed: 7
+subject_key: a key for tests, of 16 bytes or more
 source:
   ddl: |
     CREATE TEMPORARY TABLE source (

@@ -8,6 +8,7 @@ import pytest
 
 from anonymity.hierarchy import MISSING
 from anonymity.policy import CastleParameters, Categorical, DifferentialPrivacy, Numeric, Privacy, Shards
+from jobs.config.delivery import repeating_source
 from jobs.config.load import Config, ConfigError, load
 
 EXAMPLES = Path(__file__).parents[3] / "conf"
@@ -34,7 +35,7 @@ castle:
   suppression: withhold
 shards: {count: 4, by: hours-per-week}
 seed: 7
-subject_key: ${CRENEL_TEST_KEY:-a secret}
+subject_key: ${CRENEL_TEST_KEY:-sixteen bytes 16}
 source:
   ddl: CREATE TEMPORARY TABLE source (a INT) WITH ('connector' = 'datagen')
   query: SELECT * FROM source
@@ -88,7 +89,7 @@ def test_every_field_arrives(tmp_path: Path) -> None:
     assert config.privacy == Privacy(10, 2)
     assert config.parameters == CastleParameters(1000, 600_000, 40, 90, 0, "withhold")
     assert config.shards == Shards(4, "hours-per-week")
-    assert (config.seed, config.subject_key) == (7, b"a secret")
+    assert (config.seed, config.subject_key) == (7, b"sixteen bytes 16")
     assert config.source.query == "SELECT * FROM source"
     assert config.sinks == {
         "released": {"connector": "filesystem", "path": "/out", "sink.parallelism": "1", "auto-compaction": "true"},
@@ -96,6 +97,18 @@ def test_every_field_arrives(tmp_path: Path) -> None:
     }
     assert config.flink == {"parallelism.default": "2", "execution.checkpointing.interval": "10 s"}
     assert config.accept_duplicates is False
+
+
+def test_a_limit_of_event_time_needs_event_time(tmp_path: Path) -> None:
+    assert configured(tmp_path, FULL, "policy.event_time_limit=1 h").policy.event_time_limit == 3_600_000
+    assert configured(tmp_path, FULL).policy.event_time_limit is None
+    (problem,) = problems(tmp_path, SMALL, "policy.event_time_limit=1 h")
+    assert problem.startswith("policy.event_time_limit: policy.event_time names no column; name one")
+
+
+def test_what_counts_event_time_is_known_by_its_field(tmp_path: Path) -> None:
+    assert configured(tmp_path, FULL).counts_event_time == "castle.delay.event_time"
+    assert configured(tmp_path, FULL, "castle.delay={tuples: 5}").counts_event_time is None
 
 
 def test_full_generalisation_needs_the_domain_of_every_number(tmp_path: Path) -> None:
@@ -109,6 +122,7 @@ NOISED = (
     "differential_privacy={sample_rate: 0.9, phi: 100}",
     "shards.by=subject",
     "policy.quasi_identifiers.pay={type: numeric, domain: [0, 9000], step: 0.5}",
+    "seed=null",
 )
 
 
@@ -142,19 +156,48 @@ def test_the_observed_range_is_an_explicit_choice_with_a_warning(tmp_path: Path)
         "shards.by: a shard chosen by a quasi-identifier gives away what noise is to hide",
     ]
     observed = "differential_privacy.range=observed"
-    config = configured(tmp_path, FULL, NOISED[0], NOISED[1], observed)
+    config = configured(tmp_path, FULL, NOISED[0], NOISED[1], observed, "seed=null")
     assert config.differential_privacy == DifferentialPrivacy(0.9, 100.0, observed_range=True)
     (warning,) = config.warnings
     assert warning.startswith("differential_privacy.range: observed ")
     assert "values of persons" in warning
     assert "zero or small" in warning
     categorical = "policy.quasi_identifiers={town: {type: categorical, hierarchy: trees/education.csv}}"
-    assert configured(tmp_path, FULL, NOISED[0], NOISED[1], observed, categorical).warnings == ()
+    assert configured(tmp_path, FULL, NOISED[0], NOISED[1], observed, categorical, "seed=null").warnings == ()
 
 
 def test_noise_without_sampling_is_warned_of(tmp_path: Path) -> None:
     (warning,) = configured(tmp_path, FULL, *NOISED, "differential_privacy.sample_rate=1").warnings
     assert warning.startswith("differential_privacy.sample_rate: 1 lets every tuple in")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "warned"),
+    [
+        ((), []),
+        ((*NOISED, "seed=7"), ["seed: fixes the noise"]),
+        (("subject_key=null",), ["subject_key: is not given"]),
+        (("subject_key=fifteen bytes 1",), ["subject_key: is shorter than 16 bytes"]),
+        (("subject_key=eight ÄÖÜ",), ["subject_key: is shorter than 16 bytes"]),
+        (("subject_key=ÄÖÜÄÖÜÄÖ",), []),  # bytes of UTF-8, not characters
+        (("subject_key=null", "policy.subject=null"), []),
+        (("accept_duplicates=true",), ["accept_duplicates: true lets a record leave twice"]),
+        (
+            (*NOISED, "seed=7", "differential_privacy.sample_rate=1", "subject_key=a", "accept_duplicates=true"),
+            [
+                "differential_privacy.sample_rate: 1",
+                "seed: fixes",
+                "subject_key: is shorter",
+                "accept_duplicates: true",
+            ],
+        ),
+    ],
+)
+def test_what_promises_less_than_it_seems_to_is_warned_of_once(
+    tmp_path: Path, overrides: tuple[str, ...], warned: list[str]
+) -> None:
+    found = configured(tmp_path, FULL, *overrides).warnings
+    assert [warning[: len(start)] for warning, start in zip(found, warned, strict=True)] == warned
 
 
 def test_full_generalisation_and_noise_both_ask_for_a_domain(tmp_path: Path) -> None:
@@ -355,6 +398,10 @@ def test_an_unset_variable_is_named_with_its_field_and_once(tmp_path: Path, monk
         ("policy.subject=''", "policy.subject: is empty; a column, or null"),
         ("policy.subject=pay", "policy.subject: column 'pay' has the role 'quasi_identifiers' already"),
         ("policy.event_time=null", "castle.delay.event_time: policy.event_time names no column"),
+        (
+            "policy.event_time_limit=soon",
+            "policy.event_time_limit: is not a duration; a duration such as '1 h', or null",
+        ),
         ("policy.noised={}", "policy.noised: is unknown; known here: quasi_identifiers,"),
         ("sinks.released=null", "sinks.released: is not a mapping; the options of a Flink connector"),
         ("sinks.audit={path: x}", "sinks.audit: the option 'connector' is missing; the options of"),
@@ -494,6 +541,60 @@ def test_a_sink_that_may_publish_twice_is_refused_unless_duplicates_are_accepted
         assert "'accept_duplicates: true'" in problem
     assert configured(tmp_path, SMALL, sink, "accept_duplicates=true").accept_duplicates
     assert len(problems(tmp_path, SMALL, sink, "accept_duplicates=false")) == 1
+
+
+def kafka(prefix: str, *more: str) -> str:
+    return "{" + ", ".join(("connector: kafka", ONCE, f"sink.transactional-id-prefix: {prefix}", *more)) + "}"
+
+
+@pytest.mark.parametrize("accepted", ["true", "false"])
+def test_kafka_sinks_that_share_a_prefix_are_refused_by_both_names(tmp_path: Path, accepted: str) -> None:
+    shared = [f"sinks.released={kafka('one')}", f"sinks.audit={kafka('two')}", f"sinks.summary={kafka('one')}"]
+    (problem,) = problems(tmp_path, SMALL, *shared, f"accept_duplicates={accepted}")
+    assert problem.startswith("sinks.summary.sink.transactional-id-prefix: is that of sinks.released, ")
+    assert configured(tmp_path, SMALL, *shared[:2], f"sinks.summary={kafka('three')}").sinks.keys() >= {"summary"}
+    loose = "sinks.summary={connector: kafka, sink.transactional-id-prefix: one}"
+    assert configured(tmp_path, SMALL, shared[0], loose).sinks  # it has no transactions
+
+
+@pytest.mark.parametrize("strategy", ["POOLING", "pooling"])
+def test_pooled_transactions_are_refused_with_the_reason(tmp_path: Path, strategy: str) -> None:
+    pooled = f"sinks.audit={kafka('a', f'sink.transaction-naming-strategy: {strategy}')}"
+    (problem,) = problems(tmp_path, SMALL, pooled)
+    assert problem.startswith("sinks.audit.sink.transaction-naming-strategy: POOLING may leave a transaction open")
+    assert "read_committed" in problem
+    assert problem.endswith("INCREMENTING, or leave it out")
+    named = f"sinks.audit={kafka('a', 'sink.transaction-naming-strategy: INCREMENTING')}"
+    assert configured(tmp_path, SMALL, named).sinks["audit"]
+
+
+@pytest.mark.parametrize("catalogue", ["catalog-type: REST", "catalog-impl: org.apache.iceberg.rest.RESTCatalog"])
+def test_iceberg_through_a_rest_catalogue_is_refused_unless_duplicates_are_accepted(
+    tmp_path: Path, catalogue: str
+) -> None:
+    sink = f"sinks.released={{connector: iceberg, catalog-name: c, {catalogue}}}"
+    (problem,) = problems(tmp_path, SMALL, sink)
+    assert problem.startswith("sinks.released.catalog-type: Iceberg may commit the same files twice on recovery")
+    assert "apache/iceberg 14425" in problem
+    assert configured(tmp_path, SMALL, sink, "accept_duplicates=true").accept_duplicates
+    assert configured(tmp_path, SMALL, "sinks.released={connector: iceberg, catalog-type: hive}").sinks
+
+
+REPLAYED = ("filesystem", "hive", "iceberg", "paimon", "kafka", "datagen")
+
+
+@pytest.mark.parametrize("connector", REPLAYED)
+def test_a_source_that_goes_on_where_a_checkpoint_was_is_taken(connector: str) -> None:
+    assert [*repeating_source({"connector": connector, "path": "/in"})] == []
+
+
+@pytest.mark.parametrize("options", [{"connector": "jdbc"}, {"connector": "socket"}, {"connector": "Kafka"}, {}, None])
+def test_a_source_that_may_deliver_a_row_twice_is_told(options: dict[str, str] | None) -> None:
+    (problem,) = repeating_source(options)
+    assert problem.startswith("source.ddl: ")
+    assert "can be intersected; " in problem
+    assert problem.endswith("or accept that with 'accept_duplicates: true'")
+    assert options is None or ", ".join(REPLAYED) in problem
 
 
 def test_every_sink_that_may_publish_twice_is_named_and_a_summary_may(tmp_path: Path) -> None:

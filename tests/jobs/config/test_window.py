@@ -54,6 +54,11 @@ def test_every_field_arrives(tmp_path: Path) -> None:
         target=AdaptiveTarget(5, 0.4, 0.1, 6),
         adaptive=AdaptiveWindow(20, 0.3, 9),
     )
+    assert config.counts_event_time == "window.event_time"
+    by_tuples = configured(tmp_path, FULL, "window.event_time=null", "window.delay={tuples: 120}")
+    assert by_tuples.counts_event_time is None
+    delayed = configured(tmp_path, FULL, "window.event_time=null")
+    assert delayed.counts_event_time == "window.delay.event_time"
     # They tell nothing of single records, so any connector will do.
     assert config.sinks["repairs"] == config.sinks["windows"] == {"connector": "print"}
 
