@@ -8,6 +8,17 @@ from numpy.typing import NDArray
 _EXACT = 2.0**53
 
 
+def within(
+    lower: NDArray[np.float64], upper: NDArray[np.float64], extremes: tuple[float, float] | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Ends no further out than ``extremes``, the least and the largest value of the column's type; None: any.
+
+    Noise without a declared domain moves values past what their column can hold, and Flink's CAST of such a number
+    begins anew at the other end of an integer, and makes NULL of a DECIMAL.
+    """
+    return (lower, upper) if extremes is None else (np.clip(lower, *extremes), np.clip(upper, *extremes))
+
+
 def integer_bounds(lower: NDArray[np.float64], upper: NDArray[np.float64]) -> tuple[list[int], list[int]]:
     """Ends of published intervals of an integer column.
 

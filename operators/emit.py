@@ -14,7 +14,7 @@ from pyflink.common.typeinfo import TypeInformation
 
 from anonymity.policy import KINDS, REJECTIONS, SUPPRESSIONS, Numeric
 from anonymity.release import Releases
-from operators.bounds import integer_bounds
+from operators.bounds import integer_bounds, within
 from operators.shards.plan import OperatorPlan
 from state.block import NO_TIME, Rejected
 
@@ -149,7 +149,9 @@ class Emitter:
                 numeric += 1
                 if self._plan.representative:
                     yield lower.tolist()  # the upper end is the same
-                elif attribute.name in self._plan.integers:
+                    continue
+                lower, upper = within(lower, upper, self._plan.extremes.get(attribute.name))
+                if attribute.name in self._plan.integers:
                     yield from integer_bounds(lower, upper)
                 else:
                     yield from (lower.tolist(), upper.tolist())

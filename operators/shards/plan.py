@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -23,6 +24,8 @@ class OperatorPlan:
     encoded : names of the columns that encode reads, to which ``state.block.Rejected.column`` refers
     fingerprint : hash by field, of what a restored shard must have in common with this job
     differential_privacy : sampling and noise; None: neither
+    extremes : the least and the largest value that a column holds, of the numeric quasi-identifiers whose noise no
+        domain bounds
     """
 
     policy: Policy
@@ -34,6 +37,7 @@ class OperatorPlan:
     encoded: tuple[str, ...]
     fingerprint: dict[str, str]
     differential_privacy: DifferentialPrivacy | None = None
+    extremes: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def representative(self) -> bool:

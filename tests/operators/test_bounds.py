@@ -1,0 +1,70 @@
+"""Published ends of intervals stay in the type of their column."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from anonymity.policy import CastleParameters, Categorical, DifferentialPrivacy, Numeric
+from jobs.wiring.arguments import extremes
+from jobs.wiring.sql_types import parse
+from operators.bounds import integer_bounds, within
+from operators.castle import CastleFunction
+from operators.shards.function import END
+from tests.support.fakes import Harness
+from tests.support.operator_stream import KEY, TREE, block, planned
+
+
+@pytest.mark.parametrize(
+    ("sql", "least", "most"),
+    [
+        ("TINYINT", -128, 127),
+        ("SMALLINT", -(2**15), 2**15 - 1),
+        ("INT", -(2**31), 2**31 - 1),
+        ("BIGINT", -(2**63), 2**63 - 1),
+    ],
+)
+def test_ends_of_integers_stop_where_their_type_does(sql: str, least: int, most: int) -> None:
+    lower, upper = np.array([-1e300, 3.0, float(least)]), np.array([3.0, 1e300, float(most)])
+    low, high = integer_bounds(*within(lower, upper, extremes(parse(sql))))
+    assert low == [least, 3, least]
+    assert high == [3, most, most]
+
+
+def test_ends_of_decimals_and_floats_stop_where_their_type_does() -> None:
+    for sql, most in (("DECIMAL(4, 2)", 99.99), ("FLOAT", 3.4028234663852886e38)):
+        lower, upper = within(np.array([-1e300, 1.5]), np.array([1e300, 1.5]), extremes(parse(sql)))
+        assert (lower.tolist(), upper.tolist()) == ([-most, 1.5], [most, 1.5])
+    assert within(np.array([-1e300]), np.array([1e300]), None)[1].tolist() == [1e300]
+
+
+def test_noise_over_an_observed_range_never_turns_an_interval_around() -> None:
+    # What Flink's CAST to TINYINT makes of a number is what numpy does.
+    plan = dataclasses.replace(
+        planned(CastleParameters(20)),
+        differential_privacy=DifferentialPrivacy(1.0, 0.5, observed_range=True),
+        extremes={"age": (-128, 127)},
+    )
+    plan = dataclasses.replace(
+        plan,
+        policy=dataclasses.replace(
+            plan.policy, quasi_identifiers=(Numeric("age", None, 1.0), Categorical("group", TREE))
+        ),
+    )
+
+    def ends(bounded: bool) -> list[tuple[int, int]]:
+        one = plan if bounded else dataclasses.replace(plan, extremes={})
+        harness = Harness(CastleFunction(one))
+        harness.element(KEY, block(0, 300).to_bytes())
+        harness.advance(END)
+        cast = np.array([record[8:10] for record in harness.main]).astype(np.int8)
+        return [(int(low), int(high)) for low, high in cast]
+
+    assert any(low > high for low, high in ends(bounded=False))
+    found = ends(bounded=True)
+    assert found
+    assert all(low <= high for low, high in found)
+    assert math.isclose(min(low for low, _ in found), -128)
