@@ -14,6 +14,7 @@ from math import inf, isfinite
 from typing import Literal, TypeAlias
 
 from anonymity.hierarchy import Hierarchy
+from anonymity.key_digest import is_salted, key_digest, matches, salted
 
 REJECTIONS = ("missing", "outside_domain", "unknown_category", "bad_type")
 """Why a row is not let in; stored as positions, so the order is part of the block format."""
@@ -113,8 +114,8 @@ class Policy:
     passthrough : columns that are published as they are and promise nothing
     subject : the person that a tuple is about; None: every tuple is its own person
     event_time : None where the stream has none
-    reference : a column that is shown with a rejected row (an offset, a line number), never published
     event_time_limit : milliseconds, 0 or more, by which a row may be dated ahead of the watermark; None: no such limit
+    reference : a column that is shown with a rejected row (an offset, a line number), never published
     drop : columns that are read and thrown away
     missing : ``reject`` rows with a missing value, or keep a missing category as a ``value`` of its own
     """
@@ -127,14 +128,14 @@ class Policy:
     reference: str | None = None
     drop: tuple[str, ...] = ()
     missing: Literal["reject", "value"] = "reject"
-
     event_time_limit: int | None = None
+
     def __post_init__(self) -> None:
-        if not self.quasi_identifiers:
         if self.event_time_limit is not None and self.event_time is None:
             raise PolicyError("policy.event_time_limit: policy.event_time names no column; name one, or remove it")
         if self.event_time_limit is not None and self.event_time_limit < 0:
             raise PolicyError(f"policy.event_time_limit: must be 0 or more, not {self.event_time_limit}")
+        if not self.quasi_identifiers:
             raise PolicyError("policy.quasi_identifiers: at least one is needed")
         roles = [("quasi_identifiers", attribute.name) for attribute in self.quasi_identifiers]
         roles += [(role, name) for role in ("sensitive", "passthrough", "drop") for name in getattr(self, role)]
@@ -266,6 +267,27 @@ class Shards:
             raise PolicyError(f"shards.count: must be 1 or more, not {self.count}")
 
 
+class Fingerprint(dict[str, str]):
+    """A short hash for each field that stored state cannot outlive, by the field's name.
+
+    Attributes
+    ----------
+    key : ``anonymity.key_digest.key_digest`` of the subject key, which is compared but never stored; empty where the
+        fingerprint came out of state
+    """
+
+    key: str = ""
+
+
+TELLING: Mapping[str, str] = {
+    "source.query": "the query",
+    "source.ddl": "a computed column of the source",
+}
+"""Fields that may change, but perhaps should not: what each of them is."""
+
+_SUBJECT_TYPE = "type of the subject "
+
+
 def fingerprint(
     policy: Policy,
     shards: Shards,
@@ -274,15 +296,23 @@ def fingerprint(
     *,
     algorithm: Literal["castle", "window"] = "castle",
     differential_privacy: DifferentialPrivacy | None = None,
-) -> dict[str, str]:
+    subject_type: str | None = None,
+    source: Mapping[str, str] | None = None,
+) -> Fingerprint:
     """A short hash for each field that stored state cannot outlive, by the field's name.
 
-    That is: columns, their roles and the types of published ones (``members``: type by column), domains, hierarchies,
-    how missing values are kept, the split into shards, and the key of the subject hash; and differential privacy with
-    the steps of its noise where it is on, as waiting tuples carry the noise that was drawn when they came in; and the
-    algorithm where it is not CASTLE, which older state does not name. k, l and the algorithm's parameters may change
-    between two runs; these may not.
+    That is: columns, their roles, the types of published ones (``members``: type by column) and of the subject, as its
+    hash is of the text that the type gives it, domains, hierarchies, how missing values are kept, the split into
+    shards, and the key of the subject hash; and differential privacy with the steps of its noise where it is on, as
+    waiting tuples carry the noise that was drawn when they came in; and the algorithm where it is not CASTLE, which
+    older state does not name. k, l and the algorithm's parameters may change between two runs; these may not. Of
+    ``source``, the texts of ``TELLING`` by their names, a change is only told: a query may be written in another way
+    and mean the same.
+
+    Of the key a salted hash is kept, which is another in each process: ``changed_fields`` compares it. State of earlier
+    versions has an unsalted one, lacks the type of the subject and the texts, and is restored all the same.
     """
+    digest = key_digest(subject_key)
     fields: dict[str, object] = {
         "policy.quasi_identifiers": [attribute.name for attribute in policy.quasi_identifiers],
         "policy.sensitive": policy.sensitive,
@@ -292,7 +322,7 @@ def fingerprint(
         "policy.missing": policy.missing,
         "shards.count": shards.count,
         "shards.by": shards.by,
-        "subject_key": hashlib.blake2b(subject_key, digest_size=16, person=b"crenel-subject").hexdigest(),
+        "subject_key": digest,
     }
     for attribute in policy.quasi_identifiers:
         place = f"policy.quasi_identifiers.{attribute.name}"
@@ -305,16 +335,41 @@ def fingerprint(
             fields[f"{place}.hierarchy"] = [tree.labels, tree.parent.tolist()]
     for name, kind in members.items():
         fields[f"type of the column {name}"] = kind
+    if policy.subject is not None and subject_type is not None:
+        fields[f"{_SUBJECT_TYPE}{policy.subject}"] = subject_type
+    fields.update(source or {})
     if differential_privacy is not None:
         fields["differential_privacy"] = asdict(differential_privacy)
     if algorithm != "castle":
         fields["algorithm"] = algorithm
-    return {
-        name: hashlib.blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()
-        for name, value in fields.items()
-    }
+    found = Fingerprint({name: _short(value) for name, value in fields.items()})
+    found.key = digest
+    if subject_key:
+        found["subject_key"] = salted(digest)
+    return found
 
 
 def changed_fields(stored: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """Fields by which two fingerprints differ, sorted; those that only one of them has are among them."""
-    return tuple(sorted(name for name in stored.keys() | now.keys() if stored.get(name) != now.get(name)))
+    """Fields by which a stored fingerprint differs from one of now, and that cannot change; sorted.
+
+    Those that only one of them has are among them, but for what earlier versions did not store.
+    """
+    return tuple(sorted(name for name in stored.keys() | now.keys() if _differs(name, stored, now)))
+
+
+def told_fields(stored: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+    """Fields of ``TELLING`` by which a stored fingerprint differs from one of now; sorted."""
+    return tuple(sorted(name for name in TELLING if name in stored and stored[name] != now.get(name)))
+
+
+def _differs(name: str, stored: Mapping[str, str], now: Mapping[str, str]) -> bool:
+    if name in TELLING or (name not in stored and name.startswith(_SUBJECT_TYPE)):
+        return False
+    if name == "subject_key" and name in stored and isinstance(now, Fingerprint) and now.key:
+        was = stored[name]
+        return not matches(was, now.key) if is_salted(was) else was != _short(now.key)
+    return stored.get(name) != now.get(name)
+
+
+def _short(value: object) -> str:
+    return hashlib.blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()

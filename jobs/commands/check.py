@@ -14,7 +14,7 @@ from rich.table import Table
 from anonymity.policy import CastleParameters, Numeric, QuasiIdentifier
 from anonymity.window.parameters import WindowParameters
 from jobs.commands.account import account
-from jobs.commands.savepoint import read_shards, require_same
+from jobs.commands.savepoint import read_shards, require_same, told
 from jobs.config.load import Config, load
 from jobs.local.run import flink_logs, refused
 
@@ -40,15 +40,18 @@ def show_configuration(path: Path, overrides: Sequence[str], console: Console, a
     # What takes no Flink comes first: it starts slowly.
     stored = read_shards(against) if against is not None else []
     layout = _read_layout(config)
+    changed: list[str] = []
     if against is not None:
         from jobs.wiring.pipeline import stored_under  # imports Flink, as _read_layout has
 
-        require_same(against, stored, stored_under(config, layout))
+        now = stored_under(config, layout)
+        require_same(against, stored, now)
+        changed = told(stored, now)
     console.print(f"{path} is valid.", soft_wrap=True)
     if against is not None:
         held = f"{len({state.shard for state in stored})} of {config.shards.count} shards"
         console.print(f"It can go on from {against}: the state of {held}.", soft_wrap=True)
-    for warning in config.warnings:
+    for warning in (*changed, *config.warnings):
         console.print(f"Warning: {warning}.", soft_wrap=True)
     console.print()
     _print(console, "policy", _policy(config))

@@ -12,7 +12,7 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from anonymity.policy import changed_fields
+from anonymity.policy import TELLING, changed_fields, told_fields
 from state.codec import KINDS, MAGIC, StateError, blob_at, unpack
 from state.shard import ShardState
 from state.window import WindowState
@@ -98,6 +98,17 @@ def require_same(place: str, shards: Iterable[ShardState | WindowState], now: Ma
             )
     if problems:
         raise SavepointError(place, [problems[name] for name in sorted(problems)])
+
+
+def told(shards: Iterable[ShardState | WindowState], now: Mapping[str, str]) -> list[str]:
+    """What has changed since shards were stored and may have been meant, or not: a sentence for each field."""
+    changed = {name for state in shards for name in told_fields(state.fingerprint, now)}
+    return [
+        f"{name}: {TELLING[name]} has changed since the state was stored. Where it gives a column another meaning, "
+        "waiting tuples and new ones do not go together; where it writes a subject in another way, one person counts "
+        "as two"
+        for name in sorted(changed)
+    ]
 
 
 def _states(path: Path) -> Iterator[ShardState | WindowState | StateError | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from anonymity.policy import Numeric, QuasiIdentifier
 from jobs.wiring.sql_types import INTEGERS, TEXTS, SqlType, quote
 from operators.encode.columns import Kind, Read
@@ -49,7 +51,7 @@ class Reader:
                 f"{where}: the type {sql.text} has more digits than are told apart here; "
                 f"CAST it to DECIMAL(15, {min(sql.scale, _EXACT_DIGITS)}) or DOUBLE in source.query"
             )
-        largest = _extremes(sql)
+        largest = extremes(sql)
         if attribute.domain is not None and largest is not None:
             lowest, highest = largest
             if not (lowest <= attribute.domain[0] and attribute.domain[1] <= highest):
@@ -116,6 +118,42 @@ class Reader:
             return Read(name, "timestamp", self._add(quote(name)))
         return self._integer(name, sql)
 
+    def without_watermark(self, name: str, counted_by: str, *, elsewhere: bool) -> Iterator[str]:
+        """What is wrong where a field counts event time, and none passes.
+
+        Parameters
+        ----------
+        name : the column of event time
+        counted_by : the field
+        elsewhere : a column of the source other than this one has a watermark, which does for epoch milliseconds: a
+            number cannot have one
+        """
+        sql = self._types[name]
+        if sql is None or sql.processing_time or sql.rowtime or (elsewhere and sql.name == "BIGINT"):
+            return
+        column = quote(name)
+        stamp, added = column, ""
+        if sql.name == "BIGINT":
+            stamp, added = "event_time", f"event_time AS TO_TIMESTAMP_LTZ({column}, 3), "
+        yield (
+            f"{counted_by}: counts event time, and the column {name!r} has no watermark, so no time passes before the "
+            f"input ends; add to source.ddl {added}WATERMARK FOR {stamp} AS {stamp} - INTERVAL '5' SECOND, and select "
+            "the column as it is in source.query"
+        )
+
+    def watermark(self, name: str) -> Read | None:
+        """The watermark when a row comes, which ``policy.event_time_limit`` is ahead of."""
+        sql = self._types[name]
+        if sql is None:
+            return None
+        if not sql.rowtime:
+            self.problems.append(
+                f"policy.event_time_limit: the column {name!r} has no watermark to be ahead of; make policy.event_time "
+                "a column of type TIMESTAMP_LTZ(3) with a WATERMARK in source.ddl, selected as it is in source.query"
+            )
+            return None
+        return Read(name, "timestamp", self._add(f"CURRENT_WATERMARK({quote(name)})"))
+
     def reference(self, name: str) -> Read:
         """A column that is shown with rejected rows, as text."""
         sql = self._types[name]
@@ -168,8 +206,8 @@ def _cast(name: str, sql: SqlType, target: str) -> str:
     return quote(name) if sql.name == target else f"CAST({quote(name)} AS {target})"
 
 
-def _extremes(sql: SqlType) -> tuple[float, float] | None:
-    """The least and the largest value of a numeric type."""
+def extremes(sql: SqlType) -> tuple[float, float] | None:
+    """The least and the largest value of a numeric type; None where there is none."""
     if sql.name in INTEGERS:
         return -(2.0 ** (INTEGERS[sql.name] - 1)), float(2 ** (INTEGERS[sql.name] - 1) - 1)
     if sql.name == "DECIMAL":

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 from anonymity.policy import Numeric, Policy, Shards
 from anonymity.window.parameters import WindowParameters
 from jobs.config.file import ConfigError
-from jobs.wiring.arguments import Reader, member_kind
+from jobs.wiring.arguments import Reader, extremes, member_kind
 from jobs.wiring.sink_columns import SQL, Column, Plain, records, window_records
 from jobs.wiring.sql_types import INTEGERS, TEXTS, SqlType, parse
 from jobs.wiring.steps import fill_steps
@@ -38,8 +38,13 @@ class Layout:
     policy : roles of the source's columns; with the steps of noise, where there is any
     arguments : SQL expressions that encode is called with
     quasi_identifiers, sensitive, passthrough, subject, event_time, reference : how encode reads each column
+    watermark : how it reads the watermark; None where there is no ``policy.event_time_limit``
     published : SQL type of each column that is published as it is, for ``anonymity.policy.fingerprint``
+    subject_type : SQL type of the subject, for the same; None where there is none
+    source : the query, and how the source computes its columns, for the same
     integers : for each numeric quasi-identifier, whether its ends are whole (``operators.bounds.integer_bounds``)
+    extremes : for each numeric quasi-identifier whose noise no domain bounds, the least and the largest value of its
+        type, where that has any
     sinks : columns of ``released``, ``audit``, ``suppressed`` and ``rejected``, with windows also of ``repairs`` and
         ``windows``; those of ``released`` read a release
         joined with its members: ``FROM releases CROSS JOIN UNNEST(members) AS m (m0, m1, ...)``
@@ -60,13 +65,17 @@ class Layout:
     subject: Read | None
     event_time: Read | None
     reference: Read | None
+    watermark: Read | None
     published: dict[str, str]
+    subject_type: str | None
     integers: tuple[bool, ...]
     sinks: dict[str, tuple[Column, ...]]
     release_types: tuple[tuple[str, Plain], ...]
     member_types: tuple[tuple[str, Plain], ...]
     suppressed_types: tuple[tuple[str, Plain], ...]
     rejected_types: tuple[tuple[str, Plain], ...]
+    source: Mapping[str, str] = field(default_factory=dict)
+    extremes: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def members_schema(self) -> pa.Schema:
@@ -97,6 +106,7 @@ class Layout:
             subject=self.subject,
             event_time=self.event_time,
             reference=self.reference,
+            watermark=self.watermark,
             hash_key=hash_key(subject_key),
         )
 
@@ -109,6 +119,10 @@ def layout(
     noise: bool = False,
     windows: WindowParameters | None = None,
     in_force: tuple[Column, ...] = (),
+    counts_event_time: str | None = None,
+    watermark: bool = False,
+    unfit: Iterable[str] = (),
+    source: Mapping[str, str] | None = None,
 ) -> Layout:
     """Derive the layout.
 
@@ -120,17 +134,21 @@ def layout(
     noise : whether numeric quasi-identifiers are noised; the policy of the layout then has a step for each of them
     windows : where windows work, how they do
     in_force : further columns of the audit log, before the generalisation: what is promised, the same in each row
+    counts_event_time : a field that counts event time, which then has to pass; None where none does
+    watermark : whether the source has a watermark, on whatever column
+    unfit : what is known to be wrong with the source already
+    source : texts for ``Layout.source``
 
     Raises
     ------
     ConfigError
         Lists every column without a role, role without a column, type that its role cannot have, column that a sink
-        would have twice, and step that is missing or does not fit its column.
+        would have twice, step that is missing or does not fit its column, and a watermark that is missing.
     """
     found = {name: parse(text) for name, text in columns.items()}
-    unfit: list[str] = []
+    stepless: list[str] = []
     if noise:
-        policy, unfit = fill_steps(policy, found)
+        policy, stepless = fill_steps(policy, found)
     reader = Reader({name: found.get(name) for name in policy.roles})
     quasi_identifiers = tuple(reader.quasi_identifier(attribute) for attribute in policy.quasi_identifiers)
     sensitive = tuple(reader.member("sensitive", name) for name in policy.sensitive)
@@ -138,6 +156,13 @@ def layout(
     subject = None if policy.subject is None else reader.subject(policy.subject)
     event_time = None if policy.event_time is None else reader.event_time(policy.event_time)
     reference = None if policy.reference is None else reader.reference(policy.reference)
+    mark = None
+    if policy.event_time is not None:
+        if policy.event_time_limit is not None:
+            mark = reader.watermark(policy.event_time)
+        if counts_event_time is not None:
+            timeless = reader.without_watermark(policy.event_time, counts_event_time, elsewhere=watermark)
+            reader.problems.extend(timeless)
 
     types = {name: found.get(name, _UNKNOWN) for name in policy.roles}
     generalisation, interval_types = _generalisation(policy, types, windows)
@@ -147,7 +172,7 @@ def layout(
     sinks = {"released": (*generalisation, *released), **records(policy, types, in_force, generalisation)}
     if windows is not None:
         sinks |= window_records(policy, types)
-    problems = [*_unmatched(policy, found), *reader.problems, *unfit]
+    problems = [*unfit, *_unmatched(policy, found), *reader.problems, *stepless]
     problems += [problem for sink in sinks for problem in _repeated(sink, sinks[sink])]
     if problems:
         raise ConfigError(where, problems)
@@ -161,7 +186,9 @@ def layout(
         subject=subject,
         event_time=event_time,
         reference=reference,
+        watermark=mark,
         published={name: sql.text for name, sql in zip(policy.members, members, strict=True)},
+        subject_type=None if policy.subject is None else types[policy.subject].text,
         integers=tuple(types[attribute.name].name in INTEGERS for attribute in policy.numeric),
         sinks=sinks,
         release_types=(
@@ -178,6 +205,12 @@ def layout(
         member_types=carried or (("m0", "BOOLEAN"),),
         suppressed_types=(("reason", "STRING"), ("shard", "INT"), ("seq", "LONG"), ("event_ms", "LONG")),
         rejected_types=(("col", "STRING"), ("reason", "STRING"), ("event_ms", "LONG"), ("reference", "STRING")),
+        source=dict(source or {}),
+        extremes={
+            attribute.name: ends
+            for attribute in policy.numeric
+            if noise and attribute.domain is None and (ends := extremes(types[attribute.name])) is not None
+        },
     )
 
 

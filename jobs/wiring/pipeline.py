@@ -10,13 +10,15 @@ from pyflink.datastream.data_stream import KeyedStream
 from pyflink.java_gateway import get_gateway
 from pyflink.table import Schema, StreamTableEnvironment
 
-from anonymity.policy import Numeric, fingerprint
+from anonymity.policy import Fingerprint, Numeric, fingerprint
 from anonymity.window.parameters import WindowParameters
+from jobs.config.delivery import repeating_source
 from jobs.config.load import Config
 from jobs.wiring.environment import MAX_PARALLELISM
 from jobs.wiring.job import Job
 from jobs.wiring.layout import Layout, layout
 from jobs.wiring.sink_columns import SQL, WINDOW_SINKS, Column, Plain, declared
+from jobs.wiring.source_table import source_table
 from jobs.wiring.sql_types import quote
 from operators.castle import CastleFunction
 from operators.emit import batch_type
@@ -53,10 +55,21 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
     }
     noise = config.differential_privacy is not None
     windows = config.parameters if isinstance(config.parameters, WindowParameters) else None
-    return layout(config.policy, columns, noise=noise, windows=windows, in_force=tuple(_in_force(config)))
+    table = source_table(tables)
+    return layout(
+        config.policy,
+        columns,
+        noise=noise,
+        windows=windows,
+        in_force=tuple(_in_force(config)),
+        counts_event_time=config.counts_event_time,
+        watermark=table.watermark,
+        unfit=() if config.accept_duplicates else repeating_source(table.options),
+        source={"source.query": " ".join(query.split()), "source.ddl": "; ".join(table.computed)},
+    )
 
 
-def stored_under(config: Config, found: Layout) -> dict[str, str]:
+def stored_under(config: Config, found: Layout) -> Fingerprint:
     """What a restored shard must have in common with this job (``anonymity.policy.fingerprint``)."""
     return fingerprint(
         found.policy,
@@ -65,6 +78,8 @@ def stored_under(config: Config, found: Layout) -> dict[str, str]:
         found.published,
         algorithm=config.algorithm,
         differential_privacy=config.differential_privacy,
+        subject_type=found.subject_type,
+        source=found.source,
     )
 
 
@@ -82,6 +97,7 @@ def operator_plan(config: Config, found: Layout) -> OperatorPlan:
         encoded=encode.checked,
         fingerprint=stored_under(config, found),
         differential_privacy=config.differential_privacy,
+        extremes=found.extremes,
     )
 
 

@@ -37,6 +37,7 @@ class SqlType:
     nullable : may be NULL
     precision, scale : of ``DECIMAL``; precision is also that of times and the length of ``CHAR`` and ``VARCHAR``
     processing_time : a time attribute of the wall clock
+    rowtime : a time attribute of event time: it has a watermark
     """
 
     name: str
@@ -45,6 +46,7 @@ class SqlType:
     precision: int | None = None
     scale: int = 0
     processing_time: bool = False
+    rowtime: bool = False
 
 
 def parse(text: str) -> SqlType:
@@ -56,7 +58,7 @@ def parse(text: str) -> SqlType:
     plain = plain.strip()
     nullable = not plain.endswith(" NOT NULL")
     plain = plain.removesuffix(" NOT NULL").strip()
-    processing_time = attribute.rstrip("*") == "PROCTIME"
+    processing_time, rowtime = (attribute.rstrip("*") == kind for kind in ("PROCTIME", "ROWTIME"))
     found = _SIMPLE.fullmatch(plain)
     if found is None:
         return SqlType(re.split(r"\W", plain, maxsplit=1)[0], plain, nullable)
@@ -67,7 +69,7 @@ def parse(text: str) -> SqlType:
     if name == "VARCHAR" and precision == _UNBOUNDED:
         name, precision = "STRING", None
     parameters = "" if precision is None else f"({precision}, {scale})" if name == "DECIMAL" else f"({precision})"
-    return SqlType(name, name + parameters, nullable, precision, scale, processing_time)
+    return SqlType(name, name + parameters, nullable, precision, scale, processing_time, rowtime)
 
 
 def quote(name: str) -> str:

@@ -105,15 +105,23 @@ class Batch:
             missing = self.flag(read) if read.kind in ("real", "single") else _absent(values)
         return parsed, missing, odd
 
-    def event_time(self, read: Read) -> tuple[NDArray[np.int64], Mask | None, Mask | None]:
-        """Epoch milliseconds, ``NO_TIME`` in the other two: where it is missing; where it is out of range."""
+    def event_time(
+        self, read: Read, limit: tuple[Read, int] | None = None
+    ) -> tuple[NDArray[np.int64], Mask | None, Mask | None]:
+        """Epoch milliseconds, ``NO_TIME`` in the other two: where it is missing; where it is out of range.
+
+        ``limit``: the watermark, and by how many milliseconds a time may be ahead of it; before the first watermark
+        there is no limit.
+        """
         if read.kind == "timestamp":
-            # Times come as UTC under the name of the session's zone, which is UTC as well.
-            times = self._argument(read.value).dt.tz_localize(None).to_numpy("datetime64[ms]").view(np.int64)
+            times = self._timestamps(read)
             missing: Mask | None = times == NO_TIME
         else:
             times, missing = self.values(read).astype(np.int64, copy=False), self.flag(read)
         outside = (times < EARLIEST) | (times > LATEST)
+        if limit is not None:
+            marks = np.minimum(self._timestamps(limit[0]), LATEST)
+            outside |= (marks != NO_TIME) & (times > marks + limit[1])
         unknown = outside if missing is None else outside | missing
         return np.where(unknown, np.int64(NO_TIME), times) if unknown.any() else times, missing, outside
 
@@ -144,6 +152,10 @@ class Batch:
         else:
             codes = hashing.boolean_codes(values.astype(np.bool_))
         return codes if missing is None else np.where(missing, hashing.NULL, codes)
+
+    def _timestamps(self, read: Read) -> NDArray[np.int64]:
+        # Times come as UTC under the name of the session's zone, which is UTC as well.
+        return self._argument(read.value).dt.tz_localize(None).to_numpy("datetime64[ms]").view(np.int64)
 
     def _argument(self, position: int) -> pd.Series[Any]:
         argument = self._arguments[position]

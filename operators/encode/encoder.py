@@ -29,6 +29,7 @@ class EncodePlan:
     keys : (shards,) the Flink key of each shard, as ``operators.shards.keys`` chooses them
     quasi_identifiers, sensitive, passthrough : in the order of the policy
     subject, event_time, reference : None where the policy names none
+    watermark : the watermark when a row comes, missing before the first; None without ``policy.event_time_limit``
     hash_key : key of the subject hash, as ``operators.encode.hashing.hash_key`` derives it
     """
 
@@ -42,6 +43,7 @@ class EncodePlan:
     event_time: Read | None
     reference: Read | None
     hash_key: str = field(repr=False)
+    watermark: Read | None = None
 
     @property
     def checked(self) -> tuple[str, ...]:
@@ -158,7 +160,8 @@ class Encoder:
             wrong.next(missing=missing)
         event_time = np.full(batch.rows, np.int64(NO_TIME))
         if plan.event_time is not None:
-            event_time, missing, outside = batch.event_time(plan.event_time)
+            limit = None if plan.watermark is None else (plan.watermark, plan.policy.event_time_limit or 0)
+            event_time, missing, outside = batch.event_time(plan.event_time, limit)
             wrong.next(missing=missing, outside_domain=outside)
         columns = _Columns(
             numeric=_side_by_side(numeric, batch.rows, np.float64) + 0.0,  # -0.0 becomes 0.0

@@ -90,6 +90,8 @@ def arguments(plan: EncodePlan, rows: Sequence[dict[str, Any]]) -> list[pd.Serie
         series[read.value] = as_series(read, [row[read.name] for row in rows])
         if read.missing is not None:
             series[read.missing] = pd.Series([row[read.name] is None for row in rows], dtype=bool)
+    if plan.watermark is not None:
+        series[plan.watermark.value] = as_series(plan.watermark, [None] * len(rows))
     return [series[position] for position in range(len(series))]
 
 

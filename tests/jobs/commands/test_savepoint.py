@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anonymity.policy import DifferentialPrivacy, Numeric, Policy, QuasiIdentifier, Shards, fingerprint
-from jobs.commands.savepoint import SavepointError, read_shards, require_same
+from jobs.commands.savepoint import SavepointError, read_shards, require_same, told
 from state.codec import blob_at, pack
 from state.shard import VERSION, ShardState
 from state.window import WindowState
@@ -240,6 +240,20 @@ def test_every_field_that_is_not_as_it_was_is_named_once() -> None:
         "d: is new",
     ]
     assert error.value.place == "there"
+
+
+def test_a_query_that_has_changed_is_told_once_and_not_refused() -> None:
+    was, now = (
+        fingerprint(POLICY, Shards(4), b"key", PUBLISHED, source={"source.query": query, "source.ddl": ""})
+        for query in ("SELECT UPPER(person) AS person FROM source", "SELECT person FROM source")
+    )
+    shards = [replace(STATE, shard=number, fingerprint=dict(was)) for number in range(2)]
+    require_same("there", shards, now)
+    (warning,) = told(shards, now)
+    assert warning.startswith("source.query: the query has changed since the state was stored. Where it")
+    assert "one person counts as two" in warning
+    assert "person FROM" not in warning
+    assert told(shards, was) == told([replace(STATE, fingerprint={})], now) == []
 
 
 def test_shards_that_were_stored_apart_must_all_be_the_same() -> None:

@@ -436,3 +436,72 @@ def test_problems_of_steps_are_told_with_all_others() -> None:
         "policy.quasi_identifiers.q.step",
         "policy.quasi_identifiers.r.step",
     ]
+
+
+TIMED = "castle.delay.event_time"
+
+
+@pytest.mark.parametrize(
+    ("sql", "watermark", "passes"),
+    [
+        ("TIMESTAMP_LTZ(3) *ROWTIME*", True, True),
+        ("TIMESTAMP_LTZ(3)", False, False),
+        ("TIMESTAMP_LTZ(3)", True, False),  # on another column: it tells nothing of this one
+        ("BIGINT", True, True),  # a number cannot have one itself
+        ("BIGINT NOT NULL", False, False),
+    ],
+)
+def test_a_delay_in_event_time_needs_a_watermark(sql: str, watermark: bool, passes: bool) -> None:
+    columns = COLUMNS | {"ts": sql}
+    if passes:
+        assert layout(POLICY, columns, counts_event_time=TIMED, watermark=watermark)
+    else:
+        with pytest.raises(ConfigError) as caught:
+            layout(POLICY, columns, counts_event_time=TIMED, watermark=watermark)
+        (problem,) = caught.value.problems
+        assert problem.startswith(f"{TIMED}: counts event time, and the column 'ts' has no watermark")
+        column = "event_time" if "BIGINT" in sql else "`ts`"
+        assert f"WATERMARK FOR {column} AS {column} - INTERVAL '5' SECOND" in problem
+        assert ("event_time AS TO_TIMESTAMP_LTZ(`ts`, 3), WATERMARK" in problem) == ("BIGINT" in sql)
+    assert layout(POLICY, columns, watermark=watermark)  # nothing counts it
+
+
+def test_a_column_of_a_wrong_type_is_told_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        layout(POLICY, COLUMNS | {"ts": "TIMESTAMP_LTZ(3) *PROCTIME*"}, counts_event_time=TIMED)
+    (problem,) = caught.value.problems
+    assert "is processing time" in problem
+
+
+def test_a_limit_of_event_time_reads_the_watermark_beside_the_time() -> None:
+    limited = replace(POLICY, event_time_limit=60_000)
+    found = layout(limited, COLUMNS)
+    assert found.watermark is not None
+    assert found.arguments[found.watermark.value] == "CURRENT_WATERMARK(`ts`)"
+    assert found.encode_plan(Shards(), (0,), b"").watermark == found.watermark
+    assert layout(POLICY, COLUMNS).watermark is None
+    for sql in ("BIGINT", "TIMESTAMP_LTZ(3)"):
+        (problem,) = problems(limited, COLUMNS | {"ts": sql})
+        assert problem.startswith("policy.event_time_limit: the column 'ts' has no watermark to be ahead of; make")
+
+
+def test_the_type_of_the_subject_is_told() -> None:
+    assert layout(POLICY, COLUMNS).subject_type == "VARCHAR(20)"
+    alone = {name: sql for name, sql in COLUMNS.items() if name != "person"}
+    assert layout(replace(POLICY, subject=None), alone).subject_type is None
+
+
+def test_what_is_wrong_with_the_source_already_is_told_first() -> None:
+    with pytest.raises(ConfigError) as caught:
+        layout(POLICY, COLUMNS | {"more": "INT"}, unfit=["source.ddl: so"])
+    assert [problem.split(":")[0] for problem in caught.value.problems] == ["source.ddl", "policy"]
+
+
+def test_ends_of_noise_without_a_domain_are_bounded_by_the_type_of_the_column() -> None:
+    steps = (Numeric("age", (0, 120)), Categorical("area", AREA), Numeric("pay", None, 0.01))
+    policy = replace(POLICY, quasi_identifiers=steps)
+    assert layout(policy, COLUMNS, noise=True).extremes == {"pay": (-99_999_999.99, 99_999_999.99)}
+    assert layout(policy, COLUMNS | {"pay": "TINYINT"}).extremes == {}
+    whole = replace(policy, quasi_identifiers=(*steps[:2], Numeric("pay")))
+    assert layout(whole, COLUMNS | {"pay": "TINYINT"}, noise=True).extremes == {"pay": (-128, 127)}
+    assert layout(policy, COLUMNS | {"pay": "STRING"}, noise=True).extremes == {}

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from anonymity.hierarchy import MISSING, Hierarchy, from_paths
 from anonymity.policy import REJECTIONS, Categorical, Numeric, Policy, PolicyError, Shards
 from operators.encode import hashing
-from operators.encode.columns import EARLIEST, LATEST
+from operators.encode.columns import EARLIEST, LATEST, members_schema
 from operators.encode.encoder import Encoder
 from operators.encode.function import EncodeFunction
-from state.block import NO_TIME
+from state.block import NO_TIME, Block
 from tests.support.encoding import (
     AREA,
     COLUMNS,
@@ -30,6 +30,7 @@ from tests.support.encoding import (
     ODD,
     POLICY,
     arguments,
+    as_series,
     blocks_of,
     encoded,
     plan_of,
@@ -341,3 +342,21 @@ def test_a_double_beside_its_domain_is_outside() -> None:
     policy = Policy(quasi_identifiers=(Numeric("speed", (0, 0.1)),))
     [block] = blocks_of(plan_of(policy, {"speed": "DOUBLE"}), [{"speed": float(np.float32(0.1))}, {"speed": 0.1}])
     assert block.numeric.tolist() == [[0.1]]
+
+
+def test_a_row_that_is_dated_too_far_ahead_of_the_watermark_is_rejected() -> None:
+    policy = without("event_time_limit", event_time_limit=1000)
+    plan = plan_of(policy, {**COLUMNS, "ts": "TIMESTAMP_LTZ(3) *ROWTIME*"})
+    assert plan.watermark is not None
+    start = 1_700_000_000_000
+    # Before the first watermark there is no limit, and what is late is no matter of this one.
+    cases = [(start + 1000, start), (start + 1001, start), (LATEST, None), (start, LATEST), (start - 10**9, start)]
+    columns = arguments(plan, [{**GOOD, "ts": time} for time, _ in cases])
+    columns[plan.watermark.value] = as_series(plan.watermark, [watermark for _, watermark in cases])
+    _, blobs = Encoder(plan).encode(*columns)
+    (blob,) = (blob for blob in blobs if blob is not None)
+    block = Block.from_bytes(blob, members_schema(plan.sensitive + plan.passthrough))
+    assert block.event_time.tolist() == [time for i, (time, _) in enumerate(cases) if i != 1]
+    assert [REJECTIONS[reason] for reason in block.rejected.reason] == ["outside_domain"]
+    assert [plan.checked[column] for column in block.rejected.column] == ["ts"]
+    assert block.rejected.event_time.tolist() == [NO_TIME]

@@ -1,0 +1,45 @@
+"""The table ``source`` as Flink has resolved it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyflink.java_gateway import get_gateway
+from pyflink.table import StreamTableEnvironment
+
+SOURCE = "source"
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """What a job must know of its source beside the columns of the query.
+
+    Attributes
+    ----------
+    options : of its connector, as the DDL gives them; None where there is no such table, or it is a view
+    computed : columns that the DDL computes, each with its expression
+    watermark : whether one of its columns has a watermark
+    """
+
+    options: Mapping[str, str] | None
+    computed: tuple[str, ...]
+    watermark: bool
+
+
+def source_table(tables: StreamTableEnvironment) -> SourceTable:
+    """Look it up in the current database, once its DDL has been executed."""
+    place = get_gateway().jvm.org.apache.flink.table.catalog.ObjectIdentifier.of(
+        tables.get_current_catalog(), tables.get_current_database(), SOURCE
+    )
+    found = tables._j_tenv.getCatalogManager().getTable(place)
+    if not found.isPresent():
+        return SourceTable(None, (), False)
+    resolved = found.get().getResolvedTable()
+    schema = resolved.getResolvedSchema()
+    return SourceTable(
+        options=dict(resolved.getOptions()) if resolved.getTableKind().name() == "TABLE" else None,
+        computed=tuple(column.asSummaryString() for column in schema.getColumns() if not column.isPhysical()),
+        watermark=not schema.getWatermarkSpecs().isEmpty()
+        or any("*ROWTIME*" in column.asSummaryString() for column in schema.getColumns()),
+    )
