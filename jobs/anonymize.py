@@ -10,6 +10,7 @@ from py4j.protocol import Py4JError
 from pyflink.util.exceptions import JavaException
 
 from jobs.config.delivery import CHECKPOINTING, CHECKPOINTS, repeating_settings
+from jobs.config.fixed import FIXED, overridden
 from jobs.config.load import ConfigError, load
 from jobs.failure import why_failed, why_refused
 from jobs.wiring.environment import cluster_environment
@@ -38,8 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"warning: {warning}", file=sys.stderr, flush=True)
         tables = cluster_environment(config.flink)
         # The cluster's file and -D may say what the configuration does not.
-        settings = {name: value for name in CHECKPOINTING if (value := tables.get_config().get(name, ""))}
-        if not config.accept_duplicates and (problems := [*repeating_settings(settings)]):
+        named = (*CHECKPOINTING, *FIXED)
+        settings = {name: value for name in named if (value := tables.get_config().get(name, ""))}
+        problems = [*overridden(settings)] + ([] if config.accept_duplicates else [*repeating_settings(settings)])
+        if problems:
             raise ConfigError(options.config, problems)
         if not any(tables.get_config().get(name, "") for name in CHECKPOINTS):
             print(f"warning: {CHECKPOINTS[0]}: is not set; {_IN_MEMORY}", file=sys.stderr, flush=True)

@@ -27,6 +27,7 @@ from anonymity.window.parameters import WindowParameters
 from jobs.config.delivery import clashing_sinks, repeating_settings, repeating_sinks
 from jobs.config.fields import Section
 from jobs.config.file import ConfigError, dotted, expand, override, read
+from jobs.config.fixed import overridden
 from jobs.config.schema import File
 
 __all__ = ["Config", "ConfigError", "Source", "load"]
@@ -215,6 +216,7 @@ def _contradictions(file: File) -> Iterator[str]:
     if file.castle is not None and file.castle.delay.event_time is not None and policy.event_time is None:
         yield "castle.delay.event_time: policy.event_time names no column; name one, or give delay.tuples alone"
     yield from clashing_sinks(_sinks(file))
+    yield from overridden(file.flink)
     if not file.accept_duplicates:
         yield from repeating_sinks(_sinks(file))
         yield from repeating_settings(file.flink)

@@ -10,14 +10,12 @@ from pyflink.common import Configuration
 from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.table import StreamTableEnvironment
 
+from jobs.config.fixed import FIXED
 from jobs.local.java import find_java
-
-MAX_PARALLELISM = 128
-"""Key groups of the job: fixed from the first day, or no savepoint could be restored at another parallelism."""
 
 DEFAULTS: Mapping[str, str] = {
     "pipeline.name": "crenel",
-    "pipeline.max-parallelism": str(MAX_PARALLELISM),
+    **FIXED,
     # Rows hold arrays, and copying them between chained operators would cost more than the operators.
     "pipeline.object-reuse": "true",
     # One block a shard and Arrow batch: larger batches cost less, and the bundle time bounds the latency.

@@ -13,8 +13,8 @@ from pyflink.table import Schema, StreamTableEnvironment
 from anonymity.policy import Fingerprint, Numeric, fingerprint
 from anonymity.window.parameters import WindowParameters
 from jobs.config.delivery import repeating_source
+from jobs.config.fixed import MAX_PARALLELISM
 from jobs.config.load import Config
-from jobs.wiring.environment import MAX_PARALLELISM
 from jobs.wiring.job import Job
 from jobs.wiring.layout import Layout, layout
 from jobs.wiring.sink_columns import SQL, WINDOW_SINKS, Column, Plain, declared

@@ -38,10 +38,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield made
 
 
-def run_adult(cluster: Cluster, output: Path, *settings: str, name: str = "adult") -> subprocess.CompletedProcess[str]:
+def run_adult(
+    cluster: Cluster, output: Path, *settings: str, name: str = "adult", options: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
     overrides = [part for setting in settings for part in ("--set", setting)]
     return cluster.flink(
-        *("run", "-p", "2", *PYTHON, "-py", "jobs/anonymize.py", "--config", f"conf/{name}.yaml", *overrides),
+        *("run", "-p", "2", *options, *PYTHON, "-py", "jobs/anonymize.py", "--config", f"conf/{name}.yaml", *overrides),
         ADULT_CSV=str(ADULT / "adult.data"),
         ADULT_HIERARCHIES=str(ADULT),
         CRENEL_OUTPUT=str(output),
@@ -110,6 +112,15 @@ def test_a_configuration_that_is_not_valid_is_not_submitted(cluster: Cluster, tm
     assert "castle.max_clusters: is too small" in output
     assert "was submitted" not in output
     assert not any(tmp_path.iterdir())
+
+
+def test_settings_of_the_command_line_under_which_state_would_be_lost_are_refused(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    ended = run_adult(cluster, tmp_path, options=("-D", "pipeline.max-parallelism=64"))
+    assert ended.returncode != 0
+    assert "flink.pipeline.max-parallelism: is 128 in every job" in ended.stdout + ended.stderr
+    assert "was submitted" not in ended.stdout + ended.stderr
 
 
 def complete() -> list[dict[str, str]]:

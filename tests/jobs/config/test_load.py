@@ -625,6 +625,15 @@ def test_settings_without_checkpoints_that_hold_once_are_refused_too(tmp_path: P
     assert configured(tmp_path, SMALL, f"flink.{setting}", "accept_duplicates=true").accept_duplicates
 
 
+@pytest.mark.parametrize("value", ["64", "256", "1", "many"])
+def test_the_number_of_key_groups_cannot_be_overridden(tmp_path: Path, value: str) -> None:
+    setting = f"flink.pipeline.max-parallelism={value}"
+    for accepted in ("true", "false"):
+        (problem,) = problems(tmp_path, SMALL, setting, f"accept_duplicates={accepted}")
+        assert problem.startswith("flink.pipeline.max-parallelism: is 128 in every job, as the keys of shards are")
+    assert configured(tmp_path, SMALL, "flink.pipeline.max-parallelism=128").flink
+
+
 @pytest.mark.parametrize(
     "setting",
     [
