@@ -43,14 +43,31 @@ def test_only_a_hang_up_is_not_reported(reported: list[BaseException | None], er
     assert reported == [error] * count
 
 
-def test_checkpoints_are_kept_beside_the_run_unless_the_configuration_says_where(tmp_path: Path) -> None:
+def test_checkpoints_are_kept_beside_the_run(tmp_path: Path) -> None:
     # In Flink's default, memory, a shard's state could take 5 MB at most.
-    assert local_settings({}, None, tmp_path)["execution.checkpointing.dir"] == (tmp_path / "checkpoints").as_uri()
-    for name, value in (
+    assert kept({}, tmp_path) == {"execution.checkpointing.dir": (tmp_path / "checkpoints").as_uri()}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
         ("execution.checkpointing.dir", "file:/kept"),
+        ("state.checkpoints.dir", "file:/kept"),
         ("execution.checkpointing.storage", "jobmanager"),
-    ):
-        found = local_settings({name: value}, 3, tmp_path)
-        assert found[name] == value
-        assert "execution.checkpointing.dir" not in found or name == "execution.checkpointing.dir"
-        assert found["parallelism.default"] == "3"
+    ],
+)
+def test_checkpoints_are_kept_where_the_configuration_says(tmp_path: Path, name: str, value: str) -> None:
+    assert kept({name: value}, tmp_path) == {name: value}
+
+
+def kept(settings: dict[str, str], folder: Path) -> dict[str, str]:
+    """The settings of a run that say where checkpoints are kept."""
+    names = ("execution.checkpointing.dir", "state.checkpoints.dir", "execution.checkpointing.storage")
+    found = local_settings(settings, None, folder)
+    return {name: found[name] for name in names if name in found}
+
+
+def test_parallelism_is_the_command_lines_then_the_configurations_then_one(tmp_path: Path) -> None:
+    given = {"parallelism.default": "2"}
+    for settings, parallelism, expected in (({}, None, "1"), (given, None, "2"), (given, 3, "3")):
+        assert local_settings(settings, parallelism, tmp_path)["parallelism.default"] == expected
