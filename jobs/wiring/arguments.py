@@ -81,6 +81,10 @@ class Reader:
             return Read(name, kind, self._add(_cast(name, sql, "DOUBLE")), self._missing(name, sql))
         if kind == "boolean":
             return Read(name, kind, self._add(quote(name)))
+        if sql.name in ("CHAR", "VARCHAR"):
+            # Flink holds a source to no length, and its CAST back to the type does.
+            text = _as_text(name, sql)
+            return Read(name, "text", self._add(text), longest=sql.precision, padded=sql.name == "CHAR")
         return self._text(name, sql)
 
     def subject(self, name: str) -> Read:

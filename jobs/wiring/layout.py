@@ -94,8 +94,11 @@ class Layout:
         columns = [f"{name} {SQL[plain]}" for name, plain in self.release_types]
         return f"ROW<{', '.join(columns)}, members {self.members_sql}>"
 
-    def encode_plan(self, shards: Shards, keys: tuple[int, ...], subject_key: bytes) -> EncodePlan:
-        """What encode does with ``arguments``; ``keys`` as ``operators.shards.keys`` chooses them."""
+    def encode_plan(self, shards: Shards, keys: tuple[int, ...], subject_key: bytes, null_text: str = "") -> EncodePlan:
+        """What encode does with ``arguments``; ``keys`` as ``operators.shards.keys`` chooses them.
+
+        ``null_text``: how the released output writes a missing value.
+        """
         return EncodePlan(
             policy=self.policy,
             shards=shards,
@@ -107,6 +110,7 @@ class Layout:
             event_time=self.event_time,
             reference=self.reference,
             watermark=self.watermark,
+            null_text=null_text,
             hash_key=hash_key(subject_key),
         )
 

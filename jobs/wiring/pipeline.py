@@ -17,7 +17,7 @@ from jobs.config.fixed import MAX_PARALLELISM
 from jobs.config.load import Config
 from jobs.wiring.job import Job
 from jobs.wiring.layout import Layout, layout
-from jobs.wiring.sink_columns import SQL, WINDOW_SINKS, Column, Plain, declared
+from jobs.wiring.sink_columns import SQL, WINDOW_SINKS, Column, Plain, declared, written_null
 from jobs.wiring.source_table import source_table
 from jobs.wiring.sql_types import quote
 from operators.castle import CastleFunction
@@ -166,7 +166,7 @@ def _in_force(config: Config) -> Iterator[Column]:
 
 def _encode(tables: StreamTableEnvironment, config: Config, found: Layout) -> DataStream:
     keys = shard_keys(config.shards.count, MAX_PARALLELISM)
-    plan = found.encode_plan(config.shards, keys, config.subject_key)
+    plan = found.encode_plan(config.shards, keys, config.subject_key, written_null(config.sinks["released"]))
     tables.create_temporary_system_function("crenel_encode", encode_function(plan))
     # The filter reads b and not e: a row of nulls is not null.
     query = (

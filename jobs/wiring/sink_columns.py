@@ -46,6 +46,12 @@ class Column:
         return f"{self.expression} AS {quote(self.name)}"
 
 
+def written_null(options: Mapping[str, str]) -> str:
+    """How a sink writes a missing value, as far as its format may write a value in the same way."""
+    literals = [value for name, value in options.items() if name.endswith("csv.null-literal")]
+    return literals[0] if literals else ""
+
+
 def records(
     policy: Policy, types: Mapping[str, SqlType], in_force: tuple[Column, ...], generalisation: list[Column]
 ) -> dict[str, tuple[Column, ...]]:

@@ -48,12 +48,16 @@ class Read:
     value : position of its argument
     missing : position of a boolean argument that tells missing values; None where the values tell it themselves, or
         where none can be missing
+    longest : most characters of a text as it is published: what is longer is cut; None: any
+    padded : whether a shorter one is filled up with spaces to so many
     """
 
     name: str
     kind: Kind
     value: int
     missing: int | None = None
+    longest: int | None = None
+    padded: bool = False
 
 
 def members_schema(reads: tuple[Read, ...]) -> pa.Schema:
@@ -153,6 +157,24 @@ class Batch:
             codes = hashing.boolean_codes(values.astype(np.bool_))
         return codes if missing is None else np.where(missing, hashing.NULL, codes)
 
+    def published_codes(self, read: Read, key: str, missing: Mask | None, null_text: str | None) -> NDArray[np.uint64]:
+        """``codes`` of a published column, equal too where whoever reads it cannot tell values apart.
+
+        ``null_text``: how a missing value is written; it is then one with an empty text, which some formats write
+        alike, and with what is written so. None: rows with a missing value are not let in.
+        """
+        values = self.values(read)
+        if read.kind != "text":
+            codes = self.codes(read, key, missing, repeated=True)
+            alike = None if null_text is None else hashing.code_of(null_text, read.kind)
+            return codes if alike is None else np.where(codes == alike, hashing.NULL, codes)
+        if read.longest is not None:
+            values = _as_declared(values, read.longest, padded=read.padded)
+        if null_text is not None:
+            same = _absent(values) | np.asarray(values == null_text, np.bool_)
+            values = np.where(same, "", values) if same.any() else values
+        return hashing.text_codes(values, key, repeated=True)
+
     def _timestamps(self, read: Read) -> NDArray[np.int64]:
         # Times come as UTC under the name of the session's zone, which is UTC as well.
         return self._argument(read.value).dt.tz_localize(None).to_numpy("datetime64[ms]").view(np.int64)
@@ -201,6 +223,13 @@ class Categories:
             return leaves, missing, leaves < 0
         leaves[missing] = self._missing
         return leaves, None, leaves < 0
+
+
+def _as_declared(texts: NDArray[Any], longest: int, *, padded: bool) -> NDArray[Any]:
+    """Texts as the CAST to CHAR or VARCHAR makes them, None where missing."""
+    width = longest if padded else 0
+    made = [None if text is None else text[:longest].ljust(width) for text in texts]
+    return np.array([*made, None], object)[:-1]
 
 
 def _absent(values: NDArray[Any]) -> Mask:

@@ -29,6 +29,7 @@ class EncodePlan:
     keys : (shards,) the Flink key of each shard, as ``operators.shards.keys`` chooses them
     quasi_identifiers, sensitive, passthrough : in the order of the policy
     subject, event_time, reference : None where the policy names none
+    null_text : how the released output writes a missing value
     watermark : the watermark when a row comes, missing before the first; None without ``policy.event_time_limit``
     hash_key : key of the subject hash, as ``operators.encode.hashing.hash_key`` derives it
     """
@@ -44,6 +45,7 @@ class EncodePlan:
     reference: Read | None
     hash_key: str = field(repr=False)
     watermark: Read | None = None
+    null_text: str = ""
 
     @property
     def checked(self) -> tuple[str, ...]:
@@ -147,7 +149,8 @@ class Encoder:
             member, missing = batch.member(read)
             wrong.next(missing=None if self._keep_missing else missing)
             members.append(member)
-            sensitive.append(batch.codes(read, plan.hash_key, missing, repeated=True))
+            null_text = plan.null_text if self._keep_missing else None
+            sensitive.append(batch.published_codes(read, plan.hash_key, missing, null_text))
         passed = []
         for read in plan.passthrough:
             member, missing = batch.member(read)

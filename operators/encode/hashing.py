@@ -61,6 +61,18 @@ def boolean_codes(values: NDArray[np.bool_]) -> NDArray[np.uint64]:
     return _BOOLEAN[values.astype(np.intp)]
 
 
+def code_of(text: str, kind: str) -> np.uint64 | None:
+    """The code of what is written as ``text`` in a column of numbers or truth values; None where nothing is."""
+    try:
+        if kind == "integer":
+            return np.uint64(integer_codes(np.array([int(text)], np.int64))[0])
+        if kind == "real":
+            return np.uint64(real_codes(np.array([float(text)]))[0])
+    except (ValueError, OverflowError):
+        return None
+    return _BOOLEAN[["false", "true"].index(text)] if text in ("false", "true") else None
+
+
 def combined(codes: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:
     """One code a row from the codes of its columns, of which there is at least one."""
     total = np.full(len(codes[0]), _STEP)

@@ -16,7 +16,7 @@ from anonymity.hierarchy import from_paths
 from anonymity.policy import Categorical, Numeric, Policy, Shards
 from jobs.config.load import ConfigError
 from jobs.wiring.layout import Layout, layout
-from jobs.wiring.sink_columns import Column
+from jobs.wiring.sink_columns import Column, written_null
 from jobs.wiring.sql_types import parse, quote
 from operators.bounds import integer_bounds
 
@@ -505,3 +505,17 @@ def test_ends_of_noise_without_a_domain_are_bounded_by_the_type_of_the_column() 
     whole = replace(policy, quasi_identifiers=(*steps[:2], Numeric("pay")))
     assert layout(whole, COLUMNS | {"pay": "TINYINT"}, noise=True).extremes == {"pay": (-128, 127)}
     assert layout(policy, COLUMNS | {"pay": "STRING"}, noise=True).extremes == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"connector": "filesystem", "format": "csv"}, ""),
+        ({"connector": "filesystem", "format": "csv", "csv.null-literal": "n/a"}, "n/a"),
+        ({"connector": "kafka", "value.format": "csv", "value.csv.null-literal": "-"}, "-"),
+        ({"connector": "kafka", "format": "json"}, ""),
+    ],
+)
+def test_how_a_missing_value_is_written_is_known(options: dict[str, str], text: str) -> None:
+    assert written_null(options) == text
+    assert layout(POLICY, COLUMNS).encode_plan(Shards(), (0,), b"", written_null(options)).null_text == text

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from anonymity.hierarchy import MISSING, Hierarchy, from_paths
 from anonymity.policy import REJECTIONS, Categorical, Numeric, Policy, PolicyError, Shards
+from jobs.wiring.layout import layout
 from operators.encode import hashing
 from operators.encode.columns import EARLIEST, LATEST, members_schema
 from operators.encode.encoder import Encoder
@@ -26,6 +27,7 @@ from tests.support.encoding import (
     COLUMNS,
     GOOD,
     INF,
+    KEYS,
     NAN,
     ODD,
     POLICY,
@@ -360,3 +362,44 @@ def test_a_row_that_is_dated_too_far_ahead_of_the_watermark_is_rejected() -> Non
     assert [REJECTIONS[reason] for reason in block.rejected.reason] == ["outside_domain"]
     assert [plan.checked[column] for column in block.rejected.column] == ["ts"]
     assert block.rejected.event_time.tolist() == [NO_TIME]
+
+
+def distinct(sql: str, values: list[Any], null_text: str = "", missing: str = "value") -> int:
+    """How many values of a sensitive column count."""
+    tree = AREA.with_missing()
+    policy = Policy(quasi_identifiers=(Categorical("area", tree),), sensitive=("income",), missing=missing)  # type: ignore[arg-type]
+    found = layout(policy, {"area": "STRING", "income": sql})
+    plan = found.encode_plan(Shards(), KEYS[:1], b"secret", null_text)
+    [block] = blocks_of(plan, [{"area": "Zürich", "income": value} for value in values])
+    assert len(block) == len(values)
+    return len(set(block.sensitive[:, 0].tolist()))
+
+
+@pytest.mark.parametrize(
+    ("sql", "values", "null_text", "count"),
+    [
+        ("STRING", [None, ""], "", 1),
+        ("STRING", [None, "", "flu", "flu"], "", 2),
+        ("STRING", ["", "", "flu"], "", 2),
+        ("STRING", [None, None, "cold"], "n/a", 2),
+        ("STRING", [None, "n/a", "flu"], "n/a", 2),
+        ("STRING", [None, "n/a", "flu"], "", 3),
+        ("STRING", [" ", "", "nan", "None", "null"], "", 5),
+        ("BIGINT", [None, 0, 1], "", 3),
+        ("BIGINT", [None, 0, 1], "0", 2),
+        ("DOUBLE", [None, NAN, 1.5], "NaN", 2),
+        ("DOUBLE", [None, NAN, 1.5], "", 3),
+        ("BOOLEAN", [None, False, True], "false", 2),
+        ("BOOLEAN", [None, False, True], "no", 3),
+        ("VARCHAR(3)", ["abcd", "abce", "ab"], "", 2),
+        ("VARCHAR(3)", [None, "", "東京都庁", "東京都"], "", 2),
+        ("CHAR(3)", ["a", "a ", "a  b", "b"], "", 2),
+        ("STRING", ["a", "a ", "a  b", "b"], "", 4),
+    ],
+)
+def test_what_a_recipient_cannot_tell_apart_counts_as_one_value(
+    sql: str, values: list[Any], null_text: str, count: int
+) -> None:
+    assert distinct(sql, values, null_text) == count
+    if None not in values:
+        assert distinct(sql, values, null_text, "reject") == count
