@@ -24,6 +24,7 @@ from anonymity.policy import (
     without_domain,
 )
 from anonymity.window.parameters import WindowParameters
+from jobs.config.cautions import cautions
 from jobs.config.delivery import clashing_sinks, repeating_settings, repeating_sinks
 from jobs.config.fields import Section
 from jobs.config.file import ConfigError, dotted, expand, override, read
@@ -33,42 +34,8 @@ from jobs.config.schema import File
 __all__ = ["Config", "ConfigError", "Source", "load"]
 
 
-OBSERVED_RANGE = (
-    "differential_privacy.range: observed scales noise by the range seen so far. That range is made of values of "
-    "persons, so the noise itself leaks them; and the noise of a shard's first tuples is zero or small. With a domain "
-    "for each numeric quasi-identifier and 'range: declared' neither is so"
-)
-
 ONLY_OF_WINDOWS = frozenset({"repairs", "windows"})
 """Outputs that CASTLE does not have."""
-
-PREDICTABLE = (
-    "seed: fixes the noise. Whoever knows the seed can take the noise off, and no epsilon holds against them; a seed "
-    "is for tests, so leave it out"
-)
-
-SHORTEST_KEY = 16
-"""Bytes of a subject key that is not warned of."""
-
-UNKEYED = (
-    "subject_key: is not given. State keeps hashes of subjects, and without a key whoever reads a checkpoint can test "
-    f"guesses of who is in it; give {SHORTEST_KEY} random bytes or more, best as ${{CRENEL_SUBJECT_KEY}}"
-)
-
-SHORT_KEY = (
-    f"subject_key: is shorter than {SHORTEST_KEY} bytes. Whoever reads a checkpoint may guess the key, and then who is "
-    f"in it; give {SHORTEST_KEY} random bytes or more"
-)
-
-DUPLICATES = (
-    "accept_duplicates: true lets a record leave twice after a failure, under two generalisations, which together may "
-    "leave fewer than k people"
-)
-
-UNSAMPLED = (
-    "differential_privacy.sample_rate: 1 lets every tuple in. There is noise, but without sampling no epsilon is "
-    "guaranteed, however large"
-)
 
 
 @dataclass(frozen=True)
@@ -129,23 +96,15 @@ class Config:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is valid and promises less than it seems to, each with its field."""
-        return tuple(self._warnings())
-
-    def _warnings(self) -> Iterator[str]:
-        chosen = self.differential_privacy
-        if chosen is not None:
-            if chosen.observed_range and self.policy.numeric:
-                yield OBSERVED_RANGE
-            if chosen.sample_rate == 1:
-                yield UNSAMPLED
-            if self.seed is not None:
-                yield PREDICTABLE
-        if self.policy.subject is not None and not self.subject_key:
-            yield UNKEYED
-        elif self.policy.subject is not None and len(self.subject_key) < SHORTEST_KEY:
-            yield SHORT_KEY
-        if self.accept_duplicates:
-            yield DUPLICATES
+        return tuple(
+            cautions(
+                self.policy,
+                self.differential_privacy,
+                seeded=self.seed is not None,
+                key=self.subject_key,
+                duplicates=self.accept_duplicates,
+            )
+        )
 
 
 def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:

@@ -1,0 +1,65 @@
+"""What is valid and promises less than it seems to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from anonymity.policy import DifferentialPrivacy, Policy
+
+OBSERVED_RANGE = (
+    "differential_privacy.range: observed scales noise by the range seen so far. That range is made of values of "
+    "persons, so the noise itself leaks them; and the noise of a shard's first tuples is zero or small. With a domain "
+    "for each numeric quasi-identifier and 'range: declared' neither is so"
+)
+
+PREDICTABLE = (
+    "seed: fixes the noise. Whoever knows the seed can take the noise off, and no epsilon holds against them; a seed "
+    "is for tests, so leave it out"
+)
+
+SHORTEST_KEY = 16
+"""Bytes of a subject key that is not warned of."""
+
+UNKEYED = (
+    "subject_key: is not given. State keeps hashes of subjects, and without a key whoever reads a checkpoint can test "
+    f"guesses of who is in it; give {SHORTEST_KEY} random bytes or more, best as ${{CRENEL_SUBJECT_KEY}}"
+)
+
+SHORT_KEY = (
+    f"subject_key: is shorter than {SHORTEST_KEY} bytes. Whoever reads a checkpoint may guess the key, and then who is "
+    f"in it; give {SHORTEST_KEY} random bytes or more"
+)
+
+DUPLICATES = (
+    "accept_duplicates: true lets a record leave twice after a failure, under two generalisations, which together may "
+    "leave fewer than k people"
+)
+
+UNSAMPLED = (
+    "differential_privacy.sample_rate: 1 lets every tuple in. There is noise, but without sampling no epsilon is "
+    "guaranteed, however large"
+)
+
+
+def cautions(
+    policy: Policy, noise: DifferentialPrivacy | None, *, seeded: bool, key: bytes, duplicates: bool
+) -> Iterator[str]:
+    """What a run with these begins with, each with its field.
+
+    Parameters
+    ----------
+    seeded : random choices are fixed
+    key : of the subject hash; empty where none is given
+    duplicates : a record may leave twice
+    """
+    if noise is not None:
+        if noise.observed_range and policy.numeric:
+            yield OBSERVED_RANGE
+        if noise.sample_rate == 1:
+            yield UNSAMPLED
+        if seeded:
+            yield PREDICTABLE
+    if policy.subject is not None and len(key) < SHORTEST_KEY:
+        yield SHORT_KEY if key else UNKEYED
+    if duplicates:
+        yield DUPLICATES
