@@ -50,6 +50,11 @@ WINDOWS = [
 ]
 BY_BOTH = ["--set", "window={tuples: 30, event_time: 5 min, target: {most: 5}, adaptive: {least: 20}}"]
 BY_TUPLES = ["--set", "window={tuples: 30, output: representative}", "--set", "shards.count=1"]
+# A view hides its connector, and this one has no watermark.
+VIEW = (
+    "CREATE TEMPORARY VIEW source AS SELECT CAST(1 AS BIGINT) AS line, CAST(1 AS BIGINT) AS id, 'a' AS person, "
+    "'b' AS name, '3' AS age, 'c' AS town, CAST(1 AS DOUBLE) AS wage, 'd' AS illness, TO_TIMESTAMP_LTZ(0, 3) AS ts"
+)
 COMMANDS: dict[str, tuple[str, str, list[str]]] = {
     "loopback": ("loopback", "run", ["--parallelism", "2", "--json"]),
     "process": ("process", "run", ["--parallelism", "2", "--json"]),
@@ -63,7 +68,9 @@ COMMANDS: dict[str, tuple[str, str, list[str]]] = {
     "one_row": ("loopback", "run", ["--json"]),
     "all_rejected": ("loopback", "run", ["--json"]),
     "unreadable": ("loopback", "run", []),
+    "limited": ("loopback", "run", ["--json", "--set", "policy.event_time_limit=10 min"]),
     "check": ("loopback", "check", []),
+    "check_source": ("loopback", "check", ["--set", f"source.ddl={VIEW}", "--set", "policy.event_time_limit=1 h"]),
     "check_roles": ("loopback", "check", ["--set", "policy.drop=[nmae]", "--set", "policy.sensitive=[illness, wages]"]),
 }
 
@@ -76,6 +83,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
         "no_row": [],
         "one_row": visits()[:1],
         "all_rejected": [row | {"age": ""} for row in visits()[:50]],
+        "limited": [
+            *visits()[:300],
+            visits()[299] | {"line": 9999, "ms": visits()[299]["ms"] + 10**9},
+            *visits()[300:320],
+        ],
         "unreadable": [row | {"wage": "4711-secret"} for row in visits()[:1]],
     }
 
@@ -260,6 +272,24 @@ def test_check_lists_every_role_that_the_source_does_not_bear_out(runs: dict[str
     assert "policy.sensitive: the source has no column 'wages'" in ended.stderr
     assert "the source's column 'name' has no role" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_a_source_that_may_repeat_rows_or_lets_no_time_pass_is_refused(runs: dict[str, Run]) -> None:
+    ended = runs["check_source"].ended
+    assert (ended.returncode, ended.stdout) == (2, "")
+    found = [line.removeprefix("  - ").split(": ")[0] for line in ended.stderr.splitlines()[1:]]
+    assert found == ["source.ddl", "policy.event_time_limit", "castle.delay.event_time"]
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_row_that_is_dated_far_ahead_of_the_watermark_is_rejected(runs: dict[str, Run]) -> None:
+    run = runs["limited"]
+    assert run.ended.returncode == 0, run.ended.stderr
+    outside = [row["reference"] for row in run.sink("rejected", REJECTED) if row["column"] == "ts"]
+    assert outside == ["9999"]
+    assert run.summary["rows_in"] == 321
+    ids = {row["id"] for row in run.sink("released", RELEASED)}
+    assert len(ids) + sum(run.summary["suppressed"].values()) + sum(run.summary["rejected"].values()) == 321
 
 
 def test_the_demo_shows_rows_before_and_after_and_keeps_its_files(runs: dict[str, Run]) -> None:

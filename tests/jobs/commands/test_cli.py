@@ -113,7 +113,9 @@ def test_a_savepoint_that_cannot_be_read_is_told_before_flink_starts(
 @pytest.mark.cluster
 def test_check_compares_a_configuration_with_stored_state(tmp_path: Path) -> None:
     config = load(DEMO)
-    was = fingerprint(config.policy, config.shards, config.subject_key, {"diagnosis": "STRING", "clinic": "STRING"})
+    published = {"diagnosis": "STRING", "clinic": "STRING"}
+    another = {"source.query": "SELECT another"}
+    was = fingerprint(config.policy, config.shards, config.subject_key, published, source=another)
     place = savepoint(tmp_path, *(b"." + replace(STATE, shard=i, fingerprint=was).to_bytes() + b"." for i in (0, 2, 3)))
     may = ["--set", "privacy.k=20", "--set", "castle.max_clusters=9", "--set", "seed=8", "--set", "sinks.audit=null"]
     domain = "policy.quasi_identifiers.age.domain"
@@ -127,7 +129,8 @@ def test_check_compares_a_configuration_with_stored_state(tmp_path: Path) -> Non
         fits, differs = pool.map(check, (may, [*may_not, "--set", "policy.drop=[name, clinic]", "--set", noised]))
     assert fits.returncode == 0, fits.stderr
     assert fits.stdout.startswith(
-        f"{DEMO} is valid.\nIt can go on from {place}: the state of 3 of 4 shards.\n\npolicy\n"
+        f"{DEMO} is valid.\nIt can go on from {place}: the state of 3 of 4 shards.\n"
+        "Warning: source.query: the query has changed since the state was stored. "
     )
     assert (differs.returncode, differs.stdout) == (2, "")
     head, *problems = differs.stderr.splitlines()
