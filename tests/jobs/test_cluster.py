@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import csv
-import subprocess
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from operators.repairs import REPAIR_COLUMNS, WINDOW_COLUMNS
-from tests.support.cluster import PYTHON, Cluster, running
+from tests.support.cluster import PYTHON, Cluster, job_id
 from tests.support.launch import ROOT, rows_of
 from tests.support.visits import audit_columns
 
@@ -19,6 +17,7 @@ ADULT = ROOT.parent / "shared" / "data" / "adult"
 
 pytestmark = [
     pytest.mark.cluster,
+    pytest.mark.xdist_group("standalone"),
     pytest.mark.skipif(not ADULT.is_dir(), reason=f"UCI Adult is not here: {ADULT}"),
 ]
 
@@ -32,26 +31,18 @@ RELEASED = (*GENERALISED, "income")
 AUDIT = audit_columns("income", GENERALISED)
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running(tmp_path_factory.mktemp("cluster")) as made:
-        yield made
-
-
-def run_adult(
-    cluster: Cluster, output: Path, *settings: str, name: str = "adult", options: tuple[str, ...] = ()
-) -> subprocess.CompletedProcess[str]:
+def arguments(name: str, *settings: str) -> list[str]:
     overrides = [part for setting in settings for part in ("--set", setting)]
-    return cluster.flink(
-        *("run", "-p", "2", *options, *PYTHON, "-py", "jobs/anonymize.py", "--config", f"conf/{name}.yaml", *overrides),
-        ADULT_CSV=str(ADULT / "adult.data"),
-        ADULT_HIERARCHIES=str(ADULT),
-        CRENEL_OUTPUT=str(output),
-    )
+    return ["--config", f"conf/{name}.yaml", *overrides]
+
+
+def variables(output: Path) -> dict[str, str]:
+    return {"ADULT_CSV": str(ADULT / "adult.data"), "ADULT_HIERARCHIES": str(ADULT), "CRENEL_OUTPUT": str(output)}
 
 
 def test_adult_comes_out_k_anonymous_and_l_diverse(cluster: Cluster, tmp_path: Path) -> None:
-    ended = run_adult(cluster, tmp_path, "shards.count=2")
+    command = ("run", "-p", "2", *PYTHON, "-py", "jobs/anonymize.py", *arguments("adult", "shards.count=2"))
+    ended = cluster.flink(*command, **variables(tmp_path))
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "was submitted" in ended.stdout
     assert "The job has ended." in ended.stdout
@@ -84,8 +75,10 @@ def test_adult_comes_out_k_anonymous_and_l_diverse(cluster: Cluster, tmp_path: P
 
 
 def test_adult_comes_out_k_anonymous_and_l_diverse_by_windows(cluster: Cluster, tmp_path: Path) -> None:
-    ended = run_adult(cluster, tmp_path, "shards.count=2", name="adult-window")
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    settings = arguments("adult-window", "shards.count=2", "flink={parallelism.default: 2}")
+    taken = cluster.ask("anonymize", *settings, **variables(tmp_path))
+    assert taken.returncode == 0, taken.stdout + taken.stderr
+    cluster.wait_for_end(job_id(taken))
     folder = tmp_path / "adult-window"
     released = rows_of(folder / "released", (*CATEGORICAL, "income"))
     suppressed = rows_of(folder / "suppressed", ("reason", "shard", "position", "event_time"))
@@ -104,7 +97,8 @@ def test_adult_comes_out_k_anonymous_and_l_diverse_by_windows(cluster: Cluster, 
 
 
 def test_a_configuration_that_is_not_valid_is_not_submitted(cluster: Cluster, tmp_path: Path) -> None:
-    ended = run_adult(cluster, tmp_path, "privacy.l=20", "castle.max_clusters=0")
+    wrong = arguments("adult", "privacy.l=20", "castle.max_clusters=0")
+    ended = cluster.flink("run", *PYTHON, "-py", "jobs/anonymize.py", *wrong, **variables(tmp_path))
     assert ended.returncode != 0
     output = ended.stdout + ended.stderr
     assert "conf/adult.yaml is not a valid configuration" in output

@@ -7,20 +7,21 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
-from tests.support.cluster import PYTHON, Cluster, running
-from tests.support.launch import crenel, rows_of
+from tests.support.cluster import PYTHON, Cluster, job_id, restored, with_settings
+from tests.support.launch import Host, rows_of
 from tests.support.visits import audit_columns
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("standalone")]
 
 ROWS = 60_000
-PACED = "tests/support/paced.py"
+SLOW = 5000  # rows a second
 RELEASED = ("age_min", "age_max", "town", "illness", "id")
 AUDIT = audit_columns("illness", RELEASED[:3])
 SUPPRESSED = ("reason", "shard", "position", "event_time")
@@ -50,21 +51,6 @@ source:
 sinks:
 """
 SINK = "  {name}: {{connector: filesystem, path: {folder}/{name}, format: csv}}\n"
-SETTINGS = {
-    "restart-strategy.type": "fixed-delay",
-    "restart-strategy.fixed-delay.attempts": 1000,
-    "restart-strategy.fixed-delay.delay": "200 ms",
-    # A killed TaskManager is missed in seconds.
-    "heartbeat.interval": 1000,
-    "heartbeat.timeout": 8000,
-    "slot.request.timeout": 120_000,
-}
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running(tmp_path_factory.mktemp("recovery"), SETTINGS) as made:
-        yield made
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +104,7 @@ def published(output: Path, sinks: Sequence[str] = ("released", "audit", "suppre
 def uninterrupted(cluster: Cluster, people: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """What a run publishes that nothing disturbs; each tuple of the input left it once."""
     output = tmp_path_factory.mktemp("uninterrupted")
-    cluster.wait_for_end(cluster.submit(configure(people, output), script=PACED))
+    cluster.wait_for_end(cluster.submit(configure(people, output)))
     found = published(output)
     ids = [int(row["id"]) for row in rows_of(output / "out" / "released", RELEASED)]
     assert len(ids) == len(set(ids))
@@ -131,29 +117,42 @@ def test_stopped_and_restored_at_another_parallelism_and_back(
     cluster: Cluster, people: Path, uninterrupted: dict[str, list[str]], tmp_path: Path
 ) -> None:
     configuration = configure(people, tmp_path)
-    restore: tuple[str | Path, ...] = ()
-    for parallelism in (1, 2):
-        job = cluster.submit(configuration, *restore, parallelism=parallelism, script=PACED)
-        before = cluster.checkpoints(job)
-        cluster.wait(lambda job=job, before=before: cluster.checkpoints(job) >= before + 2, "checkpoints")
-        savepoint = cluster.stop_job(job, tmp_path / "savepoints")
-        assert raw_values(savepoint) == []
-        restore = ("-s", savepoint)
+    job = cluster.submit(configuration, rate=SLOW)
+    cluster.wait(lambda: bool(published(tmp_path)["released"]), "release")
+    savepoint = cluster.stop_job(job, tmp_path / "savepoints")
+    assert raw_values(savepoint) == []
+
+    # In the words of the documentation.
+    where = ("-py", "tests/support/paced.py", "--config", configuration)
+    job = job_id(succeeded(cluster.flink("run", "-d", "-p", "2", "-s", savepoint, *PYTHON, *where)))
+    before = published(tmp_path)["released"]
+    cluster.wait(lambda: published(tmp_path)["released"] != before, "release after the restore")
+    stopped = succeeded(cluster.flink("stop", "--type", "canonical", "--savepointPath", tmp_path / "savepoints", job))
+    savepoint = Path(stopped.stdout.split("Savepoint completed. Path: ")[1].split()[0].removeprefix("file:"))
+    assert raw_values(savepoint) == []
+
     assert published(tmp_path)["released"] not in ([], uninterrupted["released"])  # stopped in the middle
-    cluster.wait_for_end(cluster.submit(configuration, *restore, script=PACED))
+    cluster.wait_for_end(cluster.submit(configuration, restored(savepoint)))
     assert published(tmp_path) == uninterrupted
 
 
-def test_windows_are_stopped_in_the_middle_and_restored(cluster: Cluster, people: Path, tmp_path: Path) -> None:
+def succeeded(done: CompletedProcess[str]) -> CompletedProcess[str]:
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def test_windows_are_stopped_in_the_middle_and_restored(
+    cluster: Cluster, mini: Host, people: Path, tmp_path: Path
+) -> None:
     undisturbed = by_windows(people, tmp_path / "undisturbed")
-    cluster.wait_for_end(cluster.submit(undisturbed, script=PACED))
+    cluster.wait_for_end(cluster.submit(undisturbed))
     configuration = by_windows(people, tmp_path / "stopped")
-    job = cluster.submit(configuration, parallelism=1, script=PACED)
-    cluster.wait(lambda: cluster.checkpoints(job) >= 2, "checkpoints")
+    job = cluster.submit(configuration, rate=SLOW)
+    cluster.wait(lambda: bool(published(configuration.parent, WINDOWED)["released"]), "release")
     savepoint = cluster.stop_job(job, tmp_path / "savepoints")
     assert raw_values(savepoint) == []
     stopped = published(configuration.parent, WINDOWED)["released"]
-    cluster.wait_for_end(cluster.submit(configuration, "-s", savepoint, script=PACED))
+    cluster.wait_for_end(cluster.submit(configuration, restored(savepoint)))
     found = published(configuration.parent, WINDOWED)
     assert stopped not in ([], found["released"])
     assert found == published(undisturbed.parent, WINDOWED)
@@ -164,12 +163,12 @@ def test_windows_are_stopped_in_the_middle_and_restored(cluster: Cluster, people
     refused = by_windows(people, tmp_path / "refused", "castle: {delay: {tuples: 2000}}")
     plain = refused.read_text(encoding="utf-8").replace("paced(id) AS id", "id").replace("  repairs:", "  summary:")
     refused.write_text(plain, encoding="utf-8")
-    told = crenel("check", refused, "--against", savepoint)
+    told = mini.crenel("check", refused, "--against", savepoint)
     assert told.returncode == 2
     assert "  - algorithm: has changed since the state was stored, and cannot" in told.stderr
-    taken = cluster.flink("run", "-d", "-s", savepoint, *PYTHON, "-py", "jobs/anonymize.py", "--config", refused)
-    assert taken.returncode != 0
-    assert "Cannot map checkpoint/savepoint state for operator" in taken.stdout + taken.stderr
+    taken = cluster.ask("anonymize", "--config", refused, *with_settings(refused, restored(savepoint)))
+    assert taken.returncode == 2
+    assert "Cannot map checkpoint/savepoint state for operator" in taken.stderr
 
 
 def by_windows(people: Path, output: Path, section: str = "algorithm: window\nwindow: {tuples: 100}") -> Path:
@@ -191,7 +190,7 @@ def raw_values(savepoint: Path) -> list[str]:
 
 def test_killed_at_random(cluster: Cluster, people: Path, uninterrupted: dict[str, list[str]], tmp_path: Path) -> None:
     chance = random.Random(os.environ.get("CRENEL_TEST_SEED"))
-    job = cluster.submit(configure(people, tmp_path), script=PACED)
+    job = cluster.submit(configure(people, tmp_path), rate=SLOW)
     for kill in ("worker", "taskmanager", "worker"):
         before = cluster.checkpoints(job)
         cluster.wait(lambda before=before: cluster.checkpoints(job) > before, "checkpoint")
@@ -212,18 +211,17 @@ def finished(cluster: Cluster, job: str) -> bool:
     return cluster.state(job) == "FINISHED"
 
 
-def test_a_later_version_goes_on_from_a_savepoint(cluster: Cluster, people: Path, tmp_path: Path) -> None:
-    job = cluster.submit(configure(people, tmp_path, ["released", "suppressed"]), script=PACED)
-    cluster.wait(lambda: cluster.checkpoints(job) > 2, "checkpoints")
+def test_a_later_version_goes_on_from_a_savepoint(cluster: Cluster, mini: Host, people: Path, tmp_path: Path) -> None:
+    job = cluster.submit(configure(people, tmp_path, ["released", "suppressed"]), rate=SLOW)
+    cluster.wait(lambda: bool(published(tmp_path)["released"]), "release")
     savepoint = cluster.stop_job(job, tmp_path / "savepoints")
     before = published(tmp_path)
-    assert before["released"]
 
     # One more output in the job, before all others; one more sink in the configuration; and a larger k.
     later = configure(people, tmp_path)
     later.write_text(later.read_text(encoding="utf-8").replace("k: 8", "k: 12"), encoding="utf-8")
-    assert fits(later, savepoint) == (0, True)
-    cluster.wait_for_end(cluster.submit(later, "-s", savepoint, script=PACED, CRENEL_TEST_VERSION="2"))
+    assert fits(mini, later, savepoint) == (0, True)
+    cluster.wait_for_end(cluster.submit(later, restored(savepoint), CRENEL_TEST_VERSION="2"))
     ids = [int(row["id"]) for row in rows_of(tmp_path / "out" / "released", RELEASED)]
     assert len(ids) == len(set(ids))
     assert len(ids) + len(published(tmp_path)["suppressed"]) == ROWS
@@ -234,9 +232,9 @@ def test_a_later_version_goes_on_from_a_savepoint(cluster: Cluster, people: Path
     # What cannot change is told by the check, and by the job before it publishes anything.
     wider = later.with_name("wider.yaml")
     wider.write_text(later.read_text(encoding="utf-8").replace("[0, 99]", "[0, 120]"), encoding="utf-8")
-    assert fits(wider, savepoint) == (2, False)
+    assert fits(mini, wider, savepoint) == (2, False)
     committed = published(tmp_path)
-    job = cluster.submit(wider, "-s", savepoint, "-Drestart-strategy.type=disable", script=PACED)
+    job = cluster.submit(wider, restored(savepoint) | {"restart-strategy.type": "disable"})
     cluster.wait(lambda: cluster.state(job) == "FAILED", "failure")
     assert "policy.quasi_identifiers.age.domain" in str(cluster.get(f"/jobs/{job}/exceptions"))
     assert published(tmp_path) == committed
@@ -273,22 +271,22 @@ def test_quiet_shards_release_at_once_what_a_shorter_event_time_delay_has_made_o
         assert old in text
         text = text.replace(old, new)
     configuration.write_text(text, encoding="utf-8")
-    job = cluster.submit(configuration, script=PACED)
+    job = cluster.submit(configuration, rate=SLOW)
     cluster.wait(lambda: cluster.rows_read(job) > 2 * EARLY, "rows")
     savepoint = cluster.stop_job(job, tmp_path / "savepoints")
     assert not any(published(tmp_path).values())
 
     configuration.write_text(text.replace("300 d", "10 s"), encoding="utf-8")
-    job = cluster.submit(configuration, "-s", savepoint, script=PACED)
+    job = cluster.submit(configuration, restored(savepoint), rate=SLOW)
     cluster.wait(lambda: left_early(tmp_path) == list(range(EARLY)), "release of what is overdue", 150)
     assert cluster.state(job) == "RUNNING"  # not the end of the input
-    assert cluster.flink("cancel", job).returncode == 0
+    cluster.cancel(job)
 
 
-def fits(configuration: Path, savepoint: Path) -> tuple[int, bool]:
+def fits(mini: Host, configuration: Path, savepoint: Path) -> tuple[int, bool]:
     """What ``crenel check --against`` says: its exit code, and whether it named nothing that cannot change."""
     text = configuration.read_text(encoding="utf-8").replace("paced(id) AS id", "id")  # it knows no function of ours
     plain = configuration.with_name("plain.yaml")
     plain.write_text(text, encoding="utf-8")
-    done = crenel("check", plain, "--against", savepoint)
+    done = mini.crenel("check", plain, "--against", savepoint)
     return done.returncode, "policy.quasi_identifiers.age.domain" not in done.stdout + done.stderr

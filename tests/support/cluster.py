@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -22,17 +23,30 @@ import yaml
 
 from jobs.local.java import find_java
 from jobs.local.rest import Rest
+from tests.support import host
 from tests.support.launch import ROOT, TIMEOUT, environment
 
 FLINK = Path(pyflink.__file__).parent
 SLOTS = 2
 PYTHON = ("-pyexec", sys.executable, "-pyclientexec", sys.executable)
+SETTINGS = {
+    "restart-strategy.type": "fixed-delay",
+    "restart-strategy.fixed-delay.attempts": 1000,
+    "restart-strategy.fixed-delay.delay": "200 ms",
+    # A killed TaskManager is missed in seconds.
+    "heartbeat.interval": 1000,
+    "heartbeat.timeout": 8000,
+    "slot.request.timeout": 120_000,
+}
 
 
 class Cluster:
-    """A JobManager and a TaskManager of ``SLOTS`` slots, with everything of theirs in one folder."""
+    """A JobManager and a TaskManager of ``SLOTS`` slots, with everything of theirs in one folder.
 
-    def __init__(self, folder: Path, settings: Mapping[str, Any] | None = None) -> None:
+    ``flink run`` takes ten seconds to start. What is submitted here goes through one that was started once.
+    """
+
+    def __init__(self, folder: Path) -> None:
         self.log = folder / "log"
         self._rest = free_port()
         self.log.mkdir()
@@ -44,7 +58,7 @@ class Cluster:
         content["taskmanager"]["numberOfTaskSlots"] = SLOTS
         content["rest"]["port"] = self._rest
         content["io.tmp.dirs"] = str(folder / "tmp")
-        file.write_text(yaml.safe_dump(content | dict(settings or {})), encoding="utf-8")
+        file.write_text(yaml.safe_dump(content | SETTINGS), encoding="utf-8")
         self.environment = environment() | {
             "JAVA_HOME": str(find_java()),
             "FLINK_HOME": str(FLINK),
@@ -53,16 +67,21 @@ class Cluster:
             "FLINK_PID_DIR": str(folder),
         }
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._driver: subprocess.Popen[bytes] | None = None
+        self._socket = Path(tempfile.mkdtemp()) / "driver"  # short: the system allows 107 bytes
 
     def start(self) -> None:
-        """Start both and wait until they know each other."""
+        """Start both and what submits jobs, and wait until they know each other."""
         self._begin("jobmanager.sh")
-        self.start_taskmanager()
+        self._begin("taskmanager.sh")
+        script = ("run", "-d", *PYTHON, "-py", ROOT / "tests" / "support" / "host.py", self._socket)
+        self._driver = self._spawn("driver", FLINK / "bin" / "flink", *script)
+        self.wait(self._is_up, "cluster")
 
     def start_taskmanager(self) -> None:
         """Start one more TaskManager and wait until its slots are there."""
         self._begin("taskmanager.sh")
-        self.wait(lambda: self._slots() == SLOTS, "slots")
+        self.wait(self._is_up, "slots")
 
     def kill_taskmanager(self) -> None:
         """``kill -9`` of the TaskManager's process group: Java and whatever Python it started."""
@@ -80,6 +99,10 @@ class Cluster:
 
     def stop(self) -> None:
         """End both and whatever they started, the TaskManager first."""
+        if self._driver is not None:
+            os.killpg(self._driver.pid, signal.SIGKILL)
+            self._driver.wait()
+        shutil.rmtree(self._socket.parent)
         for process in reversed(self._processes):
             process.terminate()
             try:
@@ -100,25 +123,42 @@ class Cluster:
             check=False,
         )
 
+    def ask(self, program: str, *arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
+        """What ``anonymize`` or ``paced`` says when ``flink run -d`` starts it with these arguments."""
+        return host.ask(self._socket, program, *arguments, **variables)
+
     def submit(
-        self,
-        configuration: Path,
-        *arguments: str | Path,
-        parallelism: int = 1,
-        script: str = "jobs/anonymize.py",
-        **variables: str,
+        self, configuration: Path, settings: Mapping[str, Any] | None = None, *, rate: int = 0, **variables: str
     ) -> str:
-        """``flink run -d`` of a job, which must be taken; its id."""
-        where = ("-py", script, "--config", configuration)
-        done = self.flink("run", "-d", "-p", str(parallelism), *arguments, *PYTHON, *where, **variables)
+        """Start a job, which must be taken; its id.
+
+        Parameters
+        ----------
+        configuration : may call ``paced`` in its query
+        settings : of Flink, beside those of the configuration
+        rate : rows a second that ``paced`` lets through; 0: as many as it can
+        """
+        what = ("--config", configuration, *with_settings(configuration, settings or {}))
+        done = self.ask("paced", *what, CRENEL_TEST_RATE=str(rate), **variables)
         assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout.split("Job ")[-1].split()[0]
+        return job_id(done)
 
     def stop_job(self, job: str, folder: Path) -> Path:
-        """``flink stop`` with a savepoint; where it lies."""
-        done = self.flink("stop", "--type", "canonical", "--savepointPath", folder, job)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return Path(done.stdout.split("Savepoint completed. Path: ")[1].split()[0].removeprefix("file:"))
+        """Stop a job with a savepoint, as ``flink stop`` does; where it lies."""
+        asked = self.post(f"/jobs/{job}/stop", {"targetDirectory": str(folder), "formatType": "CANONICAL"})
+        path = f"/jobs/{job}/savepoints/{asked['request-id']}"
+        self.wait(lambda: bool(self.get(path)["status"]["id"] == "COMPLETED"), "savepoint")
+        made = self.get(path)["operation"]
+        assert "location" in made, made
+        self.wait(lambda: self.state(job) == "FINISHED", "end of the job that was stopped")
+        return Path(made["location"].removeprefix("file:"))
+
+    def cancel(self, job: str) -> None:
+        """Cancel a job, as ``flink cancel`` does, and wait until its slots are free."""
+        request = urllib.request.Request(f"http://localhost:{self._rest}/jobs/{job}?mode=cancel", method="PATCH")
+        with urllib.request.urlopen(request, timeout=20):
+            pass
+        self.wait(lambda: self.state(job) == "CANCELED", "end of the job that was cancelled")
 
     def state(self, job: str) -> str:
         return str(self.get(f"/jobs/{job}")["state"])
@@ -146,6 +186,16 @@ class Cluster:
         with urllib.request.urlopen(f"http://localhost:{self._rest}{path}", timeout=20) as answer:
             return json.load(answer)
 
+    def post(self, path: str, content: Mapping[str, Any]) -> Any:
+        """What the REST interface answers to a request with JSON."""
+        request = urllib.request.Request(
+            f"http://localhost:{self._rest}{path}",
+            json.dumps(content).encode(),
+            {"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return json.load(answer)
+
     def wait(self, done: Callable[[], bool], what: str, seconds: float = 240) -> None:
         """Wait for something to come true; fails where it takes too long."""
         until = time.monotonic() + seconds
@@ -154,29 +204,50 @@ class Cluster:
             time.sleep(0.2)
 
     def _begin(self, script: str) -> None:
-        with (self.log / f"{script}.out").open("ab") as out:
-            self._processes.append(
-                subprocess.Popen(
-                    ["bash", FLINK / "bin" / script, "start-foreground"],
-                    env=self.environment,
-                    stdout=out,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
+        self._processes.append(self._spawn(script, FLINK / "bin" / script, "start-foreground"))
+
+    def _spawn(self, name: str, script: Path, *arguments: str | Path) -> subprocess.Popen[bytes]:
+        with (self.log / f"{name}.out").open("ab") as out:
+            return subprocess.Popen(
+                ["bash", script, *arguments],
+                env=self.environment,
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
 
-    def _slots(self) -> int:
-        assert all(process.poll() is None for process in self._processes), f"a process ended; logs in {self.log}"
+    def _is_up(self) -> bool:
+        started = [*self._processes, *([] if self._driver is None else [self._driver])]
+        assert all(process.poll() is None for process in started), f"a process ended; logs in {self.log}"
         try:
-            return int(self.get("/overview")["slots-total"])
+            slots = int(self.get("/overview")["slots-total"])
         except (OSError, urllib.error.URLError):
-            return -1
+            return False
+        return slots == SLOTS and self._socket.exists()
+
+
+def restored(savepoint: Path) -> dict[str, str]:
+    """The setting of Flink that has a job go on from a savepoint, as ``-s`` does."""
+    return {"execution.state-recovery.path": str(savepoint)}
+
+
+def with_settings(configuration: Path, settings: Mapping[str, Any]) -> tuple[str, str]:
+    """The argument that adds settings of Flink to those of a configuration."""
+    content = yaml.safe_load(configuration.read_text(encoding="utf-8"))
+    return "--set", f"flink={json.dumps(content.get('flink', {}) | settings)}"
+
+
+def job_id(submitted: subprocess.CompletedProcess[str]) -> str:
+    """The id of the job that ``anonymize`` says it has submitted."""
+    return submitted.stdout.split("Job ")[-1].split()[0]
 
 
 @contextmanager
-def running(folder: Path, settings: Mapping[str, Any] | None = None) -> Iterator[Cluster]:
+def running(folder: Path) -> Iterator[Cluster]:
     """A cluster that runs until the end of the block."""
-    made = Cluster(folder, settings)
+    made = Cluster(folder)
     try:
         made.start()
         yield made

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import csv
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from subprocess import CompletedProcess
+
+from tests.support import host
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT = 600  # seconds: the first run compiles the core, and machines are shared
 
 
-def crenel(*arguments: str | Path, mode: str = "loopback") -> subprocess.CompletedProcess[str]:
+def crenel(*arguments: str | Path, mode: str = "loopback") -> CompletedProcess[str]:
     """``crenel ARGUMENTS``, with Python workers in that process (``loopback``) or their own (``process``)."""
     return subprocess.run(
         [sys.executable, "-m", "jobs.commands.cli", *map(str, arguments)],
@@ -23,6 +29,40 @@ def crenel(*arguments: str | Path, mode: str = "loopback") -> subprocess.Complet
         env={**environment(), "_python_worker_execution_mode": mode},
         check=False,
     )
+
+
+class Host:
+    """A process that runs one ``crenel`` after another; each has a mini-cluster of its own, but Java starts once."""
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="crenel-host-"))  # short: a socket's path has 107 bytes at most
+        self._printed = self._folder / "printed"
+        with self._printed.open("wb") as printed:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.support.host", str(self._folder / "socket")],
+                env=environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+            )
+        until = time.monotonic() + TIMEOUT
+        while not (self._folder / "socket").exists():
+            assert self._process.poll() is None, self._printed.read_text(encoding="utf-8")
+            assert time.monotonic() < until, "the process of many jobs does not start"
+            time.sleep(0.05)
+
+    def crenel(self, *arguments: str | Path, mode: str = "loopback") -> CompletedProcess[str]:
+        """As ``launch.crenel``; what Java prints, or anything beside the command, is part of stderr."""
+        before = self._printed.stat().st_size
+        done = host.ask(self._folder / "socket", "crenel", *arguments, _python_worker_execution_mode=mode)
+        done.stderr += self._printed.read_bytes()[before:].decode()
+        return done
+
+    def stop(self) -> None:
+        """End the process; its Java ends with it."""
+        self._process.kill()
+        self._process.wait()
+        shutil.rmtree(self._folder)
 
 
 def environment() -> dict[str, str]:

@@ -1,14 +1,14 @@
 """A job as ``flink run`` starts it, whose source is as slow as a live one: its query may call ``paced(column)``.
 
-With the environment variable ``CRENEL_TEST_VERSION=2`` it is a later version of the job, with one more output before
-all the others.
+``CRENEL_TEST_RATE`` in the environment says how slow: rows a second, 5,000 without it; 0 is as fast as it goes. With
+``CRENEL_TEST_VERSION=2`` it is a later version of the job, with one more output before all the others.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -18,27 +18,35 @@ from pyflink.table.udf import udf
 from jobs import anonymize
 from jobs.wiring import pipeline
 
-ROWS_A_SECOND = 5000
+_environment, _outputs = anonymize.cluster_environment, pipeline.outputs
 
 
-def _wait(column: pd.Series) -> pd.Series:
-    time.sleep(len(column) / ROWS_A_SECOND)
-    return column
+def main(arguments: Sequence[str] | None = None) -> int:
+    """As ``jobs.anonymize.main``."""
+    anonymize.cluster_environment = _with_function(int(os.environ.get("CRENEL_TEST_RATE", "5000")))
+    later = os.environ.get("CRENEL_TEST_VERSION") == "2"
+    pipeline.outputs = (lambda found: {"more": _outputs(found)["audit"], **_outputs(found)}) if later else _outputs
+    try:
+        return anonymize.main(arguments)
+    finally:
+        anonymize.cluster_environment, pipeline.outputs = _environment, _outputs
 
 
-def _with_function(make: Any) -> Any:
+def _with_function(rate: int) -> Callable[..., Any]:
+    def wait(column: pd.Series) -> pd.Series:  # in here, it goes to the workers by value
+        import time
+
+        if rate:
+            time.sleep(len(column) / rate)
+        return column
+
     def made(*arguments: Any) -> Any:
-        tables = make(*arguments)
-        paced = udf(_wait, result_type=DataTypes.BIGINT(), func_type="pandas")
-        tables.create_temporary_system_function("paced", paced)
+        tables = _environment(*arguments)
+        tables.create_temporary_system_function("paced", udf(wait, result_type=DataTypes.BIGINT(), func_type="pandas"))
         return tables
 
     return made
 
 
 if __name__ == "__main__":
-    anonymize.cluster_environment = _with_function(anonymize.cluster_environment)
-    if os.environ.get("CRENEL_TEST_VERSION") == "2":
-        outputs = pipeline.outputs
-        pipeline.outputs = lambda found: {"more": outputs(found)["audit"], **outputs(found)}
-    sys.exit(anonymize.main())
+    sys.exit(main())

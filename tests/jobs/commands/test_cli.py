@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -18,7 +17,7 @@ from jobs.commands.cli import app
 from jobs.config.load import load
 from state.shard import VERSION
 from tests.jobs.commands.test_savepoint import STATE, savepoint
-from tests.support import launch
+from tests.support.launch import Host
 
 ROOT = Path(__file__).resolve().parents[3]
 DEMO = ROOT / "conf" / "demo.yaml"
@@ -111,7 +110,8 @@ def test_a_savepoint_that_cannot_be_read_is_told_before_flink_starts(
 
 
 @pytest.mark.cluster
-def test_check_compares_a_configuration_with_stored_state(tmp_path: Path) -> None:
+@pytest.mark.xdist_group("mini")
+def test_check_compares_a_configuration_with_stored_state(mini: Host, tmp_path: Path) -> None:
     config = load(DEMO)
     published = {"diagnosis": "STRING", "clinic": "STRING"}
     another = {"source.query": "SELECT another"}
@@ -122,11 +122,11 @@ def test_check_compares_a_configuration_with_stored_state(tmp_path: Path) -> Non
     may_not = ["--set", f"{domain}=[18, 99]", "--set", "policy.missing=value", "--set", "policy.passthrough=null"]
 
     def check(arguments: list[str]) -> CompletedProcess[str]:
-        return launch.crenel("check", DEMO, "--against", place, *arguments)
+        return mini.crenel("check", DEMO, "--against", place, *arguments)
 
     noised = "differential_privacy={sample_rate: 1, phi: 9, range: observed}"
-    with ThreadPoolExecutor(2) as pool:
-        fits, differs = pool.map(check, (may, [*may_not, "--set", "policy.drop=[name, clinic]", "--set", noised]))
+    fits = check(may)
+    differs = check([*may_not, "--set", "policy.drop=[name, clinic]", "--set", noised])
     assert fits.returncode == 0, fits.stderr
     assert fits.stdout.startswith(
         f"{DEMO} is valid.\nIt can go on from {place}: the state of 3 of 4 shards.\n"
@@ -149,12 +149,12 @@ def test_check_compares_a_configuration_with_stored_state(tmp_path: Path) -> Non
 
 
 @pytest.mark.cluster
-def test_sampling_and_noise_are_shown_with_what_is_lost() -> None:
+@pytest.mark.xdist_group("mini")
+def test_sampling_and_noise_are_shown_with_what_is_lost(mini: Host) -> None:
     noised = ["--set", "differential_privacy={sample_rate: 0.5, phi: 100, range: observed}"]
     noised += ["--set", "policy.quasi_identifiers.salary.step=100"]
-    commands = [["check", *noised], ["run", *noised, "--set", "source.ddl=CREATE NOTHING"]]
-    with ThreadPoolExecutor(2) as pool:
-        shown, started = pool.map(lambda command: launch.crenel(command[0], DEMO, *command[1:]), commands)
+    shown = mini.crenel("check", DEMO, *noised)
+    started = mini.crenel("run", DEMO, *noised, "--set", "source.ddl=CREATE NOTHING")
     assert started.returncode == 2
     assert started.stderr.startswith("crenel: warning: differential_privacy.range: observed scales noise by")
     assert shown.returncode == 0, shown.stderr
