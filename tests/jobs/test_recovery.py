@@ -124,8 +124,9 @@ def test_stopped_and_restored_at_another_parallelism_and_back(
 
     # In the words of the documentation.
     where = ("-py", "tests/support/paced.py", "--config", configuration)
-    job = job_id(succeeded(cluster.flink("run", "-d", "-p", "2", "-s", savepoint, *PYTHON, *where)))
     before = published(tmp_path)["released"]
+    run = ("run", "-d", "-p", "2", "-s", savepoint)
+    job = job_id(succeeded(cluster.flink(*run, *PYTHON, *where, CRENEL_TEST_RATE=str(SLOW // 2))))
     cluster.wait(lambda: published(tmp_path)["released"] != before, "release after the restore")
     stopped = succeeded(cluster.flink("stop", "--type", "canonical", "--savepointPath", tmp_path / "savepoints", job))
     savepoint = Path(stopped.stdout.split("Savepoint completed. Path: ")[1].split()[0].removeprefix("file:"))
