@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.launch import ROOT, environment
+from tests.support.launch import environment
 from tests.support.leftovers import MARK, marked
 
 SECONDS = 60
@@ -81,19 +81,9 @@ def test_what_another_run_has_started_is_left_alone(tmp_path: Path) -> None:
 def started(folder: Path, test: str, workers: str) -> tuple[subprocess.Popen[bytes], str]:
     """A pytest whose test is under way, and the name of its run."""
     (folder / "test_it.py").write_text(test, encoding="utf-8")
+    plugin = ("-p", "tests.support.leftovers")
     pytest_run = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-c",
-            "/dev/null",
-            "-n",
-            workers,
-            "-p",
-            "tests.support.leftovers",
-            "test_it.py",
-        ],
+        [sys.executable, "-m", "pytest", "-c", "/dev/null", "-n", workers, *plugin, "test_it.py"],
         cwd=folder,
         env=environment(),
         stdin=subprocess.DEVNULL,

@@ -1,0 +1,244 @@
+"""Compiled code is found by what it was made of, and nowhere where somebody else could have put it."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from anonymity.compiled import cache
+from anonymity.compiled.cache import cached, digest
+from tests.support.launch import ROOT, environment
+
+PACKAGES = ("anonymity", "state")
+NOBODY = 65534
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_remembered() -> Iterator[None]:
+    forget()
+    yield
+    forget()
+
+
+def forget() -> None:
+    digest.cache_clear()
+    cache._imports.cache_clear()
+
+
+def copied(root: Path) -> Path:
+    """Our packages once more, in a new folder."""
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__"))
+    return root
+
+
+def digests(root: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The digest of each module of a folder, as if that were the project."""
+    forget()
+    monkeypatch.setattr(cache, "_ROOT", root)
+    return {str(path.relative_to(root)): digest(path) for path in sorted(root.rglob("*.py"))}
+
+
+def changed(root: Path, module: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The modules whose digest changes with one more line in this one, which is taken away again."""
+    before, text = digests(root, monkeypatch), module.read_text(encoding="utf-8")
+    module.write_text(text + "\n_NEW = 1\n", encoding="utf-8")
+    after = digests(root, monkeypatch)
+    module.write_text(text, encoding="utf-8")
+    return {name for name, was in before.items() if after[name] != was}
+
+
+def test_a_clone_of_the_same_sources_has_the_same_digests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = digest(ROOT / "anonymity" / "castle" / "procedures.py")
+    one = digests(copied(tmp_path / "one"), monkeypatch)
+    assert one == digests(copied(tmp_path / "elsewhere" / "two"), monkeypatch)
+    assert one["anonymity/castle/procedures.py"] == here
+
+
+def test_a_change_changes_a_module_and_those_that_import_it_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in {
+        "ours/__init__.py": "",
+        "ours/base.py": "import numpy as np\n",
+        "ours/direct.py": "from ours.base import thing\n",
+        "ours/of_package.py": "from ours import (\n    base,\n    other as renamed,\n)\n",
+        "ours/by_name.py": "import ours.base\n",
+        "ours/within.py": "def late():\n    from ours.base import thing\n    return thing\n",
+        "ours/indirect.py": "from ours import direct\n",
+        "ours/other.py": "import os\n",
+        "ours/below/__init__.py": "from ours.indirect import thing\n",
+        "ours/below/apart.py": "word = 'from ours.base import'\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    importing = {f"ours/{name}.py" for name in ("base", "direct", "of_package", "by_name", "within", "indirect")}
+    found = changed(tmp_path, tmp_path / "ours" / "base.py", monkeypatch)
+    assert found == importing | {"ours/below/__init__.py"}
+    assert changed(tmp_path, tmp_path / "ours" / "other.py", monkeypatch) == {"ours/other.py", "ours/of_package.py"}
+
+
+@pytest.mark.parametrize(("algorithm", "other"), [("window", "castle"), ("castle", "window")])
+def test_a_change_in_one_algorithm_compiles_nothing_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, algorithm: str, other: str
+) -> None:
+    root = copied(tmp_path / "copy")
+    compiled = {
+        str(path.relative_to(root))
+        for path in (root / "anonymity" / other).rglob("*.py")
+        if "\n@entry\n" in path.read_text(encoding="utf-8")
+    }
+    assert compiled
+    for module in sorted((root / "anonymity" / algorithm).rglob("*.py")):
+        found = changed(root, module, monkeypatch)
+        assert str(module.relative_to(root)) in found
+        assert not found & compiled
+
+
+def test_every_import_of_ours_is_seen() -> None:
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*.py"):
+            assert cache._imports(path) >= imported(path), path
+
+
+def imported(module: Path) -> set[Path]:
+    """What Python itself reads as imports."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module} has a relative import, which is not looked for"
+            names.update([str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)])
+    bases = [ROOT / name.replace(".", "/") for name in names]
+    files = {file for base in bases for file in (base.with_suffix(".py"), base / "__init__.py")}
+    return {file for file in files if file.is_file()}
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The folders that are looked at, in their order, none of them there yet."""
+    found = [tmp_path / name for name in ("numba", "xdg", "home/.cache")]
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(found[0]))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(found[1]))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    return [*found, tmp_path / "tmp" / f"crenel-{os.geteuid()}"]
+
+
+def test_a_folder_that_is_made_is_ours_alone(places: list[Path]) -> None:
+    umask = os.umask(0)
+    try:
+        assert cached("compiled") == places[0] / "crenel" / "compiled"
+    finally:
+        os.umask(umask)
+    assert mode(places[0] / "crenel") == 0o700
+
+
+def test_a_folder_that_others_could_read_is_closed(places: list[Path]) -> None:
+    ours = places[0] / "crenel"
+    ours.mkdir(parents=True)
+    ours.chmod(0o755)
+    assert cached("compiled") == ours / "compiled"
+    assert mode(ours) == 0o700
+
+
+def for_all_to_write(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    folder.chmod(0o777)
+
+
+def for_the_group_to_write(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    folder.chmod(0o770)
+
+
+def a_link(folder: Path) -> None:
+    elsewhere = folder.with_name("elsewhere")
+    elsewhere.mkdir(parents=True, mode=0o700)
+    folder.symlink_to(elsewhere)
+
+
+def a_file(folder: Path) -> None:
+    folder.parent.mkdir(parents=True)
+    folder.touch(0o700)
+
+
+def another_users(folder: Path) -> None:
+    folder.mkdir(parents=True, mode=0o700)
+    try:
+        os.chown(folder, NOBODY, NOBODY)
+    except PermissionError:  # only root may: then let us be somebody else
+        folder.chmod(0o770)
+
+
+@pytest.mark.parametrize("made", [for_all_to_write, for_the_group_to_write, a_link, a_file, another_users])
+def test_a_folder_that_is_not_ours_alone_is_passed_over(places: list[Path], made: object) -> None:
+    assert callable(made)
+    for place, following in zip(places, [*places[1:], None], strict=True):
+        made(place / "crenel")
+        assert cached("compiled") == (following and following / "crenel" / "compiled")
+        if following is not None:
+            shutil.rmtree(following, ignore_errors=True)
+        assert (place / "crenel").is_file() or not any((place / "crenel").iterdir())
+
+
+def mode(folder: Path) -> int:
+    return stat.S_IMODE(folder.stat().st_mode)
+
+
+TINY = """
+from anonymity.compiled.cache import cached
+from anonymity.compiled.jit import entry
+
+@entry
+def twice(number):
+    return 2 * number
+
+found = twice(21)
+misses, hits = (sum(each.values()) for each in (twice.stats.cache_misses, twice.stats.cache_hits))
+print(found, misses, hits, cached("compiled"))
+"""
+
+
+def tiny(script: Path, **variables: str) -> list[str]:
+    """What a process prints that compiles a small function."""
+    script.write_text(TINY, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env=environment() | variables,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.split()
+
+
+def test_code_is_compiled_once_wherever_its_source_lies(tmp_path: Path) -> None:
+    place = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    folder = str(tmp_path / "cache" / "crenel" / "compiled")
+    for number, (misses, hits) in enumerate([("1", "0"), ("0", "1")]):
+        script = tmp_path / str(number) / "tiny.py"
+        script.parent.mkdir()
+        assert tiny(script, **place) == ["42", misses, hits, folder]
+
+
+def test_without_a_folder_of_our_own_code_is_compiled_and_not_kept(tmp_path: Path) -> None:
+    places = {"NUMBA_CACHE_DIR": "numba", "XDG_CACHE_HOME": "xdg", "HOME": "home", "TMPDIR": "tmp"}
+    for name in ("numba", "xdg", "home/.cache", f"tmp/crenel-{os.geteuid()}"):
+        for_all_to_write(tmp_path / name / "crenel")
+    variables = {name: str(tmp_path / place) for name, place in places.items()}
+    assert tiny(tmp_path / "tiny.py", **variables) == ["42", "1", "0", "None"]
+    assert not list(tmp_path.rglob("*.nb?"))
