@@ -31,10 +31,10 @@ def cached(name: str) -> Path | None:
     Code in it is run, so nobody else may write to it, nor have made it: it belongs to this user and has the mode 0700.
     None where there is no such folder and none can be made.
     """
-    candidates = [os.environ.get("NUMBA_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME"), str(Path.home() / ".cache")]
-    candidates.append(str(Path(tempfile.gettempdir()) / f"crenel-{os.geteuid()}"))
-    for folder in filter(None, candidates):
-        ours = Path(folder) / "crenel"
+    named = (os.environ.get("NUMBA_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME"), str(Path.home() / ".cache"))
+    # Right in the temporary folder, where nobody can move what is another's; inside another's folder they could.
+    temporary = Path(tempfile.gettempdir()) / f"crenel-{os.geteuid()}"
+    for ours in (*(Path(folder) / "crenel" for folder in named if folder), temporary):
         try:
             ours.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             ours.mkdir(mode=0o700, exist_ok=True)

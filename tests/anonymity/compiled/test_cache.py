@@ -127,30 +127,29 @@ def imported(module: Path) -> set[Path]:
 @pytest.fixture
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The folders that are looked at, in their order, none of them there yet."""
-    found = [tmp_path / name for name in ("numba", "xdg", "home/.cache")]
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(found[0]))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(found[1]))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
-    return [*found, tmp_path / "tmp" / f"crenel-{os.geteuid()}"]
+    below = [tmp_path / name / "crenel" for name in ("numba", "xdg", "home/.cache")]
+    return [*below, tmp_path / "tmp" / f"crenel-{os.geteuid()}"]
 
 
 def test_a_folder_that_is_made_is_ours_alone(places: list[Path]) -> None:
     umask = os.umask(0)
     try:
-        assert cached("compiled") == places[0] / "crenel" / "compiled"
+        assert cached("compiled") == places[0] / "compiled"
     finally:
         os.umask(umask)
-    assert mode(places[0] / "crenel") == 0o700
+    assert mode(places[0]) == 0o700
 
 
 def test_a_folder_that_others_could_read_is_closed(places: list[Path]) -> None:
-    ours = places[0] / "crenel"
-    ours.mkdir(parents=True)
-    ours.chmod(0o755)
-    assert cached("compiled") == ours / "compiled"
-    assert mode(ours) == 0o700
+    places[0].mkdir(parents=True)
+    places[0].chmod(0o755)
+    assert cached("compiled") == places[0] / "compiled"
+    assert mode(places[0]) == 0o700
 
 
 def for_all_to_write(folder: Path) -> None:
@@ -165,12 +164,12 @@ def for_the_group_to_write(folder: Path) -> None:
 
 def a_link(folder: Path) -> None:
     elsewhere = folder.with_name("elsewhere")
-    elsewhere.mkdir(parents=True, mode=0o700)
+    elsewhere.mkdir(parents=True, mode=0o700, exist_ok=True)
     folder.symlink_to(elsewhere)
 
 
 def a_file(folder: Path) -> None:
-    folder.parent.mkdir(parents=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
     folder.touch(0o700)
 
 
@@ -186,11 +185,11 @@ def another_users(folder: Path) -> None:
 def test_a_folder_that_is_not_ours_alone_is_passed_over(places: list[Path], made: object) -> None:
     assert callable(made)
     for place, following in zip(places, [*places[1:], None], strict=True):
-        made(place / "crenel")
-        assert cached("compiled") == (following and following / "crenel" / "compiled")
+        made(place)
+        assert cached("compiled") == (following and following / "compiled")
         if following is not None:
-            shutil.rmtree(following, ignore_errors=True)
-        assert (place / "crenel").is_file() or not any((place / "crenel").iterdir())
+            shutil.rmtree(following)
+        assert place.is_file() or not any(place.iterdir())
 
 
 def mode(folder: Path) -> int:
@@ -237,8 +236,8 @@ def test_code_is_compiled_once_wherever_its_source_lies(tmp_path: Path) -> None:
 
 def test_without_a_folder_of_our_own_code_is_compiled_and_not_kept(tmp_path: Path) -> None:
     places = {"NUMBA_CACHE_DIR": "numba", "XDG_CACHE_HOME": "xdg", "HOME": "home", "TMPDIR": "tmp"}
-    for name in ("numba", "xdg", "home/.cache", f"tmp/crenel-{os.geteuid()}"):
-        for_all_to_write(tmp_path / name / "crenel")
+    for name in ("numba/crenel", "xdg/crenel", "home/.cache/crenel", f"tmp/crenel-{os.geteuid()}"):
+        for_all_to_write(tmp_path / name)
     variables = {name: str(tmp_path / place) for name, place in places.items()}
     assert tiny(tmp_path / "tiny.py", **variables) == ["42", "1", "0", "None"]
     assert not list(tmp_path.rglob("*.nb?"))
