@@ -1,9 +1,14 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench lock clean
+.PHONY: help demo check test lint bench lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
+# Three steps, so that a change costs no more than it must: packages (minutes), the project itself (seconds), and what is
+# compiled of its sources (a second where nothing that is compiled has changed).
+PACKAGES := $(VENV)/packages
+INSTALLED := $(VENV)/installed
 READY := $(VENV)/ready
+SOURCES := $(shell find anonymity state -name '*.py')
 
 # The first Python of a version that Crenel supports; override with `make PYTHON=/path/to/python ...`.
 SUPPORTED := import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
@@ -15,7 +20,8 @@ WITH_JAVA = JAVA_HOME="$$($(BIN)/python -m jobs.local.java)" && export JAVA_HOME
 
 help:
 	@echo 'make demo    run the job on a synthetic stream and show what comes out'
-	@echo 'make test    lint, types and tests'
+	@echo 'make check   lint, types, and tests without Flink'
+	@echo 'make test    lint, types and all tests'
 	@echo 'make bench   the figures, as tables'
 	@echo 'make lock    pin all packages anew (needs uv)'
 	@echo 'make clean   remove the environment and all caches'
@@ -23,28 +29,40 @@ help:
 demo: $(READY)
 	@$(WITH_JAVA) $(BIN)/crenel demo
 
-test: $(READY)
+lint: $(INSTALLED)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	@$(WITH_JAVA) $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
+# The shell becomes pytest, so that a signal to make ends it. The tests of one group share a cluster, and stay together.
+PYTEST = $(WITH_JAVA) exec $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder
+check: lint $(READY)
+	@$(PYTEST) -m 'not cluster'
+test: lint $(READY)
+	@$(PYTEST)
 
 bench: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks
 
-$(READY): pyproject.toml requirements.lock requirements-java.lock
+$(READY): $(INSTALLED) $(SOURCES)
+	@echo 'compiling what has changed of the core (all of it takes about a minute and a half)'
+	@$(BIN)/python -m anonymity.compiled.warm
+	@echo "archiving Flink's classes, for a quicker start (half a minute, once)"
+	@$(WITH_JAVA) $(BIN)/python -m jobs.local.classes || true
+	@touch $@
+
+$(INSTALLED): $(PACKAGES) pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(PACKAGES): requirements.lock requirements-java.lock
 	@'$(PYTHON)' -c '$(SUPPORTED)' 2>/dev/null || { \
 		echo "Crenel needs Python 3.10, 3.11 or 3.12; found: '$(PYTHON)'. Name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@rm -rf $(VENV)
 	'$(PYTHON)' -m venv $(VENV) || { echo "Python's venv module is missing (on Debian: apt install python3-venv)" >&2; exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@$(BIN)/python -m jobs.local.java >/dev/null 2>&1 || \
 		{ set -x; $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-java.lock; }
-	@echo 'compiling the core (two or three minutes, once)'
-	@$(BIN)/python -m anonymity.compiled.warm
-	@echo "archiving Flink's classes, for a quicker start (half a minute, once)"
-	@$(WITH_JAVA) $(BIN)/python -m jobs.local.classes || true
 	@touch $@
 
 LOCK := uv pip compile --universal --python-version 3.10 --generate-hashes --quiet \

@@ -14,7 +14,19 @@ settings.register_profile("crenel", deadline=None, suppress_health_check=[Health
 settings.load_profile("crenel")
 
 
+STANDALONE = "standalone"
+"""The group of tests that takes longest: it is begun first."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that start Flink first: they mostly wait, and the others run beside them."""
-    waiting = {item.path for item in items if item.get_closest_marker("cluster")}
-    items.sort(key=lambda item: item.path not in waiting)
+    """Tests that start Flink first, each group in one process: they mostly wait, and the others run beside them."""
+    order = {}
+    for item in items:
+        group = item.get_closest_marker("xdist_group")
+        if item.get_closest_marker("cluster") and group is None:
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+            group = item.get_closest_marker("xdist_group")
+        name = str(group.args[0]) if group else None
+        order[item] = (name is None, name != STANDALONE, name or "")
+    items.sort(key=order.__getitem__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterator, Sequence
+from importlib.resources import files
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ def demo(folder: Path, rows: int, seed: int, console: Console) -> None:
     Raises
     ------
     ConfigError
-        ``conf/demo.yaml`` was not found, or ``folder`` holds files already.
+        ``folder`` holds files already, or the demo's configuration is not installed.
     JobError, JavaError, KeyboardInterrupt
         As ``jobs.local.run.run`` does.
     """
@@ -79,13 +80,11 @@ def show_files(folder: Path, console: Console) -> None:
 
 
 def _find_configuration() -> Path:
-    places = [root / "conf" / "demo.yaml" for root in (Path(__file__).resolve().parents[2], Path.cwd())]
-    for place in places:
-        if place.is_file():
-            return place
-    raise ConfigError(
-        places[0], ["conf/demo.yaml: was not found; install Crenel by 'pip install -e .', or run in its repository"]
-    )
+    # A link in a checkout, files in a wheel; resolved, the path is the one that a reader of the checkout knows.
+    path = Path(str(files("jobs"))) / "examples" / "demo.yaml"
+    if not path.is_file():
+        raise ConfigError(path, [f"{path}: was not found; install Crenel anew"])
+    return path.resolve()
 
 
 def _relative(path: Path) -> Path:
