@@ -81,7 +81,7 @@ def test_what_another_run_has_started_is_left_alone(tmp_path: Path) -> None:
 def started(folder: Path, test: str, workers: str) -> tuple[subprocess.Popen[bytes], str]:
     """A pytest whose test is under way, and the name of its run."""
     (folder / "test_it.py").write_text(test, encoding="utf-8")
-    plugin = ("-p", "tests.support.leftovers")
+    plugin = ("-p", "tests.support.leftovers", "-p", "no:hypothesispytest")
     pytest_run = subprocess.Popen(
         [sys.executable, "-m", "pytest", "-c", "/dev/null", "-n", workers, *plugin, "test_it.py"],
         cwd=folder,
@@ -90,6 +90,8 @@ def started(folder: Path, test: str, workers: str) -> tuple[subprocess.Popen[byt
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        # Whoever started us in the background had us ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     written = folder / "run"
     wait(lambda: pytest_run.poll() is not None or (written.exists() and written.read_text() != ""), "start")
