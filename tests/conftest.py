@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.launch import Host
 from tests.support.leftovers import pytest_configure
+
+if TYPE_CHECKING:
+    from tests.support.cluster import Cluster
 
 __all__ = ["pytest_configure"]
 
@@ -30,3 +37,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         name = str(group.args[0]) if group else None
         order[item] = (name is None, name != STANDALONE, name or "")
     items.sort(key=order.__getitem__)
+
+
+@pytest.fixture(scope="session")
+def mini() -> Iterator[Host]:
+    """A process that runs one ``crenel`` after another, each on a mini-cluster of its own."""
+    made = Host()
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A standalone cluster. Who kills a part of it starts another."""
+    from tests.support.cluster import running  # Flink takes a second to import
+
+    with running(tmp_path_factory.mktemp("cluster")) as made:
+        yield made

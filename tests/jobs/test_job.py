@@ -7,11 +7,13 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
+from signal import SIGINT
+from time import monotonic, sleep
 
 import pytest
 
 from operators.repairs import REPAIR_COLUMNS, WINDOW_COLUMNS
-from tests.support.launch import Host, crenel
+from tests.support.launch import Host, crenel, rows_of, start
 from tests.support.visits import (
     AUDIT,
     GENERALISED,
@@ -104,8 +106,8 @@ class Runs:
         mode, command, arguments = COMMANDS[name]
         path = write(self._root / name, inputs.get(name, visits()))
         arguments = [argument.replace("OUTPUT", str(path.parent)) for argument in arguments]
-        start = crenel if name in ALONE else self._mini.crenel
-        return Run(path.parent, start(command, path, *arguments, mode=mode))
+        launched = crenel if name in ALONE else self._mini.crenel
+        return Run(path.parent, launched(command, path, *arguments, mode=mode))
 
     def _demo(self) -> Run:
         folder = self._root / "demo"
@@ -324,6 +326,27 @@ def test_a_job_that_fails_tells_why_and_no_value(runs: Runs) -> None:
     assert any(logs.iterdir())
     assert logs.stat().st_mode & 0o077 == 0
     shutil.rmtree(logs)
+
+
+def test_a_run_that_is_interrupted_cancels_its_job_and_says_so(tmp_path: Path) -> None:
+    path = write(tmp_path / "job", visits())
+    text = path.read_text(encoding="utf-8")
+    endless = text.replace("'format' = 'csv', ", "'format' = 'csv', 'source.monitor-interval' = '1 s', ")
+    assert endless != text
+    path.write_text(endless + "flink: {execution.checkpointing.interval: 1 s}\n", encoding="utf-8")
+    run = start("run", path)
+    try:
+        until = monotonic() + 240
+        while not rows_of(path.parent / "released", RELEASED):
+            assert run.poll() is None
+            assert monotonic() < until, "nothing is released"
+            sleep(0.2)
+        run.send_signal(SIGINT)
+        out, err = run.communicate(timeout=60)
+    finally:
+        run.kill()
+    assert (run.returncode, out) == (130, "")
+    assert err == "crenel: stopped; the job was cancelled, and what it had not published yet is lost\n"
 
 
 def milliseconds(time: str) -> int:

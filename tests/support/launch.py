@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,13 +22,26 @@ TIMEOUT = 600  # seconds: the first run compiles the core, and machines are shar
 
 def crenel(*arguments: str | Path, mode: str = "loopback") -> CompletedProcess[str]:
     """``crenel ARGUMENTS``, with Python workers in that process (``loopback``) or their own (``process``)."""
-    return subprocess.run(
+    started = start(*arguments, mode=mode)
+    try:
+        out, err = started.communicate(timeout=TIMEOUT)
+    except subprocess.TimeoutExpired:
+        started.kill()
+        raise
+    return CompletedProcess(started.args, started.returncode, out, err)
+
+
+def start(*arguments: str | Path, mode: str = "loopback") -> subprocess.Popen[str]:
+    """The same, while it runs."""
+    return subprocess.Popen(
         [sys.executable, "-m", "jobs.commands.cli", *map(str, arguments)],
-        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=TIMEOUT,
         env={**environment(), "_python_worker_execution_mode": mode},
-        check=False,
+        # Whoever started the tests in the background had them ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
