@@ -45,9 +45,8 @@ bench: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks
 
 $(READY): $(INSTALLED) $(SOURCES)
-	@echo 'compiling what has changed of the core (all of it takes about a minute and a half)'
+	@echo 'compiling what has changed of the core (all of it takes about a minute)'
 	@$(BIN)/python -m anonymity.compiled.warm
-	@echo "archiving Flink's classes, for a quicker start (half a minute, once)"
 	@$(WITH_JAVA) $(BIN)/python -m jobs.local.classes || true
 	@touch $@
 

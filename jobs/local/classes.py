@@ -41,6 +41,7 @@ def main() -> int:
         return 1
     if archive.exists():
         return 0
+    print("archiving Flink's classes, for a quicker start (half a minute, once)", flush=True)
     with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
         made = Path(folder) / "classes"
         variables = os.environ | {"JAVA_HOME": str(java), "JVM_ARGS": f"-XX:ArchiveClassesAtExit={made}"}
