@@ -34,8 +34,8 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-# The shell becomes pytest, so that a signal to make ends it. The tests of one group share a cluster, and stay together.
-PYTEST = $(WITH_JAVA) exec $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder
+# The shell becomes pytest, so that a signal to make ends it. Which tests stay together: tests/support/groups.py.
+PYTEST = $(WITH_JAVA) exec $(BIN)/python -m pytest --numprocesses 2 --no-loadscope-reorder
 check: lint $(READY)
 	@$(PYTEST) -m 'not cluster'
 test: lint $(READY)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.groups import Groups, order
 from tests.support.launch import Host
 from tests.support.leftovers import pytest_configure
 
@@ -21,22 +22,15 @@ settings.register_profile("crenel", deadline=None, suppress_health_check=[Health
 settings.load_profile("crenel")
 
 
-STANDALONE = "standalone"
-"""The group of tests that takes longest: it is begun first."""
-
-
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that start Flink first, each group in one process: they mostly wait, and the others run beside them."""
-    order = {}
-    for item in items:
-        group = item.get_closest_marker("xdist_group")
-        if item.get_closest_marker("cluster") and group is None:
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
-            group = item.get_closest_marker("xdist_group")
-        name = str(group.args[0]) if group else None
-        order[item] = (name is None, name != STANDALONE, name or "")
-    items.sort(key=order.__getitem__)
+    """Begin with what takes longest."""
+    items.sort(key=order())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: Any, log: Any) -> Groups:
+    """Tests that share a cluster stay together."""
+    return Groups(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -16,8 +16,7 @@ from tests.support.visits import audit_columns
 ADULT = ROOT.parent / "shared" / "data" / "adult"
 
 pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.xdist_group("standalone"),
+    pytest.mark.cluster("standalone"),
     pytest.mark.skipif(not ADULT.is_dir(), reason=f"UCI Adult is not here: {ADULT}"),
 ]
 

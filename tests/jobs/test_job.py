@@ -32,7 +32,7 @@ from tests.support.visits import (
     write,
 )
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("mini")]
+pytestmark = pytest.mark.cluster("mini")
 
 ONE_SHARD = [
     # Watermarks come by the clock, so only without event time do two runs see the same.

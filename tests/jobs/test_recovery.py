@@ -18,7 +18,7 @@ from tests.support.cluster import PYTHON, Cluster, job_id, restored, with_settin
 from tests.support.launch import Host, rows_of
 from tests.support.visits import audit_columns
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("standalone")]
+pytestmark = pytest.mark.cluster("standalone")
 
 ROWS = 60_000
 SLOW = 5000  # rows a second

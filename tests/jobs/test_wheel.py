@@ -14,7 +14,7 @@ import pytest
 from anonymity.compiled.cache import digest
 from tests.support.launch import ROOT, TIMEOUT
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("mini")]
+pytestmark = pytest.mark.cluster("mini")
 
 PARTS = ("anonymity", "conf", "jobs", "operators", "state", "LICENSE", "README.md", "pyproject.toml")
 COMPILED = Path("anonymity", "castle", "procedures.py")

@@ -53,8 +53,7 @@ def test_a_run_that_is_ended_leaves_no_process(tmp_path: Path, end: signal.Signa
     pytest_run.wait(SECONDS)
 
 
-@pytest.mark.cluster
-@pytest.mark.xdist_group("mini")
+@pytest.mark.cluster("mini")
 def test_a_run_that_is_killed_leaves_no_cluster(tmp_path: Path) -> None:
     pytest_run, run = started(tmp_path, CLUSTER, "1")
     commands = "\n".join(map(command, marked(run)))

@@ -109,8 +109,7 @@ def test_a_savepoint_that_cannot_be_read_is_told_before_flink_starts(
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.cluster
-@pytest.mark.xdist_group("mini")
+@pytest.mark.cluster("mini")
 def test_check_compares_a_configuration_with_stored_state(mini: Host, tmp_path: Path) -> None:
     config = load(DEMO)
     published = {"diagnosis": "STRING", "clinic": "STRING"}
@@ -148,8 +147,7 @@ def test_check_compares_a_configuration_with_stored_state(mini: Host, tmp_path: 
     ]
 
 
-@pytest.mark.cluster
-@pytest.mark.xdist_group("mini")
+@pytest.mark.cluster("mini")
 def test_sampling_and_noise_are_shown_with_what_is_lost(mini: Host) -> None:
     noised = ["--set", "differential_privacy={sample_rate: 0.5, phi: 100, range: observed}"]
     noised += ["--set", "policy.quasi_identifiers.salary.step=100"]
