@@ -68,7 +68,8 @@ class Host:
     def crenel(self, *arguments: str | Path, mode: str = "loopback") -> CompletedProcess[str]:
         """As ``launch.crenel``; what Java prints, or anything beside the command, is part of stderr."""
         before = self._printed.stat().st_size
-        done = host.ask(self._folder / "socket", "crenel", *arguments, _python_worker_execution_mode=mode)
+        variables = {**environment(), "_python_worker_execution_mode": mode}
+        done = host.ask(self._folder / "socket", "crenel", *arguments, **variables)
         done.stderr += self._printed.read_bytes()[before:].decode()
         return done
 
