@@ -18,7 +18,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 
-def ask(place: Path, program: str, *arguments: str | Path, **variables: str) -> CompletedProcess[str]:
+def ask(place: Path, program: str, /, *arguments: str | Path, **variables: str) -> CompletedProcess[str]:
     """Have the host at ``place`` run ``crenel``, ``anonymize`` or ``paced`` with ``variables`` in the environment."""
     with Client(str(place), "AF_UNIX") as host:
         host.send_bytes(json.dumps([program, [str(argument) for argument in arguments], variables]).encode())
