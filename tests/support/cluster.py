@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import shutil
@@ -59,7 +60,8 @@ class Cluster:
         content["jobmanager"]["rpc"]["port"] = free_port()
         content["taskmanager"]["numberOfTaskSlots"] = SLOTS
         content["rest"]["port"] = self._rest
-        content["jobmanager"]["memory"] = content["taskmanager"]["memory"] = MEMORY
+        for part in ("jobmanager", "taskmanager"):
+            content[part]["memory"] = copy.deepcopy(MEMORY)  # YAML would refer from one to the other
         content["io.tmp.dirs"] = str(folder / "tmp")
         file.write_text(yaml.safe_dump(content | SETTINGS), encoding="utf-8")
         self.environment = environment() | {
