@@ -34,7 +34,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Configuration = Annotated[Path, typer.Argument(metavar="CONFIG", help="A YAML file; see the README.", dir_okay=False)]
+Configuration = Annotated[
+    Path, typer.Argument(metavar="CONFIG", help="A YAML file; see docs/configuration.md.", dir_okay=False)
+]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Set a field first, such as privacy.k=20. May be repeated."),

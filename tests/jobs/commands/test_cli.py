@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-import yaml
 from typer.testing import CliRunner, Result
 
-from anonymity.policy import DifferentialPrivacy, fingerprint
+from anonymity.policy import fingerprint
 from jobs.commands.cli import app
 from jobs.config.load import load
 from state.shard import VERSION
@@ -162,31 +161,3 @@ def test_sampling_and_noise_are_shown_with_what_is_lost(mini: Host) -> None:
     noise = [rest.strip() for name, rest in lines if name == "noise"]
     # The source's types say what the step of age is.
     assert noise[0].startswith("age: scale 1 % of range, in steps of 1; 95 % move by 2.996 %")
-
-
-def test_the_policies_of_the_readme_are_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0]
-    (tmp_path / "policy.yaml").write_text(text, encoding="utf-8")
-    (tmp_path / "hierarchies").symlink_to(ROOT / "conf" / "hierarchies")
-    monkeypatch.setenv("CRENEL_SUBJECT_KEY", "a secret")
-    config = load(tmp_path / "policy.yaml")
-    assert (config.privacy.k, config.privacy.l, config.shards.count) == (10, 2, 4)
-    assert config.subject_key == b"a secret"
-    added = yaml.safe_load((ROOT / "README.md").read_text(encoding="utf-8").split("```yaml\n")[2].split("```")[0])
-    noised = load(
-        tmp_path / "policy.yaml",
-        [
-            f"differential_privacy={json.dumps(added['differential_privacy'])}",
-            *(
-                f"policy.quasi_identifiers.{name}={json.dumps(field)}"
-                for name, field in added["policy"]["quasi_identifiers"].items()
-            ),
-        ],
-    )
-    assert noised.differential_privacy == DifferentialPrivacy(0.5, 100.0)
-    assert [attribute.step for attribute in noised.policy.numeric] == [None, 0.5]
-    added = yaml.safe_load((ROOT / "README.md").read_text(encoding="utf-8").split("```yaml\n")[3].split("```")[0])
-    windowed = load(
-        tmp_path / "policy.yaml", ["castle=null", *(f"{name}={json.dumps(value)}" for name, value in added.items())]
-    )
-    assert (windowed.algorithm, windowed.parameters.delay_tuples) == ("window", 100)

@@ -1,0 +1,301 @@
+"""The pages say what the code has, and the code has what their tables name."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import pytest
+import typer
+import yaml
+from pydantic.fields import FieldInfo
+
+from jobs.anonymize import main as anonymize
+from jobs.commands.cli import app
+from jobs.config.fields import Section
+from jobs.config.load import load
+from jobs.config.schema import File, SinksSection
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), ROOT / "docker" / "README.md"]
+PACKAGES = ("anonymity", "benchmarks", "conf", "docker", "docs", "jobs", "operators", "state", "tests")
+
+_FENCE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"`([^`\n]+)`")
+
+
+# What the code has.
+
+
+def parameters(section: type[Section] = File, prefix: str = "") -> dict[str, FieldInfo]:
+    """Every parameter of the file by its dotted name; ``NAME`` stands for a name of the user's own."""
+    found: dict[str, FieldInfo] = {}
+    for name, field in section.model_fields.items():
+        inner = [(f"{prefix}{name}.{of}", below) for of, below in _sections(field.annotation)]
+        for place, below in inner:
+            found |= parameters(below, place)
+        if not inner:
+            found[prefix + name] = field
+    return found
+
+
+def _sections(annotation: Any, of: str = "") -> Iterator[tuple[str, type[Section]]]:
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        yield of, annotation
+    elif get_origin(annotation) is dict:
+        yield from _sections(get_args(annotation)[1], "NAME.")
+    elif get_origin(annotation) in (Annotated, Union, UnionType):
+        for argument in get_args(annotation):
+            yield from _sections(argument, of)
+
+
+def words() -> dict[str, set[str]]:
+    """What a release, a suppressed tuple and a rejected row may be called, by the heading of its table."""
+    from anonymity.policy import KINDS, REJECTIONS, SUPPRESSIONS
+
+    return {
+        "kind of release": set(KINDS),
+        "reason for suppression": set(SUPPRESSIONS),
+        "reason for rejection": set(REJECTIONS),
+    }
+
+
+def metrics() -> dict[str, dict[str, str]]:
+    """Type of each metric by name, by algorithm."""
+    from operators.castle import CastleFunction
+    from operators.shards.metrics import ShardMetrics
+    from operators.window import WindowFunction
+    from tests.support.fakes import FakeCounter, FakeMetrics
+
+    found = {}
+    for algorithm, function in (("castle", CastleFunction), ("window", WindowFunction)):
+        group: Any = FakeMetrics()
+        ShardMetrics(group, {}, function.counted, function.gauges)
+        found[algorithm] = {
+            path.removeprefix("crenel."): "counter" if isinstance(metric, FakeCounter) else "gauge"
+            for path, metric in group.known.items()
+        }
+    return found
+
+
+def columns_of_sinks() -> dict[str, list[str]]:
+    """Names of the columns of each sink, for a policy that generalises ``NAME`` and has the sensitive ``SENSITIVE``."""
+    from anonymity.policy import Numeric, Policy
+    from anonymity.window.parameters import WindowParameters
+    from jobs.wiring.layout import layout
+    from jobs.wiring.pipeline import outputs
+
+    policy = Policy((Numeric("NAME"),), sensitive=("SENSITIVE",), event_time="TIME", reference="LINE")
+    types = {"NAME": "INT", "SENSITIVE": "STRING", "TIME": "BIGINT", "LINE": "BIGINT"}
+    found = outputs(layout(policy, types, windows=WindowParameters(tuples=50)))
+    return {sink: [column.name for column in columns] for sink, (columns, _) in found.items()}
+
+
+def options() -> dict[str, set[str]]:
+    """Commands that have it, by option of the command line."""
+    found: dict[str, set[str]] = {}
+    for name, command in typer.main.get_command(app).commands.items():
+        for parameter in command.params:
+            for option in parameter.opts:
+                if option.startswith("--"):
+                    found.setdefault(option, set()).add(name)
+    return found
+
+
+# What the pages say.
+
+
+def prose(page: Path) -> str:
+    """A page without its blocks of code."""
+    return _FENCE.sub("", page.read_text(encoding="utf-8"))
+
+
+def rows(page: str, heading: str) -> list[dict[str, str]]:
+    """The rows of all tables of a page whose first column has this heading, each by the heading of its column."""
+    found, header = [], None
+    for line in prose(DOCS / page).splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")] if line.startswith("|") else None
+        if cells is None:
+            header = None
+        elif header is None:
+            header = cells
+        elif header[0] == heading and set(cells[0]) != {"-"}:
+            found.append(dict(zip(header, cells, strict=True)))
+    return found
+
+
+def named(page: str, heading: str) -> list[str]:
+    """The names in the first column of those tables."""
+    return [name for row in rows(page, heading) for name in _CODE.findall(row[heading])]
+
+
+def test_every_parameter_is_in_the_tables_and_every_one_in_the_tables_is_a_parameter() -> None:
+    told = [name.removesuffix(".NAME") for name in named("configuration.md", "parameter")]
+    assert len(told) == len(set(told))
+    assert set(told) == parameters().keys()
+
+
+def test_defaults_are_those_of_the_code() -> None:
+    known = parameters()
+    for row in rows("configuration.md", "parameter"):
+        (name,) = _CODE.findall(row["parameter"])
+        field = known[name.removesuffix(".NAME")]
+        if field.is_required():
+            assert row["default"].startswith(("required", "or ")), name
+        elif isinstance(field.default, str | int | float):
+            assert yaml.safe_load(row["default"].strip("`")) == field.default, name
+
+
+def test_every_sink_is_in_the_tables_with_its_columns() -> None:
+    assert set(named("outputs.md", "sink")) == SinksSection.model_fields.keys()
+    told = {_CODE.findall(row["sink"])[0]: _CODE.findall(row["columns"]) for row in rows("outputs.md", "sink")}
+    columns = columns_of_sinks()
+    assert columns.keys() == told.keys()
+    generalisation = set(columns["released"]) - {"SENSITIVE"}
+    assert generalisation <= set(told["released"])
+    for sink, names in columns.items():
+        meant = {name.replace("SENSITIVE", "NAME") for name in names if name not in columns["released"]}
+        assert meant <= set(told[sink]), sink
+
+
+@pytest.mark.parametrize("heading", list(words()))
+def test_every_kind_and_reason_is_in_the_tables(heading: str) -> None:
+    told = named("outputs.md", heading)
+    assert len(told) == len(set(told))
+    assert set(told) == words()[heading]
+
+
+def test_every_metric_is_in_the_table_with_its_type_and_algorithm() -> None:
+    known = metrics()
+    told = {_CODE.findall(row["metric"])[0]: (row["type"], row["algorithm"]) for row in rows("outputs.md", "metric")}
+    has: dict[str, tuple[str, str]] = {}
+    for algorithm, types in known.items():
+        for name, kind in types.items():
+            has[name] = (kind, "both" if name in has else algorithm)
+    assert told == has
+
+
+def test_what_to_watch_is_a_metric() -> None:
+    known = {name for types in metrics().values() for name in types}
+    watched = named("operations.md", "metric")
+    assert watched
+    assert [pattern for pattern in watched if not any(fnmatch(name, pattern) for name in known)] == []
+
+
+def test_every_option_of_the_command_line_is_in_the_table() -> None:
+    told = {
+        option: set(_CODE.findall(row["of"]))
+        for row in rows("operations.md", "option")
+        for option in _CODE.findall(row["option"])
+    }
+    assert told == options()
+    text = (DOCS / "operations.md").read_text(encoding="utf-8")
+    for command in typer.main.get_command(app).commands:
+        assert f"crenel {command}" in text
+    assert "crenel --version" in text
+
+
+def test_the_options_of_the_job_for_a_cluster_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        anonymize(["--help"])
+    known = set(re.findall(r"--\w+", capsys.readouterr().out)) - {"--help"}
+    assert known
+    for option in known:
+        assert option in (DOCS / "operations.md").read_text(encoding="utf-8")
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link may name behind ``#``, made of headings as GitHub does."""
+    found = set()
+    for title in re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE):
+        found.add(re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-"))
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.is_file() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+    assert broken == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_paths_modules_and_targets_that_a_page_names_are_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    paths = re.findall(rf"(?<![\w./$-])(?:{'|'.join(PACKAGES)})/[\w./*-]*\w", text)
+    modules = [name for name in re.findall(r"python -m ([\w.]+)", text) if name.partition(".")[0] in PACKAGES]
+    targets = re.findall(r"(?:^|`)make (\w+)", text, re.MULTILINE)
+    made = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert [path for path in paths if not list(ROOT.glob(path))] == []
+    for name in modules:
+        place = ROOT / name.replace(".", "/")
+        assert place.with_suffix(".py").is_file() or (place / "__main__.py").is_file(), name
+    assert set(targets) <= set(made)
+
+
+def test_every_page_is_in_the_readme_and_every_example_in_a_page() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for page in DOCS.glob("*.md"):
+        assert f"(docs/{page.name})" in readme
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    examples = sorted((ROOT / "conf").glob("*.yaml"))
+    assert examples
+    assert [path.name for path in examples if f"conf/{path.name}" not in text] == []
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def blocks(page: Path) -> list[str]:
+    """The blocks of YAML of a page."""
+    return re.findall(r"^```yaml\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the policies of the pages find their hierarchies."""
+    (tmp_path / "hierarchies").symlink_to(ROOT / "conf" / "hierarchies")
+    monkeypatch.setenv("CRENEL_SUBJECT_KEY", "sixteen bytes or more")
+    return tmp_path
+
+
+def test_the_policies_of_readme_and_configuration_are_valid(folder: Path) -> None:
+    for page, count, key in ((ROOT / "README.md", 1, b""), (DOCS / "configuration.md", 4, b"sixteen bytes or more")):
+        (block,) = blocks(page)
+        path = folder / "policy.yaml"
+        path.write_text(block, encoding="utf-8")
+        config = load(path)
+        assert (config.privacy.k, config.privacy.l, config.shards.count) == (10, 2, count)
+        assert (config.parameters.delay_tuples, config.subject_key) == (200, key)
+
+
+def test_what_algorithms_adds_to_a_policy_is_valid(folder: Path) -> None:
+    path = folder / "policy.yaml"
+    path.write_text(blocks(DOCS / "configuration.md")[0], encoding="utf-8")
+    windows, noise = (yaml.safe_load(block) for block in blocks(DOCS / "algorithms.md"))
+    windowed = load(path, ["castle=null", *(f"{name}={json.dumps(value)}" for name, value in windows.items())])
+    assert (windowed.algorithm, windowed.parameters.delay_tuples) == ("window", 100)
+    fields = noise["policy"]["quasi_identifiers"].items()
+    noised = load(
+        path,
+        [
+            f"differential_privacy={json.dumps(noise['differential_privacy'])}",
+            *(f"policy.quasi_identifiers.{name}={json.dumps(field)}" for name, field in fields),
+        ],
+    )
+    assert noised.differential_privacy is not None
+    assert (noised.differential_privacy.sample_rate, noised.differential_privacy.phi) == (0.5, 100)
+    assert [attribute.step for attribute in noised.policy.numeric] == [None, 0.5]
