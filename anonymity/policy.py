@@ -1,26 +1,23 @@
-"""What a stream may become: roles of its columns, what every release promises, and how CASTLE works.
+"""What a stream may become: the roles of its columns, and what every release promises.
 
 All of these are frozen and hold only values that were validated by their own constructors.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import sys
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import inf, isfinite
 from typing import Literal, TypeAlias
 
 from anonymity.hierarchy import Hierarchy
-from anonymity.key_digest import is_salted, key_digest, matches, salted
+from anonymity.promise.record import Promise
 
 REJECTIONS = ("missing", "outside_domain", "unknown_category", "bad_type")
 """Why a row is not let in; stored as positions, so the order is part of the block format."""
 
 SUPPRESSIONS = ("outlier", "too_few_subjects", "too_little_diversity")
-"""Why a tuple was let in and not released; stored as positions."""
+"""Why a tuple was let in and not released, whatever was promised: see ``Privacy.reasons``."""
 
 KINDS = ("cluster", "merged", "split", "reused", "generalised")
 """How a release came about; stored as positions."""
@@ -110,7 +107,7 @@ class Policy:
     Attributes
     ----------
     quasi_identifiers : in the order in which they are published; at least one
-    sensitive : columns of which every release holds l distinct values; published as they are
+    sensitive : columns in which every release is l-diverse; published as they are
     passthrough : columns that are published as they are and promise nothing
     subject : the person that a tuple is about; None: every tuple is its own person
     event_time : None where the stream has none
@@ -175,16 +172,42 @@ class Policy:
 
 @dataclass(frozen=True)
 class Privacy:
-    """Every release holds at least ``k`` distinct subjects and ``l`` distinct values of each sensitive column."""
+    """What every release keeps.
+
+    Attributes
+    ----------
+    k : distinct subjects, 1 or more
+    l : l-diversity of each sensitive column (``anonymity.promise.diversity``), 1 to k
+    further : promises beside these, with their parameters
+    """
 
     k: int
     l: int = 1  # noqa: E741 - the field's own name for it
+    further: tuple[tuple[Promise, float], ...] = ()
 
     def __post_init__(self) -> None:
         if self.k < 1:
             raise PolicyError(f"privacy.k: must be 1 or more, not {self.k}")
         if not 1 <= self.l <= self.k:
             raise PolicyError(f"privacy.l: must be from 1 to k ({self.k}), not {self.l}")
+        for promise, parameter in self.further:
+            if not promise.allowed(parameter, self.k):
+                raise PolicyError(f"privacy.{promise.name}: must be {promise.parameter}, not {parameter:g}")
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why a tuple may be suppressed, those of further promises last; stored as positions."""
+        return tuple(dict.fromkeys((*SUPPRESSIONS, *(promise.reason for promise, _ in self.further))))
+
+    @property
+    def least_values(self) -> int:
+        """How many values of each sensitive column each release has at least."""
+        return max([self.l, *(promise.least_values(parameter) for promise, parameter in self.further)])
+
+    @property
+    def in_force(self) -> dict[str, float]:
+        """Every promise with its parameter, by name."""
+        return {"k": self.k, "l": self.l, **{promise.name: parameter for promise, parameter in self.further}}
 
 
 @dataclass(frozen=True)
@@ -209,47 +232,6 @@ class DifferentialPrivacy:
             raise PolicyError("differential_privacy.phi: must be a finite number, 2^-12 or more")
 
 
-@dataclass(frozen=True)
-class CastleParameters:
-    """How CASTLE works (symbols of the paper in brackets).
-
-    Attributes
-    ----------
-    delay_tuples : how many later tuples of its shard a tuple may wait for (delta), 0 or more; None: no such bound
-    delay_event_time : how long a tuple may wait, milliseconds of event time, 0 or more; None: no such bound
-    max_clusters : most clusters open at once (beta), 1 or more
-    loss_window : how many recent releases tau averages (mu), 1 or more
-    reuse_limit : most generalisations kept for reuse (the size of Omega), 0 or more; the oldest leave first
-    suppression : ``withhold`` a tuple that cannot be released, or publish it fully ``generalise`` d as the paper does
-    """
-
-    delay_tuples: int | None = None
-    delay_event_time: int | None = None
-    max_clusters: int = 50
-    loss_window: int = 100
-    reuse_limit: int = 1000
-    suppression: Literal["withhold", "generalise"] = "withhold"
-
-    def __post_init__(self) -> None:
-        if self.delay_tuples is None and self.delay_event_time is None:
-            raise PolicyError("castle.delay: give 'tuples', 'event_time', or both; without either nothing would leave")
-        for field, value, least in (
-            ("delay.tuples", self.delay_tuples, 0),
-            ("delay.event_time", self.delay_event_time, 0),
-            ("max_clusters", self.max_clusters, 1),
-            ("loss_window", self.loss_window, 1),
-            ("reuse_limit", self.reuse_limit, 0),
-        ):
-            if value is not None and value < least:
-                raise PolicyError(f"castle.{field}: must be {least} or more, not {value}")
-
-
-NEEDS_DOMAIN = (
-    "castle.suppression: generalise publishes the whole range, and without a domain that is the range seen so far, "
-    "whose ends are values of persons; give a domain, or withhold"
-)
-
-
 def without_domain(policy: Policy) -> tuple[str, ...]:
     """Numeric quasi-identifiers whose range is only known from what was seen."""
     return tuple(attribute.name for attribute in policy.numeric if attribute.domain is None)
@@ -265,111 +247,3 @@ class Shards:
     def __post_init__(self) -> None:
         if self.count < 1:
             raise PolicyError(f"shards.count: must be 1 or more, not {self.count}")
-
-
-class Fingerprint(dict[str, str]):
-    """A short hash for each field that stored state cannot outlive, by the field's name.
-
-    Attributes
-    ----------
-    key : ``anonymity.key_digest.key_digest`` of the subject key, which is compared but never stored; empty where the
-        fingerprint came out of state
-    """
-
-    key: str = ""
-
-
-TELLING: Mapping[str, str] = {
-    "source.query": "the query",
-    "source.ddl": "a computed column of the source",
-}
-"""Fields that may change, but perhaps should not: what each of them is."""
-
-_SUBJECT_TYPE = "type of the subject "
-
-
-def fingerprint(
-    policy: Policy,
-    shards: Shards,
-    subject_key: bytes,
-    members: Mapping[str, str],
-    *,
-    algorithm: Literal["castle", "window"] = "castle",
-    differential_privacy: DifferentialPrivacy | None = None,
-    subject_type: str | None = None,
-    source: Mapping[str, str] | None = None,
-) -> Fingerprint:
-    """A short hash for each field that stored state cannot outlive, by the field's name.
-
-    That is: columns, their roles, the types of published ones (``members``: type by column) and of the subject, as its
-    hash is of the text that the type gives it, domains, hierarchies, how missing values are kept, the split into
-    shards, and the key of the subject hash; and differential privacy with the steps of its noise where it is on, as
-    waiting tuples carry the noise that was drawn when they came in; and the algorithm where it is not CASTLE, which
-    older state does not name. k, l and the algorithm's parameters may change between two runs; these may not. Of
-    ``source``, the texts of ``TELLING`` by their names, a change is only told: a query may be written in another way
-    and mean the same.
-
-    Of the key a salted hash is kept, which is another in each process: ``changed_fields`` compares it. State of earlier
-    versions has an unsalted one, lacks the type of the subject and the texts, and is restored all the same.
-    """
-    digest = key_digest(subject_key)
-    fields: dict[str, object] = {
-        "policy.quasi_identifiers": [attribute.name for attribute in policy.quasi_identifiers],
-        "policy.sensitive": policy.sensitive,
-        "policy.passthrough": policy.passthrough,
-        "policy.subject": policy.subject,
-        "policy.event_time": policy.event_time,
-        "policy.missing": policy.missing,
-        "shards.count": shards.count,
-        "shards.by": shards.by,
-        "subject_key": digest,
-    }
-    for attribute in policy.quasi_identifiers:
-        place = f"policy.quasi_identifiers.{attribute.name}"
-        if isinstance(attribute, Numeric):
-            fields[f"{place}.domain"] = attribute.domain
-            if differential_privacy is not None:
-                fields[f"{place}.step"] = attribute.step
-        else:
-            tree = attribute.hierarchy
-            fields[f"{place}.hierarchy"] = [tree.labels, tree.parent.tolist()]
-    for name, kind in members.items():
-        fields[f"type of the column {name}"] = kind
-    if policy.subject is not None and subject_type is not None:
-        fields[f"{_SUBJECT_TYPE}{policy.subject}"] = subject_type
-    fields.update(source or {})
-    if differential_privacy is not None:
-        fields["differential_privacy"] = asdict(differential_privacy)
-    if algorithm != "castle":
-        fields["algorithm"] = algorithm
-    found = Fingerprint({name: _short(value) for name, value in fields.items()})
-    found.key = digest
-    if subject_key:
-        found["subject_key"] = salted(digest)
-    return found
-
-
-def changed_fields(stored: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """Fields by which a stored fingerprint differs from one of now, and that cannot change; sorted.
-
-    Those that only one of them has are among them, but for what earlier versions did not store.
-    """
-    return tuple(sorted(name for name in stored.keys() | now.keys() if _differs(name, stored, now)))
-
-
-def told_fields(stored: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """Fields of ``TELLING`` by which a stored fingerprint differs from one of now; sorted."""
-    return tuple(sorted(name for name in TELLING if name in stored and stored[name] != now.get(name)))
-
-
-def _differs(name: str, stored: Mapping[str, str], now: Mapping[str, str]) -> bool:
-    if name in TELLING or (name not in stored and name.startswith(_SUBJECT_TYPE)):
-        return False
-    if name == "subject_key" and name in stored and isinstance(now, Fingerprint) and now.key:
-        was = stored[name]
-        return not matches(was, now.key) if is_salted(was) else was != _short(now.key)
-    return stored.get(name) != now.get(name)
-
-
-def _short(value: object) -> str:
-    return hashlib.blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.arrays import zeros
-from anonymity.policy import Policy
-from anonymity.space.domain import Boxes, boxes
+from anonymity.tuples.leaving import Out
 from anonymity.tuples.slots import Slots
-
-
-class Out(NamedTuple):
-    """What one step releases; ``Releases`` tells the meaning of each column."""
-
-    box: Boxes
-    kind: NDArray[np.int8]
-    subjects: NDArray[np.int64]
-    diversity: NDArray[np.int64]
-    loss: NDArray[np.float64]
-    event_time: NDArray[np.int64]
-    end: NDArray[np.int64]
-    members: NDArray[np.int32]
-    suppressed: NDArray[np.int32]
-    reason: NDArray[np.int8]
 
 
 @dataclass(frozen=True)
@@ -39,14 +23,15 @@ class Releases:
     kind : (releases,) position in ``anonymity.policy.KINDS``
     subjects : (releases,) distinct subjects behind the generalisation; for ``reused`` those of the first release
     tuples : (releases,) members that leave now
-    diversity : (releases, sensitive attributes) distinct sensitive values behind the generalisation
+    diversity : (releases, sensitive attributes) l-diversity behind the generalisation, counted by persons
+        (``anonymity.promise.diversity``)
     loss : (releases,) InfoLoss in [0, 1] (CASTLE, Section 2.2)
-    event_time : (releases,) epoch milliseconds that the shard had reached, ``state.block.NO_TIME`` without event time
+    event_time : (releases,) epoch milliseconds of the newest member, ``state.block.NO_TIME`` without event time
     lower, upper : (releases, numeric quasi-identifiers) the published interval, both ends included
     node : (releases, categorical quasi-identifiers) the published node of each hierarchy
     offsets : (releases + 1,) release i has the members offsets[i] to offsets[i + 1]
     members : one list a published column, in the order of ``Policy.members``; None where a value is missing
-    suppressed_reason : (suppressed,) position in ``anonymity.policy.SUPPRESSIONS``
+    suppressed_reason : (suppressed,) position in ``Privacy.reasons``
     suppressed_position : (suppressed,) position in the shard, counted from 0
     suppressed_event_time : (suppressed,) epoch milliseconds, ``NO_TIME`` without event time
     """
@@ -70,6 +55,20 @@ class Releases:
     def __len__(self) -> int:
         return len(self.release_id)
 
+    @staticmethod
+    def joined(parts: Sequence[Releases], nothing: Releases) -> Releases:
+        """What left in several parts of a step, in their order; ``nothing`` where there are none."""
+        if not parts:
+            return nothing
+        columns: dict[str, Any] = {}
+        for name, first in vars(parts[0]).items():
+            if name not in ("offsets", "members"):
+                columns[name] = np.concatenate([getattr(part, name) for part in parts]) if len(parts) > 1 else first
+        columns["offsets"] = np.concatenate([np.zeros(1, np.int64), np.cumsum(columns["tuples"])])
+        lists = zip(*(part.members for part in parts), strict=True)
+        columns["members"] = tuple([value for values in column for value in values] for column in lists)
+        return Releases(**columns)
+
 
 @dataclass(frozen=True)
 class Leaving:
@@ -88,18 +87,16 @@ class Leaving:
     event_time: NDArray[np.int64]
 
 
-def collect(
-    out: Out, releases: int, following: int, leaving: Leaving, slots: Slots, nodes: NDArray[np.int32]
-) -> Releases:
+def collect(out: Out, following: int, leaving: Leaving, slots: Slots, nodes: NDArray[np.int32]) -> Releases:
     """Copy what the procedures wrote, with the published values of what leaves, and free its slots.
 
     Parameters
     ----------
-    releases, following : how many there are, and the id of the next one after them
+    following : id of the next release after these
     nodes : (categorical,) number of the first node of each hierarchy
     """
+    releases, suppressed = int(out.filled.releases), leaving.suppressed
     offsets = np.concatenate([np.zeros(1, np.int64), out.end[:releases]])
-    suppressed = leaving.suppressed
     found = Releases(
         release_id=np.arange(following - releases, following),
         kind=out.kind[:releases].copy(),
@@ -119,19 +116,3 @@ def collect(
     )
     slots.give_back(suppressed)
     return found
-
-
-def empty_out(slots: int, policy: Policy) -> Out:
-    """Room for what one step releases of ``slots`` tuples."""
-    return Out(
-        box=boxes(slots, policy),
-        kind=zeros(slots, np.int8),
-        subjects=zeros(slots, np.int64),
-        diversity=zeros((slots, len(policy.sensitive)), np.int64),
-        loss=zeros(slots),
-        event_time=zeros(slots, np.int64),
-        end=zeros(slots, np.int64),
-        members=zeros(slots, np.int32),
-        suppressed=zeros(slots, np.int32),
-        reason=zeros(slots, np.int8),
-    )

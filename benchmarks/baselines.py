@@ -5,49 +5,37 @@ The paper compares with its own reimplementations of both, and quotes their auth
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from anonymity.algorithm import Terms
 from anonymity.compiled.jit import Int, entry, inner
-from anonymity.policy import Policy, PolicyError, Privacy
-from anonymity.space.domain import NONE, Boxes
-from anonymity.window.arrays import (
-    CARRIED,
-    CLOSED,
-    DELAY_TUPLES,
-    HAS_SUBJECT,
-    HELD,
-    LEAST_WINDOW,
-    NEXT_POSITION,
-    NEXT_WINDOW,
-    OUT_ACTIONS,
-    OUT_MEMBERS,
-    SIZE,
-    TARGET,
-    W_CARRIED,
-    W_ENTROPY_LEAST,
-    W_ENTROPY_MEAN,
-    W_GROUPS,
-    W_RELEASES,
-    W_SATISFIED,
-    W_TARGET,
-    W_TUPLES,
-    K,
-    WindowLive,
-)
+from anonymity.policy import PolicyError, Privacy
+from anonymity.space.domain import NONE
+from anonymity.window.arrays import WindowArrays
+from anonymity.window.closing import closing
 from anonymity.window.controllers import adapt_size
-from anonymity.window.grouping import find_patterns, grow, link, number_tuples, number_values, summarise
-from anonymity.window.parameters import WindowParameters
-from anonymity.window.procedures import TOO_FEW_SUBJECTS, carry, place, suppress
-from anonymity.window.release import least_entropy, release
+from anonymity.window.grouping import begin_grouping, grow, link, summarise
+from anonymity.window.procedures import (
+    TOO_FEW_SUBJECTS,
+    begin_log,
+    begin_window,
+    carry,
+    note_release,
+    place,
+    suppress,
+)
+from anonymity.window.release import release
 from anonymity.window.shard import Window
+from anonymity.window.stored import Snapshot
 
 
 class _OfKAlone(Window):
-    def __init__(self, policy: Policy, privacy: Privacy, parameters: WindowParameters, **shard: Any) -> None:
-        super().__init__(policy, Privacy(privacy.k), parameters, **shard)
+    def __init__(self, terms: Terms, snapshot: Snapshot, **how: Any) -> None:
+        super().__init__(replace(terms, privacy=Privacy(terms.privacy.k)), snapshot, **how)
 
 
 class Suhdsa(_OfKAlone):
@@ -55,68 +43,57 @@ class Suhdsa(_OfKAlone):
 
 
 @entry
-def run_ubdsa(live: WindowLive, slots: NDArray[np.int32], at: Int, watermark: Int, ended: bool) -> Int:
-    """Let in tuples until one group has left (scalars[CLOSED]) or none is left; as ``window_procedures.run``."""
-    scalars, parameters = live.scalars, live.parameters
+def run_ubdsa(shard: WindowArrays, slots: NDArray[np.int32], at: Int, watermark: Int, ended: bool) -> tuple[Int, Int]:
+    """Let in tuples until one group has left or none is left; as ``anonymity.window.procedures.run``.
+
+    Parameters
+    ----------
+    slots : (tuples,) of those that come, in order
+    """
+    now = shard.now
     while True:
         overdue = False
-        if scalars[HELD] > 0:
-            oldest = live.points.position[live.held[0]]
-            overdue = (ended and at == len(slots)) or oldest < scalars[NEXT_POSITION] - parameters[DELAY_TUPLES]
-        if scalars[HELD] > 0 and (overdue or scalars[HELD] >= scalars[SIZE]):
-            if publish(live):
-                scalars[CLOSED] = 1
-                return at
+        if now.held > 0:
+            oldest = shard.points.position[shard.held[0]]
+            overdue = (ended and at == len(slots)) or oldest < now.next_position - shard.of.delay_tuples
+        if now.held > 0 and (overdue or now.held >= now.window_tuples):
+            if publish(shard):
+                return at, np.int64(0)
             if overdue:
-                scalars[CARRIED] = scalars[HELD]
-                live.points.reason[live.held[0]] = TOO_FEW_SUBJECTS
-                suppress(live, np.int64(0))
+                now.carried = now.held
+                shard.points.reason[shard.held[0]] = TOO_FEW_SUBJECTS
+                suppress(shard, np.int64(0))
                 continue
         if at == len(slots):
-            scalars[CLOSED] = 0
-            return at
-        place(live, np.int64(slots[at]))
+            return at, np.int64(NONE)
+        place(shard, np.int64(slots[at]))
         at += 1
 
 
 @inner
-def publish(live: WindowLive) -> bool:
+def publish(shard: WindowArrays) -> bool:
     """Release the oldest tuple with its nearest; false where k subjects are not there."""
-    scalars, parameters, log, work = live.scalars, live.parameters, live.window, live.work
-    domain, points, groups, held = live.domain, live.points, live.groups, live.held
-    count, first = scalars[HELD], np.int64(0)
-    if parameters[HAS_SUBJECT] != 0:
-        subjects = number_values(points, work, held, count, np.int64(0))
-    else:
-        subjects = number_tuples(work, held, count)
-    if subjects < parameters[K]:
+    now, of, log, work = shard.now, shard.of, shard.log, shard.work
+    groups, out, first = shard.groups, shard.out, np.int64(0)
+    if begin_window(shard) != NONE:
         return False
-    for column in range(1, work.code.shape[1]):
-        number_values(points, work, held, count, np.int64(column))
-    places = Boxes(points.numeric, points.numeric, points.leaf)
-    free = find_patterns(points, work, held, count)
-    for i in range(free):
-        work.free[i] = i
-    for i in range(count):
-        work.stamp[i] = NONE
-    left = grow(domain, live.scale, groups, work, places, first, first, free, parameters[K])  # the oldest is pattern 0
+    begin_log(log, now.held)
+    window = closing(shard)
+    free = begin_grouping(window)
+    left = grow(window, first, first, free)  # the oldest is pattern 0
     link(groups, work, first, left, free)
-    summarise(domain, points, groups, work, first)
-    start, waited = scalars[OUT_MEMBERS], 0.0
-    release(live, first)
-    for i in range(start, scalars[OUT_MEMBERS]):
-        waited += scalars[NEXT_POSITION] - 1 - points.position[live.out.members[i]]
-    released = scalars[OUT_MEMBERS] - start
-    carry(live, np.int64(TOO_FEW_SUBJECTS))
-    if parameters[LEAST_WINDOW] > 0:
-        adapt_size(scalars, parameters, live.settings, live.control, groups.loss[0], waited / released)
-    log[:] = 0
-    log[W_TUPLES], log[W_CARRIED], log[W_TARGET] = count, scalars[CARRIED], scalars[TARGET]
-    log[W_GROUPS] = log[W_RELEASES] = log[W_SATISFIED] = 1
-    mixing = least_entropy(live, start, scalars[OUT_MEMBERS])
-    live.entropy[W_ENTROPY_MEAN] = live.entropy[W_ENTROPY_LEAST] = mixing
-    scalars[OUT_ACTIONS] = 0
-    scalars[NEXT_WINDOW] += 1
+    summarise(window, first)
+    start, waited = out.filled.members, 0.0
+    release(shard, first)
+    stop = out.filled.members
+    for i in range(start, stop):
+        waited += now.next_position - 1 - shard.points.position[out.members[i]]
+    note_release(shard, start, stop)
+    carry(shard, np.int64(TOO_FEW_SUBJECTS))
+    if of.least_window > 0:
+        adapt_size(now, of, groups.loss[0], waited / (stop - start))
+    log.carried, log.target, log.groups = now.carried, now.target, 1
+    now.next_window += 1
     return True
 
 
@@ -132,7 +109,8 @@ class Ubdsa(_OfKAlone):
 
     _run: ClassVar[Any] = staticmethod(run_ubdsa)
 
-    def __init__(self, policy: Policy, privacy: Privacy, parameters: WindowParameters, **shard: Any) -> None:
+    def __init__(self, terms: Terms, snapshot: Snapshot, **how: Any) -> None:
+        parameters = terms.parameters
         if parameters.event_time is not None or parameters.delay_event_time is not None or parameters.tuples is None:
             raise PolicyError("window.tuples: UBDSA is bounded by tuples, and by them alone")
-        super().__init__(policy, privacy, parameters, **shard)
+        super().__init__(terms, snapshot, **how)

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from anonymity.algorithm import Terms
+from anonymity.castle.parameters import CastleParameters
 from anonymity.castle.shard import Castle
-from anonymity.policy import CastleParameters, Privacy
+from anonymity.castle.stored import begun
+from anonymity.policy import Privacy
 from benchmarks.adult import MEMBERS, Stream, stream
 from benchmarks.table import Table
 
@@ -28,7 +31,8 @@ def run(tuples: Stream, privacy: Privacy, parameters: CastleParameters, seed: in
     """Push a stream through one shard, to the end."""
     blocks = tuples.blocks(_BLOCK)
     key = bytes([seed]) * 32
-    castle = Castle(tuples.policy, privacy, parameters, members=MEMBERS, shard=0, key=key)
+    terms = Terms(tuples.policy, privacy, parameters, MEMBERS)
+    castle = Castle(terms, begun(terms, 0, key), remembers=False)
     start = time.perf_counter()
     for block in blocks:
         castle.push(block)

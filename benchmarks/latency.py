@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from pyflink.datastream import DataStream
 from pyflink.table import Schema
 
+from anonymity.algorithms import WINDOW
 from benchmarks.adult import COLUMNS, DATA
 from benchmarks.state import worker
 from benchmarks.table import Table
@@ -32,7 +33,6 @@ from benchmarks.window import QUASI_IDENTIFIERS
 from jobs.config import load as config
 from jobs.local.run import LOCAL
 from jobs.wiring import environment, pipeline
-from operators.repairs import WINDOW_COLUMNS
 
 CONFIGURATION = Path(__file__).with_name("latency.yaml")
 _FLOOD = 500_000  # rows that come first, as fast as they are taken: Java compiles; the second half tells the most
@@ -153,8 +153,13 @@ def run(rate: int, flink: Mapping[str, str], mode: str = "process") -> Run:
                 due, behind = send(connection, rows, rate)
             job.result()
         left = _written(Path(output, "left"), ["row", "moment"])
-        windows = _written(Path(output, "windows"), list(WINDOW_COLUMNS))
+        windows = _written(Path(output, "windows"), list(_windows()))
     return _figures(left, windows, np.concatenate([np.full(_FLOOD, np.nan), due]), rate, behind)
+
+
+def _windows() -> Mapping[str, str]:
+    (output,) = (output for output in WINDOW.outputs if output.name == "windows")
+    return output.columns
 
 
 def _figures(left: pd.DataFrame, windows: pd.DataFrame, due: NDArray[np.float64], rate: int, behind: float) -> Run:

@@ -20,14 +20,14 @@ from benchmarks.state import SIZES, start, worker
 from benchmarks.table import Table
 from jobs.config import load as config
 from jobs.config.load import Source
-from operators.castle import CastleFunction
+from operators.shards.function import ShardFunction
 
 _BACKENDS = {"hashmap": "hashmap", "RocksDB": "rocksdb"}
 _LATER = 2000  # rows that come after the restore: the first of them makes one of those that wait overdue
 _PATIENCE = 1800.0  # seconds
 
 
-class Timed(CastleFunction):
+class Timed(ShardFunction):
     """Writes down the seconds of its first block: loading the shard, placing the tuples, and what leaves then."""
 
     _written = False

@@ -19,9 +19,10 @@ from typing import Any
 
 from pyflink.common import JobClient
 
-from anonymity.castle.shard import Castle
-from anonymity.castle.stored import Memory
-from anonymity.policy import CastleParameters, Policy, Privacy
+from anonymity.algorithm import Shard, Terms
+from anonymity.castle.algorithm import CASTLE
+from anonymity.castle.parameters import CastleParameters
+from anonymity.policy import Privacy
 from benchmarks import job
 from benchmarks.adult import MEMBERS, Stream, stream
 from benchmarks.table import Table
@@ -30,9 +31,9 @@ from jobs.config.load import Source
 from jobs.local.rest import Rest
 from jobs.local.run import LOCAL, free_port
 from jobs.wiring import environment, pipeline
-from operators.castle import CastleFunction
+from operators.shards.function import ShardFunction
 from operators.shards.plan import OperatorPlan
-from state.shard import Changes, Stored
+from state.stored import Changes, Stored
 
 SIZES = (10_000, 100_000, 1_000_000)
 _COUNTED_SIZES = (100_000, 1_000_000)
@@ -60,16 +61,17 @@ _INTERVALS = {"every second": "1 s", "none": "10 h"}
 _ROWS = (500_000, 2_000_000)
 
 
-def _setting(tuples: Stream, diversity: int = 1) -> tuple[Policy, Privacy, CastleParameters]:
-    return tuples.policy, Privacy(10, diversity), CastleParameters(delay_tuples=2 * len(tuples))  # nothing leaves
+def _terms(tuples: Stream, diversity: int = 1) -> Terms:
+    parameters = CastleParameters(delay_tuples=2 * len(tuples))  # nothing leaves
+    return Terms(tuples.policy, Privacy(10, diversity), parameters, MEMBERS)
 
 
-def _fill(tuples: Stream, write: Callable[[Changes], object], diversity: int = 1) -> Castle:
-    castle = Castle(*_setting(tuples, diversity), members=MEMBERS, shard=0, key=bytes(32))
-    memory = Memory(castle, {})
+def _fill(tuples: Stream, write: Callable[[Changes], object], diversity: int = 1) -> Shard:
+    castle = CASTLE.new(_terms(tuples, diversity), 0, bytes(32))
     for block in tuples.blocks(_BLOCK):
-        castle.push(block)
-        write(memory.changes())
+        changes = castle.push(block).changes
+        if changes is not None:
+            write(changes)
     if castle.counters.buffered != len(tuples):
         raise RuntimeError(f"{castle.counters.buffered:,} of {len(tuples):,} tuples are buffered")
     return castle
@@ -78,17 +80,17 @@ def _fill(tuples: Stream, write: Callable[[Changes], object], diversity: int = 1
 def _store_and_restore(tuples: Stream) -> list[float]:
     written: list[Changes] = []
     _fill(tuples, written.append)
-    entries = []
-    for kind in ("blocks", "gamma", "omega"):
-        last = {key: blob for changes in written for key, blob in getattr(changes, kind).items()}
-        entries.append({key: blob for key, blob in last.items() if blob is not None})
-    kept = Stored(written[-1].shard, *entries)
+    entries = {}
+    for kind in CASTLE.entries:
+        last = {key: blob for changes in written for key, blob in changes.entries[kind].items()}
+        entries[kind] = {key: blob for key, blob in last.items() if blob is not None}
+    kept = Stored(written[-1].shard, entries)
     start = time.perf_counter()
-    castle, _ = Memory.restore(*_setting(tuples), members=MEMBERS, fingerprint={}, stored=kept)
+    castle = CASTLE.restored(_terms(tuples), kept, "")
     seconds = time.perf_counter() - start
     if castle.counters.buffered != len(tuples):
         raise RuntimeError(f"{castle.counters.buffered:,} of {len(tuples):,} tuples came back")
-    return [len(kept.shard) + sum(len(blob) for kind in entries for blob in kind.values()), seconds]
+    return [len(kept.shard) + sum(len(blob) for held in entries.values() for blob in held.values()), seconds]
 
 
 def _resident() -> int:
@@ -157,7 +159,7 @@ def memory_table() -> Table:
 def start(
     settings: config.Config,
     flink: Mapping[str, str],
-    operator: Callable[[OperatorPlan], CastleFunction] = CastleFunction,
+    operator: Callable[[OperatorPlan], ShardFunction] = ShardFunction,
 ) -> tuple[JobClient, Rest, float]:
     """Start a job in this process; also the ``time.perf_counter()`` at which it had been planned, and was submitted."""
     port = free_port()

@@ -19,13 +19,17 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from anonymity.algorithm import Terms
+from anonymity.castle.parameters import CastleParameters
 from anonymity.castle.shard import Castle
+from anonymity.castle.stored import begun as castle_begun
 from anonymity.hierarchy import MISSING, load
-from anonymity.policy import KINDS, CastleParameters, Categorical, Policy, Privacy
+from anonymity.policy import KINDS, Categorical, Policy, Privacy
 from anonymity.release import Releases
-from anonymity.tuples.delays import delay_of_bucket
+from anonymity.tuples.leaving import delay_of_bucket
 from anonymity.window.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
-from anonymity.window.shard import Window
+from anonymity.window.shard import Window, WindowStep
+from anonymity.window.stored import begun
 from benchmarks.adult import COLUMNS, DATA
 from benchmarks.baselines import Suhdsa, Ubdsa
 from benchmarks.table import Table
@@ -144,15 +148,19 @@ class Run:
 Maker = Callable[[Policy, Privacy, WindowParameters], Window | Castle]
 
 
+def _window(kind: type[Window], policy: Policy, privacy: Privacy, parameters: WindowParameters, **how: Any) -> Window:
+    terms = Terms(policy, privacy, parameters, MEMBERS)
+    return kind(terms, begun(terms, 0, bytes(32)), remembers=False, **how)
+
+
 def ours(policy: Policy, privacy: Privacy, parameters: WindowParameters) -> Window:
     """l-diversity-enhanced SUHDSA; its windows are timed in processor time as well."""
-    clock = time.process_time_ns
-    return Window(policy, privacy, parameters, members=MEMBERS, shard=0, key=bytes(32), clock=clock)
+    return _window(Window, policy, privacy, parameters, clock=time.process_time_ns)
 
 
 def suhdsa(policy: Policy, privacy: Privacy, parameters: WindowParameters) -> Window:
     """Windows for k only, without repair."""
-    return Suhdsa(policy, privacy, parameters, members=MEMBERS, shard=0, key=bytes(32))
+    return _window(Suhdsa, policy, privacy, parameters)
 
 
 def ubdsa(policy: Policy, privacy: Privacy, parameters: WindowParameters) -> Window:
@@ -160,14 +168,14 @@ def ubdsa(policy: Policy, privacy: Privacy, parameters: WindowParameters) -> Win
     assert parameters.tuples is not None
     least = min(privacy.k, parameters.tuples)
     adaptive = AdaptiveWindow(least) if least == privacy.k else None
-    parameters = replace(parameters, adaptive=adaptive, target=None)
-    return Ubdsa(policy, privacy, parameters, members=MEMBERS, shard=0, key=bytes(32))
+    return _window(Ubdsa, policy, privacy, replace(parameters, adaptive=adaptive, target=None))
 
 
 def castle(policy: Policy, privacy: Privacy, parameters: WindowParameters) -> Castle:
     """CASTLE with k and l, which may keep a tuple for as many others, or as long, as a window does."""
     delay = CastleParameters(delay_tuples=parameters.tuples, delay_event_time=parameters.event_time)
-    return Castle(policy, privacy, delay, members=MEMBERS, shard=0, key=bytes(32))
+    terms = Terms(policy, privacy, delay, MEMBERS)
+    return Castle(terms, castle_begun(terms, 0, bytes(32)), remembers=False)
 
 
 METHODS: dict[str, Maker] = {"ours": ours, "SUHDSA": suhdsa, "UBDSA": ubdsa, "CASTLE": castle}
@@ -190,10 +198,11 @@ def run(
     for i in range(len(blocks) + 1):
         watermark = NO_TIME if stream.event_time is None or i == 0 else int(blocks[i - 1].event_time[-1])
         start = time.process_time()
-        released.append(shard.push(blocks[i], watermark) if i < len(blocks) else shard.finish())
+        step = shard.push(blocks[i], watermark) if i < len(blocks) else shard.finish()
         spent += time.process_time() - start
-        if isinstance(shard, Window):
-            windows.append(shard.repairs.windows)
+        released.append(step.releases)
+        if isinstance(step, WindowStep):
+            windows.append(step.repairs.windows)
     counters = shard.counters
     mixing, satisfied = _diversity(released, l)
     waited = np.array([delay_of_bucket(bucket) for bucket in range(len(counters.delays))])
@@ -494,8 +503,8 @@ def cost_table() -> Table:
             stream = skewed(seed)
             shard = ours(stream.policy, Privacy(k, 2), WindowParameters(window))
             for block in stream.blocks(_BLOCK):
-                shard.push(block)
-                log, actions = shard.repairs.windows, shard.repairs.actions
+                repairs = shard.push(block).repairs
+                log, actions = repairs.windows, repairs.actions
                 for i in range(len(log)):
                     mine = actions.window == log.window[i]
                     size = actions.tuples_before[mine]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from pyflink.common import Row, Types
 from pyflink.common.typeinfo import TypeInformation
 
-from anonymity.policy import KINDS, REJECTIONS, SUPPRESSIONS, Numeric
+from anonymity.algorithm import Output
+from anonymity.policy import KINDS, REJECTIONS, Numeric
 from anonymity.release import Releases
 from operators.bounds import integer_bounds, within
 from operators.shards.plan import OperatorPlan
@@ -39,6 +40,16 @@ REJECTED_TYPE = Types.ROW_NAMED(
     ["col", "reason", "event_ms", "reference"], [Types.STRING(), Types.STRING(), Types.LONG(), Types.STRING()]
 )
 SUMMARY_TYPE = Types.ROW_NAMED(["shard", "name", "amount"], [Types.INT(), Types.STRING(), Types.DOUBLE()])
+
+
+def further_type(output: Output) -> TypeInformation:
+    """The type of a record of an algorithm's further output."""
+    return Types.ROW_NAMED(list(named(output.columns)), [getattr(Types, kind)() for kind in output.columns.values()])
+
+
+def named(columns: Mapping[str, str]) -> dict[str, str]:
+    """Type by the name of the column in Flink, which is its place: ``window`` is a word of SQL."""
+    return {f"c{place}": kind for place, kind in enumerate(columns.values())}
 
 
 def row(values: list[Any]) -> Any:
@@ -78,9 +89,9 @@ def _release_type(plan: OperatorPlan) -> TypeInformation:
         "subjects": Types.LONG(),
         "tuples": Types.LONG(),
     }
-    columns.update({f"d{i}": Types.LONG() for i in range(len(plan.policy.sensitive))})
+    columns.update({f"d{i}": Types.LONG() for i in range(len(plan.terms.policy.sensitive))})
     columns["loss"] = Types.DOUBLE()
-    for i, attribute in enumerate(plan.policy.quasi_identifiers):
+    for i, attribute in enumerate(plan.terms.policy.quasi_identifiers):
         if isinstance(attribute, Numeric) and plan.representative:
             columns[f"q{i}"] = Types.DOUBLE()
         elif isinstance(attribute, Numeric):
@@ -88,7 +99,7 @@ def _release_type(plan: OperatorPlan) -> TypeInformation:
             columns[f"q{i}_min"] = columns[f"q{i}_max"] = end
         else:
             columns[f"q{i}"] = Types.STRING()
-    columns["members"] = members_type(plan.members)
+    columns["members"] = members_type(plan.terms.members)
     return Types.ROW_NAMED(list(columns), list(columns.values()))
 
 
@@ -97,7 +108,7 @@ class Emitter:
 
     def __init__(self, plan: OperatorPlan) -> None:
         self._plan = plan
-        self._labels = [np.array(a.hierarchy.labels, object) for a in plan.policy.categorical]
+        self._labels = [np.array(a.hierarchy.labels, object) for a in plan.terms.policy.categorical]
 
     def releases(self, releases: Releases, shard: int) -> Iterator[Any]:
         """All releases, each with its members, in batches of about ``_BATCH`` members."""
@@ -131,7 +142,7 @@ class Emitter:
             times(releases.suppressed_event_time),
             strict=True,
         ):
-            yield row([SUPPRESSIONS[reason], shard, position, time])
+            yield row([self._plan.terms.privacy.reasons[reason], shard, position, time])
 
     def rejected(self, rejected: Rejected) -> Iterator[Any]:
         """One record a row that was not let in: column, reason, event time, reference."""
@@ -143,7 +154,7 @@ class Emitter:
 
     def _generalisation(self, releases: Releases) -> Iterator[list[Any]]:
         numeric = categorical = 0
-        for attribute in self._plan.policy.quasi_identifiers:
+        for attribute in self._plan.terms.policy.quasi_identifiers:
             if isinstance(attribute, Numeric):
                 lower, upper = releases.lower[:, numeric], releases.upper[:, numeric]
                 numeric += 1

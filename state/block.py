@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from state.codec import Column, array, pack, raw, unpack
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 VERSION = 1
 
@@ -72,6 +75,22 @@ class TupleColumns:
         members = mine.pop("members").filter(pa.array(rows))
         return {name: None if column is None else column[rows] for name, column in mine.items()} | {"members": members}
 
+    def part(self, rows: NDArray[np.bool_]) -> Self:
+        """Some of the tuples, in their order, with all that a subclass knows of each."""
+        own = {f.name: getattr(self, f.name)[rows] for f in fields(self) if f.name not in _OF_ALL}
+        return type(self)(**self.chosen(rows), **own)
+
+    def joined(self, others: Self) -> Self:
+        """These tuples and others behind them, with all that a subclass knows of each."""
+        columns: dict[str, Any] = {}
+        for name in (f.name for f in fields(self)):
+            mine, theirs = getattr(self, name), getattr(others, name)
+            if isinstance(mine, pa.RecordBatch):
+                columns[name] = pa.Table.from_batches([mine, theirs]).combine_chunks()
+            else:
+                columns[name] = None if mine is None else np.concatenate([mine, theirs])
+        return type(self)(**columns | {"members": _one_batch(columns["members"])})
+
     def written(self) -> dict[str, Column]:
         """The columns by name, for ``state.codec.pack``."""
         columns: dict[str, Column] = {
@@ -96,6 +115,14 @@ class TupleColumns:
             "event_time": array(columns, "event_time"),
             "members": pa.ipc.read_record_batch(pa.py_buffer(raw(columns, "members")), members),
         }
+
+
+_OF_ALL = tuple(f.name for f in fields(TupleColumns))
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    arrays = [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in table.columns]
+    return pa.record_batch(arrays, schema=table.schema)
 
 
 @dataclass(frozen=True, kw_only=True)

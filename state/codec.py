@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from mmap import mmap
 from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 Column: TypeAlias = NDArray[Any] | bytes
@@ -22,13 +24,38 @@ _HEADER = struct.Struct("<4sBHHI")  # magic, kind, format version, columns, crc3
 _COLUMN = struct.Struct("<B2sBQ")  # name length, dtype ("\0\0" for bytes), dimensions, bytes of data
 _LENGTH = struct.Struct("<Q")
 _CODES = {np.dtype(f"<{code}"): code.encode() for code in ("i1", "u1", "i2", "i4", "i8", "u8", "f8", "b1")}
+_DTYPES = {code: dtype for dtype, code in _CODES.items()}
 _BYTES = b"\0\0"
 
-KINDS = {"block": 1, "shard": 2, "buffered": 3, "gamma": 4, "omega": 5, "window": 6, "held": 7}
+KINDS = {
+    "block": 1,
+    "shard": 2,
+    "buffered": 3,
+    "gamma": 4,
+    "omega": 5,
+    "window": 6,
+    "held": 7,
+    "rejected": 8,
+    "batch": 9,
+}
+"""Numbers of the kinds of blobs; those from 128 on are for extensions (``add_kind``)."""
 
 
 class StateError(ValueError):
     """Stored bytes that cannot be read: not ours, damaged, or of an unknown version."""
+
+
+def add_kind(kind: str, number: int) -> None:
+    """Make a kind of an extension known; numbers are 128 to 255, and each is one kind's."""
+    taken = {value: name for name, value in KINDS.items()}
+    if not 128 <= number <= 255 or taken.get(number, kind) != kind or KINDS.get(kind, number) != number:
+        raise ValueError(f"{kind}: must have a number of its own from 128 to 255, not {number}")
+    KINDS[kind] = number
+
+
+def checksum(blob: bytes) -> int:
+    """The checksum that a blob holds."""
+    return int(_HEADER.unpack_from(blob)[-1])
 
 
 def pack(kind: str, version: int, columns: Mapping[str, Column]) -> bytes:
@@ -89,6 +116,13 @@ def unpack(kind: str, blob: bytes, *, newest: int, where: str = "") -> tuple[int
         raise StateError(f"{place}: found {found} state (format version {version}) in its place")
     if not 1 <= version <= newest:
         raise StateError(f"{place}: format version {version} is unknown; this Crenel reads 1 to {newest}")
+    try:
+        return version, _columns(blob, count)
+    except (ValueError, KeyError, struct.error):
+        raise StateError(f"{place}, format version {version}: its columns cannot be read") from None
+
+
+def _columns(blob: bytes, count: int) -> dict[str, Column]:
     columns: dict[str, Column] = {}
     at = _HEADER.size
     for _ in range(count):
@@ -98,10 +132,23 @@ def unpack(kind: str, blob: bytes, *, newest: int, where: str = "") -> tuple[int
         at += name_length
         shape = struct.unpack_from(f"<{dimensions}Q", blob, at)
         at += 8 * dimensions
+        if at + size > len(blob):
+            raise ValueError("a column ends outside")
         data = blob[at : at + size]
         at += size
-        columns[name] = data if dtype == _BYTES else np.frombuffer(data, f"<{dtype.decode()}").reshape(shape)
-    return version, columns
+        columns[name] = data if dtype == _BYTES else np.frombuffer(data, _DTYPES[dtype]).reshape(shape)
+    return columns
+
+
+@contextmanager
+def readable(what: str) -> Iterator[None]:
+    """Turn whatever reading columns of the wrong shape or content raises into a ``StateError`` that names ``what``."""
+    try:
+        yield
+    except StateError:
+        raise
+    except (ValueError, TypeError, IndexError, KeyError, OSError, OverflowError, pa.ArrowException) as error:
+        raise StateError(f"{what}: its columns cannot be read ({type(error).__name__})") from None
 
 
 def blob_at(stored: bytes | mmap, offset: int) -> bytes | None:

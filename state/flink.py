@@ -1,42 +1,59 @@
-"""The Flink state that holds a shard: bytes of our own format in four managed states."""
+"""The Flink state that holds a shard: bytes of our own format in managed states."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from pyflink.common import Types
 from pyflink.datastream import RuntimeContext
 from pyflink.datastream.state import MapState, MapStateDescriptor, ValueState, ValueStateDescriptor
 
-from state.shard import Changes, Stored
+from state.stored import Changes, Stored
 
 # Never pickled: pickled state cannot be read once a class has moved.
 _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
 
 
 class ShardStore:
-    """The state of the current key; entries are named as in ``state.shard``."""
+    """The state of the current key.
 
-    def __init__(self, context: RuntimeContext) -> None:
+    Parameters
+    ----------
+    entries : kinds of entries, each a map state of its own
+    """
+
+    def __init__(self, context: RuntimeContext, entries: Sequence[str]) -> None:
         self._shard: ValueState = context.get_state(ValueStateDescriptor("shard", _BYTES))
-        self._maps: dict[str, MapState] = {
-            name: context.get_map_state(MapStateDescriptor(name, Types.LONG(), _BYTES))
-            for name in ("blocks", "gamma", "omega")
+        self._rejected: ValueState = context.get_state(ValueStateDescriptor("rejected", _BYTES))
+        self._entries: dict[str, MapState] = {
+            kind: context.get_map_state(MapStateDescriptor(kind, Types.LONG(), _BYTES)) for kind in entries
         }
 
     def read(self) -> Stored | None:
-        """All that is stored of the current key; None where nothing is."""
+        """All that is stored of the shard; None where nothing is."""
         shard = self._shard.value()
         if shard is None:
             return None
-        entries = {name: {key: bytes(blob) for key, blob in state.items()} for name, state in self._maps.items()}
-        return Stored(bytes(shard), entries["blocks"], entries["gamma"], entries["omega"])
+        entries = {kind: {key: bytes(blob) for key, blob in state.items()} for kind, state in self._entries.items()}
+        return Stored(bytes(shard), entries)
 
     def write(self, changes: Changes) -> None:
-        """Bring the state of the current key up to date."""
-        for name, entries in (("blocks", changes.blocks), ("gamma", changes.gamma), ("omega", changes.omega)):
-            state = self._maps[name]
+        """Bring the state of the shard up to date."""
+        for kind, entries in changes.entries.items():
+            state = self._entries[kind]
             for key, blob in entries.items():
                 if blob is None:
                     state.remove(key)
                 else:
                     state.put(key, blob)
         self._shard.update(changes.shard)
+
+    @property
+    def rejected(self) -> bytes | None:
+        """The blob of what the operator counts of rejected rows; None where nothing is stored."""
+        blob = self._rejected.value()
+        return None if blob is None else bytes(blob)
+
+    @rejected.setter
+    def rejected(self, blob: bytes) -> None:
+        self._rejected.update(blob)

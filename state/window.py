@@ -4,7 +4,8 @@
 name      key            content                                      written
 ========  =============  ===========================================  =========================================
 window    -              counters, what was carried, random state     after each step
-blocks    block number   tuples that waited when they had come        once, when they arrive; removed when all left
+blocks    block number   tuples that waited when they had come        when they arrive, and again when most have
+                                                                      left; removed when all have
 ========  =============  ===========================================  =========================================
 
 A stored tuple still waits if it came since the last window closed, so that its position is not below
@@ -15,15 +16,21 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from state.block import TupleColumns
-from state.codec import array, pack, raw, unpack
+from state.codec import Column, array, pack, raw, readable, unpack
 
-VERSION = 1
+VERSION = 2
+"""Format version of both.
+
+2 counts suppressed tuples by the names of their reasons and tells which entries there are; rejected rows are counted by
+the operator, and the event time that the shard had reached is no longer kept.
+"""
 
 
 @dataclass(frozen=True)
@@ -33,81 +40,139 @@ class WindowState:
     Attributes
     ----------
     shard : its number
-    fingerprint : hash by field, of what must be the same when it is restored
-    scalars : (10,) next position, next release id, next window, event time reached, window size, target, windows since
-        the target moved, most sensitive values in a window, whether the size grows, windows judged since it moved
-    next_block : number of the next stored block
+    fingerprint : by field, what must be the same when it is restored
+    numbers : (4,) next position, next release, next window and next block
     first : position from which on nothing has left
     carried : positions below it of tuples that wait, ascending
-    reason : (carried,) why each was not released, a position in ``anonymity.policy.SUPPRESSIONS``
+    reason : (carried,) position in ``Privacy.reasons`` of why each was not released, when it was stored
+    reasons : ``Privacy.reasons`` when it was stored
+    controllers : (6,) window size in tuples, -1 where there is none; target, windows since it moved, most sensitive
+        values in a window; whether the size grows, windows judged since it moved
     control : (5,) smoothed entropy, normalised entropy at which the target was set, sums of loss and delay since the
         size moved, cost before that; -1 where there is none yet
     lower, upper : (numeric quasi-identifiers,) declared bounds or the range observed so far
     key : (8,) words of the random stream's key
     key_used : words of the stream that have been used
-    totals, loss_total, delays : counters, as in ``anonymity.window.arrays``; delays as (bucket, count) pairs
-    rejected : (reasons,) rows that were not let in
+    released, longest, merges, swaps, loss : what has happened so far, as in ``WindowCounters``
+    suppressed : tuples by reason
+    kinds : (kinds,) releases by kind
+    delays : (pairs, 2) bucket of the histogram, and tuples in it
+    entries : count and digest of the stored entries by kind; None in versions that did not tell
+    rejected : (reasons,) rows that were not let in, in versions that counted them here
+    version : the format it was read from
     """
 
     shard: int
     fingerprint: dict[str, str]
-    scalars: NDArray[np.int64]
-    next_block: int
+    numbers: NDArray[np.int64]
     first: int
     carried: NDArray[np.int64]
     reason: NDArray[np.int8]
+    reasons: tuple[str, ...]
+    controllers: NDArray[np.int64]
     control: NDArray[np.float64]
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
     key: NDArray[np.uint64]
     key_used: int
-    totals: NDArray[np.int64]
-    loss_total: float
+    released: int
+    longest: int
+    merges: int
+    swaps: int
+    loss: float
+    suppressed: dict[str, int]
+    kinds: NDArray[np.int64]
     delays: NDArray[np.int64]
-    rejected: NDArray[np.int64]
+    entries: dict[str, list[int | str]] | None = None
+    rejected: NDArray[np.int64] | None = None
+    version: int = VERSION
 
     def to_bytes(self) -> bytes:
-        columns = {name: column for name, column in vars(self).items() if isinstance(column, np.ndarray)}
-        return pack(
-            "window",
-            VERSION,
-            columns
-            | {
-                "numbers": np.array([self.shard, self.next_block, self.first], np.int64),
-                "fingerprint": json.dumps(self.fingerprint, sort_keys=True).encode(),
-                "key_used": np.array([self.key_used], np.uint64),
-                "loss_total": np.array([self.loss_total]),
-            },
-        )
+        texts = {
+            "fingerprint": self.fingerprint,
+            "reasons": self.reasons,
+            "suppressed": self.suppressed,
+            "entries": self.entries,
+        }
+        columns: dict[str, Column] = {name: json.dumps(text, sort_keys=True).encode() for name, text in texts.items()}
+        columns |= {
+            "shard": np.array([self.shard], np.int64),
+            "numbers": self.numbers,
+            "first": np.array([self.first], np.int64),
+            "carried": self.carried,
+            "reason": self.reason,
+            "controllers": self.controllers,
+            "control": self.control,
+            "lower": self.lower,
+            "upper": self.upper,
+            "key": self.key,
+            "key_used": np.array([self.key_used], np.uint64),
+            "totals": np.array([self.released, self.longest, self.merges, self.swaps], np.int64),
+            "kinds": self.kinds,
+            "loss_total": np.array([self.loss]),
+            "delays": self.delays,
+        }
+        return pack("window", VERSION, columns)
 
     @classmethod
     def from_bytes(cls, blob: bytes, where: str = "") -> WindowState:
         """Read a blob; raises ``state.codec.StateError`` where it is damaged or unknown."""
-        _, columns = unpack("window", blob, newest=VERSION, where=where)
-        shard, next_block, first = array(columns, "numbers").tolist()
-        return cls(
-            shard=shard,
-            fingerprint=json.loads(raw(columns, "fingerprint")),
-            scalars=array(columns, "scalars"),
-            next_block=next_block,
-            first=first,
-            carried=array(columns, "carried"),
-            reason=array(columns, "reason"),
-            control=array(columns, "control"),
-            lower=array(columns, "lower"),
-            upper=array(columns, "upper"),
-            key=array(columns, "key"),
-            key_used=int(array(columns, "key_used")[0]),
-            totals=array(columns, "totals"),
-            loss_total=float(array(columns, "loss_total")[0]),
-            delays=array(columns, "delays"),
-            rejected=array(columns, "rejected"),
-        )
+        version, columns = unpack("window", blob, newest=VERSION, where=where)
+        with readable(f"window state of {where}"):
+            arrays: dict[str, Any] = {
+                name: array(columns, name)
+                for name in ("carried", "reason", "control", "lower", "upper", "key", "delays")
+            }
+            return cls(
+                fingerprint=json.loads(raw(columns, "fingerprint")),
+                key_used=int(array(columns, "key_used")[0]),
+                loss=float(array(columns, "loss_total")[0]),
+                version=version,
+                **arrays,
+                **(_counted_before_2(columns) if version < 2 else _counted(columns)),
+            )
+
+
+def _counted(columns: dict[str, Column]) -> dict[str, Any]:
+    released, longest, merges, swaps = array(columns, "totals").tolist()
+    return {
+        "shard": int(array(columns, "shard")[0]),
+        "first": int(array(columns, "first")[0]),
+        "released": released,
+        "longest": longest,
+        "merges": merges,
+        "swaps": swaps,
+        **{name: array(columns, name) for name in ("numbers", "controllers", "kinds")},
+        "reasons": tuple(json.loads(raw(columns, "reasons"))),
+        **{name: json.loads(raw(columns, name)) for name in ("suppressed", "entries")},
+    }
+
+
+def _counted_before_2(columns: dict[str, Column]) -> dict[str, Any]:
+    shard, next_block, first = array(columns, "numbers").tolist()
+    # Among the scalars stood the event time that the shard had reached; it was that of the farthest tuple.
+    position, release, window, _, *controllers = array(columns, "scalars").tolist()
+    released, merges, swaps, longest, *others = array(columns, "totals").tolist()
+    reasons = ("outlier", "too_few_subjects", "too_little_diversity")
+    return {
+        "shard": shard,
+        "numbers": np.array([position, release, window, next_block], np.int64),
+        "first": first,
+        "reasons": reasons,
+        "controllers": np.array(controllers, np.int64),
+        "released": released,
+        "longest": longest,
+        "merges": merges,
+        "swaps": swaps,
+        "suppressed": dict(zip(reasons, others[:3], strict=True)),
+        "kinds": np.array(others[3:], np.int64),
+        "rejected": array(columns, "rejected"),
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Held(TupleColumns):
-    """Tuples of one block that waited when it had been placed.
+    """Tuples of one block that waited when it was stored.
 
     Attributes
     ----------
@@ -123,4 +188,5 @@ class Held(TupleColumns):
     def from_bytes(cls, blob: bytes, members: pa.Schema, where: str = "") -> Held:
         """Read a blob; raises ``state.codec.StateError`` where it is damaged or unknown."""
         _, columns = unpack("held", blob, newest=VERSION, where=where)
-        return cls(position=array(columns, "position"), **cls.read(columns, members))
+        with readable(f"held state of {where}"):
+            return cls(position=array(columns, "position"), **cls.read(columns, members))

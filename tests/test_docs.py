@@ -15,11 +15,13 @@ import typer
 import yaml
 from pydantic.fields import FieldInfo
 
+from anonymity.algorithms import CASTLE, WINDOW
+from anonymity.policy import KINDS, REJECTIONS, SUPPRESSIONS, Numeric, Policy, Privacy
 from jobs.anonymize import main as anonymize
 from jobs.commands.cli import app
 from jobs.config.fields import Section
 from jobs.config.load import load
-from jobs.config.schema import File, SinksSection
+from jobs.config.schema import file_model
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -33,8 +35,16 @@ _CODE = re.compile(r"`([^`\n]+)`")
 # What the code has.
 
 
-def parameters(section: type[Section] = File, prefix: str = "") -> dict[str, FieldInfo]:
+@pytest.fixture(autouse=True)
+def _only_what_comes_with_crenel(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Other tests make algorithms and promises of their own known.
+    monkeypatch.setattr("anonymity.algorithm._KNOWN", {known.name: known for known in (CASTLE, WINDOW)})
+    monkeypatch.setattr("anonymity.promise.record._KNOWN", {})
+
+
+def parameters(section: type[Section] | None = None, prefix: str = "") -> dict[str, FieldInfo]:
     """Every parameter of the file by its dotted name; ``NAME`` stands for a name of the user's own."""
+    section = section or file_model()
     found: dict[str, FieldInfo] = {}
     for name, field in section.model_fields.items():
         inner = [(f"{prefix}{name}.{of}", below) for of, below in _sections(field.annotation)]
@@ -57,8 +67,6 @@ def _sections(annotation: Any, of: str = "") -> Iterator[tuple[str, type[Section
 
 def words() -> dict[str, set[str]]:
     """What a release, a suppressed tuple and a rejected row may be called, by the heading of its table."""
-    from anonymity.policy import KINDS, REJECTIONS, SUPPRESSIONS
-
     return {
         "kind of release": set(KINDS),
         "reason for suppression": set(SUPPRESSIONS),
@@ -68,16 +76,14 @@ def words() -> dict[str, set[str]]:
 
 def metrics() -> dict[str, dict[str, str]]:
     """Type of each metric by name, by algorithm."""
-    from operators.castle import CastleFunction
     from operators.shards.metrics import ShardMetrics
-    from operators.window import WindowFunction
     from tests.support.fakes import FakeCounter, FakeMetrics
 
     found = {}
-    for algorithm, function in (("castle", CastleFunction), ("window", WindowFunction)):
+    for algorithm in (CASTLE, WINDOW):
         group: Any = FakeMetrics()
-        ShardMetrics(group, {}, function.counted, function.gauges)
-        found[algorithm] = {
+        ShardMetrics(group, {}, algorithm, Privacy(2))
+        found[algorithm.name] = {
             path.removeprefix("crenel."): "counter" if isinstance(metric, FakeCounter) else "gauge"
             for path, metric in group.known.items()
         }
@@ -86,14 +92,12 @@ def metrics() -> dict[str, dict[str, str]]:
 
 def columns_of_sinks() -> dict[str, list[str]]:
     """Names of the columns of each sink, for a policy that generalises ``NAME`` and has the sensitive ``SENSITIVE``."""
-    from anonymity.policy import Numeric, Policy
-    from anonymity.window.parameters import WindowParameters
     from jobs.wiring.layout import layout
     from jobs.wiring.pipeline import outputs
 
     policy = Policy((Numeric("NAME"),), sensitive=("SENSITIVE",), event_time="TIME", reference="LINE")
     types = {"NAME": "INT", "SENSITIVE": "STRING", "TIME": "BIGINT", "LINE": "BIGINT"}
-    found = outputs(layout(policy, types, windows=WindowParameters(tuples=50)))
+    found = outputs(layout(policy, types, further=WINDOW.outputs))
     return {sink: [column.name for column in columns] for sink, (columns, _) in found.items()}
 
 
@@ -153,7 +157,10 @@ def test_defaults_are_those_of_the_code() -> None:
 
 
 def test_every_sink_is_in_the_tables_with_its_columns() -> None:
-    assert set(named("outputs.md", "sink")) == SinksSection.model_fields.keys()
+    sinks = parameters().keys()
+    assert {f"sinks.{name}" for name in named("outputs.md", "sink")} == {
+        name for name in sinks if name.startswith("sinks.")
+    }
     told = {_CODE.findall(row["sink"])[0]: _CODE.findall(row["columns"]) for row in rows("outputs.md", "sink")}
     columns = columns_of_sinks()
     assert columns.keys() == told.keys()
@@ -287,7 +294,7 @@ def test_what_algorithms_adds_to_a_policy_is_valid(folder: Path) -> None:
     path.write_text(blocks(DOCS / "configuration.md")[0], encoding="utf-8")
     windows, noise = (yaml.safe_load(block) for block in blocks(DOCS / "algorithms.md"))
     windowed = load(path, ["castle=null", *(f"{name}={json.dumps(value)}" for name, value in windows.items())])
-    assert (windowed.algorithm, windowed.parameters.delay_tuples) == ("window", 100)
+    assert (windowed.algorithm.name, windowed.parameters.delay_tuples) == ("window", 100)
     fields = noise["policy"]["quasi_identifiers"].items()
     noised = load(
         path,

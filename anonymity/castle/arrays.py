@@ -1,4 +1,4 @@
-"""The live form of a shard: flat arrays that the compiled procedures share.
+"""The arrays of a shard, which the compiled procedures of CASTLE share.
 
 A tuple lives in a *slot*; an open cluster in a *row*. Both are reused, so nothing may depend on their numbers:
 whatever must be the same after a restore is ordered by position (tuples) or by id (clusters, releases).
@@ -11,28 +11,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.arrays import full, zeros
-from anonymity.compiled.counting import Counts, empty_counts
+from anonymity.castle.parameters import CastleParameters
+from anonymity.compiled.arrays import full, record, zeros
 from anonymity.compiled.jit import inner
 from anonymity.compiled.random import RandomStream
-from anonymity.policy import CastleParameters, Policy, Privacy
-from anonymity.release import Out, empty_out
+from anonymity.policy import KINDS, Policy, Privacy
+from anonymity.promise.checks import Checks, checks_of
+from anonymity.promise.counting import empty_counts
+from anonymity.promise.tally import Counter, empty_counter
+from anonymity.promise.waiting import Waiting, empty_waiting
+from anonymity.promise.waiting import with_slots as waiting_with_slots
 from anonymity.space.boxes_by_attribute import BoxesByAttribute, boxes_by_attribute
 from anonymity.space.domain import NONE, Boxes, Domain, boxes, domain
-from anonymity.tuples.delays import DELAY_BUCKETS
-from state.block import NO_TIME
-
-# Positions in Live.scalars.
-NEXT_POSITION, NEXT_CLUSTER, NEXT_RELEASE = 0, 1, 2
-OPEN, BUFFERED, OLDEST, YOUNGEST = 3, 4, 5, 6
-SUBJECTS, CLOCK = 7, 8
-RING_USED, RING_NEXT = 9, 10
-OMEGA_USED, OMEGA_NEXT = 11, 12
-OUT_RELEASES, OUT_MEMBERS, OUT_SUPPRESSED = 13, 14, 15
-SCALARS = 16
-
-# Positions in Live.parameters.
-K, L, DELAY_TUPLES, DELAY_EVENT_TIME, MAX_CLUSTERS, GENERALISE, HAS_SUBJECT = range(7)
+from anonymity.tuples.leaving import Out, Totals, empty_out, empty_totals
 
 
 class Tuples(NamedTuple):
@@ -69,42 +60,40 @@ class Clusters(NamedTuple):
 
     Attributes
     ----------
-    rows : (rows,) the open clusters' rows, scalars[OPEN] of them in no order, then the free rows
+    rows : (rows,) the open clusters' rows, ``now.open`` of them in no order, then the free rows
     place : (rows,) where in ``rows`` each row stands
     box : the range intervals of each cluster (CASTLE, Definition 3.1)
-    sides : the same by ``place``, so that the first scalars[OPEN] are those of the open clusters
+    by_attribute : the same by ``place``, so that the first ``now.open`` are those of the open clusters
     id : (rows,) counts the clusters of the shard from 0
     head, tail : (rows,) first and last member
     tuples : (rows,) members
     subjects : (rows,) distinct subjects: the paper's C.size
-    diversity : (rows, sensitive) distinct sensitive values
     changed : (rows,) whether it differs from what is stored
     """
 
     rows: NDArray[np.int32]
     place: NDArray[np.int32]
     box: Boxes
-    sides: BoxesByAttribute
+    by_attribute: BoxesByAttribute
     id: NDArray[np.int64]
     head: NDArray[np.int32]
     tail: NDArray[np.int32]
     tuples: NDArray[np.int64]
     subjects: NDArray[np.int64]
-    diversity: NDArray[np.int64]
     changed: NDArray[np.bool_]
 
 
-class Heap(NamedTuple):
+class Expiry(NamedTuple):
     """Tuples that wait, by event time and position; empty arrays where there is no event-time delay.
 
     Attributes
     ----------
-    slots : (slots,) a binary heap of scalars[BUFFERED] slots, the first due at its top
-    at : (slots,) where in ``slots`` each slot stands
+    slots : (slots,) a binary heap of ``now.waiting`` slots, the first due at its top
+    place : (slots,) where in ``slots`` each slot stands
     """
 
     slots: NDArray[np.int32]
-    at: NDArray[np.int32]
+    place: NDArray[np.int32]
 
 
 class Omega(NamedTuple):
@@ -114,7 +103,7 @@ class Omega(NamedTuple):
     ----------
     box : what was published
     subjects : (rows,) distinct subjects behind it
-    diversity : (rows, sensitive) distinct sensitive values behind it
+    diversity : (rows, sensitive) l-diversity behind it
     release : (rows,) id of the release it stems from
     matches : (rows,) scratch
     """
@@ -126,57 +115,51 @@ class Omega(NamedTuple):
     matches: NDArray[np.int32]
 
 
-class Live(NamedTuple):
-    """One shard. ``tau`` and ``ring`` hold the losses that tau averages; ``totals`` what has happened so far."""
+class CastleArrays(NamedTuple):
+    """One shard.
 
-    scalars: NDArray[np.int64]
-    parameters: NDArray[np.int64]
-    tau: NDArray[np.float64]
+    Attributes
+    ----------
+    now : how it stands. ``next_position``, ``next_cluster``, ``next_release``: numbers that are given out next;
+        ``waiting``, ``open``: tuples that wait, open clusters; ``oldest``, ``youngest``: slots; ``ring_used``,
+        ``ring_next``, ``omega_used``, ``omega_next``: of the two rings; ``merges``, ``splits`` so far; ``tau``
+    of : what it was told. ``k``; ``delay_tuples``, ``delay_event_time``: -1 where there is none; ``max_clusters``;
+        ``generalise``, ``by_name``: 0 or 1; ``least_values`` that each release has
+    ring : (loss_window,) the losses that tau averages
+    """
+
+    now: Any
+    of: Any
+    checks: Checks
     ring: NDArray[np.float64]
     random: RandomStream
     domain: Domain
     tuples: Tuples
     clusters: Clusters
-    counts: Counts
-    diversity: NDArray[np.int64]
-    heap: Heap
+    waiting: Waiting
+    counter: Counter
+    expiry: Expiry
     omega: Omega
     out: Out
-    totals: NDArray[np.int64]
-    loss_total: NDArray[np.float64]
-    delays: NDArray[np.int64]
+    totals: Totals
 
 
-# Positions in Live.totals; suppressed and kinds take one place for each reason and kind.
-RELEASED, MERGES, SPLITS, LONGEST_DELAY, SUPPRESSED, KIND = 0, 1, 2, 3, 4, 7
-TOTALS = 12
-
-
-def parameters(policy: Policy, privacy: Privacy, castle: CastleParameters) -> NDArray[np.int64]:
-    """What the procedures read; -1 stands for a delay that is not set."""
-    values = np.zeros(7, np.int64)
-    values[K], values[L] = privacy.k, privacy.l
-    values[DELAY_TUPLES] = NONE if castle.delay_tuples is None else castle.delay_tuples
-    values[DELAY_EVENT_TIME] = NONE if castle.delay_event_time is None else castle.delay_event_time
-    values[MAX_CLUSTERS] = castle.max_clusters
-    values[GENERALISE] = castle.suppression == "generalise"
-    values[HAS_SUBJECT] = policy.subject is not None
-    return values
-
-
-def empty_live(
-    policy: Policy, privacy: Privacy, castle: CastleParameters, random: RandomStream, clusters: int | None = None
-) -> Live:
-    """A shard before its first tuple, with room for ``clusters`` open ones (default: ``max_clusters``)."""
-    rows = max(castle.max_clusters, clusters or 0)
+def empty_arrays(
+    policy: Policy, privacy: Privacy, castle: CastleParameters, random: RandomStream, clusters: int = 0
+) -> CastleArrays:
+    """A shard before its first tuple, with room for ``clusters`` open ones, and ``max_clusters`` at least."""
+    rows = max(castle.max_clusters, clusters)
     sensitive = len(policy.sensitive)
-    scalars = np.zeros(SCALARS, np.int64)
-    scalars[OLDEST] = scalars[YOUNGEST] = NONE
-    scalars[CLOCK] = NO_TIME
-    return Live(
-        scalars=scalars,
-        parameters=parameters(policy, privacy, castle),
-        tau=np.zeros(1),
+    now = record(
+        "next_position next_cluster next_release waiting open oldest youngest "
+        "ring_used ring_next omega_used omega_next merges splits",
+        "tau",
+    )
+    now.oldest = now.youngest = NONE
+    return CastleArrays(
+        now=now,
+        of=_told(policy, privacy, castle),
+        checks=checks_of(policy, privacy),
         ring=np.zeros(castle.loss_window),
         random=random,
         domain=domain(policy),
@@ -185,18 +168,17 @@ def empty_live(
             rows=np.arange(rows, dtype=np.int32),
             place=np.arange(rows, dtype=np.int32),
             box=boxes(rows, policy),
-            sides=boxes_by_attribute(rows, policy),
+            by_attribute=boxes_by_attribute(rows, policy),
             id=np.zeros(rows, np.int64),
             head=np.full(rows, NONE, np.int32),
             tail=np.full(rows, NONE, np.int32),
             tuples=np.zeros(rows, np.int64),
             subjects=np.zeros(rows, np.int64),
-            diversity=np.zeros((rows, sensitive), np.int64),
             changed=np.zeros(rows, np.bool_),
         ),
-        counts=empty_counts(0),
-        diversity=np.zeros(sensitive, np.int64),
-        heap=_heap(0, castle),
+        waiting=empty_waiting(empty_counts(0), sensitive, 0),
+        counter=empty_counter(sensitive, 0),
+        expiry=_expiry(0, castle),
         omega=Omega(
             box=boxes(castle.reuse_limit, policy),
             subjects=np.zeros(castle.reuse_limit, np.int64),
@@ -204,24 +186,41 @@ def empty_live(
             release=np.zeros(castle.reuse_limit, np.int64),
             matches=np.zeros(castle.reuse_limit, np.int32),
         ),
-        out=empty_out(0, policy),
-        totals=np.zeros(TOTALS, np.int64),
-        loss_total=np.zeros(1),
-        delays=np.zeros(DELAY_BUCKETS, np.int64),
+        out=empty_out(0, boxes(0, policy), sensitive),
+        totals=empty_totals(len(privacy.reasons), len(KINDS)),
     )
 
 
-def with_room(live: Live, slots: int, policy: Policy, castle: CastleParameters) -> Live:
+def _told(policy: Policy, privacy: Privacy, castle: CastleParameters) -> Any:
+    of = record("k delay_tuples delay_event_time max_clusters generalise by_name least_values")
+    of.k = privacy.k
+    of.delay_tuples = NONE if castle.delay_tuples is None else castle.delay_tuples
+    of.delay_event_time = NONE if castle.delay_event_time is None else castle.delay_event_time
+    of.max_clusters = castle.max_clusters
+    of.generalise = castle.suppression == "generalise"
+    of.by_name = policy.subject is not None
+    of.least_values = privacy.least_values
+    return of
+
+
+def with_slots(arrays: CastleArrays, slots: int, policy: Policy, castle: CastleParameters) -> CastleArrays:
     """The same shard with ``slots`` slots or more; what it holds keeps its slots."""
-    held = len(live.tuples.position)
+    held = len(arrays.tuples.position)
     if slots <= held:
-        return live
-    tuples, heap = _tuples(slots, policy), _heap(slots, castle)
-    before: list[NDArray[Any]] = [*live.tuples, *live.heap]
-    after: list[NDArray[Any]] = [*tuples, *heap]
+        return arrays
+    tuples, expiry = _tuples(slots, policy), _expiry(slots, castle)
+    before: list[NDArray[Any]] = [*arrays.tuples, *arrays.expiry]
+    after: list[NDArray[Any]] = [*tuples, *expiry]
     for old, new in zip(before, after, strict=True):
         new[: len(old)] = old
-    return live._replace(tuples=tuples, heap=heap, out=empty_out(slots, policy))
+    sensitive = len(policy.sensitive)
+    return arrays._replace(
+        tuples=tuples,
+        waiting=waiting_with_slots(arrays.waiting, slots),
+        counter=empty_counter(sensitive, slots),
+        expiry=expiry,
+        out=empty_out(slots, boxes(slots, policy), sensitive),
+    )
 
 
 def _tuples(slots: int, policy: Policy) -> Tuples:
@@ -240,9 +239,9 @@ def _tuples(slots: int, policy: Policy) -> Tuples:
     )
 
 
-def _heap(slots: int, castle: CastleParameters) -> Heap:
-    room = 0 if castle.delay_event_time is None else slots
-    return Heap(full(room, NONE, np.int32), full(room, NONE, np.int32))
+def _expiry(slots: int, castle: CastleParameters) -> Expiry:
+    count = 0 if castle.delay_event_time is None else slots
+    return Expiry(full(count, NONE, np.int32), full(count, NONE, np.int32))
 
 
 @inner

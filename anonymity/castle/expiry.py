@@ -4,64 +4,62 @@ from __future__ import annotations
 
 import numpy as np
 
-from anonymity.castle.arrays import BUFFERED, Live
-from anonymity.compiled.jit import Int, inner
+from anonymity.castle.arrays import CastleArrays
+from anonymity.compiled.jit import Int, inner, procedure
 
 
 @inner
-def _earlier(live: Live, one: Int, other: Int) -> bool:
-    tuples = live.tuples
+def _earlier(shard: CastleArrays, one: Int, other: Int) -> bool:
+    tuples = shard.tuples
     if tuples.event_time[one] != tuples.event_time[other]:
         return tuples.event_time[one] < tuples.event_time[other]
     return tuples.position[one] < tuples.position[other]
 
 
 @inner
-def _put(live: Live, at: Int, slot: Int) -> None:
-    live.heap.slots[at] = slot
-    live.heap.at[slot] = at
+def _put(shard: CastleArrays, place: Int, slot: Int) -> None:
+    shard.expiry.slots[place] = slot
+    shard.expiry.place[slot] = place
 
 
 @inner
-def _at(live: Live, at: Int) -> Int:
-    return np.int64(live.heap.slots[at])
+def _slot(shard: CastleArrays, place: Int) -> Int:
+    return np.int64(shard.expiry.slots[place])
 
 
 @inner
-def _rise(live: Live, at: Int, slot: Int) -> None:
-    while at > 0 and _earlier(live, slot, _at(live, (at - 1) // 2)):
-        _put(live, at, _at(live, (at - 1) // 2))
-        at = (at - 1) // 2
-    _put(live, at, slot)
+def _rise(shard: CastleArrays, place: Int, slot: Int) -> None:
+    while place > 0 and _earlier(shard, slot, _slot(shard, (place - 1) // 2)):
+        _put(shard, place, _slot(shard, (place - 1) // 2))
+        place = (place - 1) // 2
+    _put(shard, place, slot)
 
 
 @inner
-def _sink(live: Live, at: Int, slot: Int, size: Int) -> None:
-    while 2 * at + 1 < size:
-        child = 2 * at + 1
-        if child + 1 < size and _earlier(live, _at(live, child + 1), _at(live, child)):
+def _sink(shard: CastleArrays, place: Int, slot: Int, size: Int) -> None:
+    while 2 * place + 1 < size:
+        child = 2 * place + 1
+        if child + 1 < size and _earlier(shard, _slot(shard, child + 1), _slot(shard, child)):
             child += 1
-        if not _earlier(live, _at(live, child), slot):
+        if not _earlier(shard, _slot(shard, child), slot):
             break
-        _put(live, at, _at(live, child))
-        at = child
-    _put(live, at, slot)
+        _put(shard, place, _slot(shard, child))
+        place = child
+    _put(shard, place, slot)
 
 
-@inner
-def schedule(live: Live, slot: Int) -> None:
-    """Add a tuple that has just arrived, so that scalars[BUFFERED] counts it."""
-    if len(live.heap.slots) > 0:
-        _rise(live, live.scalars[BUFFERED] - 1, slot)
+@procedure
+def schedule(shard: CastleArrays, slot: Int) -> None:
+    """Add a tuple that has just arrived, so that ``now.waiting`` counts it."""
+    _rise(shard, shard.now.waiting - 1, slot)
 
 
-@inner
-def unschedule(live: Live, slot: Int) -> None:
-    """Drop a tuple that is about to depart, so that scalars[BUFFERED] still counts it."""
-    if len(live.heap.slots) > 0:
-        size = live.scalars[BUFFERED] - 1
-        at, moved = np.int64(live.heap.at[slot]), _at(live, size)
-        if moved != slot:
-            _sink(live, at, moved, size)
-            if live.heap.slots[at] == moved:
-                _rise(live, at, moved)
+@procedure
+def unschedule(shard: CastleArrays, slot: Int) -> None:
+    """Drop a tuple that is about to depart, so that ``now.waiting`` still counts it."""
+    size = shard.now.waiting - 1
+    place, moved = np.int64(shard.expiry.place[slot]), _slot(shard, size)
+    if moved != slot:
+        _sink(shard, place, moved, size)
+        if shard.expiry.slots[place] == moved:
+            _rise(shard, place, moved)

@@ -5,122 +5,70 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.castle.arrays import (
-    BUFFERED,
-    HAS_SUBJECT,
-    MAX_CLUSTERS,
-    NEXT_CLUSTER,
-    OLDEST,
-    OPEN,
-    SUBJECTS,
-    YOUNGEST,
-    K,
-    L,
-    Live,
-    points,
-)
+from anonymity.castle.arrays import CastleArrays, points
 from anonymity.castle.expiry import schedule, unschedule
-from anonymity.compiled.counting import add, discard
 from anonymity.compiled.jit import Int, entry, inner, procedure
+from anonymity.promise.checks import broken
+from anonymity.promise.tally import count_set
+from anonymity.promise.waiting import come, go, join_group, leave_group
 from anonymity.space.boxes import assign, enclose, enlargement, equal, loss_after, room
 from anonymity.space.boxes_by_attribute import enlargements_by, lay
 from anonymity.space.domain import NONE
 
-_EVERYTHING = np.int64(-1)  # stands for a row: all that waits
-_SUBJECT = np.int64(-1)  # stands for a sensitive attribute; not literals, or numba compiles a function for each
+
+@inner
+def _count_in(shard: CastleArrays, row: Int, slot: Int) -> None:
+    if shard.of.by_name == 0 or join_group(shard.waiting, row, shard.tuples.subject[slot]):
+        shard.clusters.subjects[row] += 1
 
 
 @inner
-def counted(live: Live) -> Int:
-    """How many sensitive attributes are counted: none for l = 1, which every tuple satisfies."""
-    return live.tuples.sensitive.shape[1] if live.parameters[L] > 1 else 0
+def _count_out(shard: CastleArrays, row: Int, slot: Int) -> None:
+    if shard.of.by_name == 0 or leave_group(shard.waiting, row, shard.tuples.subject[slot]):
+        shard.clusters.subjects[row] -= 1
 
 
 @inner
-def _owner(row: Int, attribute: Int, attributes: Int) -> Int:
-    return (row + 1) * (attributes + 1) + attribute + 1
-
-
-@inner
-def _count_in(live: Live, row: Int, slot: Int) -> None:
-    attributes = counted(live)
-    clusters = live.clusters
-    if live.parameters[HAS_SUBJECT] == 0:
-        clusters.subjects[row] += 1
-    elif add(live.counts, _owner(row, _SUBJECT, attributes), live.tuples.subject[slot]):
-        clusters.subjects[row] += 1
-    for a in range(attributes):
-        if add(live.counts, _owner(row, a, attributes), live.tuples.sensitive[slot, a]):
-            clusters.diversity[row, a] += 1
-
-
-@inner
-def _count_out(live: Live, row: Int, slot: Int) -> None:
-    attributes = counted(live)
-    clusters = live.clusters
-    if live.parameters[HAS_SUBJECT] == 0:
-        clusters.subjects[row] -= 1
-    elif discard(live.counts, _owner(row, _SUBJECT, attributes), live.tuples.subject[slot]):
-        clusters.subjects[row] -= 1
-    for a in range(attributes):
-        if discard(live.counts, _owner(row, a, attributes), live.tuples.sensitive[slot, a]):
-            clusters.diversity[row, a] -= 1
-
-
-@inner
-def arrive(live: Live, slot: Int) -> None:
+def arrive(shard: CastleArrays, slot: Int) -> None:
     """Put a tuple at the young end of all that wait."""
-    scalars, tuples = live.scalars, live.tuples
-    attributes = counted(live)
-    tuples.older[slot] = scalars[YOUNGEST]
+    now, tuples = shard.now, shard.tuples
+    tuples.older[slot] = now.youngest
     tuples.younger[slot] = NONE
-    if scalars[YOUNGEST] == NONE:
-        scalars[OLDEST] = slot
+    if now.youngest == NONE:
+        now.oldest = slot
     else:
-        tuples.younger[scalars[YOUNGEST]] = slot
-    scalars[YOUNGEST] = slot
-    scalars[BUFFERED] += 1
-    schedule(live, slot)
-    # Distinct over all that waits: what tells whether any merge could reach k and l (CASTLE, Section 4.1, step 17).
-    if live.parameters[HAS_SUBJECT] == 0 or add(
-        live.counts, _owner(_EVERYTHING, _SUBJECT, attributes), tuples.subject[slot]
-    ):
-        scalars[SUBJECTS] += 1
-    for a in range(attributes):
-        if add(live.counts, _owner(_EVERYTHING, a, attributes), tuples.sensitive[slot, a]):
-            live.diversity[a] += 1
+        tuples.younger[now.youngest] = slot
+    now.youngest = slot
+    now.waiting += 1
+    if len(shard.expiry.slots) > 0:
+        schedule(shard, slot)
+    come(shard.waiting, shard.checks, slot, tuples.subject[slot], tuples.sensitive, shard.of.by_name != 0)
 
 
 @inner
-def depart(live: Live, slot: Int) -> None:
+def depart(shard: CastleArrays, slot: Int) -> None:
     """Take a tuple out of all that wait; its slot is free once the step is over."""
-    scalars, tuples = live.scalars, live.tuples
-    attributes = counted(live)
-    unschedule(live, slot)
+    now, tuples = shard.now, shard.tuples
+    if len(shard.expiry.slots) > 0:
+        unschedule(shard, slot)
     older, younger = tuples.older[slot], tuples.younger[slot]
     if older == NONE:
-        scalars[OLDEST] = younger
+        now.oldest = younger
     else:
         tuples.younger[older] = younger
     if younger == NONE:
-        scalars[YOUNGEST] = older
+        now.youngest = older
     else:
         tuples.older[younger] = older
-    scalars[BUFFERED] -= 1
+    now.waiting -= 1
     tuples.cluster[slot] = NONE
-    if live.parameters[HAS_SUBJECT] == 0 or discard(
-        live.counts, _owner(_EVERYTHING, _SUBJECT, attributes), tuples.subject[slot]
-    ):
-        scalars[SUBJECTS] -= 1
-    for a in range(attributes):
-        if discard(live.counts, _owner(_EVERYTHING, a, attributes), tuples.sensitive[slot, a]):
-            live.diversity[a] -= 1
+    go(shard.waiting, shard.checks, slot, tuples.subject[slot], tuples.sensitive, shard.of.by_name != 0)
 
 
 @inner
-def append(live: Live, row: Int, slot: Int) -> None:
+def append(shard: CastleArrays, row: Int, slot: Int) -> None:
     """Link a tuple behind the members of a cluster, whose box has room for it already."""
-    tuples, clusters = live.tuples, live.clusters
+    tuples, clusters = shard.tuples, shard.clusters
     tail = clusters.tail[row]
     tuples.previous[slot] = tail
     tuples.next[slot] = NONE
@@ -131,64 +79,62 @@ def append(live: Live, row: Int, slot: Int) -> None:
     clusters.tail[row] = slot
     clusters.tuples[row] += 1
     tuples.cluster[slot] = row
-    _count_in(live, row, slot)
+    _count_in(shard, row, slot)
 
 
 @inner
-def open_cluster(live: Live, slot: Int) -> None:
+def open_cluster(shard: CastleArrays, slot: Int) -> None:
     """A new cluster over one tuple (CASTLE, Algorithm 1, step 8)."""
-    row = add_row(live, live.scalars[NEXT_CLUSTER])
-    live.scalars[NEXT_CLUSTER] += 1
-    assign(live.clusters.box, row, points(live.tuples), slot)
-    _mirror(live, row)
-    append(live, row, slot)
+    row = add_row(shard, shard.now.next_cluster)
+    shard.now.next_cluster += 1
+    assign(shard.clusters.box, row, points(shard.tuples), slot)
+    _mirror(shard, row)
+    append(shard, row, slot)
 
 
 @inner
-def _mirror(live: Live, row: Int) -> None:
+def _mirror(shard: CastleArrays, row: Int) -> None:
     """Bring the sides of a cluster, whose box or place has changed, up to date."""
-    clusters = live.clusters
-    lay(live.domain, clusters.sides, np.int64(clusters.place[row]), clusters.box, row)
+    clusters = shard.clusters
+    lay(shard.domain, clusters.by_attribute, np.int64(clusters.place[row]), clusters.box, row)
 
 
 @inner
-def add_row(live: Live, identity: Int) -> Int:
+def add_row(shard: CastleArrays, identity: Int) -> Int:
     """A row for a cluster that has no member yet."""
-    clusters = live.clusters
-    row = np.int64(clusters.rows[live.scalars[OPEN]])
-    live.scalars[OPEN] += 1
+    clusters = shard.clusters
+    row = np.int64(clusters.rows[shard.now.open])
+    shard.now.open += 1
     clusters.id[row] = identity
     clusters.head[row] = clusters.tail[row] = NONE
     clusters.tuples[row] = clusters.subjects[row] = 0
-    for a in range(clusters.diversity.shape[1]):
-        clusters.diversity[row, a] = 0
     clusters.changed[row] = True
     return row
 
 
 @entry
-def relink(live: Live, slots: NDArray[np.int32], rows: NDArray[np.int32]) -> None:
+def relink(shard: CastleArrays, slots: NDArray[np.int32], rows: NDArray[np.int32]) -> None:
     """Link restored tuples, in order of position, into the open clusters that they were in."""
-    for i in range(live.scalars[OPEN]):
-        _mirror(live, np.int64(live.clusters.rows[i]))
+    for i in range(shard.now.open):
+        _mirror(shard, np.int64(shard.clusters.rows[i]))
     for i in range(len(slots)):
-        append(live, np.int64(rows[i]), np.int64(slots[i]))
-        arrive(live, np.int64(slots[i]))
+        append(shard, np.int64(rows[i]), np.int64(slots[i]))
+        arrive(shard, np.int64(slots[i]))
 
 
 @inner
-def push(live: Live, row: Int, slot: Int) -> None:
+def push(shard: CastleArrays, row: Int, slot: Int) -> None:
     """Push a tuple into a cluster (CASTLE, Algorithm 1, step 10)."""
-    enclose(live.domain, live.clusters.box, row, points(live.tuples), slot)
-    live.clusters.changed[row] = True
-    _mirror(live, row)
-    append(live, row, slot)
+    enclose(shard.domain, shard.clusters.box, row, points(shard.tuples), slot)
+    shard.clusters.changed[row] = True
+    _mirror(shard, row)
+    append(shard, row, slot)
 
 
 @procedure
-def remove(live: Live, slot: Int) -> None:
+def remove(shard: CastleArrays, slot: Int) -> None:
     """Take one tuple out of its cluster; the cluster shrinks to what is left (CASTLE, Definition 3.1: minimal)."""
-    tuples, clusters = live.tuples, live.clusters
+    tuples, clusters = shard.tuples, shard.clusters
     row = np.int64(tuples.cluster[slot])
     before, after = tuples.previous[slot], tuples.next[slot]
     if before == NONE:
@@ -201,112 +147,126 @@ def remove(live: Live, slot: Int) -> None:
         tuples.previous[after] = before
     clusters.tuples[row] -= 1
     clusters.changed[row] = True
-    _count_out(live, row, slot)
+    _count_out(shard, row, slot)
     if clusters.tuples[row] == 0:
-        close_cluster(live, row)
+        close_cluster(shard, row)
         return
     only = np.int64(0)
-    box, others, domain, following = room(np.int64(1), clusters.box), points(tuples), live.domain, tuples.next
+    box, others, domain, following = room(np.int64(1), clusters.box), points(tuples), shard.domain, tuples.next
     member = np.int64(clusters.head[row])
     assign(box, only, others, member)
     while member != NONE and not equal(box, only, clusters.box, row):
         enclose(domain, box, only, others, member)
         member = np.int64(following[member])
     assign(clusters.box, row, box, only)
-    _mirror(live, row)
+    _mirror(shard, row)
 
 
 @inner
-def close_cluster(live: Live, row: Int) -> None:
+def close_cluster(shard: CastleArrays, row: Int) -> None:
     """Delete a cluster that has no member left from Gamma."""
-    clusters = live.clusters
-    live.scalars[OPEN] -= 1
-    place, last = clusters.place[row], live.scalars[OPEN]
+    clusters = shard.clusters
+    shard.now.open -= 1
+    place, last = clusters.place[row], shard.now.open
     moved = clusters.rows[last]
     clusters.rows[place], clusters.rows[last] = moved, row
     clusters.place[moved], clusters.place[row] = place, last
-    _mirror(live, np.int64(moved))
+    _mirror(shard, np.int64(moved))
 
 
 @inner
-def release_members(live: Live, row: Int) -> None:
+def release_members(shard: CastleArrays, row: Int) -> None:
     """Empty a cluster whose members have all been released, and delete it."""
-    clusters = live.clusters
+    clusters = shard.clusters
     member = np.int64(clusters.head[row])
     while member != NONE:
-        after = np.int64(live.tuples.next[member])
-        _count_out(live, row, member)
-        depart(live, member)
+        after = np.int64(shard.tuples.next[member])
+        _count_out(shard, row, member)
+        depart(shard, member)
         member = after
     clusters.tuples[row] = 0
-    close_cluster(live, row)
+    close_cluster(shard, row)
 
 
 @inner
-def best_selection(live: Live, slot: Int) -> Int:
+def best_selection(shard: CastleArrays, slot: Int) -> Int:
     """The row of the cluster to push a tuple into, ``NONE`` to open a new one (CASTLE, Section 4.1).
 
     Where the paper says "any cluster", it is the oldest.
     """
-    clusters, domain = live.clusters, live.domain
-    box, others, tau, growth = clusters.box, points(live.tuples), live.tau[0], clusters.sides.growth
-    enlargements_by(domain, clusters.sides, others, slot, live.scalars[OPEN])
+    clusters, domain = shard.clusters, shard.domain
+    box, others, tau, growth = clusters.box, points(shard.tuples), shard.now.tau, clusters.by_attribute.growth
+    enlargements_by(domain, clusters.by_attribute, others, slot, shard.now.open)
     least = np.inf
-    for i in range(live.scalars[OPEN]):
+    for i in range(shard.now.open):
         least = min(least, growth[i])
     best, best_fits = np.int64(NONE), False
-    for i in range(live.scalars[OPEN]):
+    for i in range(shard.now.open):
         if growth[i] == least:
             row = np.int64(clusters.rows[i])
             fits = loss_after(domain, box, row, others, slot) <= tau
-            if best == NONE or (fits and not best_fits) or (fits == best_fits and _smaller(live, row, best)):
+            if best == NONE or (fits and not best_fits) or (fits == best_fits and _smaller(shard, row, best)):
                 best, best_fits = row, fits
-    if not best_fits and live.scalars[OPEN] < live.parameters[MAX_CLUSTERS]:
+    if not best_fits and shard.now.open < shard.of.max_clusters:
         return NONE
     return best
 
 
 @inner
-def _smaller(live: Live, row: Int, other: Int) -> bool:
-    clusters = live.clusters
+def _smaller(shard: CastleArrays, row: Int, other: Int) -> bool:
+    clusters = shard.clusters
     if clusters.subjects[row] != clusters.subjects[other]:
         return clusters.subjects[row] < clusters.subjects[other]
     return clusters.id[row] < clusters.id[other]
 
 
 @inner
-def satisfied(live: Live, row: Int) -> bool:
-    """Whether a cluster has k subjects and l values of each sensitive attribute (CASTLE, Definition 4.1)."""
-    if live.clusters.subjects[row] < live.parameters[K]:
+def satisfied(shard: CastleArrays, row: Int) -> bool:
+    """Whether a cluster has k subjects, and keeps all other promises (CASTLE, Definition 4.1)."""
+    if shard.clusters.subjects[row] < shard.of.k:
         return False
-    for a in range(counted(live)):
-        if live.clusters.diversity[row, a] < live.parameters[L]:
-            return False
-    return True
-
-
-@inner
-def is_outlier(live: Live, row: Int) -> bool:
-    """Whether more than half of Gamma is larger than a cluster (CASTLE, delay_constraint, steps 10 to 14)."""
-    larger = 0
-    for i in range(live.scalars[OPEN]):
-        if live.clusters.subjects[live.clusters.rows[i]] > live.clusters.subjects[row]:
-            larger += 1
-    return 2 * larger > live.scalars[OPEN]
+    return len(shard.checks.address) == 0 or _keeps_promises(shard, row)
 
 
 @procedure
-def merge_clusters(live: Live, row: Int) -> None:
-    """Merge the nearest clusters into one until it has k subjects and l values (CASTLE, Section 4.1).
+def _keeps_promises(shard: CastleArrays, row: Int) -> bool:
+    count_set(shard.counter, members_of(shard, row), shard.tuples.subject, shard.waiting.value, shard.of.by_name != 0)
+    return bool(broken(shard.checks, shard.counter.tally) == NONE)
+
+
+@procedure
+def members_of(shard: CastleArrays, row: Int) -> NDArray[np.int64]:
+    """(members,) the slots of a cluster's tuples, in order of position."""
+    members = np.empty(shard.clusters.tuples[row], np.int64)
+    member = np.int64(shard.clusters.head[row])
+    for i in range(len(members)):
+        members[i] = member
+        member = np.int64(shard.tuples.next[member])
+    return members
+
+
+@inner
+def is_outlier(shard: CastleArrays, row: Int) -> bool:
+    """Whether more than half of Gamma is larger than a cluster (CASTLE, delay_constraint, steps 10 to 14)."""
+    larger = 0
+    for i in range(shard.now.open):
+        if shard.clusters.subjects[shard.clusters.rows[i]] > shard.clusters.subjects[row]:
+            larger += 1
+    return 2 * larger > shard.now.open
+
+
+@procedure
+def merge_clusters(shard: CastleArrays, row: Int) -> None:
+    """Merge the nearest clusters into one until it keeps all promises (CASTLE, Section 4.1).
 
     The paper adds up sizes; here distinct subjects are counted over the union, and l must hold as well.
     """
-    clusters = live.clusters
-    while not satisfied(live, row):
+    clusters = shard.clusters
+    while not satisfied(shard, row):
         least = np.inf
         nearest = np.int64(NONE)
-        domain, box = live.domain, clusters.box
-        for i in range(live.scalars[OPEN]):
+        domain, box = shard.domain, clusters.box
+        for i in range(shard.now.open):
             other = np.int64(clusters.rows[i])
             if other == row:
                 continue
@@ -314,14 +274,14 @@ def merge_clusters(live: Live, row: Int) -> None:
             if growth < least or (growth == least and clusters.id[other] < clusters.id[nearest]):
                 least, nearest = growth, other
         if nearest == NONE:
-            raise RuntimeError("Gamma does not hold enough subjects or sensitive values to merge")
-        enclose(live.domain, clusters.box, row, clusters.box, nearest)
+            raise RuntimeError("all of Gamma merged does not keep the promises")
+        enclose(shard.domain, clusters.box, row, clusters.box, nearest)
         member = np.int64(clusters.head[nearest])
         while member != NONE:
-            after = np.int64(live.tuples.next[member])
-            _count_out(live, nearest, member)
-            append(live, row, member)
+            after = np.int64(shard.tuples.next[member])
+            _count_out(shard, nearest, member)
+            append(shard, row, member)
             member = after
         clusters.tuples[nearest] = 0
-        close_cluster(live, nearest)
-    _mirror(live, row)
+        close_cluster(shard, nearest)
+    _mirror(shard, row)

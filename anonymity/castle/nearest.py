@@ -266,7 +266,7 @@ def _search(domain: Domain, seed: Boxes, left: Left, region: Int, found: Nearest
         return
     start, size, distance = left.start[region], left.size[region], left.laid.growth
     width = left.start[region + 1] - start
-    enlargements_of(domain, seed, np.int64(0), left.laid, start, width, left.box, region, size)
+    enlargements_of(domain, seed, np.int64(0), left.laid, (start, width, size), left.box, region)
     for i in range(size):
         if distance[i] < found.distance[0]:
             _replace_top(found, distance[i], left.items[start + i])

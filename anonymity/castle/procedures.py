@@ -5,39 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.castle.arrays import (
-    BUFFERED,
-    CLOCK,
-    DELAY_EVENT_TIME,
-    DELAY_TUPLES,
-    GENERALISE,
-    HAS_SUBJECT,
-    KIND,
-    LONGEST_DELAY,
-    MERGES,
-    NEXT_POSITION,
-    NEXT_RELEASE,
-    OLDEST,
-    OMEGA_NEXT,
-    OMEGA_USED,
-    OUT_MEMBERS,
-    OUT_RELEASES,
-    OUT_SUPPRESSED,
-    RELEASED,
-    RING_NEXT,
-    RING_USED,
-    SPLITS,
-    SUBJECTS,
-    SUPPRESSED,
-    K,
-    L,
-    Live,
-    points,
-)
+from anonymity.castle.arrays import CastleArrays, points
 from anonymity.castle.gamma import (
     arrive,
     best_selection,
-    counted,
     depart,
     is_outlier,
     merge_clusters,
@@ -47,176 +18,161 @@ from anonymity.castle.gamma import (
     remove,
     satisfied,
 )
-from anonymity.castle.split import codes, group_by_subject, split
+from anonymity.castle.omega import keep, reusable, update_tau
+from anonymity.castle.split import group_by_subject, join_broken_parts, may_break, split
 from anonymity.castle.split_l import split_l
-from anonymity.compiled.counting import distinct, stable_order
 from anonymity.compiled.jit import Int, entry, inner, procedure
-from anonymity.compiled.random import below, shuffle
-from anonymity.promise.guarantee import guarantee
+from anonymity.compiled.random import shuffle
+from anonymity.promise.checks import guarantee, guarantee_counted
+from anonymity.promise.counting import stable_order
+from anonymity.promise.tally import count_set
+from anonymity.promise.waiting import impossible
 from anonymity.space.boxes import assign, contains, enclose, fully_generalise, info_loss, observe
 from anonymity.space.domain import NONE
-from anonymity.tuples.delays import note_delay
+from anonymity.tuples.leaving import (
+    CLUSTER,
+    GENERALISED,
+    MERGED,
+    REUSED,
+    SPLIT,
+    close_release,
+    note_delay,
+    withhold,
+)
 from state.block import NO_TIME
 
-CLUSTER, MERGED, SPLIT, REUSED, GENERALISED = range(5)  # positions in anonymity.policy.KINDS
-OUTLIER, TOO_FEW_SUBJECTS, TOO_LITTLE_DIVERSITY = range(3)  # positions in anonymity.policy.SUPPRESSIONS
+OUTLIER, TOO_FEW_SUBJECTS = 0, 1  # positions in anonymity.policy.SUPPRESSIONS
 
 
 @entry
-def castle(live: Live, slots: NDArray[np.int32], watermark: Int, ended: bool) -> None:
+def castle(shard: CastleArrays, slots: NDArray[np.int32], watermark: Int, ended: bool) -> None:
     """Let in the tuples in ``slots``, in order, and release what falls due (CASTLE, Algorithm 1).
 
-    ``watermark`` is the event time that has passed; where the input has ``ended``, everything falls due. All of it
-    is one function with one call of each large procedure, because each further call is compiled again.
+    ``watermark`` is the event time that has passed; where the input has ``ended``, everything falls due.
     """
     for i in range(len(slots) + 1):
         if i < len(slots):
-            place(live, np.int64(slots[i]))
-        due = next_due(live, watermark, ended and i == len(slots))
+            place(shard, np.int64(slots[i]))
+        due = next_due(shard, watermark, ended and i == len(slots))
         while due != NONE:
-            delay_constraint(live, due)
-            due = next_due(live, watermark, ended and i == len(slots))
+            delay_constraint(shard, due)
+            due = next_due(shard, watermark, ended and i == len(slots))
 
 
 @inner
-def place(live: Live, slot: Int) -> None:
+def place(shard: CastleArrays, slot: Int) -> None:
     """Put a new tuple into the best cluster, or into one of its own (CASTLE, Algorithm 1, steps 5 to 10)."""
-    scalars, tuples = live.scalars, live.tuples
-    tuples.position[slot] = scalars[NEXT_POSITION]
-    scalars[NEXT_POSITION] += 1
-    if tuples.event_time[slot] > scalars[CLOCK]:
-        scalars[CLOCK] = tuples.event_time[slot]
-    observe(live.domain, points(tuples), slot, tuples.numeric.shape[1] + tuples.leaf.shape[1])
-    row = best_selection(live, slot)
+    now, tuples = shard.now, shard.tuples
+    tuples.position[slot] = now.next_position
+    now.next_position += 1
+    observe(shard.domain, points(tuples), slot, tuples.numeric.shape[1] + tuples.leaf.shape[1])
+    row = best_selection(shard, slot)
     if row == NONE:
-        open_cluster(live, slot)
+        open_cluster(shard, slot)
     else:
-        push(live, row, slot)
-    arrive(live, slot)
+        push(shard, row, slot)
+    arrive(shard, slot)
 
 
 @inner
-def next_due(live: Live, watermark: Int, ended: bool) -> Int:
+def next_due(shard: CastleArrays, watermark: Int, ended: bool) -> Int:
     """The tuple that must leave next, ``NONE`` where all may wait (CASTLE, Definition 2.2; Algorithm 1, step 11).
 
     By position the oldest, by event time the earliest. At the end of the input everything is due in order of expiry:
     by event time where that bounds the delay, else by position.
     """
-    scalars, tuples, heap = live.scalars, live.tuples, live.heap
-    if scalars[BUFFERED] == 0:
+    now, tuples = shard.now, shard.tuples
+    if now.waiting == 0:
         return NONE
-    oldest = np.int64(scalars[OLDEST])
-    by_tuples, by_time = live.parameters[DELAY_TUPLES], live.parameters[DELAY_EVENT_TIME]
-    if by_tuples >= 0 and tuples.position[oldest] < scalars[NEXT_POSITION] - by_tuples:
+    oldest = now.oldest
+    by_tuples, by_time = shard.of.delay_tuples, shard.of.delay_event_time
+    if by_tuples >= 0 and tuples.position[oldest] < now.next_position - by_tuples:
         return oldest
     if by_time >= 0:
-        earliest = np.int64(heap.slots[0])
+        earliest = np.int64(shard.expiry.slots[0])
         if watermark >= NO_TIME + by_time and tuples.event_time[earliest] <= watermark - by_time:
-            if tuples.event_time[earliest] + by_time > scalars[CLOCK]:
-                scalars[CLOCK] = tuples.event_time[earliest] + by_time
             return earliest
         return earliest if ended else NONE
     return oldest if ended else NONE
 
 
-@inner
-def delay_constraint(live: Live, slot: Int) -> None:
+@procedure
+def delay_constraint(shard: CastleArrays, slot: Int) -> None:
     """Let an expiring tuple leave (CASTLE, Section 4.1, procedure delay_constraint)."""
-    row = np.int64(live.tuples.cluster[slot])
+    row = np.int64(shard.tuples.cluster[slot])
     kind: Int = np.int64(CLUSTER)
-    if not satisfied(live, row):
-        if reuse(live, slot):
+    if not satisfied(shard, row):
+        published = reusable(shard, slot)
+        if published != NONE:
+            reuse(shard, slot, published)
             return
-        reason = hopeless(live, row)
+        reason = hopeless(shard, row)
         if reason != NONE:
-            suppress(live, slot, reason)
+            suppress(shard, slot, reason)
             return
-        merge_clusters(live, row)
-        live.totals[MERGES] += 1
-        kind = MERGED
-    output_cluster(live, row, kind)
+        merge_clusters(shard, row)
+        shard.now.merges += 1
+        kind = np.int64(MERGED)
+    output_cluster(shard, row, kind)
 
 
 @inner
-def hopeless(live: Live, row: Int) -> Int:
+def hopeless(shard: CastleArrays, row: Int) -> Int:
     """Why a cluster cannot be merged into a release, ``NONE`` where it can (delay_constraint, steps 10 to 19)."""
-    if is_outlier(live, row):
+    if is_outlier(shard, row):
         return np.int64(OUTLIER)
-    if live.scalars[SUBJECTS] < live.parameters[K]:
-        return TOO_FEW_SUBJECTS
-    for a in range(counted(live)):
-        if live.diversity[a] < live.parameters[L]:
-            return TOO_LITTLE_DIVERSITY
-    return NONE
+    if shard.waiting.tally.persons[0] < shard.of.k:
+        return np.int64(TOO_FEW_SUBJECTS)
+    check = impossible(shard.waiting, shard.checks)
+    return np.int64(NONE) if check == NONE else shard.checks.reason[check]
 
 
-@procedure
-def reuse(live: Live, slot: Int) -> bool:
-    """Release a tuple under a random one of the published generalisations that contain it, if any does.
-
-    Never the best of them: that would tell where the tuple is not (CASTLE, Section 3.2.2).
-    """
-    omega, scalars = live.omega, live.scalars
-    size, used = len(omega.release), scalars[OMEGA_USED]
-    found = 0
-    at = scalars[OMEGA_NEXT] - used  # oldest first, so that the choice does not depend on where the ring begins
-    if at < 0:
-        at += size
-    domain, box, tuples, matches = live.domain, omega.box, points(live.tuples), omega.matches
-    for _ in range(used):
-        if contains(domain, box, at, tuples, slot):
-            matches[found] = at
-            found += 1
-        at += 1
-        if at == size:
-            at = 0
-    if found == 0:
-        return False
-    chosen = np.int64(matches[below(live.random, found)])
-    guarantee(live.parameters[K], live.parameters[L], omega.subjects[chosen], omega.diversity[chosen])
-    out, release = live.out, scalars[OUT_RELEASES]
-    assign(out.box, release, omega.box, chosen)
+@inner
+def reuse(shard: CastleArrays, slot: Int, published: Int) -> None:
+    """Release a tuple under a generalisation of Omega."""
+    omega, out = shard.omega, shard.out
+    release = out.filled.releases
+    guarantee_counted(shard.checks, shard.of.k, omega.subjects[published], omega.diversity[published])
+    assign(out.box, release, omega.box, published)
     for a in range(out.diversity.shape[1]):
-        out.diversity[release, a] = omega.diversity[chosen, a]
-    _leave_alone(live, slot, np.int64(REUSED), omega.subjects[chosen])
-    return True
+        out.diversity[release, a] = omega.diversity[published, a]
+    _leave_alone(shard, slot, np.int64(REUSED), omega.subjects[published])
 
 
-@procedure
-def suppress(live: Live, slot: Int, reason: Int) -> None:
+@inner
+def suppress(shard: CastleArrays, slot: Int, reason: Int) -> None:
     """Withhold a tuple, or publish it fully generalised as the paper does (delay_constraint, steps 15 and 18)."""
-    live.totals[SUPPRESSED + reason] += 1
-    if live.parameters[GENERALISE] != 0:
-        release = live.scalars[OUT_RELEASES]
-        fully_generalise(live.domain, live.out.box, release)
-        for a in range(live.out.diversity.shape[1]):
-            live.out.diversity[release, a] = 1
-        _leave_alone(live, slot, np.int64(GENERALISED), np.int64(1))
+    if shard.of.generalise != 0:
+        shard.totals.suppressed[reason] += 1
+        release = shard.out.filled.releases
+        fully_generalise(shard.domain, shard.out.box, release)
+        for a in range(shard.out.diversity.shape[1]):
+            shard.out.diversity[release, a] = 1
+        _leave_alone(shard, slot, np.int64(GENERALISED), np.int64(1))
         return
-    at = live.scalars[OUT_SUPPRESSED]
-    live.out.suppressed[at] = slot
-    live.out.reason[at] = reason
-    live.scalars[OUT_SUPPRESSED] += 1
-    _note_delay(live, slot)
-    remove(live, slot)
-    depart(live, slot)
+    withhold(shard.out, shard.totals, slot, reason)
+    _note_delay(shard, slot)
+    remove(shard, slot)
+    depart(shard, slot)
 
 
 @procedure
-def output_cluster(live: Live, row: Int, kind: Int) -> None:
+def output_cluster(shard: CastleArrays, row: Int, kind: Int) -> None:
     """Release a cluster, split first where it is large enough (CASTLE, Section 4.1, procedure output_cluster)."""
-    groups = group_by_subject(live, row)
+    groups = group_by_subject(shard, row)
     parts: Int = np.int64(0)
-    if live.clusters.subjects[row] >= 2 * live.parameters[K]:
-        if counted(live) > 0:
-            parts = split_l(live, groups)
+    if shard.clusters.subjects[row] >= 2 * shard.of.k:
+        if shard.of.least_values > 1:
+            parts = split_l(shard, groups)
         else:
-            parts = split(live, groups)
+            parts = split(shard, groups)
+        if parts > 1 and may_break(shard, row):
+            parts = join_broken_parts(shard, groups, parts)
     else:
         groups.part[:] = 0
     if parts > 1:
-        kind = SPLIT
-        live.totals[SPLITS] += 1
+        kind = np.int64(SPLIT)
+        shard.now.splits += 1
     order = stable_order(groups.part)
     members = np.empty(len(groups.members), np.int64)
     start, stop = 0, 0
@@ -226,90 +182,51 @@ def output_cluster(live: Live, row: Int, kind: Int) -> None:
             members[stop] = groups.members[m]
             stop += 1
         if i + 1 == len(order) or groups.part[order[i + 1]] != groups.part[group]:
-            release_part(live, members[start:stop], kind)
+            release_part(shard, members[start:stop], kind)
             start = stop
-    release_members(live, row)
+    release_members(shard, row)
 
 
 @inner
-def release_part(live: Live, members: NDArray[np.int64], kind: Int) -> None:
+def release_part(shard: CastleArrays, members: NDArray[np.int64], kind: Int) -> None:
     """Release some tuples under one generalisation (output_cluster, steps 6 to 11)."""
-    scalars, tuples, out, omega = live.scalars, live.tuples, live.out, live.omega
-    release, start = scalars[OUT_RELEASES], scalars[OUT_MEMBERS]
+    tuples, out, tally = shard.tuples, shard.out, shard.counter.tally
+    release, start = out.filled.releases, out.filled.members
     stop = start + len(members)
-    domain, box, others = live.domain, out.box, points(tuples)
+    domain, box, others = shard.domain, out.box, points(tuples)
+    newest = NO_TIME
     assign(box, release, others, members[0])
     for member in members:
         enclose(domain, box, release, others, member)
-    subjects: Int = len(members)
-    if live.parameters[HAS_SUBJECT] != 0:
-        subjects = distinct(tuples.subject[members])
-    for a in range(tuples.sensitive.shape[1]):
-        out.diversity[release, a] = distinct(codes(live, members, a))
-    guarantee(live.parameters[K], live.parameters[L], subjects, out.diversity[release])
+        newest = max(newest, tuples.event_time[member])
+    count_set(shard.counter, members, tuples.subject, shard.waiting.value, shard.of.by_name != 0)
+    guarantee(shard.checks, shard.of.k, tally, out.diversity[release])
     for i in range(len(members)):
         if not contains(domain, box, release, others, members[i]):
             raise RuntimeError("a member lies outside its generalisation; nothing of this release was emitted")
-        _note_delay(live, members[i])
+        _note_delay(shard, members[i])
         out.members[start + i] = members[i]
-    shuffle(live.random, out.members, start, stop)
+    shuffle(shard.random, out.members, start, stop)
     loss = info_loss(domain, box, release)
-    _update_tau(live, loss)
-    if loss < live.tau[0] and len(omega.release) > 0:
-        at = scalars[OMEGA_NEXT]
-        assign(omega.box, at, box, release)
-        omega.subjects[at] = subjects
-        for a in range(tuples.sensitive.shape[1]):
-            omega.diversity[at, a] = out.diversity[release, a]
-        omega.release[at] = scalars[NEXT_RELEASE]
-        scalars[OMEGA_NEXT] = (at + 1) % len(omega.release)
-        if scalars[OMEGA_USED] < len(omega.release):
-            scalars[OMEGA_USED] += 1
-    _close_release(live, kind, subjects, stop)
+    update_tau(shard, loss)
+    keep(shard, release, tally.persons[0], loss)
+    close_release(out, shard.totals, kind, tally.persons[0], loss, stop, newest)
+    shard.now.next_release += 1
 
 
 @inner
-def _close_release(live: Live, kind: Int, subjects: Int, stop: Int) -> None:
-    scalars, out = live.scalars, live.out
-    release = scalars[OUT_RELEASES]
-    out.kind[release] = kind
-    out.subjects[release] = subjects
-    out.loss[release] = info_loss(live.domain, out.box, release)
-    out.event_time[release] = scalars[CLOCK]
-    out.end[release] = stop
-    live.totals[RELEASED] += stop - scalars[OUT_MEMBERS]
-    live.totals[KIND + kind] += 1
-    live.loss_total[0] += out.loss[release] * (stop - scalars[OUT_MEMBERS])
-    scalars[OUT_RELEASES] += 1
-    scalars[OUT_MEMBERS] = stop
-    scalars[NEXT_RELEASE] += 1
+def _leave_alone(shard: CastleArrays, slot: Int, kind: Int, subjects: Int) -> None:
+    out = shard.out
+    stop = out.filled.members + 1
+    out.members[stop - 1] = slot
+    _note_delay(shard, slot)
+    loss = info_loss(shard.domain, out.box, out.filled.releases)
+    close_release(out, shard.totals, kind, subjects, loss, stop, shard.tuples.event_time[slot])
+    shard.now.next_release += 1
+    remove(shard, slot)
+    depart(shard, slot)
 
 
 @inner
-def _leave_alone(live: Live, slot: Int, kind: Int, subjects: Int) -> None:
-    stop = live.scalars[OUT_MEMBERS] + 1
-    live.out.members[stop - 1] = slot
-    _note_delay(live, slot)
-    _close_release(live, kind, subjects, stop)
-    remove(live, slot)
-    depart(live, slot)
-
-
-@inner
-def _update_tau(live: Live, loss: float) -> None:
-    """The mean loss of the most recent releases (CASTLE, Section 3.2.3)."""
-    scalars, ring = live.scalars, live.ring
-    ring[scalars[RING_NEXT]] = loss
-    scalars[RING_NEXT] = (scalars[RING_NEXT] + 1) % len(ring)
-    if scalars[RING_USED] < len(ring):
-        scalars[RING_USED] += 1
-    total = 0.0  # summed anew: a running sum would drift
-    for i in range(scalars[RING_USED]):
-        total += ring[i]
-    live.tau[0] = total / scalars[RING_USED]
-
-
-@inner
-def _note_delay(live: Live, slot: Int) -> None:
-    waited = live.scalars[NEXT_POSITION] - 1 - live.tuples.position[slot]
-    note_delay(live.delays, live.totals, np.int64(LONGEST_DELAY), waited)
+def _note_delay(shard: CastleArrays, slot: Int) -> None:
+    note_delay(shard.totals, shard.now.next_position - 1 - shard.tuples.position[slot])

@@ -3,200 +3,155 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.castle import arrays as at
+from anonymity.algorithm import Counters, Shard, Step, Terms
 from anonymity.castle import procedures
-from anonymity.castle.arrays import empty_live, with_room
+from anonymity.castle.arrays import CastleArrays, empty_arrays, with_slots
+from anonymity.castle.gamma import relink
+from anonymity.castle.parameters import problems
 from anonymity.castle.reference import share
-from anonymity.compiled.counting import grown
+from anonymity.castle.stored import Ledger, Moved, Snapshot
 from anonymity.compiled.random import random_stream
 from anonymity.noise.perturb import Noise
-from anonymity.policy import (
-    KINDS,
-    NEEDS_DOMAIN,
-    REJECTIONS,
-    SUPPRESSIONS,
-    CastleParameters,
-    DifferentialPrivacy,
-    Policy,
-    PolicyError,
-    Privacy,
-    without_domain,
-)
-from anonymity.release import Leaving, Releases, collect
-from anonymity.space.domain import node_offsets
+from anonymity.policy import KINDS, PolicyError
+from anonymity.promise.counting import grown
+from anonymity.promise.waiting import entries_of
+from anonymity.release import Leaving, collect
+from anonymity.space.domain import NONE, node_offsets, scales
+from anonymity.tuples.leaving import GENERALISED, REUSED
 from anonymity.tuples.slots import Slots
-from state.block import NO_TIME, Block
-from state.shard import Buffered
+from state.block import NO_TIME, Block, TupleColumns
+from state.castle import Buffered
 
 _FEWEST_SLOTS = 1024
 _NO_SLOTS = np.zeros(0, np.int32)
-_ALONE = (procedures.REUSED, procedures.GENERALISED)
 
 
 @dataclass(frozen=True)
-class Counters:
-    """What has happened in a shard so far, and how it stands.
+class CastleCounters(Counters):
+    """What has happened in a shard of CASTLE so far.
 
     Attributes
     ----------
-    tuples_in : tuples let in
-    sampled_out : tuples that sampling did not let in
-    released, suppressed, rejected : tuples by what became of them; the latter two by reason
-    releases : releases by kind (``anonymity.policy.KINDS``)
     merges, splits : clusters that were merged, split
-    loss_sum : InfoLoss summed over released tuples
-    open_clusters, buffered : clusters in Gamma, tuples that wait
+    open_clusters : clusters in Gamma
     tau : mean loss of the most recent releases
-    oldest_waiting : tuples that came since the oldest that waits
-    longest_delay : largest delay so far, in tuples
-    delays : how many tuples had which delay; ``delay_of_bucket`` tells the tuples of a bucket
     """
 
-    tuples_in: int
-    sampled_out: int
-    released: int
-    suppressed: dict[str, int]
-    rejected: dict[str, int]
-    releases: dict[str, int]
     merges: int
     splits: int
-    loss_sum: float
     open_clusters: int
-    buffered: int
     tau: float
-    oldest_waiting: int
-    longest_delay: int
-    delays: NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Step:
-    """Which tuples came and went in the last step.
-
-    Attributes
-    ----------
-    block : the tuples that were let in, as they were let in (perturbed, where noise is on); None where none came
-    admitted : (tuples,) their slots, in order
-    left : (tuples,) positions of those that left
-    left_alone : (tuples,) positions of those among them that left their cluster behind
-    """
-
-    block: Block | None
-    admitted: NDArray[np.int32]
-    left: NDArray[np.int64]
-    left_alone: NDArray[np.int64]
-
-
-class Castle:
+class Castle(Shard):
     """The live form of one shard.
 
     Parameters
     ----------
-    policy, privacy, parameters : what is promised, and how
-    members : names and types of the columns that are published as they are, in the order of ``policy.members``
-    shard : its number, from 0
-    key : 32 bytes, the key of its random stream
-    differential_privacy : sampling and perturbation before CASTLE (CASTLEGUARD, Algorithm 1); None: neither
-    clusters : room for so many open clusters, where a restored shard has more than ``max_clusters``
+    terms : what it is held to; its parameters are ``CastleParameters``
+    snapshot : what is stored of it (``anonymity.castle.stored``)
+    remembers : whether each step tells what is to be stored; a shard that is thrown away need not
     """
 
-    def __init__(
-        self,
-        policy: Policy,
-        privacy: Privacy,
-        parameters: CastleParameters,
-        *,
-        members: pa.Schema,
-        shard: int,
-        key: bytes,
-        differential_privacy: DifferentialPrivacy | None = None,
-        clusters: int = 0,
-    ) -> None:
-        if parameters.delay_event_time is not None and policy.event_time is None:
-            raise PolicyError("castle.delay.event_time: needs a column of the role policy.event_time")
-        if parameters.suppression == "generalise":
-            for name in without_domain(policy):
-                raise PolicyError(f"policy.quasi_identifiers.{name}.domain: {NEEDS_DOMAIN}")
-        self.policy = policy
-        self.parameters = parameters
-        self.shard = shard
-        self.live = empty_live(policy, privacy, parameters, random_stream(key), clusters)
-        self.noise = None if differential_privacy is None else Noise(policy, differential_privacy, key)
-        self._slots = Slots(policy, members, _FEWEST_SLOTS)
-        self.rejected = np.zeros(len(REJECTIONS), np.int64)
-        self.last_step = Step(None, _NO_SLOTS, np.zeros(0, np.int64), np.zeros(0, np.int64))
-        self.offsets = node_offsets(policy)
+    def __init__(self, terms: Terms, snapshot: Snapshot, *, remembers: bool = True) -> None:
+        for problem in problems(terms.policy, terms.privacy, terms.parameters):
+            raise PolicyError(problem)
+        self.terms, self.number = terms, snapshot.state.shard
+        self.offsets = node_offsets(terms.policy)
+        self._slots = Slots(terms.policy, terms.members, _FEWEST_SLOTS)
+        self._ledger = Ledger(terms, snapshot, self._buffered) if remembers else None
+        self.arrays = _restored_arrays(terms, snapshot)
+        self._noise = _restored_noise(terms, snapshot)
+        # Counted under promises that are no longer made.
+        self._earlier = {
+            reason: amount
+            for reason, amount in snapshot.state.suppressed.items()
+            if reason not in terms.privacy.reasons and amount
+        }
+        rows = self._restore_gamma(snapshot)
+        self._restore_omega(snapshot)
+        for number, buffered in snapshot.blocks.items():
+            self._restore_block(number, buffered, snapshot, rows)
 
-    def push(self, block: Block, watermark: int = NO_TIME) -> Releases:
-        """Let in the tuples of a block, in order, and release what falls due.
+    def push(self, block: Block, watermark: int = NO_TIME) -> Step:
+        """As ``Shard.push``; with noise, tuples are sampled and perturbed first.
 
-        With differential privacy, tuples are sampled and perturbed first; those that are sampled out leave no trace but
-        a count.
-
-        Parameters
-        ----------
-        watermark : epoch milliseconds that event time has passed; a tuple whose delay is over by then leaves at once
-
-        Raises
-        ------
-        RuntimeError
-            A guarantee would be broken; nothing of this step was emitted.
+        Those that are sampled out leave no trace but a count (CASTLEGUARD, Algorithm 1).
         """
-        self.rejected += np.bincount(block.rejected.reason, minlength=len(REJECTIONS))
-        if self.noise is not None:
-            block = self.noise.let_in(block)
-        return self._step(block, watermark, ended=False)
+        return self._step(block if self._noise is None else self._noise.let_in(block), watermark, ended=False)
 
-    def advance(self, watermark: int) -> Releases:
-        """Release every tuple whose event-time delay has passed; raises as ``push`` does."""
+    def advance(self, watermark: int) -> Step:
         return self._step(None, watermark, ended=False)
 
-    def finish(self) -> Releases:
-        """The input has ended: release everything, in order of expiry; raises as ``push`` does."""
+    def finish(self) -> Step:
+        """The input has ended: release everything, in order of expiry."""
         return self._step(None, NO_TIME, ended=True)
 
     @property
     def next_deadline(self) -> int | None:
-        """The earliest epoch milliseconds at which a tuple must leave; None where none waits for event time."""
-        delay = self.parameters.delay_event_time
-        if delay is None or not self.live.scalars[at.BUFFERED]:
+        delay = self.terms.parameters.delay_event_time
+        if delay is None or not self.arrays.now.waiting:
             return None
-        return min(int(self.live.tuples.event_time[self.live.heap.slots[0]]) + delay, np.iinfo(np.int64).max - 1)
+        earliest = int(self.arrays.tuples.event_time[self.arrays.expiry.slots[0]])
+        return min(earliest + int(delay), np.iinfo(np.int64).max - 1)
 
     @property
-    def counters(self) -> Counters:
-        """A copy of the shard's counters."""
-        scalars, totals = self.live.scalars, self.live.totals
-        waiting = int(scalars[at.BUFFERED])
-        oldest = int(self.live.tuples.position[scalars[at.OLDEST]]) if waiting else int(scalars[at.NEXT_POSITION])
-        return Counters(
-            tuples_in=int(scalars[at.NEXT_POSITION]),
-            sampled_out=0 if self.noise is None else self.noise.sampled_out,
-            released=int(totals[at.RELEASED]),
-            suppressed={reason: int(totals[at.SUPPRESSED + i]) for i, reason in enumerate(SUPPRESSIONS)},
-            rejected={reason: int(self.rejected[i]) for i, reason in enumerate(REJECTIONS)},
-            releases={kind: int(totals[at.KIND + i]) for i, kind in enumerate(KINDS)},
-            merges=int(totals[at.MERGES]),
-            splits=int(totals[at.SPLITS]),
-            loss_sum=float(self.live.loss_total[0]),
-            open_clusters=int(scalars[at.OPEN]),
+    def counters(self) -> CastleCounters:
+        now, totals, position = self.arrays.now, self.arrays.totals, self.arrays.tuples.position
+        waiting, came = int(now.waiting), int(now.next_position)
+        return CastleCounters(
+            tuples_in=came,
+            sampled_out=0 if self._noise is None else self._noise.sampled_out,
+            released=int(totals.sums.released),
+            suppressed=self._suppressed(),
+            releases=dict(zip(KINDS, totals.kinds.tolist(), strict=True)),
+            loss_sum=float(totals.sums.loss),
             buffered=waiting,
-            tau=float(self.live.tau[0]),
-            oldest_waiting=int(scalars[at.NEXT_POSITION]) - oldest,
-            longest_delay=int(totals[at.LONGEST_DELAY]),
-            delays=self.live.delays.copy(),
+            oldest_waiting=came - (int(position[now.oldest]) if waiting else came),
+            longest_delay=int(totals.sums.longest),
+            delays=totals.delays.copy(),
+            merges=int(now.merges),
+            splits=int(now.splits),
+            open_clusters=int(now.open),
+            tau=float(now.tau),
         )
 
-    def admit(self, tuples: Block | Buffered) -> NDArray[np.int32]:
-        """Copy tuples into free slots, which ``place`` or a restore then links; the slots, in the tuples' order."""
+    def _suppressed(self) -> dict[str, int]:
+        counts = self.arrays.totals.suppressed.tolist()
+        return self._earlier | dict(zip(self.terms.privacy.reasons, counts, strict=True))
+
+    def _step(self, block: Block | None, watermark: int, *, ended: bool) -> Step:
+        admitted = _NO_SLOTS if block is None else self._admit(block)
+        filled = self.arrays.out.filled
+        filled.releases = filled.members = filled.suppressed = 0
+        procedures.castle(share(self.arrays), admitted, watermark, ended)
+        arrays = self.arrays
+        position, out = arrays.tuples.position, arrays.out
+        released, withheld = out.members[: filled.members], out.suppressed[: filled.suppressed]
+        leaving = Leaving(released, withheld, position, arrays.tuples.event_time)
+        releases = collect(out, int(arrays.now.next_release), leaving, self._slots, self.offsets)
+        changes = None
+        if self._ledger is not None:
+            left = np.concatenate([position[released], position[withheld]])
+            alone = np.repeat(np.isin(releases.kind, (REUSED, GENERALISED)), releases.tuples)
+            left_alone = np.concatenate([position[released[alone]], position[withheld]])
+            changes = self._ledger.changes(
+                arrays, self._noise, self._suppressed(), Moved(block, admitted, left, left_alone)
+            )
+        if self._slots.spare():
+            self._shrink()
+        return Step(releases, changes)
+
+    def _admit(self, tuples: TupleColumns) -> NDArray[np.int32]:
+        """Copy tuples into free slots; the slots, in the tuples' order."""
         self._reserve(len(tuples))
-        slots = self._slots.take(tuples.members)
-        into = self.live.tuples
+        slots = self._slots.take(tuples.members) if len(tuples) else _NO_SLOTS
+        into = self.arrays.tuples
         into.numeric[slots] = tuples.numeric
         into.leaf[slots] = tuples.categorical + self.offsets
         into.sensitive[slots] = tuples.sensitive
@@ -205,45 +160,149 @@ class Castle:
             into.subject[slots] = tuples.subject
         return slots
 
-    def release_slots(self, slots: NDArray[np.int32]) -> None:
-        """Free slots whose tuples have left."""
-        self._slots.give_back(slots)
-
     def _reserve(self, count: int) -> None:
-        slots = self._slots.reserve(count)
-        if slots is not None:
-            self.live = with_room(self.live, slots, self.policy, self.parameters)
-        # Each tuple is counted for its cluster and for all that wait, by subject and by each sensitive attribute, where
-        # these are counted at all (anonymity.castle.gamma).
-        of = self.live.parameters
-        counted = int(of[at.HAS_SUBJECT]) + (len(self.policy.sensitive) if of[at.L] > 1 else 0)
-        self.live = self.live._replace(counts=grown(self.live.counts, 2 * count * counted))
+        policy, arrays = self.terms.policy, self.arrays
+        if (slots := self._slots.reserve(count)) is not None:
+            arrays = with_slots(arrays, slots, policy, self.terms.parameters)
+        checked = len(arrays.checks.address) > 0
+        entries = count * entries_of(len(policy.sensitive), by_name=policy.subject is not None, checked=checked)
+        waiting = arrays.waiting._replace(counts=grown(arrays.waiting.counts, entries))
+        self.arrays = arrays._replace(waiting=waiting)
 
-    def _step(self, block: Block | None, watermark: int, *, ended: bool) -> Releases:
-        slots = _NO_SLOTS if block is None else self.admit(block)
-        self.live.scalars[[at.OUT_RELEASES, at.OUT_MEMBERS, at.OUT_SUPPRESSED]] = 0
-        procedures.castle(share(self.live), slots, watermark, ended)
-        return self._collect(block, slots)
+    def _buffered(self, slots: NDArray[np.int32]) -> Buffered:
+        tuples = self.arrays.tuples
+        return Buffered(
+            numeric=tuples.numeric[slots],
+            categorical=tuples.leaf[slots] - self.offsets,
+            subject=None if self.terms.policy.subject is None else tuples.subject[slots],
+            sensitive=tuples.sensitive[slots],
+            event_time=tuples.event_time[slots],
+            members=self._slots.batch(slots),
+            position=tuples.position[slots],
+            cluster=self.arrays.clusters.id[tuples.cluster[slots]],
+        )
 
-    def _collect(self, block: Block | None, admitted: NDArray[np.int32]) -> Releases:
-        live = self.live
-        scalars, position = live.scalars, live.tuples.position
-        slots = live.out.members[: scalars[at.OUT_MEMBERS]]
-        withheld = live.out.suppressed[: scalars[at.OUT_SUPPRESSED]]
-        leaving = Leaving(slots, withheld, position, live.tuples.event_time)
-        result = collect(
-            live.out,
-            int(scalars[at.OUT_RELEASES]),
-            int(scalars[at.NEXT_RELEASE]),
-            leaving,
-            self._slots,
-            self.offsets,
+    def _restore_gamma(self, snapshot: Snapshot) -> dict[int, int]:
+        clusters = self.arrays.clusters
+        for row, entry in enumerate(snapshot.gamma.values()):
+            clusters.id[row] = entry.id[0]
+            clusters.box.lower[row], clusters.box.upper[row] = entry.lower[0], entry.upper[0]
+            clusters.box.node[row] = entry.node[0] + self.offsets
+        self.arrays.now.open = len(snapshot.gamma)
+        return {int(entry.id[0]): row for row, entry in enumerate(snapshot.gamma.values())}
+
+    def _restore_omega(self, snapshot: Snapshot) -> None:
+        omega, now = self.arrays.omega, self.arrays.now
+        size, row = len(omega.release), 0
+        for entry in reversed(snapshot.omega.values()):  # the youngest at the end of the ring
+            rows = np.arange(len(entry.id))[::-1][: size - row]
+            into = np.arange(size - 1 - row, size - 1 - row - len(rows), -1)
+            omega.release[into] = entry.id[rows]
+            omega.box.lower[into], omega.box.upper[into] = entry.lower[rows], entry.upper[rows]
+            omega.box.node[into] = entry.node[rows] + self.offsets
+            omega.subjects[into] = entry.subjects[rows]
+            omega.diversity[into] = entry.diversity[rows]
+            row += len(rows)
+        now.omega_used, now.omega_next = row, 0
+
+    def _restore_block(self, number: int, buffered: Buffered, snapshot: Snapshot, rows: dict[int, int]) -> None:
+        state = snapshot.state
+        waits = np.isin(buffered.cluster, list(rows)) & (buffered.position >= state.oldest)
+        waits &= ~np.isin(buffered.position, state.gone)
+        slots = self._admit(buffered)
+        self.arrays.tuples.position[slots] = buffered.position
+        self._slots.give_back(slots[~waits])
+        kept = slots[waits]
+        row = np.array([rows[i] for i in buffered.cluster[waits].tolist()], np.int32)
+        relink(share(self.arrays), kept, row)
+        if self._ledger is not None:
+            self._ledger.blocks.add(number, slots, buffered.position, len(kept))
+
+    def _shrink(self) -> None:
+        """Give back the memory that a burst took: tuples move to the first slots, in order of position."""
+        before = self.arrays
+        used = np.flatnonzero(before.tuples.cluster != NONE).astype(np.int32)
+        used = used[np.argsort(before.tuples.position[used])]
+        slots = self._slots.shrink(used)
+        if self._ledger is not None:
+            moved = np.full(len(before.tuples.cluster), NONE, np.int32)
+            moved[used] = np.arange(len(used))
+            self._ledger.blocks.renumber(moved)
+        terms = self.terms
+        rows = len(before.clusters.rows)
+        made = empty_arrays(terms.policy, terms.privacy, terms.parameters, before.random, rows)
+        made = with_slots(made, slots, terms.policy, terms.parameters)
+        clusters = before.clusters
+        clusters.head[:] = clusters.tail[:] = NONE
+        clusters.tuples[:] = clusters.subjects[:] = 0
+        now = before.now
+        now.waiting, now.oldest, now.youngest = 0, NONE, NONE
+        olds: list[NDArray[Any]] = [*before.tuples]
+        news: list[NDArray[Any]] = [*made.tuples]
+        for old, new in zip(olds, news, strict=True):
+            new[: len(used)] = old[used]
+        row = made.tuples.cluster[: len(used)].copy()
+        changed = clusters.changed.copy()
+        kept = {name: getattr(before, name) for name in ("now", "ring", "domain", "clusters", "omega", "totals")}
+        self.arrays = made._replace(**kept)
+        entries = len(used) * entries_of(
+            len(terms.policy.sensitive),
+            by_name=terms.policy.subject is not None,
+            checked=len(made.checks.address) > 0,
         )
-        alone = np.repeat(np.isin(result.kind, _ALONE), result.tuples)
-        self.last_step = Step(
-            block,
-            admitted,
-            np.concatenate([position[slots], position[withheld]]),
-            np.concatenate([position[slots[alone]], position[withheld]]),
-        )
-        return result
+        waiting = self.arrays.waiting
+        self.arrays = self.arrays._replace(waiting=waiting._replace(counts=grown(waiting.counts, entries)))
+        relink(share(self.arrays), np.arange(len(used), dtype=np.int32), row)
+        clusters.changed[:] = changed
+
+
+def _restored_arrays(terms: Terms, snapshot: Snapshot) -> CastleArrays:
+    state = snapshot.state
+    random = random_stream(state.key.astype("<u4").tobytes(), state.key_used)
+    arrays = empty_arrays(terms.policy, terms.privacy, terms.parameters, random, len(snapshot.gamma))
+    now, totals = arrays.now, arrays.totals
+    now.next_position, now.next_cluster, now.next_release = state.numbers[:3].tolist()
+    now.merges, now.splits = state.merges, state.splits
+    totals.sums.released, totals.sums.longest, totals.sums.loss = state.released, state.longest, state.loss
+    for i, reason in enumerate(terms.privacy.reasons):
+        totals.suppressed[i] = state.suppressed.get(reason, 0)
+    totals.kinds[:] = state.kinds
+    totals.delays[state.delays[:, 0]] = state.delays[:, 1]
+    arrays.domain.lower[:], arrays.domain.upper[:] = state.lower, state.upper
+    arrays.domain.scale[:] = scales(state.lower, state.upper, len(terms.policy.quasi_identifiers))
+    _restore_ring(arrays, snapshot)
+    return arrays
+
+
+def _restore_ring(arrays: CastleArrays, snapshot: Snapshot) -> None:
+    state, now, ring = snapshot.state, arrays.now, arrays.ring
+    if len(ring) == len(state.ring):
+        ring[:] = state.ring
+        now.ring_used, now.ring_next = state.ring_used, state.ring_next
+    else:
+        oldest = state.ring_next if state.ring_used == len(state.ring) else 0
+        kept = np.roll(state.ring[: state.ring_used], -oldest)[-len(ring) :]
+        ring[: len(kept)] = kept
+        now.ring_used = len(kept)
+        now.ring_next = len(kept) % len(ring)
+    used = int(now.ring_used)
+    total = 0.0
+    for loss in ring[:used].tolist():  # in the order in which the procedures sum it
+        total += loss
+    now.tau = total / used if used else 0.0
+
+
+def _restored_noise(terms: Terms, snapshot: Snapshot) -> Noise | None:
+    if terms.differential_privacy is None:
+        return None
+    key, noise = snapshot.state.key.astype("<u4").tobytes(), snapshot.state.noise
+    if noise is None:
+        return Noise(terms.policy, terms.differential_privacy, key)
+    return Noise(
+        terms.policy,
+        terms.differential_privacy,
+        key,
+        used=noise.used,
+        sampled_out=noise.sampled_out,
+        observed=noise.observed,
+    )

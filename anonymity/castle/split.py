@@ -7,11 +7,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.castle.arrays import HAS_SUBJECT, K, Live, points
+from anonymity.castle.arrays import CastleArrays, points
+from anonymity.castle.gamma import members_of
 from anonymity.castle.nearest import arrange, find_nearest, pick, take
-from anonymity.compiled.counting import stable_order
 from anonymity.compiled.jit import Int, inner, procedure
 from anonymity.compiled.random import below
+from anonymity.promise.checks import broken
+from anonymity.promise.counting import stable_order
+from anonymity.promise.tally import count_set
 from anonymity.space.boxes import assign, enclose, enlargement, room
 from anonymity.space.domain import NONE, Boxes
 
@@ -34,18 +37,14 @@ class Groups(NamedTuple):
 
 
 @procedure
-def group_by_subject(live: Live, row: Int) -> Groups:
+def group_by_subject(shard: CastleArrays, row: Int) -> Groups:
     """Make one bucket a subject (split, step 2), in order of first appearance."""
-    tuples, clusters = live.tuples, live.clusters
-    count = clusters.tuples[row]
-    slots = np.empty(count, np.int64)
-    member = np.int64(clusters.head[row])
-    for i in range(count):
-        slots[i] = member
-        member = np.int64(tuples.next[member])
+    tuples, clusters = shard.tuples, shard.clusters
+    slots = members_of(shard, row)
+    count = len(slots)
     start = np.arange(count + 1)
     groups = count
-    if live.parameters[HAS_SUBJECT] != 0 and clusters.subjects[row] < count:
+    if shard.of.by_name != 0 and clusters.subjects[row] < count:
         subject = np.empty(count, np.int64)
         for i in range(count):
             subject[i] = np.int64(tuples.subject[slots[i]])
@@ -63,7 +62,7 @@ def group_by_subject(live: Live, row: Int) -> Groups:
         start[groups] = count
         slots = slots[order]
     box = room(groups, clusters.box)
-    domain, others = live.domain, points(tuples)
+    domain, others = shard.domain, points(tuples)
     for g in range(groups):
         assign(box, g, others, slots[start[g]])
         for i in range(start[g] + 1, start[g + 1]):
@@ -72,11 +71,11 @@ def group_by_subject(live: Live, row: Int) -> Groups:
 
 
 @inner
-def nearest_part(live: Live, groups: Groups, parts: Boxes, count: Int, group: Int) -> Int:
+def nearest_part(shard: CastleArrays, groups: Groups, parts: Boxes, count: Int, group: Int) -> Int:
     """The part that a group enlarges least (split, step 23)."""
     least = np.inf
     nearest: Int = np.int64(0)
-    domain = live.domain
+    domain = shard.domain
     for p in range(count):
         growth = enlargement(domain, parts, p, groups.box, group, least)
         if growth < least:
@@ -85,20 +84,20 @@ def nearest_part(live: Live, groups: Groups, parts: Boxes, count: Int, group: In
 
 
 @procedure
-def split(live: Live, groups: Groups) -> Int:
+def split(shard: CastleArrays, groups: Groups) -> Int:
     """Give each group a part of at least k subjects; how many parts there are (CASTLE, function split).
 
     Where the tuples of one subject differ, the paper takes them for equal; here a bucket is measured by the box
     around all its tuples, because all of them go together.
     """
-    k, domain, box = live.parameters[K], live.domain, groups.box
+    k, domain, box = shard.of.k, shard.domain, groups.box
     total = len(groups.part)
     ends = np.array([0, total])
     left = arrange(domain, box, np.arange(total), ends)
     parts, seed = room(total // k, box), room(np.int64(1), box)
     only, count = np.int64(0), np.int64(0)
     while total >= k:
-        group = pick(left, only, below(live.random, total))
+        group = pick(left, only, below(shard.random, total))
         take(left, group)
         groups.part[group] = count
         assign(seed, only, box, group)
@@ -112,16 +111,88 @@ def split(live: Live, groups: Groups) -> Int:
         count += 1
     for i in range(total):
         group = pick(left, only, np.int64(i))
-        part = nearest_part(live, groups, parts, count, group)
+        part = nearest_part(shard, groups, parts, count, group)
         groups.part[group] = part
         enclose(domain, parts, part, box, group)
     return count
 
 
 @inner
-def codes(live: Live, members: NDArray[np.int64], attribute: Int) -> NDArray[np.uint64]:
-    """The codes of one sensitive attribute of some tuples."""
-    found = np.empty(len(members), np.uint64)
-    for i in range(len(members)):
-        found[i] = live.tuples.sensitive[members[i], attribute]
-    return found
+def may_break(shard: CastleArrays, row: Int) -> bool:
+    """Whether parts of a cluster might break a promise.
+
+    Not where l of one column is all that is asked and nobody comes twice: ``split_l`` gives each part l values then.
+    """
+    checks, clusters = shard.checks, shard.clusters
+    if len(checks.address) == 0:
+        return False
+    if len(checks.address) > 1 or checks.address[0] != 0:
+        return True
+    return bool(clusters.subjects[row] < clusters.tuples[row])
+
+
+@procedure
+def join_broken_parts(shard: CastleArrays, groups: Groups, count: Int) -> Int:
+    """Let a part that breaks a promise join the nearest one; how many parts are left.
+
+    All together keep the promises, or the cluster would not be released.
+    """
+    parts, kept = room(count, groups.box), np.zeros(count, np.bool_)
+    order = stable_order(groups.part)
+    for i in range(len(order)):
+        part = groups.part[order[i]]
+        if i == 0 or groups.part[order[i - 1]] != part:
+            assign(parts, part, groups.box, order[i])
+        enclose(shard.domain, parts, part, groups.box, order[i])
+    while count > 1:
+        part = np.int64(0)
+        while part < count and (kept[part] or _keeps_promises(shard, groups, order, part)):
+            kept[part] = True
+            part += 1
+        if part == count:
+            break
+        least = np.inf
+        nearest: Int = np.int64(NONE)
+        for other in range(count):
+            if other != part:
+                growth = enlargement(shard.domain, parts, part, parts, np.int64(other), least)
+                if growth < least:
+                    least, nearest = growth, np.int64(other)
+        enclose(shard.domain, parts, nearest, parts, part)
+        last = count - 1
+        for g in range(len(groups.part)):
+            if groups.part[g] == part:
+                groups.part[g] = nearest
+        for g in range(len(groups.part)):
+            if groups.part[g] == last:
+                groups.part[g] = part
+        kept[nearest] = False
+        if last != part:
+            assign(parts, part, parts, last)
+            kept[part] = kept[last]
+        order = stable_order(groups.part)
+        count -= 1
+    return count
+
+
+@procedure
+def _keeps_promises(shard: CastleArrays, groups: Groups, order: NDArray[np.int64], part: Int) -> bool:
+    # ``order`` are the groups by part.
+    begin, end = np.int64(0), np.int64(len(order))
+    while begin < end:
+        middle = (begin + end) // 2
+        if groups.part[order[middle]] < part:
+            begin = middle + 1
+        else:
+            end = middle
+    members = np.empty(len(groups.members), np.int64)
+    found = 0
+    while begin < len(order) and groups.part[order[begin]] == part:
+        group = order[begin]
+        for i in range(groups.start[group], groups.start[group + 1]):
+            members[found] = groups.members[i]
+            found += 1
+        begin += 1
+    by_name = shard.of.by_name != 0
+    count_set(shard.counter, members[:found], shard.tuples.subject, shard.waiting.value, by_name)
+    return bool(shard.counter.tally.persons[0] >= shard.of.k and broken(shard.checks, shard.counter.tally) == NONE)

@@ -7,13 +7,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.castle.arrays import K, L, Live
+from anonymity.castle.arrays import CastleArrays
 from anonymity.castle.nearest import Left, arrange, find_nearest, pick, take
-from anonymity.castle.split import Groups, codes, nearest_part
-from anonymity.compiled.counting import distinct, stable_order
+from anonymity.castle.split import Groups, nearest_part
 from anonymity.compiled.jit import Int, inner, procedure
 from anonymity.compiled.random import below
-from anonymity.space.boxes import assign, enclose, enlargement, room
+from anonymity.promise.counting import stable_order
+from anonymity.promise.tally import count_set
+from anonymity.space.boxes import assign, enclose, room
 from anonymity.space.domain import NONE, Boxes
 
 
@@ -31,23 +32,23 @@ class Buckets(NamedTuple):
 
 
 @procedure
-def generate_buckets(live: Live, groups: Groups) -> Buckets:
+def generate_buckets(shard: CastleArrays, groups: Groups) -> Buckets:
     """Disjoint buckets: one tuple a subject, by sensitive value (CASTLE, Section 4.2, generate_buckets).
 
     The paper has one sensitive attribute. Of several, the one with the fewest distinct values is the tightest and
-    decides here; ``split_l`` checks the others.
+    decides here; ``join_broken_parts`` looks at the others.
     """
-    sensitive = live.tuples.sensitive
+    sensitive = shard.tuples.sensitive
+    counter = shard.counter
+    count_set(counter, groups.members, shard.tuples.subject, shard.waiting.value, shard.of.by_name != 0)
     tightest = 0
-    fewest: Int = len(groups.members) + 1
     for a in range(sensitive.shape[1]):
-        found = distinct(codes(live, groups.members, a))
-        if found < fewest:
-            tightest, fewest = a, found
+        if counter.tally.values[a] < counter.tally.values[tightest]:
+            tightest = a
     count = len(groups.part)
     value = np.empty(count, np.int64)
     for g in range(count):
-        chosen = groups.start[g] + below(live.random, groups.start[g + 1] - groups.start[g])
+        chosen = groups.start[g] + below(shard.random, groups.start[g + 1] - groups.start[g])
         value[g] = np.int64(sensitive[groups.members[chosen], tightest])
     items = stable_order(value)
     ends = np.zeros(count + 1, np.int64)
@@ -57,7 +58,7 @@ def generate_buckets(live: Live, groups: Groups) -> Buckets:
             buckets += 1
         ends[buckets + 1] = i + 1
     ends = ends[: buckets + 2]
-    return Buckets(arrange(live.domain, groups.box, items, ends), ends[1:] - ends[:-1])
+    return Buckets(arrange(shard.domain, groups.box, items, ends), ends[1:] - ends[:-1])
 
 
 @inner
@@ -96,28 +97,30 @@ class Part(NamedTuple):
 
 
 @inner
-def _add(live: Live, groups: Groups, buckets: Buckets, part: Part, bucket: Int, group: Int) -> None:
+def _add(shard: CastleArrays, groups: Groups, buckets: Buckets, part: Part, bucket: Int, group: Int) -> None:
     take(buckets.left, group)
     buckets.size[bucket] -= 1
     groups.part[group] = part.number
-    enclose(live.domain, part.boxes, part.number, groups.box, group)
+    enclose(shard.domain, part.boxes, part.number, groups.box, group)
 
 
 @procedure
-def _fill(live: Live, groups: Groups, buckets: Buckets, part: Part, share: NDArray[np.int64]) -> None:
+def _fill(shard: CastleArrays, groups: Groups, buckets: Buckets, part: Part, share: NDArray[np.int64]) -> None:
     # share[b] more tuples of bucket b, those that enlarge the part least (steps 10 to 18).
     around = room(np.int64(1), groups.box)
     for b in range(len(buckets.size)):
         if share[b] > 0:
             assign(around, np.int64(0), part.boxes, part.number)
             bucket = np.int64(b)
-            found = find_nearest(live.domain, around, buckets.left, bucket, share[b], part.seed)
+            found = find_nearest(shard.domain, around, buckets.left, bucket, share[b], part.seed)
             for item in found.item:
-                _add(live, groups, buckets, part, bucket, item)
+                _add(shard, groups, buckets, part, bucket, item)
 
 
 @procedure
-def _hand_out(live: Live, groups: Groups, buckets: Buckets, part: Part, held: NDArray[np.bool_], left: Int) -> None:
+def _hand_out(
+    shard: CastleArrays, groups: Groups, buckets: Buckets, part: Part, held: NDArray[np.bool_], left: Int
+) -> None:
     # The part of k that rounding left over: to buckets not yet held while l needs them, then to the nearest.
     if left == 0:
         return
@@ -130,38 +133,41 @@ def _hand_out(live: Live, groups: Groups, buckets: Buckets, part: Part, held: ND
     for b in range(count):
         buckets_held += held[b]
         if buckets.size[b] > 0:
-            found = find_nearest(live.domain, around, buckets.left, np.int64(b), np.int64(1), part.seed)
+            found = find_nearest(shard.domain, around, buckets.left, np.int64(b), np.int64(1), part.seed)
             distance[b], nearest[b] = found.distance[0], found.item[0]
     for _ in range(left):
-        needed = buckets_held < live.parameters[L]
+        needed = buckets_held < shard.of.least_values
         chosen = np.int64(NONE)
         for b in range(count):
             if nearest[b] != NONE and not (needed and held[b]) and (chosen == NONE or distance[b] < distance[chosen]):
                 chosen = np.int64(b)
         if chosen == NONE:
             return
-        _add(live, groups, buckets, part, chosen, nearest[chosen])
+        _add(shard, groups, buckets, part, chosen, nearest[chosen])
         nearest[chosen] = NONE
         buckets_held += not held[chosen]
         held[chosen] = True
 
 
 @inner
-def _choose_seed(live: Live, buckets: Buckets, nonempty: Int) -> tuple[Int, Int]:
+def _choose_seed(shard: CastleArrays, buckets: Buckets, nonempty: Int) -> tuple[Int, Int]:
     # A random bucket, and a random tuple of it (steps 6 and 7).
-    chosen = below(live.random, nonempty)
+    chosen = below(shard.random, nonempty)
     bucket = np.int64(0)
     while buckets.size[bucket] == 0 or chosen > 0:
         chosen -= buckets.size[bucket] > 0
         bucket += 1
-    return bucket, pick(buckets.left, bucket, below(live.random, buckets.size[bucket]))
+    return bucket, pick(buckets.left, bucket, below(shard.random, buckets.size[bucket]))
 
 
 @procedure
-def split_l(live: Live, groups: Groups) -> Int:
-    """Give each group a part with k subjects and l values; how many parts there are (CASTLE, function split^l)."""
-    k, l = live.parameters[K], live.parameters[L]  # noqa: E741
-    buckets = generate_buckets(live, groups)
+def split_l(shard: CastleArrays, groups: Groups) -> Int:
+    """Give each group a part with k subjects and l values; how many parts there are (CASTLE, function split^l).
+
+    l values are l buckets, by one tuple of each subject: see ``join_broken_parts`` for what else the parts must keep.
+    """
+    k, l = shard.of.k, shard.of.least_values  # noqa: E741
+    buckets = generate_buckets(shard, groups)
     parts = room(len(groups.part) // k, groups.box)
     count: Int = np.int64(0)
     while True:
@@ -171,7 +177,7 @@ def split_l(live: Live, groups: Groups) -> Int:
             total += size
         if nonempty < l or total < k:
             break
-        seeded, seed = _choose_seed(live, buckets, nonempty)
+        seeded, seed = _choose_seed(shard, buckets, nonempty)
         share = shares(buckets.size, seeded, k, l)
         left = k
         held = np.empty(len(share), np.bool_)
@@ -180,64 +186,17 @@ def split_l(live: Live, groups: Groups) -> Int:
             held[b] = share[b] > 0
         assign(parts, count, groups.box, seed)
         part = Part(count, parts, seed)
-        _add(live, groups, buckets, part, seeded, seed)
+        _add(shard, groups, buckets, part, seeded, seed)
         share[seeded] -= 1
-        _fill(live, groups, buckets, part, share)
-        _hand_out(live, groups, buckets, part, held, left)
+        _fill(shard, groups, buckets, part, share)
+        _hand_out(shard, groups, buckets, part, held, left)
         count += 1
     if count == 0:
         groups.part[:] = 0
         return np.int64(1)
     for group in range(len(groups.part)):
         if groups.part[group] == NONE:
-            nearest = nearest_part(live, groups, parts, count, np.int64(group))
+            nearest = nearest_part(shard, groups, parts, count, np.int64(group))
             groups.part[group] = nearest
-            enclose(live.domain, parts, nearest, groups.box, np.int64(group))
-    if live.tuples.sensitive.shape[1] > 1:
-        count = _join_uniform_parts(live, groups, parts, count)
-    return count
-
-
-@procedure
-def _is_diverse(live: Live, groups: Groups, part: Int) -> bool:
-    members = np.empty(len(groups.members), np.int64)
-    count = 0
-    for g in range(len(groups.part)):
-        if groups.part[g] == part:
-            for i in range(groups.start[g], groups.start[g + 1]):
-                members[count] = groups.members[i]
-                count += 1
-    for a in range(live.tuples.sensitive.shape[1]):
-        if distinct(codes(live, members[:count], a)) < live.parameters[L]:
-            return False
-    return True
-
-
-@procedure
-def _join_uniform_parts(live: Live, groups: Groups, parts: Boxes, count: Int) -> Int:
-    # A part that lacks values of another sensitive attribute joins the nearest one; the whole cluster has them.
-    part: Int = np.int64(0)
-    while part < count and count > 1:
-        if _is_diverse(live, groups, part):
-            part += 1
-            continue
-        least = np.inf
-        nearest: Int = np.int64(NONE)
-        for other in range(count):
-            if other != part:
-                growth = enlargement(live.domain, parts, part, parts, other, least)
-                if growth < least:
-                    least, nearest = growth, other
-        enclose(live.domain, parts, nearest, parts, part)
-        last = count - 1
-        for g in range(len(groups.part)):
-            if groups.part[g] == part:
-                groups.part[g] = nearest
-        for g in range(len(groups.part)):
-            if groups.part[g] == last:
-                groups.part[g] = part
-        if last != part:
-            assign(parts, part, parts, last)
-        count -= 1
-        part = np.int64(0)
+            enclose(shard.domain, parts, nearest, groups.box, np.int64(group))
     return count

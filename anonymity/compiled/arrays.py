@@ -1,7 +1,7 @@
-"""Arrays in pages of their own, which go back to the system when they are let go.
+"""Arrays that give their memory back, and records of named numbers.
 
 What ``numpy.zeros`` allocates may come from a heap that keeps it: a shard that grows by doubling would hold the memory
-of all its smaller selves as well.
+of all its smaller selves as well. Large arrays have pages of their own here, which go back to the system.
 """
 
 from __future__ import annotations
@@ -31,3 +31,17 @@ def full(shape: int | tuple[int, ...], value: float, dtype: DTypeLike) -> NDArra
     made = zeros(shape, dtype)
     made[...] = value
     return made
+
+
+def record(whole: str, real: str = "") -> Any:
+    """Named numbers that Python and compiled code read and write as attributes, all 0.
+
+    Parameters
+    ----------
+    whole, real : names of int64 and of float64 numbers, with spaces between them; none may be an attribute of numpy's
+        scalars, such as ``size``, which would be read in its place
+    """
+    kinds = [(name, np.int64) for name in whole.split()] + [(name, np.float64) for name in real.split()]
+    if taken := [name for name, _ in kinds if hasattr(np.record, name)]:
+        raise ValueError(f"a number of a record cannot have the name {', '.join(taken)}")
+    return np.zeros(1, kinds).view(np.recarray)[0]

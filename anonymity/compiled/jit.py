@@ -62,7 +62,7 @@ def _compiled(function: Any, *, part: bool, apart: bool = False, **options: Any)
 
 
 def _compiled_part(function: Any, *, apart: bool = False, **options: Any) -> Any:
-    # Without wrappers for Python it takes a fraction of the time.
+    # Without wrappers for Python it takes a fraction of the time. What is not set is inherited from the caller.
     return _compiled(function, part=True, apart=apart, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)
 
 
@@ -79,12 +79,12 @@ def entry(function: F) -> F:
 
 def inner(function: F) -> F:
     """Compile a part that is called for each tuple: it becomes part of its caller."""
-    return _compiled_part(function, forceinline=True)
+    return _compiled_part(function, forceinline=True, _nrt=True)
 
 
 def procedure(function: F) -> F:
     """Compile a part that is called for some tuples only: it stays a function of its own, and is compiled once."""
-    return _compiled_part(function, forceinline=False, apart=True)
+    return _compiled_part(function, forceinline=False, _nrt=True, apart=True)
 
 
 def leaf(function: F) -> F:

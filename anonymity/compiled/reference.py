@@ -1,16 +1,23 @@
-"""Structures that lend their arrays to compiled code, which then counts no references to them."""
+"""The arrays of a shard as one pointer, for compiled functions.
+
+Numba passes a NamedTuple field by field: with all the arrays of a shard, each call would move hundreds of values and
+take minutes to compile. ``by_reference`` makes a function that wraps the same arrays in structures, which are passed as
+one pointer and have the same fields. The arrays are borrowed, because counting references to them would take a third of
+the time: whoever calls that function keeps the arrays until the compiled function returns.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, get_type_hints
 
 from numba import types
 from numba.core import cgutils
 from numba.experimental import structref
 from numba.extending import intrinsic
 
-from anonymity.compiled.jit import inner
-from anonymity.space.domain import Boxes, Domain
+from anonymity.compiled.jit import entry
 
 
 class Fields(types.StructRef):
@@ -20,43 +27,58 @@ class Fields(types.StructRef):
         return tuple((name, types.unliteral(typ)) for name, typ in fields)
 
 
-def _borrowed(_context: Any, array: Any) -> Any:
-    """The same array without an owner, so that reading it from a structure counts no reference."""
+class Proxy(structref.StructRefProxy):
+    """What a structure is to Python: something to pass on."""
+
+
+def _borrowed(_context: Any, value: Any) -> Any:
+    """The same arrays, in tuples of any depth, without an owner: reading one from a structure counts no reference."""
+
+    def lent(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+        if isinstance(kind, types.Array):
+            array = context.make_array(kind)(context, builder, value)
+            array.meminfo = cgutils.get_null_value(array.meminfo.type)
+            return array._getvalue()
+        if isinstance(kind, types.NamedTuple | types.NamedUniTuple):
+            items = [lent(context, builder, k, builder.extract_value(value, i)) for i, k in enumerate(kind.types)]
+            return context.make_tuple(builder, kind, items)
+        return value
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        borrowed = context.make_array(signature.args[0])(context, builder, args[0])
-        borrowed.meminfo = cgutils.get_null_value(borrowed.meminfo.type)
-        return borrowed._getvalue()
+        return lent(context, builder, signature.args[0], args[0])
 
-    return array(array), codegen
+    return value(value), codegen
 
 
-borrow: Any = intrinsic(_borrowed)
+borrowed: Any = intrinsic(_borrowed)
 
 
-@inner
-def borrow_boxes(boxes: Boxes) -> Boxes:
-    """Boxes of borrowed arrays."""
-    return Boxes(borrow(boxes.lower), borrow(boxes.upper), borrow(boxes.node))
+def by_reference(shape: type, structures: Mapping[type, tuple[type, type]]) -> Callable[[Any], Any]:
+    """A function from a NamedTuple of arrays to a structure over the same arrays.
+
+    Parameters
+    ----------
+    shape : the NamedTuple; its fields may be NamedTuples of arrays
+    structures : for ``shape``, and for each NamedTuple in it that is to be a structure as well, a subclass of ``Proxy``
+        and one of ``Fields`` that ``structref.register`` has seen; all are names of the module that calls this function
+    """
+    for of, (proxy, fields) in structures.items():
+        structref.define_boxing(fields, proxy)
+        structref.define_constructor(proxy, fields, list(get_type_hints(of)))
+    frame = inspect.stack()[1]
+    names = {of: proxy.__name__ for of, (proxy, _) in structures.items()}
+    source = f"def share(arrays):\n    lent = borrowed(arrays)\n    return {_made(shape, 'lent', names)}\n"
+    scope = {proxy.__name__: proxy for proxy, _ in structures.values()} | {"borrowed": borrowed}
+    exec(compile(source, frame.filename, "exec"), scope)  # under the name of a file: what is compiled is kept by it
+    made: Any = scope["share"]
+    made.__module__ = frame.frame.f_globals["__name__"]
+    made.__qualname__ = f"share_{shape.__name__}"
+    return entry(made)
 
 
-@inner
-def borrow_domain(domain: Domain) -> Domain:
-    """A domain of borrowed arrays."""
-    return Domain(
-        borrow(domain.lower),
-        borrow(domain.upper),
-        borrow(domain.declared),
-        borrow(domain.scale),
-        borrow(domain.parent),
-        borrow(domain.first),
-        borrow(domain.last),
-        borrow(domain.loss),
-        borrow(domain.root),
+def _made(shape: type, value: str, names: Mapping[type, str]) -> str:
+    kinds = get_type_hints(shape)
+    fields = (
+        _made(kind, f"{value}.{name}", names) if kind in names else f"{value}.{name}" for name, kind in kinds.items()
     )
-
-
-def define(proxy: type, fields: type, names: tuple[str, ...]) -> None:
-    """Let a structure be made by, and returned from, compiled code."""
-    structref.define_boxing(fields, proxy)
-    structref.define_constructor(proxy, fields, list(names))
+    return f"{names[shape]}({', '.join(fields)})"

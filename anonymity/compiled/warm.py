@@ -3,45 +3,31 @@
 from __future__ import annotations
 
 from concurrent.futures import ProcessPoolExecutor
+from importlib import import_module
 from multiprocessing import get_context
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from anonymity.castle.shard import Castle
-from anonymity.castle.stored import Memory
+from anonymity.algorithm import Algorithm, Terms, known_algorithms
 from anonymity.noise.perturb import Noise
-from anonymity.policy import CastleParameters, DifferentialPrivacy, Numeric, Policy, Privacy
-from anonymity.window.parameters import WindowParameters
-from anonymity.window.shard import Window
-from anonymity.window.stored import WindowMemory
+from anonymity.policy import DifferentialPrivacy, Numeric, Policy, Privacy
 from state.block import Block
-from state.shard import Changes, Stored
+from state.stored import Stored
 
 _TUPLES = 64
-_POLICY = Policy((Numeric("x"),), sensitive=("s",), subject="who", event_time="at")
-_PRIVACY = Privacy(2, 2)
 _MEMBERS = pa.schema([("s", pa.int64())])
 
 
-def castle() -> None:
-    """Run a few tuples through every procedure of CASTLE: a shard, its end, and its restore."""
-    parameters = CastleParameters(delay_tuples=_TUPLES, delay_event_time=1000)
-    made = Castle(_POLICY, _PRIVACY, parameters, members=_MEMBERS, shard=0, key=bytes(32))
-    made.push(_block())
-    stored = _stored(Memory(made, {}).changes())
-    restored, _ = Memory.restore(_POLICY, _PRIVACY, parameters, members=_MEMBERS, fingerprint={}, stored=stored)
-    restored.finish()
-
-
-def window() -> None:
-    """Run a few tuples through every procedure of windows: a shard, its end, and its restore."""
-    parameters = WindowParameters(tuples=_TUPLES, event_time=1000)
-    made = Window(_POLICY, _PRIVACY, parameters, members=_MEMBERS, shard=0, key=bytes(32))
-    made.push(_block())
-    stored = _stored(WindowMemory(made, {}).changes())
-    restored, _ = WindowMemory.restore(_POLICY, _PRIVACY, parameters, members=_MEMBERS, fingerprint={}, stored=stored)
-    restored.finish()
+def run_through(algorithm: Algorithm, parameters: Any) -> None:
+    """Run a few tuples through every procedure of an algorithm: a shard, its restore, and its end."""
+    policy = Policy((Numeric("x"),), sensitive=("s",), subject="who", event_time="at")
+    terms = Terms(policy, Privacy(2, 2), parameters, _MEMBERS)
+    changes = algorithm.new(terms, 0, bytes(32)).push(_block()).changes
+    if changes is not None:
+        entries = {kind: {key: blob for key, blob in e.items() if blob} for kind, e in changes.entries.items()}
+        algorithm.restored(terms, Stored(changes.shard, entries), "").finish()
 
 
 def noise() -> None:
@@ -50,10 +36,18 @@ def noise() -> None:
     Noise(policy, DifferentialPrivacy(0.5, 1.0), bytes(32)).let_in(_block())
 
 
+def algorithm(name: str) -> None:
+    """Compile one of the algorithms that come with Crenel."""
+    import_module("anonymity.algorithms")
+    known_algorithms()[name].compile()
+
+
 def main() -> None:
-    """Compile all of it, in two processes: CASTLE takes longer than the rest."""
+    """Compile all of it, in two processes."""
+    import_module("anonymity.algorithms")
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        for done in [pool.submit(castle), pool.submit(window), pool.submit(noise)]:
+        waiting = [pool.submit(algorithm, name) for name in known_algorithms()]
+        for done in [*waiting, pool.submit(noise)]:
             done.result()
 
 
@@ -68,11 +62,6 @@ def _block() -> Block:
         event_time=numbers,
         members=pa.record_batch([pa.array(numbers)], schema=_MEMBERS),
     )
-
-
-def _stored(changes: Changes) -> Stored:
-    entries = [{key: blob for key, blob in e.items() if blob} for e in (changes.blocks, changes.gamma, changes.omega)]
-    return Stored(changes.shard, *entries)
 
 
 if __name__ == "__main__":

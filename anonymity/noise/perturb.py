@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from math import ceil, floor
 from typing import NamedTuple
@@ -32,6 +33,9 @@ class Grid(NamedTuple):
     Attributes
     ----------
     step : (numeric,) in the column's own unit
+    parts, whole : (numeric,) the step as a decimal fraction, parts / whole: a position times the step, as floats, may
+        be next to the decimal that is meant, and beyond the end of the domain
+    lower, upper : (numeric,) the domain; infinite where there is none
     first, last : (attributes,) positions that a value may take: numeric ones in the order of the policy, then
         categorical ones, whose positions are those of the leaves
     numerator, denominator : (attributes,) the scale in steps as a fraction, for those whose range is declared
@@ -40,6 +44,10 @@ class Grid(NamedTuple):
     """
 
     step: NDArray[np.float64]
+    parts: NDArray[np.float64]
+    whole: NDArray[np.float64]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
     first: NDArray[np.int64]
     last: NDArray[np.int64]
     numerator: NDArray[np.int64]
@@ -76,8 +84,8 @@ class Noise:
         observed: NDArray[np.float64] | None = None,
     ) -> None:
         self._grid = _grid(policy, parameters)
-        self._let_in_all = parameters.sample_rate == 1
-        self._rate = np.uint64(min(floor(Fraction(parameters.sample_rate) * 2**64), 2**64 - 1))
+        below = np.uint64(min(floor(Fraction(parameters.sample_rate) * 2**64), 2**64 - 1))
+        self._rate = parameters.sample_rate == 1, below
         derived = hashlib.blake2b(key, digest_size=KEY_BYTES, person=b"crenel-noise").digest()
         self.stream = random_stream(derived, used)
         self.sampled_out = sampled_out
@@ -90,7 +98,7 @@ class Noise:
         """The tuples of a block that are let in, perturbed; of the others only their number is kept."""
         numeric, categorical = block.numeric.copy(), block.categorical.copy()
         chosen = np.ones(len(block), np.bool_)
-        perturb(self.stream, self._grid, self._let_in_all, self._rate, self.observed, numeric, categorical, chosen)
+        perturb(self.stream, self._grid, self._rate, self.observed, numeric, categorical, chosen)
         self.sampled_out += len(block) - int(np.count_nonzero(chosen))
         moved = replace(block, numeric=numeric, categorical=categorical)
         return replace(moved, **moved.chosen(chosen))
@@ -123,7 +131,22 @@ def _grid(policy: Policy, parameters: DifferentialPrivacy) -> Grid:
     first, last = np.array(ends, np.int64).T
     numerator, denominator = np.array(scales, np.int64).T
     observed = np.full(len(policy.numeric), parameters.observed_range)
-    return Grid(np.array(steps), first, last, numerator, denominator, observed, np.array([parameters.phi]))
+    parts, whole = np.array([_decimal(step) for step in steps], np.float64).reshape(-1, 2).T.copy()
+    bounds = [attribute.domain or (-np.inf, np.inf) for attribute in policy.numeric]
+    lower, upper = np.array(bounds, np.float64).reshape(-1, 2).T.copy()
+    return Grid(
+        np.array(steps),
+        parts,
+        whole,
+        lower,
+        upper,
+        first,
+        last,
+        numerator,
+        denominator,
+        observed,
+        np.array([parameters.phi]),
+    )
 
 
 def _step(attribute: Numeric, parameters: DifferentialPrivacy) -> float:
@@ -133,6 +156,15 @@ def _step(attribute: Numeric, parameters: DifferentialPrivacy) -> float:
     if attribute.domain is None and not parameters.observed_range:
         raise PolicyError(f"{place}.domain: is missing; noise is drawn relative to [lowest, highest]")
     return attribute.step
+
+
+def _decimal(step: float) -> tuple[float, float]:
+    """A step as (parts, whole), whole a power of ten; (step, 1) where floats do not hold them exactly."""
+    fraction = Decimal(repr(step)).as_tuple()
+    exponent = int(fraction.exponent)
+    parts = int("".join(map(str, fraction.digits))) * 10 ** max(exponent, 0)
+    whole = 10 ** max(-exponent, 0)
+    return (float(parts), float(whole)) if max(parts, whole) <= 2**53 else (step, 1.0)
 
 
 def _ends(attribute: Numeric) -> tuple[int, int]:
@@ -146,8 +178,7 @@ def _ends(attribute: Numeric) -> tuple[int, int]:
 def perturb(
     stream: RandomStream,
     grid: Grid,
-    let_in_all: bool,
-    rate: np.uint64,
+    rate: tuple[bool, np.uint64],
     observed: NDArray[np.float64],
     numeric: NDArray[np.float64],
     categorical: NDArray[np.int32],
@@ -159,13 +190,14 @@ def perturb(
 
     Parameters
     ----------
-    rate : a tuple is let in where 64 random bits are below it
+    rate : whether all tuples are let in; else one is where 64 random bits are below the second
     observed : (2, numeric) the range seen so far, widened by each tuple that is let in (Algorithm 2, lines 2 and 3)
     chosen : (tuples,) becomes false where a tuple is not let in; its values stay as they were
     """
     attributes = numeric.shape[1]
+    everything, below = rate
     for i in range(len(chosen)):
-        if not let_in_all and _bits(stream) >= rate:
+        if not everything and _bits(stream) >= below:
             chosen[i] = False
             continue
         for a in range(attributes):
@@ -176,7 +208,7 @@ def perturb(
                 numerator, denominator = _fraction((observed[1, a] - observed[0, a]) / grid.step[a] / grid.phi[0])
             position = np.rint(min(max(numeric[i, a] / grid.step[a], -_LARGEST), _LARGEST))
             moved = _moved(stream, np.int64(position), numerator, denominator, grid.first[a], grid.last[a])
-            numeric[i, a] = moved * grid.step[a]
+            numeric[i, a] = min(max(moved * grid.parts[a] / grid.whole[a], grid.lower[a]), grid.upper[a])
         for c in range(categorical.shape[1]):
             a = attributes + c
             categorical[i, c] = _moved(

@@ -87,20 +87,19 @@ def enlargements_of(
     boxes: Boxes,
     row: Int,
     regions: Regions,
-    start: Int,
-    size: Int,
+    place: tuple[Int, Int, Int],
     around: Boxes,
     region: Int,
-    count: Int,
 ) -> None:
     """Write to ``growth`` how much one box grows to enclose each of the first boxes of a region (Definition 3.4).
 
     Parameters
     ----------
-    start, size : of the region
+    boxes, row : the one that grows
+    place : where the region begins, its size, and how many of its boxes are looked at
     around, region : a box around all of the region, and its row
-    count : how many boxes of the region are looked at
     """
+    start, size, count = place
     numeric, categorical = boxes.lower.shape[1], boxes.node.shape[1]
     growth, stop = regions.growth, np.uint64(count)
     common = 0.0

@@ -65,3 +65,20 @@ class Members:
                     column[hole] = None
             columns.append(column)
         return tuple(columns)
+
+    def batch(self, slots: NDArray[np.int32]) -> pa.RecordBatch:
+        """The values in ``slots``, which stay there."""
+        columns = [
+            pa.array(values[slots], field.type, mask=None if values.dtype == object else missing[slots])
+            for field, values, missing in zip(self.schema, self._values, self._missing, strict=True)
+        ]
+        return pa.record_batch(columns, schema=self.schema)
+
+    def moved(self, slots: NDArray[np.int32], count: int) -> Members:
+        """The values in ``slots`` alone, in the first of ``count`` slots."""
+        made = Members(self.schema)
+        made.reserve(count)
+        for old, new in ((self._values, made._values), (self._missing, made._missing)):
+            for before, after in zip(old, new, strict=True):
+                after[: len(slots)] = before[slots]
+        return made

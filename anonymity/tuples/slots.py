@@ -11,6 +11,11 @@ from numpy.typing import NDArray
 from anonymity.policy import Policy
 from anonymity.tuples.members import Members
 
+_SPARE = 4
+"""Slots are given back where so many times as many are held as are used,"""
+_LONG = 8
+"""in so many steps, one after the other: what large blocks take in turn is not given back between them."""
+
 
 class Slots:
     """The slots of one shard, and the published values of the tuples in them.
@@ -33,6 +38,7 @@ class Slots:
         self._members = Members(members)
         self._fewest = fewest
         self._count = 0
+        self._most = self._spare_steps = 0
         self._free: NDArray[np.int32] = np.zeros(0, np.int32)
 
     def reserve(self, count: int) -> int | None:
@@ -48,6 +54,7 @@ class Slots:
         """Free slots for tuples with these published values, in their order; ``reserve`` has made room."""
         left = len(self._free) - len(members)
         slots, self._free = self._free[left:][::-1].copy(), self._free[:left]
+        self._most = max(self._most, self._count - left)
         self._members.put(slots, members)
         return slots
 
@@ -55,3 +62,22 @@ class Slots:
         """Free slots, and return the published values that were in them, a list for each column."""
         self._free = np.concatenate([self._free, slots])
         return self._members.take(slots)
+
+    def batch(self, slots: NDArray[np.int32]) -> pa.RecordBatch:
+        """The published values in some slots, which stay there."""
+        return self._members.batch(slots)
+
+    def spare(self) -> bool:
+        """Whether most slots are free for good: after a burst, say. To be asked at the end of each step."""
+        most, self._most = self._most, self._count - len(self._free)
+        spare = self._count > _SPARE * max(most, self._fewest)
+        self._spare_steps = self._spare_steps + 1 if spare else 0
+        return self._spare_steps >= _LONG
+
+    def shrink(self, used: NDArray[np.int32]) -> int:
+        """Keep what is in the used slots, which become the first ones in this order; how many slots there are then."""
+        self._count = max(self._fewest, 2 * len(used))
+        self._spare_steps = 0
+        self._members = self._members.moved(used, self._count)
+        self._free = np.arange(self._count - 1, len(used) - 1, -1, dtype=np.int32)
+        return self._count

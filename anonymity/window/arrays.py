@@ -1,55 +1,35 @@
-"""The live form of a shard of windows: flat arrays that the compiled procedures share.
+"""The arrays of a shard of windows, which its compiled procedures share.
 
 A tuple lives in a *slot*, a group in a *row*. Rows live for one closing of a window only.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from anonymity.compiled.arrays import record, zeros
+from anonymity.compiled.jit import inner
 from anonymity.compiled.random import RandomStream
-from anonymity.policy import KINDS, SUPPRESSIONS
-from anonymity.release import Out
-from anonymity.space.domain import Boxes, Domain
+from anonymity.policy import KINDS, Policy, Privacy
+from anonymity.promise.checks import Checks, checks_of
+from anonymity.promise.tally import Counter, empty_counter
+from anonymity.promise.trial import Trial, empty_trial
+from anonymity.space.domain import NONE, Boxes, Domain, boxes, domain
+from anonymity.tuples.leaving import Out, Totals, empty_out, empty_totals
+from anonymity.window.distance import Scale, scale
+from anonymity.window.log import empty_actions, empty_log
+from anonymity.window.parameters import WindowParameters
+from anonymity.window.work import Work, empty_work
 
-# Positions in WindowLive.scalars.
-NEXT_POSITION, NEXT_RELEASE, NEXT_WINDOW, CLOCK = 0, 1, 2, 3
-HELD, CARRIED, EARLIEST, SIZE, TARGET, CLOSED = 4, 5, 6, 7, 8, 9
-OUT_RELEASES, OUT_MEMBERS, OUT_SUPPRESSED, OUT_ACTIONS = 10, 11, 12, 13
-DWELT, VALUES, STEP_UP, JUDGED = 14, 15, 16, 17
-SCALARS = 18
+FOREVER = np.iinfo(np.int64).max
+"""``now.earliest`` where nothing is bounded by event time."""
 
-# Positions in WindowLive.parameters.
-K, L, WINDOW_TUPLES, WINDOW_EVENT_TIME, DELAY_TUPLES, DELAY_EVENT_TIME = 0, 1, 2, 3, 4, 5
-HAS_SUBJECT, NEIGHBOURS, GROWTH, REPRESENTATIVE, MEDIAN, ANCESTOR = 6, 7, 8, 9, 10, 11
-MOST_TARGET, DWELL, LEAST_WINDOW, JUDGE = 12, 13, 14, 15
-PARAMETERS = 16
-
-# Positions in WindowLive.settings.
-DISTORTION_WEIGHT, SMOOTHING, BAND, DELAY_WEIGHT = 0, 1, 2, 3
-SETTINGS = 4
-
-# Positions in WindowLive.control.
-ENTROPY, SETTLED, LOSS_SUM, DELAY_SUM, LAST_COST = 0, 1, 2, 3, 4
-CONTROL = 5
-
-# Positions in WindowLive.totals; suppressed and kinds take one place for each reason and kind.
-RELEASED, MERGES, SWAPS, LONGEST_DELAY, SUPPRESSED = 0, 1, 2, 3, 4
-KIND = SUPPRESSED + len(SUPPRESSIONS)
-TOTALS = KIND + len(KINDS)
-
-# Columns of WindowLive.actions and of its log of the last window.
-A_GROUP, A_NEIGHBOUR, A_ACTION, A_BEFORE, A_AFTER, A_DIVERSITY, A_DIVERSITY_AFTER, A_INSPECTED = 0, 1, 2, 3, 4, 5, 6, 7
-ACTION_COLUMNS = 8
-W_TUPLES, W_GROUPS, W_VIOLATIONS, W_UNREPAIRED, W_SWAPS = 0, 1, 2, 3, 4
-W_MERGES, W_RELEASES, W_SATISFIED, W_CARRIED, W_TARGET = 5, 6, 7, 8, 9
-WINDOW_COLUMNS = 10
-W_ENTROPY_MEAN, W_ENTROPY_LEAST = 0, 1
-
-SWAP, MERGE = 0, 1
+OPEN, GIVEN_UP, GONE = range(3)
+"""States of a group: it may be repaired; no repair helps it; it went into another."""
 
 
 class Points(NamedTuple):
@@ -60,11 +40,11 @@ class Points(NamedTuple):
     numeric : (slots, numeric) values, none of them -0.0
     bits : (slots, numeric) the same memory as integers
     leaf : (slots, categorical) values, as nodes
-    value : (slots, 1 + sensitive) subject hash, then sensitive codes; what distinct values are counted of
+    value : (slots, 1 + sensitive) subject hash, then sensitive codes
     event_time : (slots,) epoch milliseconds
     position : (slots,) in the shard's stream, from 0
     waits : (slots,) whether the slot holds a tuple that has not left
-    reason : (slots,) why a carried tuple was not released, a position in ``anonymity.policy.SUPPRESSIONS``
+    reason : (slots,) why a carried tuple was not released, a position in ``Privacy.reasons``
     """
 
     numeric: NDArray[np.float64]
@@ -77,21 +57,6 @@ class Points(NamedTuple):
     reason: NDArray[np.int8]
 
 
-class Scale(NamedTuple):
-    """What distances are measured with; all divided by the number of quasi-identifiers already.
-
-    Attributes
-    ----------
-    numeric : (numeric,) weight of each numeric attribute; ``Domain.scale`` has the division
-    categorical : (categorical,) weight of each categorical attribute / quasi-identifiers
-    depth : (nodes of all hierarchies,) steps from the root
-    """
-
-    numeric: NDArray[np.float64]
-    categorical: NDArray[np.float64]
-    depth: NDArray[np.float64]
-
-
 class Groups(NamedTuple):
     """Groups of the window that closes.
 
@@ -101,10 +66,12 @@ class Groups(NamedTuple):
     centre : representative, as a box of no width
     head, tail : (rows,) first and last member
     tuples, subjects : (rows,) members, and distinct subjects among them
-    diversity : (rows, sensitive) distinct sensitive values
+    diversity : (rows, sensitive) l-diversity; of no columns where nothing is asked of sensitive values
+    lacks : (rows, checks) by how much it falls short of what the window aims at
+    broken : (rows,) the first check that it does not satisfy, ``NONE`` where it may leave
     loss : (rows,) InfoLoss of ``box``
     oldest, earliest : (rows,) least position and least event time among the members
-    state : (rows,) ``OPEN``, ``GIVEN_UP`` by the repair, or ``GONE`` into another group
+    state : (rows,) ``OPEN``, ``GIVEN_UP`` or ``GONE``
     merged : (rows,) whether another has gone into it
     """
 
@@ -115,6 +82,8 @@ class Groups(NamedTuple):
     tuples: NDArray[np.int64]
     subjects: NDArray[np.int64]
     diversity: NDArray[np.int64]
+    lacks: NDArray[np.float64]
+    broken: NDArray[np.int64]
     loss: NDArray[np.float64]
     oldest: NDArray[np.int64]
     earliest: NDArray[np.int64]
@@ -122,57 +91,28 @@ class Groups(NamedTuple):
     merged: NDArray[np.bool_]
 
 
-OPEN, GIVEN_UP, GONE = 0, 1, 2
-
-
-class Work(NamedTuple):
-    """Scratch of one closing.
+class WindowArrays(NamedTuple):
+    """One shard.
 
     Attributes
     ----------
-    next : (slots,) next member of a tuple's group, or of its pattern
-    code : (slots, 1 + sensitive) ``Points.value`` renumbered from 0 within the window
-    table : (a power of two,) open addressing, for patterns and codes
-    here, there : (1 + sensitive, slots) how many tuples have a code; all 0 between uses
-    stamp : (slots,) where a code was last seen
-    free : (slots,) patterns in no group yet
-    first, last, size : (slots,) of a pattern: its first and last tuple, how many it has
-    distance : (slots,) from the group that grows to each free pattern
-    near, near_distance : (neighbours,) nearest groups
-    flag : (2, slots, 1 + sensitive) of the tuples of two groups that may be swapped: see ``anonymity.window.repair``
-    fit : (slots,) distance of a tuple to the group it would move to
-    values : (slots,) of one column
-    leaves : (nodes of all hierarchies,) how many have a leaf; all 0 between uses
-    box : two boxes
+    now : how it stands. ``next_position``, ``next_release``, ``next_window``: numbers that are given out next; ``held``
+        tuples, the ``carried`` ones among them, ``earliest`` event time of them; ``window_tuples`` that close it;
+        ``target``: l_t; ``merges`` and ``swaps`` so far; ``alone``: 0 or 1, whether nobody came twice in the window;
+        and what the controllers know (``anonymity.window.controllers``), from ``dwelt`` to ``last_cost``
+    of : what it was told: the fields of ``WindowParameters`` and ``Privacy``, -1 where there is none, 0 or 1 for yes
+        and no; ``most_subjects`` of a group that has merged
+    checks, aims : what each release keeps, and what repairs aim at, which may be more
+    held : (slots,) slots of the tuples that wait, oldest first, the carried ones before the new
+    counter : for the last check of a release
+    here, there : for the groups that are looked at
+    log, actions : of the window that closed (``anonymity.window.log``)
     """
 
-    next: NDArray[np.int32]
-    code: NDArray[np.int32]
-    table: NDArray[np.int32]
-    here: NDArray[np.int32]
-    there: NDArray[np.int32]
-    stamp: NDArray[np.int32]
-    free: NDArray[np.int32]
-    first: NDArray[np.int32]
-    last: NDArray[np.int32]
-    size: NDArray[np.int32]
-    distance: NDArray[np.float64]
-    near: NDArray[np.int32]
-    near_distance: NDArray[np.float64]
-    flag: NDArray[np.int8]
-    fit: NDArray[np.float64]
-    values: NDArray[np.float64]
-    leaves: NDArray[np.int32]
-    box: Boxes
-
-
-class WindowLive(NamedTuple):
-    """One shard; ``held`` are the slots of the tuples that wait, oldest first, the carried ones before the new."""
-
-    scalars: NDArray[np.int64]
-    parameters: NDArray[np.int64]
-    settings: NDArray[np.float64]
-    control: NDArray[np.float64]
+    now: Any
+    of: Any
+    checks: Checks
+    aims: Checks
     random: RandomStream
     domain: Domain
     scale: Scale
@@ -180,11 +120,125 @@ class WindowLive(NamedTuple):
     held: NDArray[np.int32]
     groups: Groups
     work: Work
+    counter: Counter
+    here: Trial
+    there: Trial
     out: Out
-    totals: NDArray[np.int64]
-    loss_total: NDArray[np.float64]
-    delays: NDArray[np.int64]
-    actions: NDArray[np.int64]
-    changes: NDArray[np.float64]
-    window: NDArray[np.int64]
-    entropy: NDArray[np.float64]
+    totals: Totals
+    log: Any
+    actions: NDArray[Any]
+
+
+def empty_arrays(
+    policy: Policy, privacy: Privacy, parameters: WindowParameters, random: RandomStream, slots: int = 0
+) -> WindowArrays:
+    """A shard before its first tuple, with room for ``slots`` tuples."""
+    now = record(
+        "next_position next_release next_window held carried earliest window_tuples target merges swaps alone "
+        "dwelt most_values step_up judged",
+        "entropy settled loss_sum delay_sum last_cost",
+    )
+    now.earliest = FOREVER
+    now.window_tuples = NONE if parameters.tuples is None else parameters.tuples
+    now.target = privacy.l
+    now.settled = now.last_cost = NONE
+    checks = checks_of(policy, privacy, aimed=parameters.target is not None)
+    space, sensitive = domain(policy), len(policy.sensitive)
+    return WindowArrays(
+        now=now,
+        of=_told(policy, privacy, parameters),
+        checks=checks,
+        aims=checks._replace(parameter=checks.parameter.copy()),
+        random=random,
+        domain=space,
+        scale=scale(policy, dict(parameters.weights)),
+        points=_points(slots, policy),
+        held=zeros(slots, np.int32),
+        groups=_groups(slots, policy, checks),
+        work=empty_work(slots, policy, parameters, len(space.parent)),
+        counter=empty_counter(sensitive, slots),
+        here=empty_trial(sensitive, slots, checks),
+        there=empty_trial(sensitive, slots, checks),
+        out=empty_out(slots, boxes(slots, policy), sensitive),
+        totals=empty_totals(len(privacy.reasons), len(KINDS)),
+        log=empty_log(),
+        actions=empty_actions(slots * max(sensitive, 1)),
+    )
+
+
+def moved(arrays: WindowArrays, made: WindowArrays, slots: NDArray[np.int32]) -> WindowArrays:
+    """``made``, which is new, with what a shard holds in some of its slots; they become the first ones, in order."""
+    pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]] = zip(arrays.points, made.points, strict=True)
+    for old, new in pairs:
+        new[: len(slots)] = old[slots]
+    place = np.zeros(len(arrays.held), np.int32)
+    place[slots] = np.arange(len(slots))
+    made.held[: arrays.now.held] = place[arrays.held[: arrays.now.held]]
+    return made._replace(now=arrays.now, aims=arrays.aims, domain=arrays.domain, totals=arrays.totals)
+
+
+def _told(policy: Policy, privacy: Privacy, window: WindowParameters) -> Any:
+    of = record(
+        "k tuples event_time delay_tuples delay_event_time by_name neighbours most_subjects representative median "
+        "ancestor least_target most_target dwell least_window judge",
+        "distortion_weight smoothing band delay_weight",
+    )
+    of.k = privacy.k
+    for name in ("tuples", "event_time", "delay_tuples", "delay_event_time"):
+        value = getattr(window, name)
+        setattr(of, name, NONE if value is None else value)
+    of.by_name = policy.subject is not None
+    of.neighbours = window.neighbours
+    of.most_subjects = int(min(window.growth_cap * privacy.k, 2**62))
+    of.representative = window.output == "representative"
+    of.median = window.numeric == "median"
+    of.ancestor = window.categorical == "ancestor"
+    of.distortion_weight = window.distortion_weight
+    of.least_target = privacy.l
+    if window.target is not None:
+        of.most_target, of.dwell = window.target.most, window.target.dwell
+        of.smoothing, of.band = window.target.smoothing, window.target.band
+    if window.adaptive is not None:
+        of.least_window, of.judge = window.adaptive.least, window.adaptive.windows
+        of.delay_weight = window.adaptive.delay_weight
+    return of
+
+
+def _points(slots: int, policy: Policy) -> Points:
+    numeric = zeros((slots, len(policy.numeric)))
+    return Points(
+        numeric=numeric,
+        bits=numeric.view(np.uint64),
+        leaf=zeros((slots, len(policy.categorical)), np.int32),
+        value=zeros((slots, 1 + len(policy.sensitive)), np.uint64),
+        event_time=zeros(slots, np.int64),
+        position=zeros(slots, np.int64),
+        waits=zeros(slots, np.bool_),
+        reason=zeros(slots, np.int8),
+    )
+
+
+def _groups(rows: int, policy: Policy, checks: Checks) -> Groups:
+    centre = boxes(rows, policy)
+    return Groups(
+        box=boxes(rows, policy),
+        centre=Boxes(centre.lower, centre.lower, centre.node),
+        head=zeros(rows, np.int32),
+        tail=zeros(rows, np.int32),
+        tuples=zeros(rows, np.int64),
+        subjects=zeros(rows, np.int64),
+        diversity=zeros((rows, len(policy.sensitive) if len(checks.address) else 0), np.int64),
+        lacks=zeros((rows, len(checks.address))),
+        broken=zeros(rows, np.int64),
+        loss=zeros(rows),
+        oldest=zeros(rows, np.int64),
+        earliest=zeros(rows, np.int64),
+        state=zeros(rows, np.int8),
+        merged=zeros(rows, np.bool_),
+    )
+
+
+@inner
+def places(points: Points) -> Boxes:
+    """Tuples seen as boxes: a point is an interval of one value."""
+    return Boxes(points.numeric, points.numeric, points.leaf)

@@ -7,10 +7,51 @@ above both.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
 from anonymity.compiled.jit import Int, leaf
+from anonymity.policy import Policy
 from anonymity.space.boxes import common_ancestor
 from anonymity.space.domain import Boxes, Domain
-from anonymity.window.arrays import Scale
+
+
+class Scale(NamedTuple):
+    """What distances are measured with; all divided by the number of quasi-identifiers already.
+
+    Attributes
+    ----------
+    numeric : (numeric,) weight of each numeric attribute; ``Domain.scale`` has the division
+    categorical : (categorical,) weight of each categorical attribute / quasi-identifiers
+    depth : (nodes of all hierarchies,) steps from the root
+    """
+
+    numeric: NDArray[np.float64]
+    categorical: NDArray[np.float64]
+    depth: NDArray[np.float64]
+
+
+def scale(policy: Policy, weight: Mapping[str, float]) -> Scale:
+    """The scale of a policy's attributes; those that have no weight weigh 1."""
+    depths: list[NDArray[np.float64]] = [np.zeros(0)]
+    for attribute in policy.categorical:
+        tree = attribute.hierarchy
+        depth = np.zeros(len(tree.labels))
+        for node in range(tree.root - 1, -1, -1):
+            step = node
+            while step != tree.root:
+                step = int(tree.parent[step])
+                depth[node] += 1
+        depths.append(depth)
+    attributes = len(policy.quasi_identifiers)
+    return Scale(
+        numeric=np.array([weight.get(a.name, 1.0) for a in policy.numeric], np.float64),
+        categorical=np.array([weight.get(a.name, 1.0) / attributes for a in policy.categorical], np.float64),
+        depth=np.concatenate(depths),
+    )
 
 
 @leaf
@@ -18,6 +59,10 @@ def distance(domain: Domain, scale: Scale, boxes: Boxes, row: Int, others: Boxes
     """Weighted mean over the attributes, each in [0, 1]; of intervals it is the gap between them.
 
     Terms are never negative: past ``limit`` the sum stops, and what it returns is above ``limit`` but not exact.
+
+    Parameters
+    ----------
+    row, at : of ``boxes`` and of ``others``, (rows, numeric) and (rows, categorical) each
     """
     total = 0.0
     for a in range(boxes.node.shape[1]):

@@ -6,48 +6,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anonymity.compiled.jit import Int, leaf
+from anonymity.promise.checks import broken
+from anonymity.promise.diversity import diversity
+from anonymity.promise.trial import Trial, forget, put, take_out, weigh
 from anonymity.space.boxes import assign, contains, enclose, enlargement, equal, info_loss, loss_after
 from anonymity.space.domain import NONE, Boxes, Domain
-from anonymity.window.arrays import OPEN, Groups, Points, Scale, Work
+from anonymity.window.arrays import OPEN, Groups, Points, places
+from anonymity.window.closing import Closing
 from anonymity.window.distance import distance
+from anonymity.window.numbering import clear, home
+from anonymity.window.work import Work
 
 _UNKNOWN = -1.0
 _MIX = np.uint64(0xD6E8FEB86659FD93)
 
 
 @leaf
-def number_values(points: Points, work: Work, held: NDArray[np.int32], count: Int, column: Int) -> Int:
-    """Number the different values of a column of ``Points.value`` from 0, into ``Work.code``; how many there are."""
-    slots = _clear(work, count)
-    found = 0
-    for i in range(count):
-        slot = np.int64(held[i])
-        value = points.value[slot, column]
-        at = _home(value, slots)
-        while work.table[at] != NONE and points.value[work.table[at], column] != value:
-            at = (at + 1) & (slots - 1)
-        if work.table[at] == NONE:
-            work.table[at] = slot
-            work.code[slot, column] = found
-            found += 1
-        else:
-            work.code[slot, column] = work.code[work.table[at], column]
-    return found
-
-
-@leaf
-def number_tuples(work: Work, held: NDArray[np.int32], count: Int) -> Int:
-    """Each tuple is its own person: number them instead of their subjects."""
-    for i in range(count):
-        work.code[held[i], 0] = i
-    return count
-
-
-@leaf
 def find_patterns(points: Points, work: Work, held: NDArray[np.int32], count: Int) -> Int:
-    """Chain tuples whose quasi-identifiers are the same; how many different patterns there are, oldest first."""
-    places = Boxes(points.numeric, points.numeric, points.leaf)
-    slots = _clear(work, count)
+    """Chain tuples whose quasi-identifiers are the same; how many different patterns there are, oldest first.
+
+    Parameters
+    ----------
+    held : (count or more,) slots
+    """
+    where = places(points)
+    slots = clear(work, count)
     found = 0
     for i in range(count):
         slot = np.int64(held[i])
@@ -58,8 +41,8 @@ def find_patterns(points: Points, work: Work, held: NDArray[np.int32], count: In
         for a in range(points.bits.shape[1]):
             mixed = (mixed ^ points.bits[slot, a]) * _MIX
             mixed ^= mixed >> np.uint64(32)
-        at = _home(mixed, slots)
-        while work.table[at] != NONE and not equal(places, np.int64(work.first[work.table[at]]), places, slot):
+        at = home(mixed, slots)
+        while work.table[at] != NONE and not equal(where, np.int64(work.first[work.table[at]]), where, slot):
             at = (at + 1) & (slots - 1)
         work.next[slot] = NONE
         if work.table[at] == NONE:
@@ -76,49 +59,20 @@ def find_patterns(points: Points, work: Work, held: NDArray[np.int32], count: In
 
 
 @leaf
-def _clear(work: Work, count: Int) -> Int:
-    slots = 16
-    while slots < 2 * count:
-        slots *= 2
-    for i in range(slots):
-        work.table[i] = NONE
-    return slots
-
-
-@leaf
-def _home(value: np.uint64, slots: Int) -> Int:
-    mixed = value * _MIX
-    return np.int64((mixed ^ (mixed >> np.uint64(32))) & np.uint64(slots - 1))
-
-
-@leaf
-def group_by_qid(
-    domain: Domain,
-    scale: Scale,
-    points: Points,
-    groups: Groups,
-    work: Work,
-    held: NDArray[np.int32],
-    count: Int,
-    k: Int,
-) -> Int:
-    """Put the ``count`` tuples in ``held`` into groups of at least k subjects; how many groups there are.
+def group_by_qid(window: Closing) -> Int:
+    """Put the tuples in ``held`` into groups of at least k subjects; how many groups there are.
 
     A group begins with the commonest pattern and takes the nearest one until it has k subjects; of equally near ones
-    that which adds least loss, then the oldest. What is left at the end goes where it adds least loss. Values must
+    that which adds least loss, then the oldest. What is left at the end goes where it adds least loss. The window must
     have been numbered. With fewer than k subjects there is no group.
     """
-    places = Boxes(points.numeric, points.numeric, points.leaf)
-    patterns = find_patterns(points, work, held, count)
+    groups, work, where = window.groups, window.work, places(window.points)
+    patterns = begin_grouping(window)
     free = patterns
-    for i in range(patterns):
-        work.free[i] = i
-    for i in range(count):
-        work.stamp[i] = NONE
     made = 0
     while free > 0:
-        left = grow(domain, scale, groups, work, places, made, commonest(work, free), free, k)
-        if groups.subjects[made] < k:
+        left = grow(window, made, commonest(work, free), free)
+        if groups.subjects[made] < window.k:
             break
         link(groups, work, made, left, free)
         free = left
@@ -126,8 +80,20 @@ def group_by_qid(
     if made > 0:
         for pattern in range(patterns):
             if work.size[pattern] > 0:
-                _join(domain, groups, work, places, made, pattern)
+                _join(window.domain, groups, work, where, made, pattern)
     return made
+
+
+@leaf
+def begin_grouping(window: Closing) -> Int:
+    """Find the patterns, all of them free; how many there are."""
+    work, count = window.work, window.tuples
+    patterns = find_patterns(window.points, work, window.held, count)
+    for i in range(patterns):
+        work.free[i] = i
+    for i in range(count):
+        work.stamp[i] = NONE
+    return patterns
 
 
 @leaf
@@ -142,28 +108,27 @@ def commonest(work: Work, free: Int) -> Int:
 
 
 @leaf
-def grow(
-    domain: Domain, scale: Scale, groups: Groups, work: Work, places: Boxes, group: Int, seed: Int, free: Int, k: Int
-) -> Int:
+def grow(window: Closing, group: Int, seed: Int, free: Int) -> Int:
     """Let a group take free patterns, first the one at ``seed``, until it has k subjects or none is left.
 
     Those it took stand behind the free ones, whose number it returns.
     """
-    box = groups.box
+    domain, scale, groups, work, k = window.domain, window.scale, window.groups, window.work, window.k
+    where, box = places(window.points), window.groups.box
     groups.subjects[group] = 0
-    assign(box, group, places, np.int64(work.first[work.free[seed]]))
+    assign(box, group, where, np.int64(work.first[work.free[seed]]))
     free = _take(groups, work, group, seed, free)
     moved = True
     while groups.subjects[group] < k and free > 0:
         if moved:
             for i in range(free):
                 other = np.int64(work.first[work.free[i]])
-                work.distance[i] = distance(domain, scale, box, group, places, other, np.inf)
-        nearest = _nearest(domain, box, work, places, group, free)
+                work.distance[i] = distance(domain, scale, box, group, where, other, np.inf)
+        nearest = _nearest(domain, box, work, where, group, free)
         other = np.int64(work.first[work.free[nearest]])
-        moved = not contains(domain, box, group, places, other)
+        moved = not contains(domain, box, group, where, other)
         if moved:
-            enclose(domain, box, group, places, other)
+            enclose(domain, box, group, where, other)
         free = _take(groups, work, group, nearest, free)
     return free
 
@@ -184,7 +149,7 @@ def _take(groups: Groups, work: Work, group: Int, at: Int, free: Int) -> Int:
 
 
 @leaf
-def _nearest(domain: Domain, box: Boxes, work: Work, places: Boxes, group: Int, free: Int) -> Int:
+def _nearest(domain: Domain, box: Boxes, work: Work, where: Boxes, group: Int, free: Int) -> Int:
     best = 0
     growth = _UNKNOWN
     for i in range(1, free):
@@ -192,8 +157,8 @@ def _nearest(domain: Domain, box: Boxes, work: Work, places: Boxes, group: Int, 
             best, growth = i, _UNKNOWN
         elif work.distance[i] == work.distance[best]:
             if growth < 0.0:
-                growth = enlargement(domain, box, group, places, np.int64(work.first[work.free[best]]), np.inf)
-            other = enlargement(domain, box, group, places, np.int64(work.first[work.free[i]]), growth)
+                growth = enlargement(domain, box, group, where, np.int64(work.first[work.free[best]]), np.inf)
+            other = enlargement(domain, box, group, where, np.int64(work.first[work.free[i]]), growth)
             if other < growth or (other == growth and work.free[i] < work.free[best]):
                 best, growth = i, other
     return best
@@ -222,56 +187,80 @@ def _append(groups: Groups, work: Work, group: Int, pattern: Int) -> None:
 
 
 @leaf
-def _join(domain: Domain, groups: Groups, work: Work, places: Boxes, made: Int, pattern: Int) -> None:
+def _join(domain: Domain, groups: Groups, work: Work, where: Boxes, made: Int, pattern: Int) -> None:
     """Put a pattern into the group where all members together lose least by it."""
     at = np.int64(work.first[pattern])
     best, least = 0, np.inf
     for group in range(made):
-        after = loss_after(domain, groups.box, group, places, at) * (groups.tuples[group] + work.size[pattern])
+        after = loss_after(domain, groups.box, group, where, at) * (groups.tuples[group] + work.size[pattern])
         growth = after - info_loss(domain, groups.box, group) * groups.tuples[group]
         if growth < least:
             best, least = group, growth
-    enclose(domain, groups.box, best, places, at)
+    enclose(domain, groups.box, best, where, at)
     _append(groups, work, best, pattern)
 
 
 @leaf
-def summarise(domain: Domain, points: Points, groups: Groups, work: Work, group: Int) -> None:
-    """Count anew what is known of a group's members, and measure them."""
-    places = Boxes(points.numeric, points.numeric, points.leaf)
+def summarise(window: Closing, group: Int) -> None:
+    """Count anew what is known of a group's members, judge them, and measure them."""
+    domain, points, groups, work, trial = window.domain, window.points, window.groups, window.work, window.here
+    alone, where = window.alone, places(points)
     slot = np.int64(groups.head[group])
-    assign(groups.box, group, places, slot)
-    groups.oldest[group], groups.earliest[group] = points.position[slot], points.event_time[slot]
-    groups.subjects[group] = groups.tuples[group] = 0
-    for a in range(groups.diversity.shape[1]):
-        groups.diversity[group, a] = 0
+    assign(groups.box, group, where, slot)
+    oldest, earliest, tuples = points.position[slot], points.event_time[slot], 0
     while slot != NONE:
-        enclose(domain, groups.box, group, places, slot)
-        groups.tuples[group] += 1
-        groups.oldest[group] = min(groups.oldest[group], points.position[slot])
-        groups.earliest[group] = min(groups.earliest[group], points.event_time[slot])
-        if count_in(work.here, 0, work.code[slot, 0]):
-            groups.subjects[group] += 1
-        for a in range(groups.diversity.shape[1]):
-            if count_in(work.here, a + 1, work.code[slot, a + 1]):
-                groups.diversity[group, a] += 1
+        enclose(domain, groups.box, group, where, slot)
+        oldest = min(oldest, points.position[slot])
+        earliest = min(earliest, points.event_time[slot])
+        tuples += 1
         slot = np.int64(work.next[slot])
-    forget(work.here, groups, work, group)
+    groups.oldest[group], groups.earliest[group] = oldest, earliest
+    groups.tuples[group] = groups.subjects[group] = tuples
     groups.loss[group] = info_loss(domain, groups.box, group)
+    groups.broken[group] = NONE
+    if alone and groups.lacks.shape[1] == 0:
+        return
+    count_group(trial, groups, work, group, alone)
+    groups.subjects[group] = trial.tally.persons[0]
+    for a in range(groups.diversity.shape[1]):
+        groups.diversity[group, a] = diversity(trial.tally, np.int64(a))
+    weigh(window.aims, trial.tally, groups.lacks, group)
+    # What is aimed at is never less than what is promised.
+    if lacking(groups, group) > 0.0:
+        groups.broken[group] = broken(window.checks, trial.tally)
+    forget_group(trial, groups, work, group, alone)
 
 
 @leaf
-def count_in(counts: NDArray[np.int32], column: Int, code: Int) -> bool:
-    """Count a code; true where it is the first of its kind."""
-    counts[column, code] += 1
-    return counts[column, code] == 1
+def lacking(groups: Groups, group: Int) -> float:
+    """What a group lacks, summed over all that is aimed at."""
+    total = 0.0
+    for check in range(groups.lacks.shape[1]):
+        total += groups.lacks[group, check]
+    return total
 
 
 @leaf
-def forget(counts: NDArray[np.int32], groups: Groups, work: Work, group: Int) -> None:
-    """Set the counts of a group's codes back to 0."""
+def count_group(trial: Trial, groups: Groups, work: Work, group: Int, alone: bool) -> None:
+    """Count a group's members in."""
     slot = np.int64(groups.head[group])
     while slot != NONE:
-        for column in range(counts.shape[0]):
-            counts[column, work.code[slot, column]] = 0
+        put(trial, work.code, slot, alone)
         slot = np.int64(work.next[slot])
+
+
+@leaf
+def discount_group(trial: Trial, groups: Groups, work: Work, group: Int, alone: bool) -> None:
+    """Count a group's members out."""
+    slot = np.int64(groups.head[group])
+    while slot != NONE:
+        take_out(trial, work.code, slot, alone)
+        slot = np.int64(work.next[slot])
+
+
+@leaf
+def forget_group(trial: Trial, groups: Groups, work: Work, group: Int, alone: bool) -> None:
+    """Make ready for another group where this one was counted."""
+    if not alone:
+        discount_group(trial, groups, work, group, alone)
+    forget(trial)

@@ -2,13 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from anonymity.compiled.arrays import record, zeros
+
 ACTIONS = ("swap", "merge")
 """What a repair did; recorded as positions."""
+
+SWAP, MERGE = range(2)
+
+_ACTION = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            "group",
+            "neighbour",
+            "action",
+            "tuples_before",
+            "tuples_after",
+            "diversity_before",
+            "diversity_after",
+            "inspected",
+        )
+    ]
+    + [("loss_change", np.float64), ("time_change", np.float64)]
+)
+
+
+def empty_actions(rows: int) -> NDArray[Any]:
+    """Room for the repairs of one window, with the fields of ``Actions``."""
+    return zeros(rows, _ACTION)
+
+
+def empty_log() -> Any:
+    """The record of one window, with fields of ``Windows``; ``satisfied`` are releases that have l values."""
+    return record(
+        "tuples groups violations unrepaired swaps merges releases satisfied carried target",
+        "entropy_mean entropy_least",
+    )
 
 
 @dataclass(frozen=True)
@@ -18,10 +54,10 @@ class Actions:
     Attributes
     ----------
     window : (repairs,) counts the windows of the shard from 0
-    group, neighbour : (repairs,) numbers within the window: the group that lacked diversity, and its partner
+    group, neighbour : (repairs,) numbers within the window: the group that lacked something, and its partner
     action : (repairs,) position in ``ACTIONS``
     tuples_before, tuples_after : (repairs,) size of the group
-    diversity_before, diversity_after : (repairs,) its distinct sensitive values, the least over the attributes
+    diversity_before, diversity_after : (repairs,) its l-diversity, the least over the attributes
     loss_change : (repairs,) by how much the mean loss of both groups' tuples changed (Delta IL)
     time_change : (repairs,) modelled time, as a share of what grouping both groups' tuples took (Delta RT)
     inspected : (repairs,) neighbours that were looked at
@@ -48,11 +84,11 @@ class Windows:
     ----------
     window : (windows,) counts the windows of the shard from 0
     tuples : (windows,) tuples held when it closed, carried ones among them
-    groups, violations : (windows,) provisional groups, and those of them that lacked diversity
-    unrepaired : (windows,) groups that lacked it still after the repairs
+    groups, violations : (windows,) provisional groups, and those of them that fell short of what was aimed at
+    unrepaired : (windows,) groups that did so still after the repairs
     swaps, merges : (windows,) repairs
     releases, carried : (windows,) groups that left, and tuples that stayed for the next window
-    lsr : (windows,) share of the releases with l distinct values of each sensitive attribute; 1 where there is none
+    lsr : (windows,) share of the releases that are l-diverse; 1 where there is none
     entropy_mean, entropy_least : (windows,) bits, over the releases; of several attributes the least
     target : (windows,) l_t
     milliseconds : (windows,) from what came after the last close to this one's releases
@@ -83,10 +119,44 @@ class Windows:
         return np.divide(self.swaps + self.merges, seconds, out=np.zeros(len(self)), where=seconds > 0)
 
 
+class Closed(NamedTuple):
+    """One window that closed, as the procedures wrote it down.
+
+    Attributes
+    ----------
+    log, actions : the memory of the shard's arrays (``empty_log``, ``empty_actions``)
+    nanoseconds : from what came after the last close to this one's releases
+    """
+
+    log: bytes
+    actions: bytes
+    nanoseconds: int
+
+
 @dataclass(frozen=True)
 class Repairs:
     """What one step of a shard of windows did beside its releases."""
 
-    shard: int
     actions: Actions
     windows: Windows
+
+
+def repairs_of(closed: Sequence[Closed], first: int) -> Repairs:
+    """The windows of one step as columns, and their repairs; ``first`` is the number of the first of them."""
+    number = np.arange(first, first + len(closed))
+    actions = np.frombuffer(b"".join(window.actions for window in closed), _ACTION)
+    logs = np.frombuffer(b"".join(window.log for window in closed), empty_log().dtype)
+    releases = logs["releases"]
+    told = {name: logs[name] for name in logs.dtype.names if name != "satisfied"}
+    return Repairs(
+        Actions(
+            window=np.repeat(number, [len(window.actions) // _ACTION.itemsize for window in closed]),
+            **{name: actions[name] for name in _ACTION.names or ()},
+        ),
+        Windows(
+            window=number,
+            lsr=np.divide(logs["satisfied"], releases, out=np.ones(len(closed)), where=releases > 0),
+            milliseconds=np.array([window.nanoseconds for window in closed], np.float64) / 1e6,
+            **told,
+        ),
+    )

@@ -2,132 +2,99 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from anonymity.compiled.jit import Int, entry, inner, leaf
+from anonymity.promise.checks import aim, hopeless
+from anonymity.promise.trial import Trial, forget, only_diversity, put, take_out
 from anonymity.space.boxes import observe
-from anonymity.space.domain import NONE, Boxes
-from anonymity.window.arrays import (
-    A_ACTION,
-    CARRIED,
-    CLOCK,
-    CLOSED,
-    DELAY_EVENT_TIME,
-    DELAY_TUPLES,
-    EARLIEST,
-    GONE,
-    HAS_SUBJECT,
-    HELD,
-    LEAST_WINDOW,
-    MERGE,
-    MERGES,
-    MOST_TARGET,
-    NEXT_POSITION,
-    NEXT_WINDOW,
-    OUT_ACTIONS,
-    OUT_MEMBERS,
-    OUT_RELEASES,
-    OUT_SUPPRESSED,
-    SIZE,
-    SUPPRESSED,
-    SWAPS,
-    TARGET,
-    W_CARRIED,
-    W_ENTROPY_LEAST,
-    W_ENTROPY_MEAN,
-    W_GROUPS,
-    W_MERGES,
-    W_RELEASES,
-    W_SATISFIED,
-    W_SWAPS,
-    W_TARGET,
-    W_TUPLES,
-    W_UNREPAIRED,
-    W_VIOLATIONS,
-    WINDOW_EVENT_TIME,
-    K,
-    L,
-    WindowLive,
-)
+from anonymity.space.domain import NONE
+from anonymity.tuples.leaving import withhold
+from anonymity.window.arrays import FOREVER, GONE, Groups, Points, WindowArrays, places
+from anonymity.window.closing import Closing, closing
 from anonymity.window.controllers import adapt_size, adapt_target, entropy
-from anonymity.window.grouping import group_by_qid, number_tuples, number_values, summarise
+from anonymity.window.grouping import group_by_qid, summarise
+from anonymity.window.log import MERGE
+from anonymity.window.numbering import number_window
 from anonymity.window.release import least_entropy, leave, release, satisfied
-from anonymity.window.repair import least_diversity, repair
+from anonymity.window.repair import priority, repair
+from anonymity.window.work import Work
 from state.block import NO_TIME
 
-_FOREVER = np.iinfo(np.int64).max
 _CLOSE = np.int64(-2)  # what falls due where it is no tuple
-TOO_FEW_SUBJECTS, TOO_LITTLE_DIVERSITY = 1, 2  # positions in anonymity.policy.SUPPRESSIONS
+TOO_FEW_SUBJECTS = 1  # position in anonymity.policy.SUPPRESSIONS
 
 
 @entry
-def run(live: WindowLive, slots: NDArray[np.int32], at: Int, watermark: Int, ended: bool) -> Int:
-    """Let in the tuples in ``slots`` from ``at`` on until a window has closed (scalars[CLOSED]) or none is left.
+def run(shard: WindowArrays, slots: NDArray[np.int32], at: Int, watermark: Int, ended: bool) -> tuple[Int, Int]:
+    """Let in tuples until a window has closed or none is left.
 
-    ``watermark`` is the event time that had passed before them; where the input has ``ended``, everything falls due.
-    Returns how many of ``slots`` are in by then.
+    Parameters
+    ----------
+    slots : (tuples,) of those that come, in order; those before ``at`` are in
+    watermark : the event time that had passed before them
+    ended : whether the input has ended after them: everything falls due then
+
+    Returns
+    -------
+    tuple
+        How many of ``slots`` are in by then, and how many repairs the window that closed took; ``NONE`` where none did.
     """
-    scalars = live.scalars
     while True:
-        due = next_due(live, watermark, ended and at == len(slots))
+        due = next_due(shard, watermark, ended and at == len(slots))
         if due == _CLOSE:
-            close(live)
-            scalars[CLOSED] = 1
-            return at
+            return at, close(shard)
         if due != NONE:
-            suppress(live, due)
+            suppress(shard, due)
         elif at == len(slots):
-            scalars[CLOSED] = 0
-            return at
+            return at, np.int64(NONE)
         else:
-            place(live, np.int64(slots[at]))
+            place(shard, np.int64(slots[at]))
             at += 1
 
 
 @inner
-def place(live: WindowLive, slot: Int) -> None:
+def place(shard: WindowArrays, slot: Int) -> None:
     """Put a new tuple into the window that is open (Algorithm 1, line 3)."""
-    scalars, points = live.scalars, live.points
-    points.position[slot] = scalars[NEXT_POSITION]
+    now, points = shard.now, shard.points
+    points.position[slot] = now.next_position
     points.waits[slot] = True
-    scalars[NEXT_POSITION] += 1
-    scalars[CLOCK] = max(scalars[CLOCK], points.event_time[slot])
-    scalars[EARLIEST] = min(scalars[EARLIEST], points.event_time[slot])
-    places = Boxes(points.numeric, points.numeric, points.leaf)
-    observe(live.domain, places, slot, points.numeric.shape[1] + points.leaf.shape[1])
-    live.held[scalars[HELD]] = slot
-    scalars[HELD] += 1
+    now.next_position += 1
+    if shard.of.delay_event_time >= 0:
+        now.earliest = min(now.earliest, points.event_time[slot])
+    observe(shard.domain, places(points), slot, points.numeric.shape[1] + points.leaf.shape[1])
+    shard.held[now.held] = slot
+    now.held += 1
 
 
 @inner
-def next_due(live: WindowLive, watermark: Int, ended: bool) -> Int:
+def next_due(shard: WindowArrays, watermark: Int, ended: bool) -> Int:
     """What must happen next: ``_CLOSE``, or the place in ``held`` of a tuple to suppress; ``NONE``: all may wait.
 
     A tuple whose delay is over closes the window if it came since the last close, so each has its chance; one that
     was carried has had it. What falls due by event time does so in its order; a close comes before a suppression.
     """
-    scalars, parameters, points = live.scalars, live.parameters, live.points
-    held, carried = scalars[HELD], scalars[CARRIED]
-    if held == 0:
+    now, of, points, held = shard.now, shard.of, shard.points, shard.held
+    if now.held == 0:
         return NONE
-    new = held - carried
+    new = now.held - now.carried
     # At least k new ones, or carried tuples that find no group would close a window with each that comes.
-    if scalars[SIZE] > 0 and held >= scalars[SIZE] and new >= min(parameters[K], scalars[SIZE]):
+    if now.window_tuples > 0 and now.held >= now.window_tuples and new >= min(of.k, now.window_tuples):
         return _CLOSE
-    by_tuples, by_time, window = parameters[DELAY_TUPLES], parameters[DELAY_EVENT_TIME], parameters[WINDOW_EVENT_TIME]
-    if by_tuples >= 0 and points.position[live.held[0]] < scalars[NEXT_POSITION] - by_tuples:
-        return np.int64(0) if carried > 0 else _CLOSE
-    closes = new > 0 and window >= 0 and _passed(points.event_time[live.held[carried]], window, watermark)
-    if by_time >= 0 and _passed(scalars[EARLIEST], by_time, watermark):
-        earliest = 0
-        while points.event_time[live.held[earliest]] != scalars[EARLIEST]:
+    by_tuples, by_time, window = of.delay_tuples, of.delay_event_time, of.event_time
+    if by_tuples >= 0 and points.position[held[0]] < now.next_position - by_tuples:
+        return np.int64(0) if now.carried > 0 else _CLOSE
+    closes = new > 0 and window >= 0 and _passed(points.event_time[held[now.carried]], window, watermark)
+    if by_time >= 0 and _passed(now.earliest, by_time, watermark):
+        earliest = np.int64(0)
+        while points.event_time[held[earliest]] != now.earliest:
             earliest += 1
-        if not closes or scalars[EARLIEST] + by_time < points.event_time[live.held[carried]] + window:
-            scalars[CLOCK] = max(scalars[CLOCK], scalars[EARLIEST] + by_time)
-            return np.int64(earliest) if earliest < carried else _CLOSE
+        if not closes or now.earliest + by_time < points.event_time[held[now.carried]] + window:
+            return earliest if earliest < now.carried else _CLOSE
     if closes:
-        scalars[CLOCK] = max(scalars[CLOCK], points.event_time[live.held[carried]] + window)
         return _CLOSE
     if ended:
         return _CLOSE if new > 0 else np.int64(0)
@@ -141,135 +108,176 @@ def _passed(since: Int, wait: Int, watermark: Int) -> bool:
 
 
 @inner
-def suppress(live: WindowLive, at: Int) -> None:
+def suppress(shard: WindowArrays, at: Int) -> None:
     """Withhold the carried tuple at a place in ``held``; its delay is over."""
-    scalars, held = live.scalars, live.held
+    now, held = shard.now, shard.held
     slot = np.int64(held[at])
-    reason = np.int64(live.points.reason[slot])
-    live.totals[SUPPRESSED + reason] += 1
-    live.out.suppressed[scalars[OUT_SUPPRESSED]] = slot
-    live.out.reason[scalars[OUT_SUPPRESSED]] = reason
-    scalars[OUT_SUPPRESSED] += 1
-    leave(live, slot)
-    for i in range(at, scalars[HELD] - 1):
+    withhold(shard.out, shard.totals, slot, np.int64(shard.points.reason[slot]))
+    leave(shard, slot)
+    for i in range(at, now.held - 1):
         held[i] = held[i + 1]
-    scalars[HELD] -= 1
-    scalars[CARRIED] -= 1
-    find_earliest(live)
+    now.held -= 1
+    now.carried -= 1
+    find_earliest(shard)
 
 
 @inner
-def find_earliest(live: WindowLive) -> None:
-    """Bring scalars[EARLIEST] up to date after tuples have left."""
-    earliest = _FOREVER
-    if live.parameters[DELAY_EVENT_TIME] >= 0:
-        for i in range(live.scalars[HELD]):
-            earliest = min(earliest, live.points.event_time[live.held[i]])
-    live.scalars[EARLIEST] = earliest
+def find_earliest(shard: WindowArrays) -> None:
+    """Bring ``now.earliest`` up to date after tuples have left."""
+    earliest = FOREVER
+    if shard.of.delay_event_time >= 0:
+        for i in range(shard.now.held):
+            earliest = min(earliest, shard.points.event_time[shard.held[i]])
+    shard.now.earliest = earliest
 
 
 @inner
-def close(live: WindowLive) -> None:
-    """Group, repair and release what is held, and carry the rest (Algorithm 1, lines 5 to 42)."""
-    scalars, parameters, log = live.scalars, live.parameters, live.window
-    domain, points, groups, work, held = live.domain, live.points, live.groups, live.work, live.held
-    count = scalars[HELD]
-    log[:] = 0
-    log[W_TUPLES] = count
-    live.entropy[:] = 0.0
-    scalars[OUT_ACTIONS] = 0
-    reason: Int = number_window(live)
+def close(shard: WindowArrays) -> Int:
+    """Group, repair and release what is held, and carry the rest (Algorithm 1, lines 5 to 42); how many repairs."""
+    now, of, log = shard.now, shard.of, shard.log
+    points, groups, out = shard.points, shard.groups, shard.out
+    begin_log(log, now.held)
+    reason: Int = begin_window(shard)
     made: Int = np.int64(0)
-    log[W_TARGET] = scalars[TARGET]
+    actions: Int = np.int64(0)
+    log.target = now.target
     if reason == NONE:
-        reason = np.int64(TOO_LITTLE_DIVERSITY)
-        made = group_by_qid(domain, live.scale, points, groups, work, held, count, parameters[K])
-        target = scalars[TARGET]
-        for group in range(made):
-            summarise(domain, points, groups, work, group)
-            if least_diversity(groups, group) < target:
-                log[W_VIOLATIONS] += 1
-        log[W_GROUPS] = made
-        if log[W_VIOLATIONS] > 0:
-            scalars[OUT_ACTIONS] = repair(
-                domain,
-                live.scale,
-                points,
-                groups,
-                work,
-                parameters,
-                live.settings,
-                live.actions,
-                live.changes,
-                made,
-                target,
-            )
-    for i in range(scalars[OUT_ACTIONS]):
-        log[W_MERGES if live.actions[i, A_ACTION] == MERGE else W_SWAPS] += 1
-    live.totals[MERGES] += log[W_MERGES]
-    live.totals[SWAPS] += log[W_SWAPS]
-    loss, waited, released = 0.0, 0.0, scalars[OUT_MEMBERS]
+        window = closing(shard)
+        made = group_by_qid(window)
+        log.violations = summarise_all(window, made)
+        log.groups = made
+        if log.violations > 0:
+            actions = repair(window, made)
+    for i in range(actions):
+        if shard.actions[i].action == MERGE:
+            log.merges += 1
+        else:
+            log.swaps += 1
+    now.merges += log.merges
+    now.swaps += log.swaps
+    loss, waited, before = 0.0, 0.0, out.filled.members
     for group in range(made):
         if groups.state[group] == GONE:
             continue
-        if least_diversity(groups, group) < scalars[TARGET]:
-            log[W_UNREPAIRED] += 1
-        if least_diversity(groups, group) < parameters[L]:
+        log.unrepaired += priority(groups, group) > 0.0
+        if groups.broken[group] != NONE:
+            carry_group(groups, points, shard.work, group, shard.checks.reason[groups.broken[group]])
             continue
-        start = scalars[OUT_MEMBERS]
-        release(live, group)
+        start = out.filled.members
+        release(shard, group)
+        stop = out.filled.members
         loss += groups.loss[group] * groups.tuples[group]
-        for i in range(start, scalars[OUT_MEMBERS]):
-            waited += scalars[NEXT_POSITION] - 1 - points.position[live.out.members[i]]
-        log[W_RELEASES] += 1
-        log[W_SATISFIED] += satisfied(live, scalars[OUT_RELEASES] - 1)
-        mixing = least_entropy(live, start, scalars[OUT_MEMBERS])
-        live.entropy[W_ENTROPY_LEAST] = mixing if log[W_RELEASES] == 1 else min(live.entropy[W_ENTROPY_LEAST], mixing)
-        live.entropy[W_ENTROPY_MEAN] += (mixing - live.entropy[W_ENTROPY_MEAN]) / log[W_RELEASES]
-    carry(live, reason)
-    released = scalars[OUT_MEMBERS] - released
-    if parameters[LEAST_WINDOW] > 0 and released > 0:
-        adapt_size(scalars, parameters, live.settings, live.control, loss / released, waited / released)
-    log[W_CARRIED] = scalars[CARRIED]
-    scalars[NEXT_WINDOW] += 1
+        for i in range(start, stop):
+            waited += now.next_position - 1 - points.position[out.members[i]]
+        note_release(shard, start, stop)
+    carry(shard, reason)
+    released = out.filled.members - before
+    if of.least_window > 0 and released > 0:
+        adapt_size(now, of, loss / released, waited / released)
+    log.carried = now.carried
+    now.next_window += 1
+    return actions
+
+
+@leaf
+def summarise_all(window: Closing, made: Int) -> Int:
+    """Summarise the groups that were made; how many of them fall short of what is aimed at."""
+    violations = np.int64(0)
+    for group in range(made):
+        summarise(window, group)
+        violations += priority(window.groups, group) > 0.0
+    return violations
+
+
+@leaf
+def begin_log(log: Any, tuples: Int) -> None:
+    """Begin the record of a window that closes."""
+    log.tuples = tuples
+    log.groups = log.violations = log.unrepaired = log.swaps = log.merges = 0
+    log.releases = log.satisfied = log.carried = log.target = 0
+    log.entropy_mean = log.entropy_least = 0.0
 
 
 @inner
-def number_window(live: WindowLive) -> Int:
-    """Number the values of the window that closes, move the target, and tell why nothing could be released, if so."""
-    scalars, parameters, points, work = live.scalars, live.parameters, live.points, live.work
-    count = scalars[HELD]
-    reason: Int = np.int64(NONE)
-    if parameters[HAS_SUBJECT] != 0:
-        subjects = number_values(points, work, live.held, count, np.int64(0))
-    else:
-        subjects = number_tuples(work, live.held, count)
-    values: Int = np.int64(0)
-    even, mixing = 2.0, 0.0
-    for column in range(1, work.code.shape[1]):
-        different = number_values(points, work, live.held, count, np.int64(column))
-        if different < parameters[L]:
-            reason = np.int64(TOO_LITTLE_DIVERSITY)
-        if parameters[MOST_TARGET] > 0:
-            found = entropy(work, np.int64(column), live.held, count)
+def note_release(shard: WindowArrays, start: Int, stop: Int) -> None:
+    """Note the last release in the record of its window; its members stand from ``start`` to ``stop``."""
+    log = shard.log
+    log.releases += 1
+    log.satisfied += satisfied(shard, shard.out.filled.releases - 1)
+    mixing = least_entropy(shard, start, stop)
+    log.entropy_least = mixing if log.releases == 1 else min(log.entropy_least, mixing)
+    log.entropy_mean += (mixing - log.entropy_mean) / log.releases
+
+
+@inner
+def begin_window(shard: WindowArrays) -> Int:
+    """Number the window that closes, move the target, and tell why nothing could be released, if so."""
+    now, of, here = shard.now, shard.of, shard.here
+    number_window(shard)
+    if now.alone == 0 or not only_diversity(shard.checks):
+        forget(here)
+        count_window(here, shard.work, shard.held, now.held, now.alone != 0)
+    if of.most_target > 0:
+        even, mixing, values = 2.0, 0.0, np.int64(0)
+        for a in range(len(here.tally.values)):
+            different = here.tally.values[a]
+            found = entropy(shard.work, np.int64(1 + a), shard.held, now.held)
             share = found / np.log2(different) if different > 1 else 0.0
             if share < even:  # the attribute that is mixed least
                 even, mixing, values = share, found, different
-    if parameters[MOST_TARGET] > 0:
-        adapt_target(scalars, parameters, live.settings, live.control, mixing, values)
-    return np.int64(TOO_FEW_SUBJECTS) if subjects < parameters[K] else reason
+        adapt_target(now, of, mixing, values)
+        aim(shard.checks, shard.aims, now.target)
+    reason: Int = np.int64(NONE)
+    check = hopeless(shard.checks, here.tally)
+    if check != NONE:
+        reason = shard.checks.reason[check]
+    if here.tally.persons[0] < of.k:
+        reason = np.int64(TOO_FEW_SUBJECTS)
+    forget_window(here, shard.work, shard.held, now.held, now.alone != 0)
+    return reason
+
+
+@leaf
+def count_window(trial: Trial, work: Work, held: NDArray[np.int32], count: Int, alone: bool) -> None:
+    """Count all that is held.
+
+    Parameters
+    ----------
+    held : (count or more,) slots
+    """
+    for i in range(count):
+        put(trial, work.code, np.int64(held[i]), alone)
+
+
+@leaf
+def forget_window(trial: Trial, work: Work, held: NDArray[np.int32], count: Int, alone: bool) -> None:
+    """Make ready for a group where all that is held was counted; parameters as those of ``count_window``."""
+    if not alone:
+        for i in range(count):
+            take_out(trial, work.code, np.int64(held[i]), alone)
+    forget(trial)
+
+
+@leaf
+def carry_group(groups: Groups, points: Points, work: Work, group: Int, reason: Int) -> None:
+    """Note why a group stays."""
+    slot = np.int64(groups.head[group])
+    while slot != NONE:
+        points.reason[slot] = reason
+        slot = np.int64(work.next[slot])
 
 
 @inner
-def carry(live: WindowLive, reason: Int) -> None:
-    """Keep what was not released for the next window."""
-    scalars, points, held = live.scalars, live.points, live.held
+def carry(shard: WindowArrays, reason: Int) -> None:
+    """Keep what was not released for the next window; ``reason`` is that of all, ``NONE`` where each has its own."""
+    now, points, held = shard.now, shard.points, shard.held
     kept = 0
-    for i in range(scalars[HELD]):
+    for i in range(now.held):
         slot = held[i]
         if points.waits[slot]:
-            points.reason[slot] = reason
+            if reason != NONE:
+                points.reason[slot] = reason
             held[kept] = slot
             kept += 1
-    scalars[HELD] = scalars[CARRIED] = kept
-    find_earliest(live)
+    now.held = now.carried = kept
+    find_earliest(shard)

@@ -4,106 +4,75 @@ from __future__ import annotations
 
 import numpy as np
 
-from anonymity.compiled.counting import distinct
 from anonymity.compiled.jit import Int, inner
 from anonymity.compiled.random import shuffle
-from anonymity.promise.guarantee import guarantee
+from anonymity.promise.checks import guarantee
+from anonymity.promise.tally import count_set
 from anonymity.space.boxes import assign, contains
-from anonymity.space.domain import NONE, Boxes
-from anonymity.tuples.delays import note_delay
-from anonymity.window.arrays import (
-    ANCESTOR,
-    CLOCK,
-    HAS_SUBJECT,
-    KIND,
-    LONGEST_DELAY,
-    MEDIAN,
-    NEXT_POSITION,
-    NEXT_RELEASE,
-    OUT_MEMBERS,
-    OUT_RELEASES,
-    RELEASED,
-    REPRESENTATIVE,
-    K,
-    L,
-    WindowLive,
-)
+from anonymity.space.domain import NONE
+from anonymity.tuples.leaving import CLUSTER, MERGED, close_release, note_delay
+from anonymity.window.arrays import WindowArrays, places
 from anonymity.window.controllers import entropy
 from anonymity.window.representative import represent
-
-CLUSTER, MERGED = 0, 1  # positions in anonymity.policy.KINDS
+from state.block import NO_TIME
 
 
 @inner
-def release(live: WindowLive, group: Int) -> None:
+def release(shard: WindowArrays, group: Int) -> None:
     """Release a group under its generalisation or its representative (Algorithm 1, lines 36 to 40)."""
-    scalars, parameters, points, groups, out = live.scalars, live.parameters, live.points, live.groups, live.out
-    domain, places = live.domain, Boxes(points.numeric, points.numeric, points.leaf)
-    number, start = scalars[OUT_RELEASES], scalars[OUT_MEMBERS]
+    of, points, groups, out, work = shard.of, shard.points, shard.groups, shard.out, shard.work
+    domain, where = shard.domain, places(shard.points)
+    number, start = out.filled.releases, out.filled.members
     stop = start
+    newest = NO_TIME
     slot = np.int64(groups.head[group])
     while slot != NONE:
         out.members[stop] = slot
         stop += 1
-        if not contains(domain, groups.box, group, places, slot):
+        newest = max(newest, points.event_time[slot])
+        if not contains(domain, groups.box, group, where, slot):
             raise RuntimeError("a member lies outside its generalisation; nothing of this release was emitted")
-        leave(live, slot)
-        slot = np.int64(live.work.next[slot])
-    # Counted once more from what the tuples hold, not from what grouping and repair made of it.
-    for column in range(points.value.shape[1]):
-        found: Int = stop - start
-        if column > 0 or parameters[HAS_SUBJECT] != 0:
-            values = np.empty(stop - start, np.uint64)
-            for i in range(start, stop):
-                values[i - start] = points.value[out.members[i], column]
-            found = distinct(values)
-        if column > 0:
-            out.diversity[number, column - 1] = found
-        else:
-            out.subjects[number] = found
-    guarantee(parameters[K], parameters[L], out.subjects[number], out.diversity[number])
-    shuffle(live.random, out.members, start, stop)
-    if parameters[REPRESENTATIVE] != 0:
-        represent(domain, points, groups, live.work, group, parameters[MEDIAN] != 0, parameters[ANCESTOR] != 0)
+        leave(shard, slot)
+        slot = np.int64(work.next[slot])
+    # Counted once more from its members, not from what grouping and repair made of it.
+    tally, sensitive = shard.counter.tally, points.value.shape[1] - 1
+    count_set(
+        shard.counter, out.members[start:stop], points.value[:, 0], work.code[:, 1 : 1 + sensitive], of.by_name != 0
+    )
+    guarantee(shard.checks, of.k, tally, out.diversity[number])
+    shuffle(shard.random, out.members, start, stop)
+    if of.representative != 0:
+        represent(points, groups, work, group, of.median != 0, of.ancestor != 0)
         if not contains(domain, groups.box, group, groups.centre, group):
             raise RuntimeError("a representative lies outside its group; nothing of this release was emitted")
         assign(out.box, number, groups.centre, group)
     else:
         assign(out.box, number, groups.box, group)
     kind = MERGED if groups.merged[group] else CLUSTER
-    out.kind[number] = kind
-    out.loss[number] = groups.loss[group]
-    out.event_time[number] = scalars[CLOCK]
-    out.end[number] = stop
-    live.totals[RELEASED] += stop - start
-    live.totals[KIND + kind] += 1
-    live.loss_total[0] += groups.loss[group] * (stop - start)
-    scalars[OUT_RELEASES] += 1
-    scalars[OUT_MEMBERS] = stop
-    scalars[NEXT_RELEASE] += 1
+    close_release(out, shard.totals, kind, tally.persons[0], groups.loss[group], stop, newest)
+    shard.now.next_release += 1
 
 
 @inner
-def leave(live: WindowLive, slot: Int) -> None:
+def leave(shard: WindowArrays, slot: Int) -> None:
     """Note that a tuple leaves, and after how many others."""
-    waited = live.scalars[NEXT_POSITION] - 1 - live.points.position[slot]
-    note_delay(live.delays, live.totals, np.int64(LONGEST_DELAY), waited)
-    live.points.waits[slot] = False
+    note_delay(shard.totals, shard.now.next_position - 1 - shard.points.position[slot])
+    shard.points.waits[slot] = False
 
 
 @inner
-def satisfied(live: WindowLive, release: Int) -> bool:
-    """Whether a release has l values of each sensitive attribute, as counted from its members."""
-    for found in live.out.diversity[release]:
-        if found < live.parameters[L]:
+def satisfied(shard: WindowArrays, release: Int) -> bool:
+    """Whether a release is l-diverse in each sensitive attribute, as counted from its members."""
+    for found in shard.out.diversity[release]:
+        if found < shard.of.least_target:
             return False
     return True
 
 
 @inner
-def least_entropy(live: WindowLive, start: Int, stop: Int) -> float:
+def least_entropy(shard: WindowArrays, start: Int, stop: Int) -> float:
     """Entropy in bits of the sensitive values of some released members, the least over the attributes."""
     least = np.inf
-    for column in range(1, live.work.code.shape[1]):
-        least = min(least, entropy(live.work, np.int64(column), live.out.members[start:stop], stop - start))
+    for column in range(1, shard.points.value.shape[1]):
+        least = min(least, entropy(shard.work, np.int64(column), shard.out.members[start:stop], stop - start))
     return least if least < np.inf else 0.0

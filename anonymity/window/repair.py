@@ -1,8 +1,8 @@
 """Monitor, trigger, repair: groups that lack diversity swap or merge before release (SUHDSA, Section 3.2, Algorithm 1).
 
-What a group *lacks* is, summed over its sensitive attributes, by how many distinct values it falls short of the target.
-Each action lowers what one group lacks and raises what none lacks, so the set of violating groups only shrinks. Where
-the paper leaves something open, or says two things:
+What a group *lacks* is, summed over all checks, by how much it falls short of what the window aims at: of l-diversity,
+by how many values. Each action lowers what one group lacks and, but for a group that is merged away, raises what none
+lacks, so the set of violating groups only shrinks. Where the paper leaves something open, or says two things:
 
 - A swap takes the tuples that lie nearest to the representative of the group they move to. The paper's text says so,
   and its formula has each tuple's distance to its own group; it names the other way a symmetric variant.
@@ -16,39 +16,19 @@ the paper leaves something open, or says two things:
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from anonymity.compiled.jit import Int, leaf
+from anonymity.promise.checks import lack
 from anonymity.space.boxes import loss_after
 from anonymity.space.domain import NONE, Domain
-from anonymity.window.arrays import (
-    A_ACTION,
-    A_AFTER,
-    A_BEFORE,
-    A_DIVERSITY,
-    A_DIVERSITY_AFTER,
-    A_GROUP,
-    A_INSPECTED,
-    A_NEIGHBOUR,
-    ANCESTOR,
-    DISTORTION_WEIGHT,
-    GIVEN_UP,
-    GONE,
-    GROWTH,
-    MEDIAN,
-    MERGE,
-    OPEN,
-    SWAP,
-    Groups,
-    K,
-    Points,
-    Scale,
-    Work,
-)
-from anonymity.window.distance import distance
-from anonymity.window.grouping import forget, summarise
+from anonymity.window.arrays import GIVEN_UP, GONE, OPEN, Groups
+from anonymity.window.closing import Closing
+from anonymity.window.distance import Scale, distance
+from anonymity.window.grouping import count_group, discount_group, forget_group, lacking, summarise
+from anonymity.window.log import MERGE, SWAP
 from anonymity.window.representative import represent
-from anonymity.window.swap import best_pair, count_group, exchange, has_what_lacks, lack, lack_after, swap_changes
+from anonymity.window.swap import best_pair, exchange, has_what_lacks, lacking_after_swap, swap_changes
+from anonymity.window.work import Work
 
 _SWAP_TIME, _MERGE_TIME = 0.5, 0.4
 """What a repair costs for each tuple of both groups, as a share of what grouping a tuple did: measured by
@@ -65,102 +45,97 @@ def least_diversity(groups: Groups, group: Int) -> Int:
 
 
 @leaf
-def repair(
-    domain: Domain,
-    scale: Scale,
-    points: Points,
-    groups: Groups,
-    work: Work,
-    parameters: NDArray[np.int64],
-    settings: NDArray[np.float64],
-    actions: NDArray[np.int64],
-    changes: NDArray[np.float64],
-    made: Int,
-    target: Int,
-) -> Int:
-    """Repair groups until none lacks diversity or none of the rest can be helped; how many actions it took.
+def repair(window: Closing, made: Int) -> Int:
+    """Repair groups until none lacks anything or none of the rest can be helped; how many actions it took.
 
     Parameters
     ----------
-    actions, changes : one row an action, as ``anonymity.window.log.Actions`` tells
     made : number of groups, all summarised and open
-    target : l_t, distinct values that each group is to have
     """
+    domain, groups, work, here, there = window.domain, window.groups, window.work, window.here, window.there
+    alone, actions, weight = window.alone, window.actions, window.weight
     done = 0
-    group: Int = _most_urgent(groups, made, target)
+    group: Int = _most_urgent(groups, made)
     if group != NONE:
         for each in range(made):
-            represent(domain, points, groups, work, each, parameters[MEDIAN] != 0, parameters[ANCESTOR] != 0)
-    while group != NONE and done < len(actions):  # which no repair that keeps its word fills
-        found = _nearest_groups(domain, scale, groups, work, made, group)
+            represent(window.points, groups, work, each, window.median, window.ancestor)
+    while group != NONE and done < len(actions):
+        found = _nearest_groups(domain, window.scale, groups, work, made, group)
         best: Int = NONE
         first: Int = NONE
         second: Int = NONE
         action = SWAP
         cost, loss, time = np.inf, 0.0, 0.0
-        lacking = lack(groups, group, target)
+        before = lacking(groups, group)
         tuples, diversity = groups.tuples[group], least_diversity(groups, group)
-        count_group(work.here, groups, work, group)
+        count_group(here, groups, work, group, alone)
         for i in range(found):
             other = np.int64(work.near[i])
-            if not has_what_lacks(groups, work, group, other, target):
+            if not has_what_lacks(window, group, other):
                 continue
-            count_group(work.there, groups, work, other)
-            x, y = best_pair(domain, scale, points, groups, work, group, other, parameters[K], target)
-            removed = _merge_removes(groups, work, group, other, parameters[GROWTH], target)
-            forget(work.there, groups, work, other)
+            count_group(there, groups, work, other, alone)
+            x, y = best_pair(window, group, other)
+            forget_group(there, groups, work, other, alone)
             if x != NONE:
-                gained = lacking - lack_after(groups, work, group, x, y, target)
-                change = swap_changes(domain, points, groups, work, group, other, x, y)
-                price = float(_price(settings, change, _SWAP_TIME) * lacking / gained)
+                change = swap_changes(window, group, other, x, y)
+                price = _price(weight, change, _SWAP_TIME) * before / (before - lacking_after_swap(window, x, y))
                 if price < cost:
-                    best, action, first, second = other, SWAP, x, y
+                    best, first, second, action = other, x, y, SWAP
                     cost, loss, time = price, change, _SWAP_TIME
-            if removed > 0:
+            removed = _merge_removes(window, group, other)
+            if removed > 0.0:
                 change = _merge_changes(domain, groups, group, other)
-                price = float(_price(settings, change, _MERGE_TIME) * lacking / removed)
+                price = _price(weight, change, _MERGE_TIME) * before / removed
                 if price < cost:
                     best, action = other, MERGE
                     cost, loss, time = price, change, _MERGE_TIME
-        forget(work.here, groups, work, group)
+        forget_group(here, groups, work, group, alone)
         if best == NONE:
             groups.state[group] = GIVEN_UP
         else:
             if action == SWAP:
                 exchange(groups, work, group, best, first, second)
-                _renew(domain, points, groups, work, parameters, best)
+                _renew(window, best)
             else:
-                merge(groups, work, group, best)
-            _renew(domain, points, groups, work, parameters, group)
-            actions[done, A_GROUP], actions[done, A_NEIGHBOUR], actions[done, A_ACTION] = group, best, action
-            actions[done, A_BEFORE], actions[done, A_AFTER] = tuples, groups.tuples[group]
-            actions[done, A_DIVERSITY], actions[done, A_DIVERSITY_AFTER] = diversity, least_diversity(groups, group)
-            actions[done, A_INSPECTED] = found
-            changes[done, 0], changes[done, 1] = loss, time
+                _merge(groups, work, group, best)
+            _renew(window, group)
+            actions[done].group, actions[done].neighbour, actions[done].action = group, best, action
+            actions[done].tuples_before, actions[done].tuples_after = tuples, groups.tuples[group]
+            actions[done].diversity_before = diversity
+            actions[done].diversity_after = least_diversity(groups, group)
+            actions[done].inspected = found
+            actions[done].loss_change, actions[done].time_change = loss, time
             done += 1
-        group = _most_urgent(groups, made, target)
+        group = _most_urgent(groups, made)
     return done
 
 
 @leaf
-def _price(settings: NDArray[np.float64], loss: float, time: float) -> float:
-    return settings[DISTORTION_WEIGHT] * loss + (1.0 - settings[DISTORTION_WEIGHT]) * time
+def _price(weight: float, loss: float, time: float) -> float:
+    return weight * loss + (1.0 - weight) * time
 
 
 @leaf
-def _renew(
-    domain: Domain, points: Points, groups: Groups, work: Work, parameters: NDArray[np.int64], group: Int
-) -> None:
-    summarise(domain, points, groups, work, group)
-    represent(domain, points, groups, work, group, parameters[MEDIAN] != 0, parameters[ANCESTOR] != 0)
+def _renew(window: Closing, group: Int) -> None:
+    summarise(window, group)
+    represent(window.points, window.groups, window.work, group, window.median, window.ancestor)
 
 
 @leaf
-def _most_urgent(groups: Groups, made: Int, target: Int) -> Int:
-    """The open violator with the highest priority l_t - D(G), then the oldest, the first due, the smallest."""
+def priority(groups: Groups, group: Int) -> float:
+    """The most that a group falls short of any check: l_t - D(G) where l is all that is asked."""
+    most = 0.0
+    for check in range(groups.lacks.shape[1]):
+        most = max(most, groups.lacks[group, check])
+    return most
+
+
+@leaf
+def _most_urgent(groups: Groups, made: Int) -> Int:
+    """The open violator with the highest priority, then the oldest, the first due, the smallest."""
     best: Int = NONE
     for group in range(made):
-        if groups.state[group] == OPEN and least_diversity(groups, group) < target:
+        if groups.state[group] == OPEN and priority(groups, group) > 0.0:
             if best == NONE or _before(groups, group, best):
                 best = group
     return best
@@ -168,9 +143,9 @@ def _most_urgent(groups: Groups, made: Int, target: Int) -> Int:
 
 @leaf
 def _before(groups: Groups, one: Int, other: Int) -> bool:
-    mine, its = least_diversity(groups, one), least_diversity(groups, other)
+    mine, its = priority(groups, one), priority(groups, other)
     if mine != its:
-        return bool(mine < its)
+        return bool(mine > its)
     if groups.oldest[one] != groups.oldest[other]:
         return bool(groups.oldest[one] < groups.oldest[other])
     if groups.earliest[one] != groups.earliest[other]:
@@ -201,23 +176,19 @@ def _nearest_groups(domain: Domain, scale: Scale, groups: Groups, work: Work, ma
 
 
 @leaf
-def _merge_removes(groups: Groups, work: Work, group: Int, other: Int, most: Int, target: Int) -> Int:
-    """By how much a group lacks less once merged; 0 where the two have more subjects than they may."""
-    before, after = lack(groups, group, target), np.int64(0)
-    for c in range(work.code.shape[1]):
-        distinct = groups.subjects[group] if c == 0 else groups.diversity[group, c - 1]
-        slot = np.int64(groups.head[other])
-        while slot != NONE:
-            code = work.code[slot, c]
-            if work.here[c, code] == 0 and work.there[c, code] > 0:
-                work.there[c, code] = -1  # seen
-                distinct += 1
-            slot = np.int64(work.next[slot])
-        if c > 0:
-            after += max(np.int64(0), target - distinct)
-        elif distinct > most:
-            return np.int64(0)
-    return before - after
+def _merge_removes(window: Closing, group: Int, other: Int) -> float:
+    """By how much a group, counted in ``here``, lacks less once merged; 0 where both have too many subjects for it."""
+    groups, work, most, alone = window.groups, window.work, window.most_subjects, window.alone
+    if alone and groups.subjects[group] + groups.subjects[other] > most:
+        return 0.0
+    aims, here = window.aims, window.here
+    count_group(here, groups, work, other, alone)
+    after = 0.0
+    for check in range(len(aims.address)):
+        after += lack(aims, np.int64(check), here.tally)
+    subjects = here.tally.persons[0]
+    discount_group(here, groups, work, other, alone)
+    return 0.0 if subjects > most else lacking(groups, group) - after
 
 
 @leaf
@@ -229,7 +200,7 @@ def _merge_changes(domain: Domain, groups: Groups, group: Int, other: Int) -> fl
 
 
 @leaf
-def merge(groups: Groups, work: Work, group: Int, other: Int) -> None:
+def _merge(groups: Groups, work: Work, group: Int, other: Int) -> None:
     """Let one group take all members of another; it must be summarised anew."""
     work.next[groups.tail[group]] = groups.head[other]
     groups.tail[group] = groups.tail[other]

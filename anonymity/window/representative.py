@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from anonymity.compiled.jit import Int, leaf
-from anonymity.space.domain import NONE, Domain
-from anonymity.window.arrays import Groups, Points, Work
+from anonymity.space.domain import NONE
+from anonymity.window.arrays import Groups, Points
+from anonymity.window.work import Work
 
 
 @leaf
-def represent(
-    domain: Domain, points: Points, groups: Groups, work: Work, group: Int, median: bool, ancestor: bool
-) -> None:
+def represent(points: Points, groups: Groups, work: Work, group: Int, median: bool, ancestor: bool) -> None:
     """Write ``Groups.centre``; a number lies inside the group's interval, of several modes the leftmost leaf wins."""
     for a in range(points.numeric.shape[1]):
         middle = _median(points, groups, work, group, a) if median else _mean(points, groups, work, group, a)

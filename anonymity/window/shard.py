@@ -1,4 +1,4 @@
-"""Windows on one shard: what goes in, what comes out, and what was repaired."""
+"""Windows on one shard: what goes in, what comes out, what was repaired, and how it is remembered."""
 
 from __future__ import annotations
 
@@ -8,273 +8,260 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
+from anonymity.algorithm import Counters, Shard, Step, Terms
 from anonymity.compiled.random import random_stream
-from anonymity.policy import KINDS, REJECTIONS, SUPPRESSIONS, Policy, Privacy
-from anonymity.release import Leaving, Releases, collect
-from anonymity.space.domain import node_offsets
+from anonymity.policy import KINDS, PolicyError
+from anonymity.release import Leaving, collect
+from anonymity.space.domain import NONE, node_offsets, scales
 from anonymity.tuples.slots import Slots
-from anonymity.window import arrays as at
-from anonymity.window import procedures as procedures
-from anonymity.window.log import Actions, Repairs, Windows
-from anonymity.window.made import empty_window, with_slots
-from anonymity.window.parameters import WindowParameters
-from anonymity.window.reference import share_window
+from anonymity.window import procedures
+from anonymity.window.arrays import WindowArrays, empty_arrays, moved
+from anonymity.window.log import Closed, Repairs, repairs_of
+from anonymity.window.outputs import Rows
+from anonymity.window.reference import share
+from anonymity.window.stored import CONTROL, CONTROLLERS, Ledger, Moved, Snapshot
 from state.block import NO_TIME, Block, TupleColumns
+from state.window import Held, WindowState
 
 _FEWEST_SLOTS = 256
 _NO_SLOTS = np.zeros(0, np.int32)
 
 
 @dataclass(frozen=True)
-class WindowCounters:
-    """What has happened in a shard so far, and how it stands; names as in ``anonymity.castle.shard.Counters``.
+class WindowCounters(Counters):
+    """What has happened in a shard of windows so far.
 
     Attributes
     ----------
-    tuples_in : tuples let in
-    released, suppressed, rejected : tuples by what became of them; the latter two by reason
-    releases : releases by kind (``anonymity.policy.KINDS``)
     windows : windows that closed
     swaps, merges : repairs
-    loss_sum : InfoLoss summed over released tuples
-    buffered, carried : tuples that wait, and those of them that were in a window that closed
+    carried : tuples that wait and were in a window that closed
     target : l_t
     size : window size in tuples now; None where event time alone closes windows
-    oldest_waiting : tuples that came since the oldest that waits
-    longest_delay : largest delay so far, in tuples
-    delays : how many tuples had which delay; ``anonymity.tuples.delays.delay_of_bucket`` tells the tuples of a bucket
     """
 
-    tuples_in: int
-    released: int
-    suppressed: dict[str, int]
-    rejected: dict[str, int]
-    releases: dict[str, int]
     windows: int
     swaps: int
     merges: int
-    loss_sum: float
-    buffered: int
     carried: int
     target: int
     size: int | None
-    oldest_waiting: int
-    longest_delay: int
-    delays: NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Step:
-    """Which tuples came and went in the last step.
+@dataclass(frozen=True, kw_only=True)
+class WindowStep(Step):
+    """What one step gives; ``repairs`` tells what it did beside its releases, and ``further`` the same as rows."""
 
-    Attributes
-    ----------
-    block : the tuples that were let in; None where none came
-    admitted : (tuples,) their slots, in order
-    left : (tuples,) positions of those that left
-    """
-
-    block: Block | None
-    admitted: NDArray[np.int32]
-    left: NDArray[np.int64]
+    repairs: Repairs
 
 
-class Window:
+class Window(Shard):
     """The live form of one shard.
 
     Parameters
     ----------
-    policy, privacy, parameters : what is promised, and how
-    members : names and types of the columns that are published as they are, in the order of ``policy.members``
-    shard : its number, from 0
-    key : 32 bytes, the key of its random stream
+    terms : what it is held to; its parameters are ``WindowParameters``
+    snapshot : what is stored of it (``anonymity.window.stored``)
+    remembers : whether each step tells what is to be stored; a shard that is thrown away need not
     clock : nanoseconds from any start; it measures what a window takes and decides nothing
-
-    Attributes
-    ----------
-    repairs : what the last step did beside its releases
     """
 
     _run: ClassVar[Any] = staticmethod(procedures.run)
 
     def __init__(
         self,
-        policy: Policy,
-        privacy: Privacy,
-        parameters: WindowParameters,
+        terms: Terms,
+        snapshot: Snapshot,
         *,
-        members: pa.Schema,
-        shard: int,
-        key: bytes,
+        remembers: bool = True,
         clock: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
-        parameters.check(policy, privacy)
-        self.policy = policy
-        self.parameters = parameters
-        self.shard = shard
-        self.live = empty_window(policy, privacy, parameters, random_stream(key))
-        self._slots = Slots(policy, members, _FEWEST_SLOTS)
-        self.rejected = np.zeros(len(REJECTIONS), np.int64)
-        self.last_step = Step(None, _NO_SLOTS, np.zeros(0, np.int64))
-        self.repairs = self._log([])
-        self.offsets = node_offsets(policy)
+        for problem in terms.parameters.problems(terms.policy, terms.privacy):
+            raise PolicyError(problem)
+        self.terms, self.number = terms, snapshot.state.shard
+        self.offsets = node_offsets(terms.policy)
+        self._slots = Slots(terms.policy, terms.members, _FEWEST_SLOTS)
+        self._ledger = Ledger(terms, snapshot, self._held) if remembers else None
         self._clock = clock
+        self.arrays = _restored_arrays(terms, snapshot.state)
+        self._shared = share(self.arrays)
+        # Counted under promises that are no longer made.
+        self._earlier = {
+            reason: amount
+            for reason, amount in snapshot.state.suppressed.items()
+            if reason not in terms.privacy.reasons and amount
+        }
+        for number, held in snapshot.blocks.items():
+            self._restore_block(number, held, snapshot.state)
 
-    def push(self, block: Block, watermark: int = NO_TIME) -> Releases:
-        """Let in the tuples of a block, in order, and release what the windows that close give.
-
-        Parameters
-        ----------
-        watermark : epoch milliseconds that event time had passed before the block
-
-        Raises
-        ------
-        RuntimeError
-            A guarantee would be broken; nothing of this step was emitted.
-        """
-        self.rejected += np.bincount(block.rejected.reason, minlength=len(REJECTIONS))
+    def push(self, block: Block, watermark: int = NO_TIME) -> WindowStep:
         return self._step(block, watermark, ended=False)
 
-    def advance(self, watermark: int) -> Releases:
-        """Close the window whose event time has passed, and let go what is overdue; raises as ``push`` does."""
+    def advance(self, watermark: int) -> WindowStep:
+        """Close the window whose event time has passed, and let go what is overdue."""
         return self._step(None, watermark, ended=False)
 
-    def finish(self) -> Releases:
-        """The input has ended: close the window, and suppress what it cannot release; raises as ``push`` does."""
+    def finish(self) -> WindowStep:
+        """The input has ended: close the window, and suppress what it cannot release."""
         return self._step(None, NO_TIME, ended=True)
 
     @property
     def next_deadline(self) -> int | None:
         """The earliest epoch milliseconds at which a window closes or a tuple must leave; None where none is set."""
-        scalars, event_time, held = self.live.scalars, self.live.points.event_time, self.live.held
+        now, event_time, parameters = self.arrays.now, self.arrays.points.event_time, self.terms.parameters
         due = []
-        if self.parameters.event_time is not None and scalars[at.HELD] > scalars[at.CARRIED]:
-            due.append(int(event_time[held[scalars[at.CARRIED]]]) + self.parameters.event_time)
-        if self.parameters.delay_event_time is not None and scalars[at.HELD]:
-            due.append(int(scalars[at.EARLIEST]) + self.parameters.delay_event_time)
+        if parameters.event_time is not None and now.held > now.carried:
+            due.append(int(event_time[self.arrays.held[now.carried]]) + parameters.event_time)
+        if parameters.delay_event_time is not None and now.held:
+            due.append(int(now.earliest) + parameters.delay_event_time)
         return min(*due, np.iinfo(np.int64).max - 1) if due else None
 
     @property
     def counters(self) -> WindowCounters:
-        """A copy of the shard's counters."""
-        live = self.live
-        scalars, totals = live.scalars, live.totals
-        waiting, came = int(scalars[at.HELD]), int(scalars[at.NEXT_POSITION])
+        now, totals = self.arrays.now, self.arrays.totals
+        waiting, came = int(now.held), int(now.next_position)
         return WindowCounters(
             tuples_in=came,
-            released=int(totals[at.RELEASED]),
-            suppressed={reason: int(totals[at.SUPPRESSED + i]) for i, reason in enumerate(SUPPRESSIONS)},
-            rejected={reason: int(self.rejected[i]) for i, reason in enumerate(REJECTIONS)},
-            releases={kind: int(totals[at.KIND + i]) for i, kind in enumerate(KINDS)},
-            windows=int(scalars[at.NEXT_WINDOW]),
-            swaps=int(totals[at.SWAPS]),
-            merges=int(totals[at.MERGES]),
-            loss_sum=float(live.loss_total[0]),
+            sampled_out=0,
+            released=int(totals.sums.released),
+            suppressed=self._suppressed(),
+            releases=dict(zip(KINDS, totals.kinds.tolist(), strict=True)),
+            loss_sum=float(totals.sums.loss),
             buffered=waiting,
-            carried=int(scalars[at.CARRIED]),
-            target=int(scalars[at.TARGET]),
-            size=int(scalars[at.SIZE]) if scalars[at.SIZE] > 0 else None,
-            oldest_waiting=came - (int(live.points.position[live.held[0]]) if waiting else came),
-            longest_delay=int(totals[at.LONGEST_DELAY]),
-            delays=live.delays.copy(),
+            oldest_waiting=came - (int(self.arrays.points.position[self.arrays.held[0]]) if waiting else came),
+            longest_delay=int(totals.sums.longest),
+            delays=totals.delays.copy(),
+            windows=int(now.next_window),
+            swaps=int(now.swaps),
+            merges=int(now.merges),
+            carried=int(now.carried),
+            target=int(now.target),
+            size=int(now.window_tuples) if now.window_tuples > 0 else None,
         )
 
-    def admit(self, tuples: TupleColumns) -> NDArray[np.int32]:
-        """Copy tuples into free slots; the slots, in the tuples' order."""
-        reserved = self._slots.reserve(len(tuples))
-        if reserved is not None:
-            self.live = with_slots(self.live, reserved, self.policy, self.parameters)
-        slots = self._slots.take(tuples.members)
-        into = self.live.points
-        into.numeric[slots] = tuples.numeric + 0.0  # -0.0 is 0.0
-        into.leaf[slots] = tuples.categorical + self.offsets
-        into.value[slots, 1:] = tuples.sensitive
-        into.event_time[slots] = tuples.event_time
-        if tuples.subject is not None:
-            into.value[slots, 0] = tuples.subject
-        return slots
+    def _suppressed(self) -> dict[str, int]:
+        counts = self.arrays.totals.suppressed.tolist()
+        return self._earlier | dict(zip(self.terms.privacy.reasons, counts, strict=True))
 
-    def release_slots(self, slots: NDArray[np.int32]) -> None:
-        """Free slots whose tuples have left."""
-        self._slots.give_back(slots)
+    def _step(self, block: Block | None, watermark: int, *, ended: bool) -> WindowStep:
+        admitted = _NO_SLOTS if block is None else self._admit(block)
+        arrays = self.arrays
+        filled = arrays.out.filled
+        filled.releases = filled.members = filled.suppressed = 0
+        closed = self._close_windows(admitted, watermark, ended)
+        repairs = repairs_of(closed, int(arrays.now.next_window) - len(closed))
+        position, out = arrays.points.position, arrays.out
+        released, withheld = out.members[: filled.members], out.suppressed[: filled.suppressed]
+        leaving = Leaving(released, withheld, position, arrays.points.event_time)
+        releases = collect(out, int(arrays.now.next_release), leaving, self._slots, self.offsets)
+        changes = None
+        if self._ledger is not None:
+            left = np.concatenate([position[released], position[withheld]])
+            changes = self._ledger.changes(arrays, self._suppressed(), Moved(block, admitted, left))
+        if self._slots.spare():
+            self._shrink()
+        return WindowStep(releases, changes, Rows(self.number, repairs, releases), repairs=repairs)
 
-    def _step(self, block: Block | None, watermark: int, *, ended: bool) -> Releases:
-        slots = _NO_SLOTS if block is None else self.admit(block)
-        live = self.live
-        scalars = live.scalars
-        scalars[[at.OUT_RELEASES, at.OUT_MEMBERS, at.OUT_SUPPRESSED]] = 0
-        shared = share_window(live)
-        closed = []
+    def _close_windows(self, admitted: NDArray[np.int32], watermark: int, ended: bool) -> list[Closed]:
+        log, actions, shared = self.arrays.log.tobytes, self.arrays.actions, self._shared
+        closed: list[Closed] = []
         done, since = 0, self._clock()
         while True:
-            done = self._run(shared, slots, done, watermark, ended)
-            if not scalars[at.CLOSED]:
-                break
+            done, repairs = self._run(shared, admitted, done, watermark, ended)
+            if repairs == NONE:
+                return closed
             now = self._clock()
-            rows = slice(0, scalars[at.OUT_ACTIONS])
-            actions = live.actions[rows].copy(), live.changes[rows].copy()
-            closed.append((live.window.copy(), live.entropy.copy(), now - since, *actions))
+            closed.append(Closed(log(), actions[:repairs].tobytes() if repairs else b"", now - since))
             since = now
-        self.repairs = self._log(closed)
-        return self._collect(block, slots)
 
-    def _log(self, closed: list[tuple[NDArray[np.int64], NDArray[np.float64], int, NDArray, NDArray]]) -> Repairs:  # type: ignore[type-arg]
-        windows = np.array([window for window, *_ in closed], np.int64).reshape(-1, at.WINDOW_COLUMNS)
-        entropy = np.array([found for _, found, *_ in closed], np.float64).reshape(-1, 2)
-        first = int(self.live.scalars[at.NEXT_WINDOW]) - len(closed)
-        number = np.arange(first, first + len(closed))
-        actions = np.concatenate([np.zeros((0, at.ACTION_COLUMNS), np.int64), *(rows for *_, rows, _ in closed)])
-        changes = np.concatenate([np.zeros((0, 2)), *(rows for *_, rows in closed)])
-        released, satisfied = windows[:, at.W_RELEASES], windows[:, at.W_SATISFIED]
-        return Repairs(
-            self.shard,
-            Actions(
-                window=np.repeat(number, [len(rows) for *_, rows in closed]),
-                group=actions[:, at.A_GROUP],
-                neighbour=actions[:, at.A_NEIGHBOUR],
-                action=actions[:, at.A_ACTION],
-                tuples_before=actions[:, at.A_BEFORE],
-                tuples_after=actions[:, at.A_AFTER],
-                diversity_before=actions[:, at.A_DIVERSITY],
-                diversity_after=actions[:, at.A_DIVERSITY_AFTER],
-                loss_change=changes[:, 0],
-                time_change=changes[:, 1],
-                inspected=actions[:, at.A_INSPECTED],
-            ),
-            Windows(
-                window=number,
-                tuples=windows[:, at.W_TUPLES],
-                groups=windows[:, at.W_GROUPS],
-                violations=windows[:, at.W_VIOLATIONS],
-                unrepaired=windows[:, at.W_UNREPAIRED],
-                swaps=windows[:, at.W_SWAPS],
-                merges=windows[:, at.W_MERGES],
-                releases=released,
-                lsr=np.divide(satisfied, released, out=np.ones(len(closed)), where=released > 0),
-                carried=windows[:, at.W_CARRIED],
-                target=windows[:, at.W_TARGET],
-                entropy_mean=entropy[:, at.W_ENTROPY_MEAN],
-                entropy_least=entropy[:, at.W_ENTROPY_LEAST],
-                milliseconds=np.array([spent for _, _, spent, *_ in closed], np.float64) / 1e6,
-            ),
+    def _admit(self, tuples: TupleColumns) -> NDArray[np.int32]:
+        """Copy tuples into free slots; the slots, in the tuples' order."""
+        if (slots := self._slots.reserve(len(tuples))) is not None:
+            self._move(slots, np.arange(len(self.arrays.held), dtype=np.int32))
+        admitted = self._slots.take(tuples.members) if len(tuples) else _NO_SLOTS
+        into = self.arrays.points
+        into.numeric[admitted] = tuples.numeric + 0.0  # -0.0 is 0.0
+        into.leaf[admitted] = tuples.categorical + self.offsets
+        into.value[admitted, 1:] = tuples.sensitive
+        into.event_time[admitted] = tuples.event_time
+        if tuples.subject is not None:
+            into.value[admitted, 0] = tuples.subject
+        return admitted
+
+    def _held(self, slots: NDArray[np.int32]) -> Held:
+        points = self.arrays.points
+        return Held(
+            numeric=points.numeric[slots],
+            categorical=points.leaf[slots] - self.offsets,
+            subject=None if self.terms.policy.subject is None else points.value[slots, 0],
+            sensitive=points.value[slots, 1:],
+            event_time=points.event_time[slots],
+            members=self._slots.batch(slots),
+            position=points.position[slots],
         )
 
-    def _collect(self, block: Block | None, admitted: NDArray[np.int32]) -> Releases:
-        live = self.live
-        scalars, position = live.scalars, live.points.position
-        slots = live.out.members[: scalars[at.OUT_MEMBERS]].copy()
-        withheld = live.out.suppressed[: scalars[at.OUT_SUPPRESSED]].copy()
-        leaving = Leaving(slots, withheld, position, live.points.event_time)
-        result = collect(
-            live.out,
-            int(scalars[at.OUT_RELEASES]),
-            int(scalars[at.NEXT_RELEASE]),
-            leaving,
-            self._slots,
-            self.offsets,
-        )
-        self.last_step = Step(block, admitted, np.concatenate([position[slots], position[withheld]]))
-        return result
+    def _restore_block(self, number: int, held: Held, state: WindowState) -> None:
+        carried = np.isin(held.position, state.carried)
+        waits = carried | (held.position >= state.first)
+        slots = self._admit(held)
+        points, now = self.arrays.points, self.arrays.now
+        points.position[slots] = held.position
+        points.waits[slots] = waits
+        self._slots.give_back(slots[~waits])
+        reason = state.reason[np.searchsorted(state.carried, held.position[carried])]
+        points.reason[slots[carried]] = _positions_of(state.reasons, self.terms.privacy.reasons)[reason]
+        kept, waiting = slots[waits], int(now.held)
+        self.arrays.held[waiting : waiting + len(kept)] = kept
+        now.held += len(kept)
+        now.carried += np.count_nonzero(carried)
+        if self.terms.parameters.delay_event_time is not None:
+            now.earliest = min([int(now.earliest), *points.event_time[kept].tolist()])
+        if self._ledger is not None:
+            self._ledger.blocks.add(number, slots, held.position, len(kept))
+
+    def _shrink(self) -> None:
+        """Give back the memory that a burst took: tuples move to the first slots, in order of position."""
+        used = self.arrays.held[: self.arrays.now.held].copy()
+        place = np.zeros(len(self.arrays.held), np.int32)
+        place[used] = np.arange(len(used))
+        self._move(self._slots.shrink(used), used)
+        if self._ledger is not None:
+            self._ledger.blocks.renumber(place)
+
+    def _move(self, slots: int, used: NDArray[np.int32]) -> None:
+        terms, before = self.terms, self.arrays
+        made = empty_arrays(terms.policy, terms.privacy, terms.parameters, before.random, slots)
+        self.arrays = moved(before, made, used)
+        self._shared = share(self.arrays)
+
+
+def _positions_of(stored: tuple[str, ...], now: tuple[str, ...]) -> NDArray[np.int8]:
+    # A promise that is no longer made: the next window finds the reason anew, and till then it is a promise's.
+    other = now.index("too_little_diversity")
+    return np.array([now.index(reason) if reason in now else other for reason in stored], np.int8)
+
+
+def _restored_arrays(terms: Terms, state: WindowState) -> WindowArrays:
+    random = random_stream(state.key.astype("<u4").tobytes(), state.key_used)
+    arrays = empty_arrays(terms.policy, terms.privacy, terms.parameters, random)
+    now, totals = arrays.now, arrays.totals
+    size, target = int(now.window_tuples), int(now.target)
+    now.next_position, now.next_release, now.next_window = state.numbers[:3].tolist()
+    values = [*state.controllers.tolist(), *state.control.tolist()]
+    for name, value in zip((*CONTROLLERS, *CONTROL), values, strict=True):
+        setattr(now, name, value)
+    # The controllers go on where they stood, within what they may reach now.
+    adaptive, aim = terms.parameters.adaptive, terms.parameters.target
+    now.window_tuples = size if adaptive is None else min(max(int(now.window_tuples), adaptive.least), size)
+    now.target = target if aim is None else min(max(int(now.target), target), aim.most)
+    now.merges, now.swaps = state.merges, state.swaps
+    totals.sums.released, totals.sums.longest, totals.sums.loss = state.released, state.longest, state.loss
+    for i, reason in enumerate(terms.privacy.reasons):
+        totals.suppressed[i] = state.suppressed.get(reason, 0)
+    totals.kinds[:] = state.kinds
+    totals.delays[state.delays[:, 0]] = state.delays[:, 1]
+    arrays.domain.lower[:], arrays.domain.upper[:] = state.lower, state.upper
+    arrays.domain.scale[:] = scales(state.lower, state.upper, len(terms.policy.quasi_identifiers))
+    return arrays

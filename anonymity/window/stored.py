@@ -1,165 +1,235 @@
-"""What of a shard of windows is stored, and how it comes back: the counterpart of ``anonymity.castle.stored``.
+"""What of a shard of windows is stored, and how it is read back: the counterpart of ``anonymity.castle.stored``.
 
-It uses the same ``Changes`` and ``Stored``: ``shard`` holds a ``state.window.WindowState``, and there is neither gamma
-nor omega, since nothing of a window outlives it.
+Nothing of a window outlives it, so the tuples that wait are all the entries there are.
 """
 
 from __future__ import annotations
 
-import numpy as np
-import pyarrow as pa
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
-from anonymity.castle.stored import require_same
-from anonymity.compiled.random import random_stream
-from anonymity.policy import Policy, Privacy
-from anonymity.space.domain import scales
+import numpy as np
+from numpy.typing import NDArray
+
+from anonymity.algorithm import Terms
+from anonymity.fingerprint import require_same
+from anonymity.policy import KINDS
+from anonymity.space.domain import NONE, domain
 from anonymity.tuples.stored_blocks import StoredBlocks
-from anonymity.window import arrays as at
-from anonymity.window.parameters import WindowParameters
-from anonymity.window.shard import Window
+from anonymity.tuples.well_formed import require, require_counts, require_tuples
+from anonymity.window.arrays import WindowArrays
 from state.block import Block
-from state.shard import Changes, Stored
+from state.codec import readable
+from state.stored import Changes, Inventory, Stored, require_complete
 from state.window import Held, WindowState
 
-_SCALARS = [at.NEXT_POSITION, at.NEXT_RELEASE, at.NEXT_WINDOW, at.CLOCK, at.SIZE, at.TARGET]
-_SCALARS += [at.DWELT, at.VALUES, at.STEP_UP, at.JUDGED]
+ENTRIES = ("blocks",)
+
+CONTROLLERS = ("window_tuples", "target", "dwelt", "most_values", "step_up", "judged")
+"""Fields of ``WindowArrays.now`` in the order of ``WindowState.controllers``."""
+
+CONTROL = ("entropy", "settled", "loss_sum", "delay_sum", "last_cost")
+"""The same for ``WindowState.control``."""
 
 
-class WindowMemory:
+@dataclass(frozen=True)
+class Snapshot:
+    """A shard as it was stored.
+
+    Attributes
+    ----------
+    state : all but its tuples
+    blocks : tuples that waited when their block was stored, by its number
+    inventory : of the entries as they are stored
+    """
+
+    state: WindowState
+    blocks: dict[int, Held] = field(default_factory=dict)
+    inventory: Inventory = field(default_factory=lambda: Inventory(ENTRIES))
+
+
+def begun(terms: Terms, number: int, key: bytes) -> Snapshot:
+    """A shard before its first tuple; ``key``: the 32 bytes of its random stream."""
+    space = domain(terms.policy)
+    size = NONE if terms.parameters.tuples is None else terms.parameters.tuples
+    state = WindowState(
+        shard=number,
+        fingerprint=dict(terms.fingerprint),
+        numbers=np.zeros(4, np.int64),
+        first=0,
+        carried=np.zeros(0, np.int64),
+        reason=np.zeros(0, np.int8),
+        reasons=terms.privacy.reasons,
+        controllers=np.array([size, terms.privacy.l, 0, 0, 0, 0], np.int64),
+        control=np.array([0.0, NONE, 0.0, 0.0, NONE]),
+        lower=space.lower,
+        upper=space.upper,
+        key=np.frombuffer(key, "<u4").astype(np.uint64),
+        key_used=0,
+        released=0,
+        longest=0,
+        merges=0,
+        swaps=0,
+        loss=0.0,
+        suppressed={},
+        kinds=np.zeros(len(KINDS), np.int64),
+        delays=np.zeros((0, 2), np.int64),
+    )
+    return Snapshot(state)
+
+
+def read(terms: Terms, stored: Stored, where: str = "") -> Snapshot:
+    """Read what is stored, under terms that may differ where that is safe.
+
+    k, l, further promises, sizes and delays may: what waits is grouped under the new ones, and what they have made
+    overdue leaves in the next step. ``where`` names the shard in errors beside its number, such as ``key 3``.
+
+    Raises
+    ------
+    state.codec.StateError
+        The bytes are damaged, of an unknown version, of a shard that did not work by windows, or do not belong
+        together.
+    anonymity.policy.PolicyError
+        The terms differ from the stored ones in something that cannot change; it names the fields.
+    """
+    state = WindowState.from_bytes(stored.shard, where)
+    shard = f"shard {state.shard}" + (f" ({where})" if where else "")
+    require_same(state.fingerprint, terms.fingerprint, shard)
+    entries = {kind: dict(stored.entries.get(kind, {})) for kind in ENTRIES}
+    blocks = {i: Held.from_bytes(b, terms.members, f"{shard}, block {i}") for i, b in sorted(entries["blocks"].items())}
+    require_complete(state.entries, entries, shard)
+    with readable(f"window state of {shard}"):
+        _require_well_formed(terms, state)
+    with readable(f"blocks state of {shard}"):
+        _require_blocks(terms, state, blocks)
+    return Snapshot(state, blocks, Inventory.of(entries))
+
+
+def _require_well_formed(terms: Terms, state: WindowState) -> None:
+    """Raise ``ValueError`` where a number is one that compiled code, which looks at no bounds, could not take."""
+    require(state.numbers.shape == (4,) and int(min(state.numbers)) >= 0, "numbers")
+    require(0 <= state.first <= state.numbers[0], "first")
+    require(state.carried.ndim == 1 and bool((np.diff(state.carried) > 0).all()), "carried")
+    require(not len(state.carried) or 0 <= state.carried[0] <= state.carried[-1] < state.first, "carried")
+    require(state.reason.shape == state.carried.shape, "reason")
+    require(bool(((state.reason >= 0) & (state.reason < len(state.reasons))).all()), "reason")
+    require(state.controllers.shape == (len(CONTROLLERS),) and bool((state.controllers >= NONE).all()), "controllers")
+    require(bool((state.controllers[1:] >= 0).all() and (state.controllers[1] >= 1)), "controllers")
+    require(state.control.shape == (len(CONTROL),) and bool(np.isfinite(state.control).all()), "control")
+    require(state.lower.shape == state.upper.shape == (len(terms.policy.numeric),), "ranges")
+    require(not (np.isnan(state.lower).any() or np.isnan(state.upper).any()), "ranges")
+    require(state.key.shape == (8,) and bool((state.key < 2**32).all()), "key")
+    require_counts(state.suppressed, state.kinds, state.delays)
+
+
+def _require_blocks(terms: Terms, state: WindowState, blocks: dict[int, Held]) -> None:
+    """Raise ``ValueError`` where the stored tuples are not those of which the state tells that they wait."""
+    end = 0
+    waiting = [np.zeros(0, np.int64)]
+    for number, held in blocks.items():
+        require_tuples(held, held.position, terms.policy)
+        require(0 <= number < state.numbers[3] and end <= held.position[0], "positions")
+        end = int(held.position[-1]) + 1
+        waiting.append(held.position[_waits(held, state)])
+        require(len(waiting[-1]) > 0, "positions")
+    found = np.concatenate(waiting)
+    new = found[len(state.carried) :]
+    require(np.array_equal(found[: len(state.carried)], state.carried), "carried")
+    require(len(new) == state.numbers[0] - state.first, "positions")
+    require(not len(new) or (new[0] == state.first and new[-1] < state.numbers[0]), "positions")
+
+
+def _waits(held: Held, state: WindowState) -> NDArray[np.bool_]:
+    return np.isin(held.position, state.carried) | (held.position >= state.first)
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Which tuples came and went in a step.
+
+    Attributes
+    ----------
+    block : the tuples that were let in; None where none came
+    admitted : (tuples,) their slots, in order
+    left : (tuples,) positions of those that left
+    """
+
+    block: Block | None
+    admitted: NDArray[np.int32]
+    left: NDArray[np.int64]
+
+
+class Ledger:
     """What is stored of one shard.
 
     Parameters
     ----------
-    window : the shard, with nothing stored of it yet
-    fingerprint : hash by field, of what a restored shard must have in common with it (``anonymity.policy.fingerprint``)
+    terms : of the shard
+    snapshot : what it was made from; its blocks are noted in ``blocks``
+    tuples : tuples that wait as they are stored, by slots in order of position
     """
 
-    def __init__(self, window: Window, fingerprint: dict[str, str]) -> None:
-        self._window = window
-        self._fingerprint = fingerprint
-        self._blocks = StoredBlocks()
+    def __init__(self, terms: Terms, snapshot: Snapshot, tuples: Callable[[NDArray[np.int32]], Held]) -> None:
+        self._terms, self._number, self._tuples = terms, snapshot.state.shard, tuples
+        self.blocks = StoredBlocks(int(snapshot.state.numbers[3]))
+        self._inventory = snapshot.inventory
 
-    def changes(self) -> Changes:
-        """What to write after one step of the shard."""
-        blocks = self._settle()
-        block = self._window.last_step.block
-        if block is not None and len(block):
-            blocks.update(self._keep(block))
-        return Changes(self._state(), blocks, {}, {})
+    def changes(self, arrays: WindowArrays, suppressed: dict[str, int], moved: Moved) -> Changes:
+        """What to write after one step."""
+        blocks = self._changed_blocks(arrays, moved) | self._rewritten_blocks(arrays)
+        self._inventory.update({"blocks": blocks})
+        return Changes(self._state(arrays, suppressed).to_bytes(), {"blocks": blocks})
 
-    def _settle(self) -> dict[int, bytes | None]:
-        # Tuples of the block that is being pushed are not counted yet: _keep counts those that stayed.
-        left = self._window.last_step.left
-        return self._blocks.settle(left[left < self._end()])
+    def _changed_blocks(self, arrays: WindowArrays, moved: Moved) -> dict[int, bytes | None]:
+        # Tuples of the block that is being pushed are not counted yet.
+        first = int(arrays.now.next_position) - len(moved.admitted)
+        changed: dict[int, bytes | None] = dict.fromkeys(self.blocks.leave(moved.left[moved.left < first]))
+        if moved.block is None or not len(moved.block):
+            return changed
+        number, points = self.blocks.number(), arrays.points
+        stays = points.waits[moved.admitted]
+        if stays.any():
+            slots = moved.admitted[stays]
+            self.blocks.add(number, slots, points.position[slots], len(slots))
+            changed[number] = Held(position=points.position[slots], **moved.block.chosen(stays)).to_bytes()
+        return changed
 
-    def _end(self) -> int:
-        return int(self._window.live.scalars[at.NEXT_POSITION]) - len(self._window.last_step.admitted)
+    def _rewritten_blocks(self, arrays: WindowArrays) -> dict[int, bytes | None]:
+        entries: dict[int, bytes | None] = {}
+        position, waits = arrays.points.position, arrays.points.waits
+        for number, slots in self.blocks.sparse():
+            first, end = self.blocks.span(number)
+            kept = slots[waits[slots] & (position[slots] >= first) & (position[slots] < end)]
+            self.blocks.rewrite(number, kept, position[kept])
+            entries[number] = self._tuples(kept).to_bytes()
+        return entries
 
-    def _keep(self, block: Block) -> dict[int, bytes | None]:
-        number = self._blocks.number()
-        slots, points = self._window.last_step.admitted, self._window.live.points
-        stays = points.waits[slots]
-        if not stays.any():
-            return {}
-        self._blocks.add(number, self._end(), np.count_nonzero(stays))
-        held = Held(position=points.position[slots[stays]], **block.chosen(stays))
-        return {number: held.to_bytes()}
-
-    def _state(self) -> bytes:
-        live = self._window.live
-        carried = live.held[: live.scalars[at.CARRIED]]
-        new = live.held[live.scalars[at.CARRIED] : live.scalars[at.HELD]]
-        buckets = np.flatnonzero(live.delays)
+    def _state(self, arrays: WindowArrays, suppressed: dict[str, int]) -> WindowState:
+        now, sums, points = arrays.now, arrays.totals.sums, arrays.points
+        carried, new = arrays.held[: now.carried], arrays.held[now.carried : now.held]
+        buckets = np.flatnonzero(arrays.totals.delays)
+        numbers = (now.next_position, now.next_release, now.next_window, self.blocks.next_number)
         return WindowState(
-            shard=self._window.shard,
-            fingerprint=self._fingerprint,
-            scalars=live.scalars[_SCALARS],
-            next_block=self._blocks.next_number,
-            first=int(live.points.position[new[0]]) if len(new) else int(live.scalars[at.NEXT_POSITION]),
-            carried=live.points.position[carried],
-            reason=live.points.reason[carried],
-            control=live.control,
-            lower=live.domain.lower,
-            upper=live.domain.upper,
-            key=live.random.key.astype(np.uint64),
-            key_used=int(live.random.used[0]),
-            totals=live.totals,
-            loss_total=float(live.loss_total[0]),
-            delays=np.stack([buckets, live.delays[buckets]], axis=1),
-            rejected=self._window.rejected,
-        ).to_bytes()
-
-    @classmethod
-    def restore(
-        cls,
-        policy: Policy,
-        privacy: Privacy,
-        parameters: WindowParameters,
-        *,
-        members: pa.Schema,
-        fingerprint: dict[str, str],
-        stored: Stored,
-        where: str = "",
-    ) -> tuple[Window, WindowMemory]:
-        """A shard as it was stored, under a policy that may differ where that is safe.
-
-        k, l, sizes and delays may: what waits is grouped under the new ones, and what they have made overdue leaves in
-        the next step. ``where`` names the shard in errors beside its number, such as ``key 3``.
-
-        Raises
-        ------
-        state.codec.StateError
-            The bytes are damaged, of an unknown version, or of a shard that did not work by windows.
-        PolicyError
-            The policy differs from the stored one in something that cannot change; it names the fields.
-        """
-        state = WindowState.from_bytes(stored.shard, where)
-        shard = f"shard {state.shard}" + (f" ({where})" if where else "")
-        require_same(state.fingerprint, fingerprint, shard)
-        key = state.key.astype("<u4").tobytes()
-        window = Window(policy, privacy, parameters, members=members, shard=state.shard, key=key)
-        memory = cls(window, fingerprint)
-        memory._blocks.next_number = state.next_block
-        for number, blob in sorted(stored.blocks.items()):  # a state back end has them in any order
-            memory._restore_block(number, Held.from_bytes(blob, members, f"{shard}, block {number}"), state)
-        _restore_window(window, state, privacy)
-        window.live = window.live._replace(random=random_stream(key, state.key_used))
-        return window, memory
-
-    def _restore_block(self, number: int, held: Held, state: WindowState) -> None:
-        window = self._window
-        slots = window.admit(held)
-        carried = np.isin(held.position, state.carried)
-        waits = carried | (held.position >= state.first)
-        window.release_slots(slots[~waits])
-        kept = slots[waits]
-        points, scalars = window.live.points, window.live.scalars
-        points.position[slots] = held.position
-        points.waits[kept] = True
-        points.reason[slots[carried]] = state.reason[np.searchsorted(state.carried, held.position[carried])]
-        waiting = int(scalars[at.HELD])
-        window.live.held[waiting : waiting + len(kept)] = kept
-        scalars[at.HELD] += len(kept)
-        scalars[at.CARRIED] += np.count_nonzero(carried)
-        scalars[at.EARLIEST] = min([int(scalars[at.EARLIEST]), *points.event_time[kept].tolist()])
-        self._blocks.add(number, held.position[0], len(kept))
-
-
-def _restore_window(window: Window, state: WindowState, privacy: Privacy) -> None:
-    live, parameters = window.live, window.parameters
-    size, target = int(live.scalars[at.SIZE]), privacy.l
-    live.scalars[_SCALARS] = state.scalars
-    # The controllers go on where they stood, within what they may reach now.
-    if parameters.adaptive is not None:
-        size = min(max(int(live.scalars[at.SIZE]), parameters.adaptive.least), size)
-    if parameters.target is not None:
-        target = min(max(int(live.scalars[at.TARGET]), privacy.l), parameters.target.most)
-    live.scalars[at.SIZE], live.scalars[at.TARGET] = size, target
-    live.control[:] = state.control
-    live.domain.lower[:] = state.lower
-    live.domain.upper[:] = state.upper
-    live.domain.scale[:] = scales(state.lower, state.upper, len(window.policy.quasi_identifiers))
-    live.totals[:] = state.totals
-    live.loss_total[0] = state.loss_total
-    live.delays[state.delays[:, 0]] = state.delays[:, 1]
-    window.rejected[:] = state.rejected
+            shard=self._number,
+            fingerprint=dict(self._terms.fingerprint),
+            numbers=np.array(numbers, np.int64),
+            first=int(points.position[new[0]]) if len(new) else int(now.next_position),
+            carried=points.position[carried],
+            reason=points.reason[carried],
+            reasons=self._terms.privacy.reasons,
+            controllers=np.array([getattr(now, name) for name in CONTROLLERS], np.int64),
+            control=np.array([getattr(now, name) for name in CONTROL]),
+            lower=arrays.domain.lower,
+            upper=arrays.domain.upper,
+            key=arrays.random.key.astype(np.uint64),
+            key_used=int(arrays.random.used[0]),
+            released=int(sums.released),
+            longest=int(sums.longest),
+            merges=int(now.merges),
+            swaps=int(now.swaps),
+            loss=float(sums.loss),
+            suppressed=suppressed,
+            kinds=arrays.totals.kinds,
+            delays=np.stack([buckets, arrays.totals.delays[buckets]], axis=1),
+            entries=self._inventory.told(),
+        )

@@ -8,7 +8,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.policy import CastleParameters, DifferentialPrivacy, Privacy
+from anonymity.castle.parameters import CastleParameters
+from anonymity.policy import DifferentialPrivacy, Privacy
 from benchmarks.adult import Stream
 from benchmarks.castleguard.streams import SEEDS, TAXI, Floats, Run, run, stream, taxi
 from benchmarks.table import Table

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from anonymity.policy import CastleParameters, DifferentialPrivacy, Privacy
+from anonymity.castle.parameters import CastleParameters
+from anonymity.policy import DifferentialPrivacy, Privacy
 from anonymity.release import Releases
 from benchmarks.castleguard.loss import spread
 from benchmarks.castleguard.streams import PIMA, SEEDS, Floats, pima, run, stream

@@ -12,9 +12,11 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.castle.arrays import OPEN
+from anonymity.algorithm import Terms
+from anonymity.castle.parameters import CastleParameters
 from anonymity.castle.shard import Castle
-from anonymity.policy import CastleParameters, DifferentialPrivacy, Numeric, Policy, Privacy
+from anonymity.castle.stored import begun
+from anonymity.policy import DifferentialPrivacy, Numeric, Policy, Privacy
 from anonymity.release import Releases
 from benchmarks.adult import Stream
 
@@ -97,18 +99,11 @@ def run(
     tuples: Stream, privacy: Privacy, parameters: CastleParameters, noise: DifferentialPrivacy | None, seed: int
 ) -> Run:
     """Push a stream through one shard, to the end."""
-    castle = Castle(
-        tuples.policy,
-        privacy,
-        parameters,
-        members=tuples.members.schema,
-        shard=0,
-        key=bytes([seed]) * 32,
-        differential_privacy=noise,
-    )
-    releases = [castle.push(block) for block in tuples.blocks(_ALL)]
+    terms = Terms(tuples.policy, privacy, parameters, tuples.members.schema, noise)
+    castle = Castle(terms, begun(terms, 0, bytes([seed]) * 32), remembers=False)
+    releases = [castle.push(block).releases for block in tuples.blocks(_ALL)]
     still_open, tau = _open_losses(castle), castle.counters.tau
-    releases.append(castle.finish())
+    releases.append(castle.finish().releases)
     counters = castle.counters
     return Run(
         releases,
@@ -121,8 +116,8 @@ def run(
 
 
 def _open_losses(castle: Castle) -> Floats:
-    live = castle.live
-    box, rows = live.clusters.box, live.clusters.rows[: live.scalars[OPEN]]
-    widths: Floats = (box.upper[rows] - box.lower[rows]) / (live.domain.upper - live.domain.lower)
+    arrays = castle.arrays
+    box, rows = arrays.clusters.box, arrays.clusters.rows[: arrays.now.open]
+    widths: Floats = (box.upper[rows] - box.lower[rows]) / (arrays.domain.upper - arrays.domain.lower)
     losses: Floats = widths.mean(axis=1)
     return losses

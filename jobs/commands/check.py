@@ -11,8 +11,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
-from anonymity.policy import CastleParameters, Numeric, QuasiIdentifier
-from anonymity.window.parameters import WindowParameters
+from anonymity.policy import Numeric, QuasiIdentifier
 from jobs.commands.account import account
 from jobs.commands.savepoint import read_shards, require_same, told
 from jobs.config.load import Config, load
@@ -55,7 +54,7 @@ def show_configuration(path: Path, overrides: Sequence[str], console: Console, a
         console.print(f"Warning: {warning}.", soft_wrap=True)
     console.print()
     _print(console, "policy", _policy(config))
-    _print(console, f"privacy and {config.algorithm}", _parameters(config))
+    _print(console, f"privacy and {config.algorithm.name}", _parameters(config))
     if config.differential_privacy is not None:
         # With the steps that follow from the columns' types.
         found = account(replace(config, policy=layout.policy))
@@ -110,43 +109,14 @@ def _described(attribute: QuasiIdentifier) -> str:
 def _parameters(config: Config) -> Iterator[tuple[str, str]]:
     privacy, parameters, shards = config.privacy, config.parameters, config.shards
     yield "k", f"{privacy.k} distinct subjects in every release"
-    yield "l", f"{privacy.l} distinct values of each sensitive column in every release"
-    yield "algorithm", config.algorithm
-    if parameters.delay_tuples is not None:
-        yield "delay.tuples", f"{parameters.delay_tuples} later tuples of the shard"
-    if parameters.delay_event_time is not None:
-        yield "delay.event_time", f"{parameters.delay_event_time} ms"
-    yield from _castle(parameters) if isinstance(parameters, CastleParameters) else _window(parameters)
+    yield "l", f"{privacy.l}-diversity of each sensitive column in every release"
+    for promise, parameter in privacy.further:
+        yield promise.name, f"{parameter:g} of each sensitive column in every release"
+    yield "algorithm", config.algorithm.name
+    yield from config.algorithm.tell(parameters)
     yield "shards", f"{shards.count} by {shards.by}"
     yield "seed", "from the operating system" if config.seed is None else str(config.seed)
     yield "subject_key", "given" if config.subject_key else "none: subjects are hashed without a key"
-
-
-def _castle(castle: CastleParameters) -> Iterator[tuple[str, str]]:
-    yield "max_clusters", str(castle.max_clusters)
-    yield "loss_window", str(castle.loss_window)
-    yield "reuse_limit", str(castle.reuse_limit)
-    yield "suppression", castle.suppression
-
-
-def _window(window: WindowParameters) -> Iterator[tuple[str, str]]:
-    if window.tuples is not None:
-        yield "tuples", f"{window.tuples} close a window"
-    if window.event_time is not None:
-        yield "event_time", f"{window.event_time} ms close a window"
-    yield "distortion_weight", f"{window.distortion_weight:.6g}"
-    yield "neighbours", str(window.neighbours)
-    yield "growth_cap", f"{window.growth_cap:.6g}"
-    yield "output", window.output
-    yield "numeric", window.numeric
-    yield "categorical", window.categorical
-    yield "weights", ", ".join(f"{name} {weight:.6g}" for name, weight in window.weights) or "all 1"
-    if (target := window.target) is not None:
-        settings = f"smoothing {target.smoothing:.6g}, band {target.band:.6g}, dwell {target.dwell}"
-        yield "target", f"from l to {target.most}; {settings}"
-    if (adaptive := window.adaptive) is not None:
-        settings = f"delay_weight {adaptive.delay_weight:.6g}, windows {adaptive.windows}"
-        yield "adaptive", f"windows of {adaptive.least} to {window.tuples} tuples; {settings}"
 
 
 def _print(console: Console, title: str, rows: Iterator[tuple[str, str]] | list[tuple[str, str]]) -> None:

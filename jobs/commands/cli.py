@@ -62,6 +62,8 @@ def run(
             return
         console = _console()
         console.print(summary.as_table())
+        for warning in summary.warnings:
+            console.print(f"Warning: {warning}.", soft_wrap=True)
         table = Table.grid(padding=(0, 2))
         for name, options in config.sinks.items():
             table.add_row(name, f"{options['connector']} {options.get('path', '')}")

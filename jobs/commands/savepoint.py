@@ -12,13 +12,9 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from anonymity.policy import TELLING, changed_fields, told_fields
+from anonymity.algorithm import StateOfShard, known_algorithms
+from anonymity.fingerprint import TELLING, changed_fields, told_fields
 from state.codec import KINDS, MAGIC, StateError, blob_at, unpack
-from state.shard import ShardState
-from state.window import WindowState
-
-_STATES: dict[str, type[ShardState] | type[WindowState]] = {"shard": ShardState, "window": WindowState}
-"""Kinds of blobs of which each shard has one, under CASTLE and under windows."""
 
 _KINDS = {number: kind for kind, number in KINDS.items()}
 _ANY_VERSION = 65535
@@ -44,7 +40,7 @@ class SavepointError(ValueError):
         super().__init__("\n  ".join([f"{place} is no state to go on from:", *self.problems]))
 
 
-def read_shards(place: str) -> list[ShardState | WindowState]:
+def read_shards(place: str) -> list[StateOfShard]:
     """The shards whose state a savepoint holds, by number; ``place`` is its folder, a path or a ``file:`` URI.
 
     Raises
@@ -53,7 +49,7 @@ def read_shards(place: str) -> list[ShardState | WindowState]:
         Not a folder of a savepoint, no state of a shard in it, or state that is damaged or of an unknown version.
     """
     files = [path for path in sorted(_folder(place).iterdir()) if path.is_file()]
-    shards: list[ShardState | WindowState] = []
+    shards: list[StateOfShard] = []
     damaged: list[str] = []
     for path in files:
         try:
@@ -78,8 +74,8 @@ def read_shards(place: str) -> list[ShardState | WindowState]:
     return sorted(shards, key=lambda state: state.shard)
 
 
-def require_same(place: str, shards: Iterable[ShardState | WindowState], now: Mapping[str, str]) -> None:
-    """Compare what shards were stored under with a policy's fingerprint (``anonymity.policy.fingerprint``).
+def require_same(place: str, shards: Iterable[StateOfShard], now: Mapping[str, str]) -> None:
+    """Compare what shards were stored under with a policy's fingerprint (``anonymity.fingerprint.fingerprint``).
 
     Raises
     ------
@@ -100,7 +96,7 @@ def require_same(place: str, shards: Iterable[ShardState | WindowState], now: Ma
         raise SavepointError(place, [problems[name] for name in sorted(problems)])
 
 
-def told(shards: Iterable[ShardState | WindowState], now: Mapping[str, str]) -> list[str]:
+def told(shards: Iterable[StateOfShard], now: Mapping[str, str]) -> list[str]:
     """What has changed since shards were stored and may have been meant, or not: a sentence for each field."""
     changed = {name for state in shards for name in told_fields(state.fingerprint, now)}
     return [
@@ -111,7 +107,7 @@ def told(shards: Iterable[ShardState | WindowState], now: Mapping[str, str]) -> 
     ]
 
 
-def _states(path: Path) -> Iterator[ShardState | WindowState | StateError | None]:
+def _states(path: Path) -> Iterator[StateOfShard | StateError | None]:
     """What each blob of a file is: a shard, damaged, or None for other state that is whole."""
     if not path.stat().st_size:
         return  # cannot be mapped
@@ -132,11 +128,12 @@ def _states(path: Path) -> Iterator[ShardState | WindowState | StateError | None
             at = stored.find(MAGIC, following)
 
 
-def _read(kind: str, blob: bytes | None, where: str) -> ShardState | WindowState | None:
+def _read(kind: str, blob: bytes | None, where: str) -> StateOfShard | None:
     if blob is None:
         raise StateError(f"{kind} state of {where}: does not end inside the file; the bytes are damaged")
-    if kind in _STATES:
-        return _STATES[kind].from_bytes(blob, where)
+    states = dict(algorithm.state for algorithm in known_algorithms().values())
+    if kind in states:
+        return states[kind].from_bytes(blob, where)
     unpack(kind, blob, newest=_ANY_VERSION, where=where)
     return None
 

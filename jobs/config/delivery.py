@@ -27,7 +27,7 @@ beginning), and queues that deliver a message again until it is acknowledged.
 """
 
 _OF_RECORDS = ("released", "audit", "suppressed", "rejected")
-"""Outputs that speak of single records, or tell a generalisation; a summary, repairs and windows do not."""
+"""Outputs that speak of single records, or tell a generalisation; a summary and an algorithm's own do not."""
 
 _PREFIX = "sink.transactional-id-prefix"
 

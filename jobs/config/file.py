@@ -61,7 +61,9 @@ def read(path: Path | str) -> dict[str, Any]:
     except yaml.YAMLError as error:
         raise ConfigError(path, [f"file: {_syntax(error)}"]) from None
     if content is None:
-        raise ConfigError(path, ["file: holds nothing; it must hold at least policy, privacy, castle, source, sinks"])
+        raise ConfigError(
+            path, ["file: holds nothing; it must hold at least policy, privacy, an algorithm, source, sinks"]
+        )
     if not isinstance(content, dict):
         raise ConfigError(path, ["file: is not a mapping; it must begin with keys such as 'policy:'"])
     if repeated:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
+from anonymity.algorithm import Algorithm, known_algorithms
 from anonymity.policy import (
-    NEEDS_DOMAIN,
     SHARD_BY_SUBJECT,
-    CastleParameters,
     DifferentialPrivacy,
     Numeric,
     Policy,
@@ -23,19 +23,14 @@ from anonymity.policy import (
     Shards,
     without_domain,
 )
-from anonymity.window.parameters import WindowParameters
 from jobs.config.cautions import cautions
 from jobs.config.delivery import clashing_sinks, repeating_settings, repeating_sinks
 from jobs.config.fields import Section
 from jobs.config.file import ConfigError, dotted, expand, override, read
 from jobs.config.fixed import overridden
-from jobs.config.schema import File
+from jobs.config.schema import File, SinksSection, file_model
 
 __all__ = ["Config", "ConfigError", "Source", "load"]
-
-
-ONLY_OF_WINDOWS = frozenset({"repairs", "windows"})
-"""Outputs that CASTLE does not have."""
 
 
 @dataclass(frozen=True)
@@ -58,19 +53,21 @@ class Config:
 
     Attributes
     ----------
-    parameters : of CASTLE or of windows; their type tells which of the two works
-    differential_privacy : sampling and noise, with CASTLE only; None: neither
+    algorithm : which one works
+    parameters : of the algorithm
+    differential_privacy : sampling and noise; None: neither
     seed : fixes every random choice; None: drawn from the operating system
     subject_key : key of the subject hash, UTF-8; empty where none is given
     sinks : options of the connector by output: ``released`` always, and those given of ``suppressed``,
-        ``rejected``, ``audit``, ``summary``, ``repairs`` and ``windows``
+        ``rejected``, ``audit``, ``summary`` and the algorithm's own outputs
     flink : settings passed to Flink as they are
     accept_duplicates : whether a record may leave twice, under two generalisations (``jobs.config.delivery``)
     """
 
     policy: Policy
     privacy: Privacy
-    parameters: CastleParameters | WindowParameters
+    algorithm: Algorithm
+    parameters: Any
     differential_privacy: DifferentialPrivacy | None
     shards: Shards
     seed: int | None
@@ -82,16 +79,9 @@ class Config:
     accept_duplicates: bool
 
     @property
-    def algorithm(self) -> Literal["castle", "window"]:
-        """Its name in the file."""
-        return "window" if isinstance(self.parameters, WindowParameters) else "castle"
-
-    @property
     def counts_event_time(self) -> str | None:
         """A field that counts event time, be it a delay or the size of a window; None where none does."""
-        if getattr(self.parameters, "event_time", None) is not None:
-            return f"{self.algorithm}.event_time"
-        return None if self.parameters.delay_event_time is None else f"{self.algorithm}.delay.event_time"
+        return next((f"{self.algorithm.name}.{path}" for path in self.algorithm.durations(self.parameters)), None)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -124,12 +114,13 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
     problems = override(content, overrides)
     content, unset = expand(content)
     problems += [f"{name}: {problem}" for name, problem in unset.items()]
-    file = None
+    problems += _import_extensions(content)
+    model, file = file_model(), None
     try:
-        file = File.model_validate(content, context={"folder": Path(path).parent})
+        file = model.model_validate(content, context={"folder": Path(path).parent})
     except ValidationError as error:
         # A field that lacks its variable is empty, and whatever else is wrong with it follows from that.
-        problems += [problem for name, problem in _explain(error) if name not in unset]
+        problems += [problem for name, problem in _explain(error, model) if name not in unset]
     if file is not None:
         problems += _contradictions(file)
     if problems or file is None:
@@ -137,6 +128,7 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
     return Config(
         policy=file.policy.core(),
         privacy=file.privacy.core(),
+        algorithm=file.chosen,
         parameters=file.parameters,
         differential_privacy=file.differential_privacy.core() if file.differential_privacy else None,
         shards=file.shards.core(),
@@ -149,18 +141,30 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
     )
 
 
+def _import_extensions(content: Mapping[str, Any]) -> Iterator[str]:
+    """Import the modules that bring further algorithms and promises, and those that come with Crenel."""
+    import_module("anonymity.algorithms")
+    given = content.get("extensions")
+    for name in given if isinstance(given, list) else ():
+        try:
+            import_module(str(name))
+        except ImportError as error:
+            yield f"extensions: the module {name!r} cannot be imported ({error}); it must be on Python's path"
+
+
 def _contradictions(file: File) -> Iterator[str]:
     """What is wrong between sections that are right in themselves."""
-    policy, by = file.policy.core(), file.shards.by
-    if file.castle is not None and file.castle.suppression == "generalise":
-        for name in without_domain(policy):
-            yield f"policy.quasi_identifiers.{name}.domain: is missing; {NEEDS_DOMAIN}"
-    if file.window is not None:
-        yield from _unfit_for_windows(file, policy)
-    else:
-        for name in sorted(ONLY_OF_WINDOWS & _sinks(file).keys()):
-            yield f"sinks.{name}: CASTLE has no such output; remove it, or choose 'algorithm: window'"
-    if file.differential_privacy is not None and file.window is None:
+    policy, by, algorithm = file.policy.core(), file.shards.by, file.chosen
+    yield from algorithm.problems(policy, file.privacy.core(), file.parameters)
+    own = {output.name for output in algorithm.outputs}
+    for name in sorted(_sinks(file).keys() - own - set(SinksSection.model_fields)):
+        others = [other.name for other in known_algorithms().values() if name in {o.name for o in other.outputs}]
+        choose = " or ".join(f"'algorithm: {other}'" for other in others)
+        yield f"sinks.{name}: {algorithm.name} has no such output; remove it, or choose {choose}"
+    if file.differential_privacy is not None and not algorithm.noise:
+        fit = " or ".join(f"'algorithm: {other.name}'" for other in known_algorithms().values() if other.noise)
+        yield f"differential_privacy: its argument is not made for {algorithm.name}; remove it, or choose {fit}"
+    elif file.differential_privacy is not None:
         yield from _unnoisable(file, policy)
     elif by != SHARD_BY_SUBJECT:
         attributes = {attribute.name: attribute for attribute in policy.quasi_identifiers}
@@ -172,24 +176,13 @@ def _contradictions(file: File) -> Iterator[str]:
             yield f"shards.by: the numeric {by!r} has no domain to divide; give policy.quasi_identifiers.{by}.domain"
     if file.privacy.l > 1 and not policy.sensitive:
         yield "privacy.l: asks for diversity, but policy.sensitive names no column; name one, or set l to 1"
-    if file.castle is not None and file.castle.delay.event_time is not None and policy.event_time is None:
-        yield "castle.delay.event_time: policy.event_time names no column; name one, or give delay.tuples alone"
+    for promise, _ in file.privacy.core().further if not policy.sensitive else ():
+        yield f"privacy.{promise.name}: is about sensitive values, but policy.sensitive names no column; name one"
     yield from clashing_sinks(_sinks(file))
     yield from overridden(file.flink)
     if not file.accept_duplicates:
         yield from repeating_sinks(_sinks(file))
         yield from repeating_settings(file.flink)
-
-
-def _unfit_for_windows(file: File, policy: Policy) -> Iterator[str]:
-    """What windows cannot go together with."""
-    if isinstance(parameters := file.parameters, WindowParameters):
-        yield from parameters.problems(policy, file.privacy.core())
-    if file.differential_privacy is not None:
-        yield (
-            "differential_privacy: goes with 'algorithm: castle' alone, for which its argument is made; remove it, or "
-            "choose castle"
-        )
 
 
 def _unnoisable(file: File, policy: Policy) -> Iterator[str]:
@@ -244,12 +237,12 @@ _WRONG = {
 }
 
 
-def _explain(error: ValidationError) -> Iterator[tuple[str, str]]:
+def _explain(error: ValidationError, model: type[File]) -> Iterator[tuple[str, str]]:
     """Each problem with the dotted name of its field."""
     for detail in error.errors(include_url=False):
         parts = [part for part in detail["loc"] if part != "[key]"]
         name = dotted(parts)
-        section, about = _look_up(parts)
+        section, about = _look_up(parts, model)
         cause = detail.get("ctx", {}).get("error")
         if isinstance(cause, PolicyError):
             yield name, str(cause)  # it names the field itself
@@ -267,9 +260,9 @@ def _explain(error: ValidationError) -> Iterator[tuple[str, str]]:
             yield name, f"{name}: {wrong}{meant}{valid}"
 
 
-def _look_up(parts: Sequence[str | int]) -> tuple[type[Section], FieldInfo | None]:
+def _look_up(parts: Sequence[str | int], model: type[File]) -> tuple[type[Section], FieldInfo | None]:
     """The innermost section on the way to a field, and the innermost field that is declared."""
-    section: type[Section] = File
+    section: type[Section] = model
     about: FieldInfo | None = None
     names = iter(parts)
     for part in names:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, create_model
 from pydantic import model_validator as check
 
+from anonymity.algorithm import Algorithm, known_algorithms
 from anonymity.hierarchy import Hierarchy, HierarchyError
 from anonymity.hierarchy import load as load_hierarchy
 from anonymity.noise.budget import phi_within
 from anonymity.policy import (
     SHARD_BY_SUBJECT,
-    CastleParameters,
     Categorical,
     DifferentialPrivacy,
     Numeric,
@@ -21,13 +21,12 @@ from anonymity.policy import (
     Privacy,
     Shards,
 )
-from anonymity.window.parameters import WindowParameters
+from anonymity.promise.record import known_promises
 from jobs.config.fields import (
     AboveZero,
     Column,
     Columns,
     Duration,
-    Natural,
     Options,
     Positive,
     Real,
@@ -35,7 +34,7 @@ from jobs.config.fields import (
     Sink,
     Whole,
 )
-from jobs.config.window_schema import WindowSection
+from jobs.config.sections import AlgorithmSection, section_of
 
 _Section = TypeVar("_Section", bound=Section)
 
@@ -116,6 +115,8 @@ class PolicySection(Section):
 
 
 class PrivacySection(Section):
+    """k and l; the promises that were made known add a field each."""
+
     k: Positive = Field(description="a whole number, 1 or more")
     l: Positive = Field(1, description="a whole number from 1 to k")  # noqa: E741 - the field's own name for it
 
@@ -125,37 +126,10 @@ class PrivacySection(Section):
         return self
 
     def core(self) -> Privacy:
-        return Privacy(self.k, self.l)
-
-
-class DelaySection(Section):
-    tuples: Natural | None = Field(None, description="how many later tuples one may wait for, 0 or more")
-    event_time: Duration | None = Field(
-        None, description="a duration such as '10 min', '500 ms', '2 h', '1 day', or whole milliseconds"
-    )
-
-    @check(mode="after")
-    def _one_is_given(self) -> DelaySection:
-        CastleParameters(self.tuples, self.event_time)
-        return self
-
-
-class CastleSection(Section):
-    delay: DelaySection = Field(description="{tuples: 1000}, {event_time: 10 min}, or both")
-    max_clusters: Positive = Field(50, description="a whole number, 1 or more")
-    loss_window: Positive = Field(100, description="a whole number, 1 or more")
-    reuse_limit: Natural = Field(1000, description="a whole number, 0 or more")
-    suppression: Literal["withhold", "generalise"] = Field("withhold", description="'withhold' or 'generalise'")
-
-    def core(self) -> CastleParameters:
-        return CastleParameters(
-            delay_tuples=self.delay.tuples,
-            delay_event_time=self.delay.event_time,
-            max_clusters=self.max_clusters,
-            loss_window=self.loss_window,
-            reuse_limit=self.reuse_limit,
-            suppression=self.suppression,
-        )
+        known = known_promises()
+        given = {name: getattr(self, name) for name in known if name in type(self).model_fields}
+        further = tuple((known[name], value) for name, value in given.items() if value is not None)
+        return Privacy(self.k, self.l, further)
 
 
 class WithinSection(Section):
@@ -204,16 +178,17 @@ class SourceSection(Section):
     )
 
 
+_DISCARDED = Field(None, description="the options of a Flink connector, or null to discard")
+
+
 class SinksSection(Section):
     released: Sink = Field(
         description="the options of a Flink connector, such as {connector: filesystem, path: /out, format: csv}"
     )
-    suppressed: Sink | None = Field(None, description="the options of a Flink connector, or null to discard")
-    rejected: Sink | None = Field(None, description="the options of a Flink connector, or null to discard")
-    audit: Sink | None = Field(None, description="the options of a Flink connector, or null to discard")
-    summary: Sink | None = Field(None, description="the options of a Flink connector, or null to discard")
-    repairs: Sink | None = Field(None, description="the options of a Flink connector, or null to discard")
-    windows: Sink | None = Field(None, description="the options of a Flink connector, or null to discard")
+    suppressed: Sink | None = _DISCARDED
+    rejected: Sink | None = _DISCARDED
+    audit: Sink | None = _DISCARDED
+    summary: Sink | None = _DISCARDED
 
 
 def _of_the_algorithm(section: _Section | None, info: ValidationInfo) -> _Section | None:
@@ -226,18 +201,20 @@ def _of_the_algorithm(section: _Section | None, info: ValidationInfo) -> _Sectio
     return section
 
 
-class File(Section):
-    """The whole of a configuration file."""
-
+class _Head(Section):
     policy: PolicySection = Field(description="a mapping of roles to columns of the source")
     privacy: PrivacySection = Field(description="a mapping such as {k: 10, l: 2}")
-    algorithm: Literal["castle", "window"] = Field("castle", description="'castle' or 'window'")
-    castle: Annotated[CastleSection | None, AfterValidator(_of_the_algorithm)] = Field(
-        None, description="a mapping such as {delay: {tuples: 1000}}", validate_default=True
-    )
-    window: Annotated[WindowSection | None, AfterValidator(_of_the_algorithm)] = Field(
-        None, description="a mapping such as {tuples: 50}", validate_default=True
-    )
+    algorithm: str = "castle"
+
+
+class File(Section):
+    """The whole of a configuration file; ``file_model`` adds the head, with a section for each algorithm."""
+
+    if TYPE_CHECKING:
+        policy: PolicySection
+        privacy: PrivacySection
+        algorithm: str
+
     differential_privacy: DifferentialPrivacySection | None = Field(
         None, description="a mapping such as {sample_rate: 0.5, phi: 100}, or null for neither sampling nor noise"
     )
@@ -254,11 +231,44 @@ class File(Section):
     sinks: SinksSection = Field(description="a mapping with at least 'released'")
     flink: Options = Field({}, description="settings of Flink by their names, each with one value")
     accept_duplicates: bool = Field(False, description="true or false")
+    extensions: Columns = Field((), description="a list of Python modules, such as [my_company.promises]")
 
     @property
-    def parameters(self) -> CastleParameters | WindowParameters:
-        """Those of the algorithm that was chosen."""
-        section = self.window if self.castle is None else self.castle
-        if section is None:
-            raise RuntimeError("a file without an algorithm was not refused")
+    def chosen(self) -> Algorithm:
+        """The algorithm."""
+        return known_algorithms()[self.algorithm]
+
+    @property
+    def parameters(self) -> Any:
+        """Those of the algorithm."""
+        section: AlgorithmSection = getattr(self, self.algorithm)
         return section.core()
+
+
+def file_model() -> type[File]:
+    """The model of a file under the algorithms and promises that are known by now."""
+    algorithms, promises = known_algorithms(), known_promises()
+    names = " or ".join(f"'{name}'" for name in algorithms)
+    outputs = sorted({output.name for algorithm in algorithms.values() for output in algorithm.outputs})
+    further: dict[str, Any] = {
+        name: (Real | None, Field(None, description=promise.parameter)) for name, promise in promises.items()
+    }
+    sections = {
+        name: (
+            Annotated[section_of(algorithm) | None, AfterValidator(_of_the_algorithm)],
+            Field(None, description=f"a mapping such as {algorithm.example}", validate_default=True),
+        )
+        for name, algorithm in algorithms.items()
+    }
+    head: dict[str, Any] = {
+        "privacy": (create_model("PrivacySection", __base__=PrivacySection, **further), _Head.model_fields["privacy"]),
+        "algorithm": (Literal[tuple(algorithms)], Field("castle", description=names)),
+        **sections,
+    }
+    sinks: dict[str, Any] = dict.fromkeys(outputs, (Sink | None, _DISCARDED))
+    tail: dict[str, Any] = {
+        "sinks": (create_model("SinksSection", __base__=SinksSection, **sinks), File.model_fields["sinks"])
+    }
+    # Of several bases the last one's fields come first.
+    bases: Any = (File, create_model("Head", __base__=_Head, **head))
+    return cast(type[File], create_model("File", __base__=bases, **tail))

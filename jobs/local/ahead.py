@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from threading import Thread
-from typing import Literal
 
 from jobs.local import classes
 from jobs.local.java import find_java
@@ -31,8 +30,8 @@ def start_java() -> Thread:
 
 
 @contextmanager
-def core_loading(algorithm: Literal["castle", "window"]) -> Iterator[None]:
-    """Load the compiled core, which the first tuples would wait for, while the block has Flink plan the job.
+def core_loading(load: Callable[[], object]) -> Iterator[None]:
+    """Load the compiled core, for which the first tuples would wait, while the block has Flink plan the job.
 
     Garbage is not collected meanwhile. In the thread that loads it would let go of Java's objects there, by way of the
     block's connection to Java; the block would go on by another, in another thread of Java, where Flink's planner does
@@ -40,7 +39,7 @@ def core_loading(algorithm: Literal["castle", "window"]) -> Iterator[None]:
     """
     collected = gc.isenabled()
     gc.disable()
-    _begin(getattr(import_module("anonymity.compiled.warm"), algorithm))
+    _begin(load)
     try:
         yield
     finally:

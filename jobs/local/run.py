@@ -85,7 +85,13 @@ def run(config: Config, *, parallelism: int | None = None, rows: int | None = No
         client = _start(config, settings, folder / _SUMMARY)
         _wait(client, Rest(int(settings["rest.port"]), str(client.get_job_id())), shown, logs)
         try:
-            return Summary.of(_read_summary(folder / _SUMMARY), time.monotonic() - started)
+            return Summary.of(
+                _read_summary(folder / _SUMMARY),
+                time.monotonic() - started,
+                config.algorithm,
+                config.privacy.reasons,
+                config.counts_event_time,
+            )
         except ValueError as error:
             raise JobError(f"the job ended, but {error}", logs) from None
 
@@ -159,7 +165,7 @@ def _start(config: Config, settings: dict[str, str], folder: Path) -> Any:
 
     java.join()
     try:
-        with core_loading(config.algorithm):
+        with core_loading(config.algorithm.compile):
             tables = local_environment(settings)
             job = build(tables, config)
             # A sink of our own beside the user's.

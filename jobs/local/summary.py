@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rich.table import Table
 
-from anonymity.policy import KINDS, REJECTIONS, SUPPRESSIONS
+from anonymity.algorithm import Algorithm
+from anonymity.policy import KINDS, REJECTIONS
+from jobs.local.surprises import surprises
 
 _PARAMETER = "parameter."
+_STRETCH = "stretch."
+_COMMON = ("tuples_in", "sampled_out", "released")
 
 
 @dataclass(frozen=True)
@@ -41,12 +45,15 @@ class Summary:
     suppressed, rejected : tuples and rows by reason, every reason named; where the policy publishes suppressed tuples
         fully generalised, these are among the released ones too
     releases : releases by kind (``anonymity.policy.KINDS``), every kind named
-    merges, splits : clusters that were merged, split; under windows, groups that were merged to repair them
-    windows, swaps : windows that closed, and groups repaired by a swap; 0 under CASTLE
+    counts : what the algorithm counts beside that, by name
+    algorithm : the one that worked
     mean_loss : mean InfoLoss in [0, 1] of the released tuples; None where none was released
     delay : None where no tuple was let in
     parameters : what was promised, by name: k, l, and sample_rate and phi where there is noise
     seconds : from the start of the run to the end of the job
+    event_time_field : the field that counts event time; None where none does
+    overdue : tuples that left after more than twice that time
+    stretch : by numeric attribute without a domain, how many times as wide a few far values make the range
     """
 
     rows_in: int
@@ -55,22 +62,33 @@ class Summary:
     suppressed: dict[str, int]
     rejected: dict[str, int]
     releases: dict[str, int]
-    merges: int
-    splits: int
-    windows: int
-    swaps: int
+    counts: dict[str, int]
+    algorithm: Algorithm
     mean_loss: float | None
     delay: Delay | None
     parameters: dict[str, float]
     seconds: float
+    event_time_field: str | None
+    overdue: int
+    stretch: dict[str, float]
 
     @classmethod
-    def of(cls, rows: Iterable[tuple[str, float]], seconds: float) -> Summary:
+    def of(
+        cls,
+        rows: Iterable[tuple[str, float]],
+        seconds: float,
+        algorithm: Algorithm,
+        reasons: Sequence[str],
+        event_time_field: str | None = None,
+    ) -> Summary:
         """Add up what the shards reported at the end of the input.
 
         Parameters
         ----------
         rows : (name, amount) as ``operators.shards.function.summary`` names them, of all shards, in any order
+        algorithm : the one that worked
+        reasons : why a tuple may be suppressed (``Privacy.reasons``)
+        event_time_field : the field that counts event time; None where none does
 
         Raises
         ------
@@ -80,9 +98,14 @@ class Summary:
         totals: dict[str, float] = defaultdict(float)
         longest = 0
         parameters: dict[str, float] = {}
+        stretch: dict[str, float] = {}
         for name, amount in rows:
             if name.startswith(_PARAMETER):
                 parameters[name.removeprefix(_PARAMETER)] = amount
+                continue
+            if name.startswith(_STRETCH):
+                attribute = name.removeprefix(_STRETCH)
+                stretch[attribute] = max(stretch.get(attribute, 0.0), amount)
                 continue
             totals[name] += amount
             if name == "longest_delay":
@@ -93,7 +116,7 @@ class Summary:
 
         suppressed, rejected, releases = (
             {name: count(f"{group}.{name}") for name in names}
-            for group, names in (("suppressed", SUPPRESSIONS), ("rejected", REJECTIONS), ("releases", KINDS))
+            for group, names in (("suppressed", reasons), ("rejected", REJECTIONS), ("releases", KINDS))
         )
         tuples, released = count("tuples_in"), count("released")
         lost = tuples - released - sum(suppressed.values()) + releases["generalised"]
@@ -107,14 +130,15 @@ class Summary:
             suppressed=suppressed,
             rejected=rejected,
             releases=releases,
-            merges=count("merges"),
-            splits=count("splits"),
-            windows=count("windows"),
-            swaps=count("swaps"),
+            counts={name: count(name) for name in algorithm.counted if name not in _COMMON},
+            algorithm=algorithm,
             mean_loss=totals["loss_sum"] / released if released else None,
             delay=Delay(_percentile(delays, 50), _percentile(delays, 99), longest) if delays else None,
             parameters=parameters,
             seconds=seconds,
+            event_time_field=event_time_field,
+            overdue=count("overdue"),
+            stretch=stretch,
         )
 
     @property
@@ -126,6 +150,11 @@ class Summary:
     def reused(self) -> int:
         """Releases under a generalisation that had been released before."""
         return self.releases["reused"]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What these figures should be read with, each with its field and what to do about it."""
+        return list(surprises(self))
 
     def as_json(self) -> dict[str, Any]:
         """The same as plain values for ``json.dumps``."""
@@ -139,14 +168,12 @@ class Summary:
             "releases": sum(self.releases.values()),
             "releases_by_kind": self.releases,
             "reused": self.reused,
-            "merges": self.merges,
-            "splits": self.splits,
-            "windows": self.windows,
-            "swaps": self.swaps,
+            **self.counts,
             "mean_loss": self.mean_loss,
             "delay_tuples": self.delay and {"p50": self.delay.p50, "p99": self.delay.p99, "max": self.delay.longest},
             "parameters": self.parameters,
             "seconds": round(self.seconds, 3),
+            "warnings": self.warnings,
         }
 
     def as_table(self) -> Table:
@@ -164,10 +191,7 @@ class Summary:
         table.add_row("suppressed", f"{suppressed:,}", self._share(suppressed, self.suppressed) + published)
         table.add_row("rejected", f"{rejected:,}", self._share(rejected, self.rejected))
         table.add_row("releases", f"{sum(self.releases.values()):,}", _listed(self.releases))
-        if self.windows:
-            table.add_row("windows", f"{self.windows:,}", f"repaired by swaps {self.swaps:,}, merges {self.merges:,}")
-        else:
-            table.add_row("merges", f"{self.merges:,}", f"splits {self.splits:,}")
+        table.add_row(*self.algorithm.summary(self.counts))
         loss = "-" if self.mean_loss is None else f"{self.mean_loss:.3f}"
         table.add_row("mean loss", loss, "of released tuples; 0: nothing generalised, 1: everything")
         if self.delay is not None:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from anonymity.algorithm import Output
 from anonymity.policy import Numeric, Policy, Shards
-from anonymity.window.parameters import WindowParameters
 from jobs.config.file import ConfigError
 from jobs.wiring.arguments import Reader, extremes, member_kind
-from jobs.wiring.sink_columns import SQL, Column, Plain, records, window_records
+from jobs.wiring.sink_columns import SQL, Column, Plain, further_records, records
 from jobs.wiring.sql_types import INTEGERS, TEXTS, SqlType, parse
 from jobs.wiring.steps import fill_steps
 from operators.encode.columns import Kind, Read, members_schema
@@ -39,15 +39,15 @@ class Layout:
     arguments : SQL expressions that encode is called with
     quasi_identifiers, sensitive, passthrough, subject, event_time, reference : how encode reads each column
     watermark : how it reads the watermark; None where there is no ``policy.event_time_limit``
-    published : SQL type of each column that is published as it is, for ``anonymity.policy.fingerprint``
+    published : SQL type of each column that is published as it is, for ``anonymity.fingerprint.fingerprint``
     subject_type : SQL type of the subject, for the same; None where there is none
     source : the query, and how the source computes its columns, for the same
     integers : for each numeric quasi-identifier, whether its ends are whole (``operators.bounds.integer_bounds``)
     extremes : for each numeric quasi-identifier whose noise no domain bounds, the least and the largest value of its
         type, where that has any
-    sinks : columns of ``released``, ``audit``, ``suppressed`` and ``rejected``, with windows also of ``repairs`` and
-        ``windows``; those of ``released`` read a release
-        joined with its members: ``FROM releases CROSS JOIN UNNEST(members) AS m (m0, m1, ...)``
+    sinks : columns of ``released``, ``audit``, ``suppressed`` and ``rejected``, and those of the algorithm's further
+        outputs; those of ``released`` read a release joined with its members:
+        ``FROM releases CROSS JOIN UNNEST(members) AS m (m0, m1, ...)``
     release_types : columns of a release: ``release_id``, ``shard``, ``event_ms``, ``kind``, ``subjects``, ``tuples``,
         ``d0``... (diversity), ``loss``, then by position in the policy ``q0_min`` and ``q0_max``, or ``q0``; the
         column ``members`` comes after them
@@ -121,7 +121,8 @@ def layout(
     where: Path | str = "source",
     *,
     noise: bool = False,
-    windows: WindowParameters | None = None,
+    representative: bool = False,
+    further: tuple[Output, ...] = (),
     in_force: tuple[Column, ...] = (),
     counts_event_time: str | None = None,
     watermark: bool = False,
@@ -136,7 +137,8 @@ def layout(
     columns : SQL type by column of the source's query, in order, such as ``{"age": "INT NOT NULL"}``
     where : what an error names as its place, such as the path of the configuration
     noise : whether numeric quasi-identifiers are noised; the policy of the layout then has a step for each of them
-    windows : where windows work, how they do
+    representative : whether a number is published as one value, and not as an interval
+    further : the algorithm's own outputs
     in_force : further columns of the audit log, before the generalisation: what is promised, the same in each row
     counts_event_time : a field that counts event time, which then has to pass; None where none does
     watermark : whether the source has a watermark, on whatever column
@@ -169,13 +171,12 @@ def layout(
             reader.problems.extend(timeless)
 
     types = {name: found.get(name, _UNKNOWN) for name in policy.roles}
-    generalisation, interval_types = _generalisation(policy, types, windows)
+    generalisation, interval_types = _generalisation(policy, types, representative=representative)
     members = [types[name] for name in policy.members]
     carried = tuple((f"m{i}", _PLAIN[member_kind(sql)]) for i, sql in enumerate(members))
     released = [_back(name, sql, f"m{i}") for i, (name, sql) in enumerate(zip(policy.members, members, strict=True))]
     sinks = {"released": (*generalisation, *released), **records(policy, types, in_force, generalisation)}
-    if windows is not None:
-        sinks |= window_records(policy, types)
+    sinks |= further_records(further, policy, types)
     problems = [*unfit, *_unmatched(policy, found), *reader.problems, *stepless]
     problems += [problem for sink in sinks for problem in _repeated(sink, sinks[sink])]
     if problems:
@@ -219,7 +220,7 @@ def layout(
 
 
 def _generalisation(
-    policy: Policy, types: Mapping[str, SqlType], windows: WindowParameters | None
+    policy: Policy, types: Mapping[str, SqlType], *, representative: bool
 ) -> tuple[list[Column], list[tuple[str, Plain]]]:
     """The published columns of the quasi-identifiers, and the columns of the operator's rows behind them."""
     columns: list[Column] = []
@@ -229,7 +230,7 @@ def _generalisation(
             rows.append((f"q{i}", "STRING"))
             columns.append(Column(attribute.name, "STRING", f"q{i}"))
             continue
-        if windows is not None and windows.output == "representative":
+        if representative:
             # A mean of whole numbers is none, so it has a type of its own.
             rows.append((f"q{i}", "DOUBLE"))
             columns.append(Column(attribute.name, "DOUBLE", f"q{i}"))

@@ -10,23 +10,22 @@ from pyflink.datastream.data_stream import KeyedStream
 from pyflink.java_gateway import get_gateway
 from pyflink.table import Schema, StreamTableEnvironment
 
-from anonymity.policy import Fingerprint, Numeric, fingerprint
-from anonymity.window.parameters import WindowParameters
+from anonymity.algorithm import Terms
+from anonymity.fingerprint import Fingerprint, fingerprint
+from anonymity.policy import Numeric
 from jobs.config.delivery import repeating_source
 from jobs.config.fixed import MAX_PARALLELISM
 from jobs.config.load import Config
 from jobs.wiring.job import Job
 from jobs.wiring.layout import Layout, layout
-from jobs.wiring.sink_columns import SQL, WINDOW_SINKS, Column, Plain, declared, written_null
+from jobs.wiring.sink_columns import SQL, Column, Plain, declared, written_null
 from jobs.wiring.source_table import source_table
 from jobs.wiring.sql_types import quote
-from operators.castle import CastleFunction
 from operators.emit import batch_type
 from operators.encode.function import encode_function
-from operators.shards.function import REJECTED, SUMMARY, SUPPRESSED
+from operators.shards.function import REJECTED, SUMMARY, SUPPRESSED, ShardFunction, further_tags
 from operators.shards.keys import shard_keys
 from operators.shards.plan import OperatorPlan
-from operators.window import REPAIRS, WINDOWS, WindowFunction
 
 SUMMARY_COLUMNS = (
     Column("shard", "INT", "shard"),
@@ -34,6 +33,9 @@ SUMMARY_COLUMNS = (
     Column("amount", "DOUBLE", "amount"),
 )
 _DISCARD = {"connector": "blackhole"}
+_OF_ALL = ("released", "audit", "suppressed", "rejected")
+"""Sinks of every algorithm, in ``Layout.sinks``."""
+
 _BLOCK = Types.ROW([Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())])
 
 
@@ -54,13 +56,13 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
         for column in source._j_table.getResolvedSchema().getColumns()
     }
     noise = config.differential_privacy is not None
-    windows = config.parameters if isinstance(config.parameters, WindowParameters) else None
     table = source_table(tables)
     return layout(
         config.policy,
         columns,
         noise=noise,
-        windows=windows,
+        representative=config.algorithm.representative(config.parameters),
+        further=config.algorithm.outputs,
         in_force=tuple(_in_force(config)),
         counts_event_time=config.counts_event_time,
         watermark=table.watermark,
@@ -70,13 +72,13 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
 
 
 def stored_under(config: Config, found: Layout) -> Fingerprint:
-    """What a restored shard must have in common with this job (``anonymity.policy.fingerprint``)."""
+    """What a restored shard must have in common with this job (``anonymity.fingerprint.fingerprint``)."""
     return fingerprint(
         found.policy,
         config.shards,
         config.subject_key,
         found.published,
-        algorithm=config.algorithm,
+        algorithm=config.algorithm.name,
         differential_privacy=config.differential_privacy,
         subject_type=found.subject_type,
         source=found.source,
@@ -87,29 +89,28 @@ def operator_plan(config: Config, found: Layout) -> OperatorPlan:
     """What the operator must know of the job."""
     numeric = [a.name for a in found.policy.quasi_identifiers if isinstance(a, Numeric)]
     encode = found.encode_plan(config.shards, (0,) * config.shards.count, config.subject_key)
-    return OperatorPlan(
+    terms = Terms(
         policy=found.policy,
         privacy=config.privacy,
         parameters=config.parameters,
-        seed=config.seed,
         members=found.members_schema,
+        differential_privacy=config.differential_privacy,
+        fingerprint=stored_under(config, found),
+    )
+    return OperatorPlan(
+        algorithm=config.algorithm,
+        terms=terms,
+        seed=config.seed,
         integers=frozenset(name for name, whole in zip(numeric, found.integers, strict=True) if whole),
         encoded=encode.checked,
-        fingerprint=stored_under(config, found),
-        differential_privacy=config.differential_privacy,
         extremes=found.extremes,
     )
-
-
-def anonymiser(plan: OperatorPlan) -> KeyedProcessFunction:
-    """The function of the algorithm whose parameters the plan has."""
-    return WindowFunction(plan) if isinstance(plan.parameters, WindowParameters) else CastleFunction(plan)
 
 
 def build(
     tables: StreamTableEnvironment,
     config: Config,
-    operator: Callable[[OperatorPlan], KeyedProcessFunction] = anonymiser,
+    operator: Callable[[OperatorPlan], KeyedProcessFunction] = ShardFunction,
 ) -> Job:
     """Wire the job; ``execute`` of what it returns starts it.
 
@@ -119,15 +120,15 @@ def build(
     blocks = _encode(tables, config, found)
     plan = operator_plan(config, found)
     released = _key_by_shard(blocks).process(operator(plan), batch_type(plan))
-    released = released.uid(f"crenel-{config.algorithm}").name(config.algorithm)
+    released = released.uid(f"crenel-{config.algorithm.name}").name(config.algorithm.name)
     _view(tables, "crenel_batches", released, {"releases": f"ARRAY<{found.release_sql}>"})
     # Every side output is wired, or PyFlink would send what it holds to the main output.
     _view(tables, "crenel_suppressed", released.get_side_output(SUPPRESSED), _plain(found.suppressed_types))
     _view(tables, "crenel_rejected", released.get_side_output(REJECTED), _plain(found.rejected_types))
     _view(tables, "crenel_summary", released.get_side_output(SUMMARY), {c.name: c.sql_type for c in SUMMARY_COLUMNS})
-    if config.algorithm == "window":
-        for sink, tag in (("repairs", REPAIRS), ("windows", WINDOWS)):
-            _view(tables, f"crenel_{sink}", released.get_side_output(tag), declared(WINDOW_SINKS[sink]))
+    tags = further_tags(config.algorithm)
+    for output in config.algorithm.outputs:
+        _view(tables, f"crenel_{output.name}", released.get_side_output(tags[output.name]), declared(output.columns))
     job = Job(tables, released)
     for name, (columns, origin) in outputs(found).items():
         options = config.sinks.get(name, _DISCARD)
@@ -148,16 +149,18 @@ def outputs(found: Layout) -> dict[str, tuple[tuple[Column, ...], str]]:
         "suppressed": (found.sinks["suppressed"], "crenel_suppressed"),
         "rejected": (found.sinks["rejected"], "crenel_rejected"),
         "summary": (SUMMARY_COLUMNS, "crenel_summary"),
-        **{name: (found.sinks[name], f"crenel_{name}") for name in WINDOW_SINKS if name in found.sinks},
+        **{name: (columns, f"crenel_{name}") for name, columns in found.sinks.items() if name not in _OF_ALL},
     }
 
 
 def _in_force(config: Config) -> Iterator[Column]:
     # A policy may change when a job is restored: each release tells under which one it was made.
-    noise = config.differential_privacy
+    noise, promised = config.differential_privacy, config.privacy.in_force
+    further = [(name, "DOUBLE", value) for name, value in promised.items() if name not in ("k", "l")]
     for name, kind, value in (
-        ("k", "BIGINT", config.privacy.k),
-        ("l", "BIGINT", config.privacy.l),
+        ("k", "BIGINT", promised["k"]),
+        ("l", "BIGINT", promised["l"]),
+        *further,
         ("sample_rate", "DOUBLE", None if noise is None else noise.sample_rate),
         ("phi", "DOUBLE", None if noise is None else noise.phi),
     ):

@@ -6,18 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
+from anonymity.algorithm import Output
 from anonymity.policy import Policy
 from jobs.wiring.sql_types import SqlType, quote
-from operators.repairs import REPAIR_COLUMNS, WINDOW_COLUMNS, named
+from operators.emit import named
 
 Plain: TypeAlias = Literal["INT", "LONG", "DOUBLE", "BOOLEAN", "STRING"]
 """A type of the operator's rows, by its name in ``pyflink.common.Types``."""
 
 SQL: dict[Plain, str] = {"INT": "INT", "LONG": "BIGINT", "DOUBLE": "DOUBLE", "BOOLEAN": "BOOLEAN", "STRING": "STRING"}
 """The same types in SQL."""
-
-WINDOW_SINKS = {"repairs": REPAIR_COLUMNS, "windows": WINDOW_COLUMNS}
-"""Further sinks under ``algorithm: window``, each with its columns and their types in the operator's rows."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +76,14 @@ def records(
     }
 
 
-def window_records(policy: Policy, types: Mapping[str, SqlType]) -> dict[str, tuple[Column, ...]]:
-    """The sinks that windows have beside those."""
+def further_records(
+    outputs: tuple[Output, ...], policy: Policy, types: Mapping[str, SqlType]
+) -> dict[str, tuple[Column, ...]]:
+    """The sinks of an algorithm's own outputs."""
     found = {}
-    for sink, columns in WINDOW_SINKS.items():
-        rows = zip(columns, declared(columns).items(), strict=True)
-        found[sink] = tuple(
+    for output in outputs:
+        rows = zip(output.columns, declared(output.columns).items(), strict=True)
+        found[output.name] = tuple(
             _event_time(policy, types, row) if name == "event_time" else Column(name, sql_type, row)
             for name, (row, sql_type) in rows
         )
@@ -91,7 +91,7 @@ def window_records(policy: Policy, types: Mapping[str, SqlType]) -> dict[str, tu
 
 
 def declared(columns: Mapping[str, str]) -> dict[str, str]:
-    """SQL type of each column of the rows of one of ``WINDOW_SINKS``, by its name there."""
+    """SQL type of each column of the rows of such an output, by its name there."""
     return {row: SQL[cast(Plain, kind)] for row, kind in named(columns).items()}
 
 

@@ -1,23 +1,29 @@
-"""What a shard needs of Flink, whatever the algorithm: state, timers, wake-ups, outputs, and a summary at the end."""
+"""The anonymiser as a Flink function: blocks of a shard go in, releases come out, and the shard lives in managed state.
+
+Which algorithm works, the plan says; nothing here depends on it.
+"""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from pyflink.datastream import KeyedProcessFunction, OutputTag, RuntimeContext, TimeDomain
 
-from anonymity.castle.shard import Counters
-from anonymity.release import Releases
-from anonymity.tuples.delays import delay_of_bucket
-from anonymity.window.shard import WindowCounters
-from operators.emit import REJECTED_TYPE, SUMMARY_TYPE, SUPPRESSED_TYPE, Emitter, row
-from operators.shards.metrics import Gauges, ShardMetrics
+from anonymity.algorithm import Algorithm, Counters, Shard, Step
+from anonymity.compiled.random import shard_key
+from anonymity.policy import REJECTIONS
+from anonymity.tuples.leaving import delay_of_bucket
+from operators.emit import REJECTED_TYPE, SUMMARY_TYPE, SUPPRESSED_TYPE, Emitter, further_type, row
+from operators.shards.metrics import ShardMetrics
+from operators.shards.oddities import Oddities
 from operators.shards.plan import OperatorPlan
+from state import rejected as rejected_state
 from state.block import Block
 from state.flink import ShardStore
-from state.shard import Changes, Stored
+from state.stored import Stored
 
 SUPPRESSED = OutputTag("suppressed", SUPPRESSED_TYPE)
 REJECTED = OutputTag("rejected", REJECTED_TYPE)
@@ -30,174 +36,170 @@ WAKE_UP = 10_000
 """Milliseconds of processing time between two wake-ups of a shard: so long after a restore all of them are loaded."""
 
 
-class Core(Protocol):
-    """What ``anonymity.castle.shard.Castle`` and ``anonymity.window.shard.Window`` have in common."""
-
-    shard: int
-
-    @property
-    def counters(self) -> Counters | WindowCounters: ...
-
-    @property
-    def next_deadline(self) -> int | None: ...
-
-    def push(self, block: Block, watermark: int) -> Releases: ...
-
-    def advance(self, watermark: int) -> Releases: ...
-
-    def finish(self) -> Releases: ...
+def further_tags(algorithm: Algorithm) -> dict[str, OutputTag]:
+    """The side outputs that an algorithm has beside ``SUPPRESSED``, ``REJECTED`` and ``SUMMARY``, by name."""
+    return {output.name: OutputTag(output.name, further_type(output)) for output in algorithm.outputs}
 
 
-class Store(Protocol):
-    """What is stored of a core: ``anonymity.castle.stored.Memory`` and its like."""
+class LiveShard:
+    """The live form of one key: the shard, its counters, rows rejected with it, and the timer that is set for it."""
 
-    def changes(self) -> Changes: ...
-
-
-C = TypeVar("C", bound=Core)
-
-
-class Shard(Generic[C]):
-    """The live form of one key: the core, what is stored of it, its counters, and the timer that is set for it."""
-
-    def __init__(self, core: C, memory: Store) -> None:
-        self.core = core
-        self.memory = memory
-        self.counters = core.counters
+    def __init__(self, shard: Shard, rejected: NDArray[np.int64], oddities: Oddities) -> None:
+        self.shard = shard
+        self.oddities = oddities
+        self.counters = shard.counters
+        self.rejected = rejected
         self.timer: int | None = None
 
 
-class ShardFunction(KeyedProcessFunction, Generic[C]):  # type: ignore[misc]
+class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
     """Anonymises the blocks of each shard.
 
-    In: rows (shard key, bytes of a ``state.block.Block``). Out: releases; side outputs ``SUPPRESSED``, ``REJECTED``
-    and, once the input has ended, ``SUMMARY``. All of them must be wired, and those of a subclass: PyFlink sends what
-    is yielded for a side output to the main one where no side output is.
-
-    Attributes
-    ----------
-    counted : names of the counters that are metrics, and that the summary begins with
-    gauges : further metrics
+    In: rows (shard key, bytes of a ``state.block.Block``). Out: releases; side outputs ``SUPPRESSED``, ``REJECTED``,
+    those of the algorithm (``further_tags``) and, once the input has ended, ``SUMMARY``. All of them must be wired:
+    PyFlink sends what is yielded for a side output to the main one where no side output is.
     """
-
-    counted: ClassVar[tuple[str, ...]]
-    gauges: ClassVar[Gauges]
 
     def __init__(self, plan: OperatorPlan) -> None:
         self._plan = plan
 
-    @abstractmethod
-    def new(self, number: int) -> tuple[C, Store]:
-        """A shard of which nothing is stored."""
-
-    @abstractmethod
-    def restored(self, stored: Stored, where: str) -> tuple[C, Store]:
-        """A shard as it was stored; ``where`` names it in errors."""
-
-    def further(self, core: C, releases: Releases) -> Iterator[tuple[OutputTag, Any]]:
-        """What else a step yields, after its ``releases``."""
-        return iter(())
-
     def open(self, runtime_context: RuntimeContext) -> None:
-        self._store = ShardStore(runtime_context)
-        self._emitter = Emitter(self._plan)
-        self._shards: dict[int, Shard[C]] = {}
-        self._metrics = ShardMetrics(runtime_context.get_metrics_group(), self._shards, self.counted, self.gauges)
+        plan = self._plan
+        self._store = ShardStore(runtime_context, plan.algorithm.entries)
+        self._emitter = Emitter(plan)
+        self._tags = further_tags(plan.algorithm)
+        self._shards: dict[int, LiveShard] = {}
+        group = runtime_context.get_metrics_group()
+        self._metrics = ShardMetrics(group, self._shards, plan.algorithm, plan.terms.privacy)
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
         key = value[0]
-        block = Block.from_bytes(value[1], self._plan.members, f"key {key}")
-        shard = self._shards.get(key)
-        if shard is None:
-            shard = self._load(ctx, key, block.shard)
+        block = Block.from_bytes(value[1], self._plan.terms.members, f"key {key}")
+        live = self._shards.get(key)
+        if live is None:
+            live = self._load(ctx, key, block.shard)
         # A watermark that comes within a bundle is held until its end, so a tuple may be overdue before a timer fires.
-        releases = shard.core.push(block, ctx.timer_service().current_watermark())
-        self._keep(shard, ctx)
-        for rejected in self._emitter.rejected(block.rejected):
-            yield REJECTED, rejected
-        yield from self._emit(releases, shard)
+        watermark = ctx.timer_service().current_watermark()
+        step = live.shard.push(block, watermark)
+        live.oddities.came(block)
+        live.oddities.left(step.releases, watermark)
+        self._keep(live, step, ctx)
+        yield from self._reject(live, block)
+        yield from self._emit(step, live)
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
         key = ctx.get_current_key()
-        shard = self._shards.get(key)
-        if shard is None:
-            shard = self._load(ctx, key, None)
+        live = self._shards.get(key)
+        if live is None:
+            live = self._load(ctx, key, None)
         elif ctx.time_domain() == TimeDomain.PROCESSING_TIME:
             self._wake_up_later(ctx)
             return
-        if shard.timer == timestamp:
-            shard.timer = None
+        if live.timer == timestamp:
+            live.timer = None
         watermark = ctx.timer_service().current_watermark()
-        ended = watermark == END
-        releases = shard.core.finish() if ended else shard.core.advance(watermark)
-        self._keep(shard, ctx)
-        yield from self._emit(releases, shard)
+        step = live.shard.finish() if watermark == END else live.shard.advance(watermark)
+        live.oddities.left(step.releases, None if watermark == END else watermark)
+        self._keep(live, step, ctx)
+        yield from self._emit(step, live)
         if timestamp == END:
-            for name, amount in (*summary(shard.counters, self.counted), *in_force(self._plan)):
-                yield SUMMARY, row([shard.core.shard, name, amount])
+            for name, amount in summary(self._plan, live):
+                yield SUMMARY, row([live.shard.number, name, amount])
 
-    def _load(self, ctx: KeyedProcessFunction.Context, key: int, number: int | None) -> Shard[C]:
-        timers = ctx.timer_service()
+    def _load(self, ctx: KeyedProcessFunction.Context, key: int, number: int | None) -> LiveShard:
+        timers, plan = ctx.timer_service(), self._plan
         if timers.current_watermark() != END:
             # Timers are part of the state; registered twice, this one still fires once. A drained job has none left.
             timers.register_event_time_timer(END)
         self._wake_up_later(ctx)
         stored = self._store.read()
         if stored is not None:
-            core, memory = self.restored(stored, f"key {key}")
+            shard = plan.algorithm.restored(plan.terms, stored, f"key {key}")
         elif number is None:
             raise RuntimeError("a timer fired for a shard of which nothing is stored")
         else:
-            core, memory = self.new(number)
-        shard = self._shards[key] = Shard(core, memory)
-        return shard
+            shard = plan.algorithm.new(plan.terms, number, shard_key(plan.seed, number))
+        oddities = Oddities(plan.terms, max(plan.algorithm.durations(plan.terms.parameters).values(), default=None))
+        live = self._shards[key] = LiveShard(shard, self._rejected(stored, f"key {key}"), oddities)
+        return live
+
+    def _rejected(self, stored: Stored | None, where: str) -> NDArray[np.int64]:
+        blob = self._store.rejected
+        if blob is not None:
+            return rejected_state.from_bytes(blob, len(REJECTIONS), where)
+        before = None
+        if stored is not None:  # earlier versions counted them with the shard
+            _, state = self._plan.algorithm.state
+            before = getattr(state.from_bytes(stored.shard, where), "rejected", None)
+        return np.zeros(len(REJECTIONS), np.int64) if before is None else np.array(before, np.int64)
+
+    def _reject(self, live: LiveShard, block: Block) -> Iterator[Any]:
+        if not len(block.rejected.column):
+            return
+        counts = np.bincount(block.rejected.reason, minlength=len(REJECTIONS))
+        live.rejected = live.rejected + counts
+        self._store.rejected = rejected_state.to_bytes(live.rejected)
+        for reason, rows in zip(REJECTIONS, counts.tolist(), strict=True):
+            if rows:
+                self._metrics.reject(reason, rows)
+        for rejected in self._emitter.rejected(block.rejected):
+            yield REJECTED, rejected
 
     def _wake_up_later(self, ctx: KeyedProcessFunction.Context) -> None:
         # A restored shard is known to Flink alone until something comes for its key. Its old deadline may lie far
         # behind the one of a shorter event-time delay, so a timer of processing time brings it back soon after.
-        if self._plan.policy.event_time is not None:
+        if self._plan.terms.policy.event_time is not None:
             timers = ctx.timer_service()
             # At whole intervals, where a restored series of wake-ups and one that was begun anew become one.
             timers.register_processing_time_timer((timers.current_processing_time() // WAKE_UP + 1) * WAKE_UP)
 
-    def _keep(self, shard: Shard[C], ctx: KeyedProcessFunction.Context) -> None:
+    def _keep(self, live: LiveShard, step: Step, ctx: KeyedProcessFunction.Context) -> None:
         """After a step: store what it changed, set the timer, and count what it did."""
-        self._store.write(shard.memory.changes())
-        self._set_timer(shard, ctx)
-        before, shard.counters = shard.counters, shard.core.counters
-        self._metrics.update(before, shard.counters)
+        if step.changes is None:
+            raise RuntimeError("a shard of a job tells nothing to store")
+        self._store.write(step.changes)
+        self._set_timer(live, ctx)
+        before, live.counters = live.counters, live.shard.counters
+        self._metrics.update(before, live.counters)
 
-    def _set_timer(self, shard: Shard[C], ctx: KeyedProcessFunction.Context) -> None:
+    def _set_timer(self, live: LiveShard, ctx: KeyedProcessFunction.Context) -> None:
         # One timer a shard, for its earliest deadline; one that is set too early finds nothing due and sets the next.
-        deadline = shard.core.next_deadline
-        if deadline is not None and (shard.timer is None or deadline < shard.timer):
-            if shard.timer is not None:
-                ctx.timer_service().delete_event_time_timer(shard.timer)
+        deadline = live.shard.next_deadline
+        if deadline is not None and (live.timer is None or deadline < live.timer):
+            if live.timer is not None:
+                ctx.timer_service().delete_event_time_timer(live.timer)
             ctx.timer_service().register_event_time_timer(deadline)
-            shard.timer = deadline
+            live.timer = deadline
 
-    def _emit(self, releases: Releases, shard: Shard[C]) -> Iterator[Any]:
-        for suppressed in self._emitter.suppressed(releases, shard.core.shard):
+    def _emit(self, step: Step, live: LiveShard) -> Iterator[Any]:
+        number = live.shard.number
+        for suppressed in self._emitter.suppressed(step.releases, number):
             yield SUPPRESSED, suppressed
-        yield from self._emitter.releases(releases, shard.core.shard)
-        yield from self.further(shard.core, releases)
+        yield from self._emitter.releases(step.releases, number)
+        for name, rows in step.further.items():
+            for values in rows:
+                yield self._tags[name], row(list(values))
 
 
-def summary(counters: Counters | WindowCounters, counted: Sequence[str]) -> Iterator[tuple[str, float]]:
-    """A shard's counters as (name, amount); ``delay.N`` counts tuples that waited for about N later ones."""
-    for name in (*counted, "loss_sum", "longest_delay"):
+def summary(plan: OperatorPlan, live: LiveShard) -> Iterator[tuple[str, float]]:
+    """A shard's counters, and what was promised, as (name, amount).
+
+    ``delay.N`` counts tuples that waited for about N later ones; promises have ``parameter.`` before their names; and
+    what ``Oddities.found`` tells.
+    """
+    counters: Counters = live.counters
+    for name in (*plan.algorithm.counted, "loss_sum", "longest_delay"):
         yield name, getattr(counters, name)
-    for group in ("suppressed", "rejected", "releases"):
-        for name, amount in getattr(counters, group).items():
+    rejected = dict(zip(REJECTIONS, live.rejected.tolist(), strict=True))
+    groups = {"suppressed": counters.suppressed, "rejected": rejected, "releases": counters.releases}
+    for group, amounts in groups.items():
+        for name, amount in amounts.items():
             yield f"{group}.{name}", amount
     for bucket in counters.delays.nonzero()[0].tolist():
         yield f"delay.{delay_of_bucket(bucket)}", int(counters.delays[bucket])
-
-
-def in_force(plan: OperatorPlan) -> Iterator[tuple[str, float]]:
-    """What was promised, as (name, amount) with ``parameter.`` before each name."""
-    yield "parameter.k", plan.privacy.k
-    yield "parameter.l", plan.privacy.l
-    if plan.differential_privacy is not None:
-        yield "parameter.sample_rate", plan.differential_privacy.sample_rate
-        yield "parameter.phi", plan.differential_privacy.phi
+    yield from live.oddities.found()
+    for name, promised in plan.terms.privacy.in_force.items():
+        yield f"parameter.{name}", promised
+    if (noise := plan.terms.differential_privacy) is not None:
+        yield "parameter.sample_rate", noise.sample_rate
+        yield "parameter.phi", noise.phi

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from pyflink.metrics import MetricGroup
 
-from anonymity.castle.shard import Counters
-from anonymity.policy import KINDS, REJECTIONS, SUPPRESSIONS
-from anonymity.window.shard import WindowCounters
+from anonymity.algorithm import Algorithm, Counters
+from anonymity.policy import KINDS, REJECTIONS, Privacy
 
 if TYPE_CHECKING:
-    from operators.shards.function import Shard
+    from operators.shards.function import LiveShard
 
 SCALE = 1000
 """Flink's gauges in Python are integers: losses are given in thousandths."""
 
-Gauges: TypeAlias = Mapping[str, Callable[[Sequence[Any]], int]]
-"""Gauges by name, each over the counters of all shards of a subtask."""
+GAUGES = ("buffered", "oldest_waiting", "mean_loss_x1000")
+"""Gauges of every algorithm."""
+
+
+def counter_names(algorithm: Algorithm, privacy: Privacy) -> tuple[str, ...]:
+    """Names of all counters of a job."""
+    return (
+        *algorithm.counted,
+        *(f"suppressed_{reason}" for reason in privacy.reasons),
+        *(f"rejected_{reason}" for reason in REJECTIONS),
+        *(f"releases_{kind}" for kind in KINDS),
+    )
 
 
 class ShardMetrics:
@@ -28,47 +37,40 @@ class ShardMetrics:
     ----------
     group : the operator's metric group
     shards : the live shards by key; the gauges look at it
-    counted : names of the counters of the algorithm, beside those by reason and kind
-    gauges : those of the algorithm
     """
 
     def __init__(
-        self,
-        group: MetricGroup,
-        shards: Mapping[int, Shard[Any]],
-        counted: Sequence[str],
-        gauges: Gauges,
+        self, group: MetricGroup, shards: Mapping[int, LiveShard], algorithm: Algorithm, privacy: Privacy
     ) -> None:
-        self._shards = shards
-        self._counted = counted
+        self._shards, self._algorithm = shards, algorithm
         group = group.add_group("crenel")
-        names = list(counted)
-        names += [f"suppressed_{reason}" for reason in SUPPRESSIONS]
-        names += [f"rejected_{reason}" for reason in REJECTIONS]
-        names += [f"releases_{kind}" for kind in KINDS]
-        self._counters: dict[str, Any] = {name: group.counter(name) for name in names}
+        self._counters: dict[str, Any] = {name: group.counter(name) for name in counter_names(algorithm, privacy)}
         self._loss = 0.0
         self._released = 0
         group.gauge("buffered", lambda: sum(shard.buffered for shard in self._each()))
         group.gauge("oldest_waiting", lambda: max((shard.oldest_waiting for shard in self._each()), default=0))
         group.gauge("mean_loss_x1000", lambda: round(SCALE * self._loss / max(self._released, 1)))
-        for name, gauge in gauges.items():
+        for name, gauge in algorithm.gauges.items():
             group.gauge(name, lambda gauge=gauge: gauge(self._each()))
 
-    def update(self, before: Counters | WindowCounters, after: Counters | WindowCounters) -> None:
+    def update(self, before: Counters, after: Counters) -> None:
         """Count what one step of one shard has done."""
         past, now = self._flat(before), self._flat(after)
-        for name, counter in self._counters.items():
-            if now[name] != past[name]:
-                counter.inc(now[name] - past[name])
+        for name, amount in now.items():
+            if amount != past.get(name, 0):
+                self._counters[name].inc(amount - past.get(name, 0))
         self._loss += after.loss_sum - before.loss_sum
         self._released += after.released - before.released
+
+    def reject(self, reason: str, rows: int) -> None:
+        """Count rows that were not let in."""
+        self._counters[f"rejected_{reason}"].inc(rows)
 
     def _each(self) -> list[Any]:
         return [shard.counters for shard in self._shards.values()]
 
-    def _flat(self, counters: Counters | WindowCounters) -> dict[str, int]:
-        flat = {name: getattr(counters, name) for name in self._counted}
-        for group in ("suppressed", "rejected", "releases"):
-            flat.update({f"{group}_{name}": amount for name, amount in getattr(counters, group).items()})
-        return flat
+    def _flat(self, counters: Counters) -> dict[str, int]:
+        flat = {name: getattr(counters, name) for name in self._algorithm.counted}
+        for group in ("suppressed", "releases"):
+            flat |= {f"{group}_{name}": amount for name, amount in getattr(counters, group).items()}
+        return {name: amount for name, amount in flat.items() if name in self._counters}

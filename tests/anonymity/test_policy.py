@@ -14,20 +14,10 @@ from typing import Any
 
 import pytest
 
+from anonymity.castle.parameters import CastleParameters
+from anonymity.fingerprint import changed_fields, fingerprint, told_fields
 from anonymity.hierarchy import from_paths
-from anonymity.policy import (
-    CastleParameters,
-    Categorical,
-    DifferentialPrivacy,
-    Numeric,
-    Policy,
-    PolicyError,
-    Privacy,
-    Shards,
-    changed_fields,
-    fingerprint,
-    told_fields,
-)
+from anonymity.policy import Categorical, DifferentialPrivacy, Numeric, Policy, PolicyError, Privacy, Shards
 
 ROOT = Path(__file__).parents[2]
 

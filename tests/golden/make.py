@@ -16,25 +16,18 @@ from typing import Any
 
 import pyarrow as pa
 
+from anonymity.castle.parameters import CastleParameters
 from anonymity.castle.shard import Castle
-from anonymity.castle.stored import Memory
+from anonymity.castle.stored import ENTRIES
+from anonymity.fingerprint import fingerprint
 from anonymity.hierarchy import from_paths
-from anonymity.policy import (
-    CastleParameters,
-    Categorical,
-    DifferentialPrivacy,
-    Numeric,
-    Policy,
-    Privacy,
-    Shards,
-    fingerprint,
-)
-from state.shard import VERSION, Stored
-from tests.support.drive import Setting, apply, columns_of, with_changes
+from anonymity.policy import Categorical, DifferentialPrivacy, Numeric, Policy, Privacy, Shards
+from state.castle import VERSION
+from state.stored import Stored
+from tests.support.drive import Kept, Setting, apply, columns_of
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row, Step
 
 HERE = Path(__file__).parent
-MAPS = ("blocks", "gamma", "omega")
 TOWNS = from_paths([(f"{side}-{i}", side, "*") for side in ("north", "south") for i in range(3)])
 SETTING = Setting(
     Policy(
@@ -95,26 +88,15 @@ def setting_of(folder: Path) -> Setting:
 
 def snapshot(setting: Setting) -> Stored:
     """What is stored after ``TAKEN`` steps."""
-    castle = setting.castle()
-    memory, stored = Memory(castle, FINGERPRINT), Stored(b"", {}, {}, {})
+    shard = Kept(setting, FINGERPRINT)
     for step in STEPS[:TAKEN]:
-        apply(setting, castle, step)
-        stored = with_changes(stored, memory.changes())
-    return stored
+        shard.take(step)
+    return shard.stored
 
 
-def restored(stored: Stored, where: str = "", setting: Setting = SETTING) -> tuple[Castle, Memory]:
+def restored(stored: Stored, where: str = "", setting: Setting = SETTING) -> Castle:
     """The shard that was stored."""
-    return Memory.restore(
-        setting.policy,
-        setting.privacy,
-        setting.parameters,
-        members=setting.members,
-        fingerprint=FINGERPRINT,
-        stored=stored,
-        differential_privacy=setting.differential_privacy,
-        where=where,
-    )
+    return setting.restored(stored, FINGERPRINT, where)
 
 
 def rest(castle: Castle, setting: Setting = SETTING) -> dict[str, list[Any]]:
@@ -124,17 +106,17 @@ def rest(castle: Castle, setting: Setting = SETTING) -> dict[str, list[Any]]:
 
 def files(stored: Stored) -> dict[str, bytes]:
     """A snapshot's files by name."""
-    entries = {f"{name}-{key}.bin": blob for name in MAPS for key, blob in getattr(stored, name).items()}
+    entries = {f"{kind}-{key}.bin": blob for kind, held in stored.entries.items() for key, blob in held.items()}
     return {"shard.bin": stored.shard, **entries}
 
 
 def read(folder: Path) -> Stored:
     """The snapshot in a folder."""
-    entries = [
-        {int(path.stem.removeprefix(f"{name}-")): path.read_bytes() for path in folder.glob(f"{name}-*.bin")}
-        for name in MAPS
-    ]
-    return Stored((folder / "shard.bin").read_bytes(), *entries)
+    entries = {
+        kind: {int(path.stem.removeprefix(f"{kind}-")): path.read_bytes() for path in folder.glob(f"{kind}-*.bin")}
+        for kind in ENTRIES
+    }
+    return Stored((folder / "shard.bin").read_bytes(), entries)
 
 
 def refuse_anew(folder: Path) -> None:
@@ -158,7 +140,7 @@ def main(parent: Path = HERE) -> None:
         refuse_anew(folder)
         setting = setting_of(folder)
         stored = snapshot(setting)
-        columns = rest(restored(stored, setting=setting)[0], setting)
+        columns = rest(restored(stored, setting=setting), setting)
         write(folder, stored, columns)
 
 

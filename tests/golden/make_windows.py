@@ -8,13 +8,12 @@ from typing import Any
 from anonymity.policy import Privacy
 from anonymity.window.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
 from anonymity.window.shard import Window
-from anonymity.window.stored import WindowMemory
-from state.shard import Stored
+from state.stored import Stored
 from state.window import VERSION
 from tests.golden import make
 from tests.golden.make import FINGERPRINT, STEPS, refuse_anew, write
-from tests.support.drive import columns_of, with_changes
-from tests.support.window_drive import WindowSetting, take
+from tests.support.drive import columns_of
+from tests.support.window_drive import KeptWindow, WindowSetting, take
 
 HERE = Path(__file__).parent / "windows"
 SETTING = WindowSetting(
@@ -37,24 +36,15 @@ TAKEN = 28
 
 def snapshot() -> Stored:
     """What is stored after ``TAKEN`` steps."""
-    window = SETTING.window()
-    memory, stored = WindowMemory(window, FINGERPRINT), Stored(b"", {}, {}, {})
+    shard = KeptWindow(SETTING, FINGERPRINT)
     for step in STEPS[:TAKEN]:
-        take(SETTING, window, step)
-        stored = with_changes(stored, memory.changes())
-    return stored
+        shard.take(step)
+    return shard.stored
 
 
-def restored(stored: Stored) -> tuple[Window, WindowMemory]:
+def restored(stored: Stored) -> Window:
     """The shard that was stored."""
-    return WindowMemory.restore(
-        SETTING.policy,
-        SETTING.privacy,
-        SETTING.parameters,
-        members=SETTING.members,
-        fingerprint=FINGERPRINT,
-        stored=stored,
-    )
+    return SETTING.again(stored, FINGERPRINT)
 
 
 def rest(window: Window) -> dict[str, list[Any]]:
@@ -67,7 +57,7 @@ def main(parent: Path = HERE) -> None:
     folder = parent / f"v{VERSION}"
     refuse_anew(folder)
     stored = snapshot()
-    write(folder, stored, rest(restored(stored)[0]))
+    write(folder, stored, rest(restored(stored)))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from operators.repairs import REPAIR_COLUMNS, WINDOW_COLUMNS
+from anonymity.window.outputs import REPAIRS, WINDOWS
 from tests.support.cluster import PYTHON, Cluster, job_id
 from tests.support.launch import ROOT, rows_of
 from tests.support.visits import audit_columns
@@ -81,7 +81,7 @@ def test_adult_comes_out_k_anonymous_and_l_diverse_by_windows(cluster: Cluster, 
     folder = tmp_path / "adult-window"
     released = rows_of(folder / "released", (*CATEGORICAL, "income"))
     suppressed = rows_of(folder / "suppressed", ("reason", "shard", "position", "event_time"))
-    windows = rows_of(folder / "windows", tuple(WINDOW_COLUMNS))
+    windows = rows_of(folder / "windows", tuple(WINDOWS.columns))
     came = Counter(row["income"] for row in complete())
     assert len(released) + len(suppressed) == sum(came.values())
     assert len(suppressed) < 100
@@ -92,7 +92,7 @@ def test_adult_comes_out_k_anonymous_and_l_diverse_by_windows(cluster: Cluster, 
     # No window held more than 50, and all but the last of each shard that many.
     assert Counter(window["tuples"] for window in windows if window["tuples"] != "50").total() <= 2
     repaired = sum(int(window["swaps"]) + int(window["merges"]) for window in windows)
-    assert len(rows_of(folder / "repairs", tuple(REPAIR_COLUMNS))) == repaired > 0
+    assert len(rows_of(folder / "repairs", tuple(REPAIRS.columns))) == repaired > 0
 
 
 def test_a_configuration_that_is_not_valid_is_not_submitted(cluster: Cluster, tmp_path: Path) -> None:
@@ -110,7 +110,8 @@ def test_a_configuration_that_is_not_valid_is_not_submitted(cluster: Cluster, tm
 def test_settings_of_the_command_line_under_which_state_would_be_lost_are_refused(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    ended = run_adult(cluster, tmp_path, options=("-D", "pipeline.max-parallelism=64"))
+    command = ("run", "-p", "2", "-D", "pipeline.max-parallelism=64", *PYTHON, "-py", "jobs/anonymize.py")
+    ended = cluster.flink(*command, *arguments("adult"), **variables(tmp_path))
     assert ended.returncode != 0
     assert "flink.pipeline.max-parallelism: is 128 in every job" in ended.stdout + ended.stderr
     assert "was submitted" not in ended.stdout + ended.stderr

@@ -12,7 +12,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from operators.repairs import REPAIR_COLUMNS, WINDOW_COLUMNS
+from anonymity.window.outputs import REPAIRS, WINDOWS
 from tests.support.launch import Host, crenel, rows_of, start
 from tests.support.visits import (
     AUDIT,
@@ -44,7 +44,7 @@ NOISE = [
     *("--set", "differential_privacy={sample_rate: 0.8, phi: 50}"),
     *("--set", "policy.quasi_identifiers.wage={type: numeric, domain: [0, 100000], step: 0.5}"),
 ]
-WINDOWS = [
+WINDOWED = [
     *("--set", "castle=null", "--set", "algorithm=window", "--set", "privacy.l=4", "--json"),
     *("--set", "sinks.repairs={connector: filesystem, path: OUTPUT/repairs, format: csv}"),
     *("--set", "sinks.windows={connector: filesystem, path: OUTPUT/windows, format: csv}"),
@@ -62,9 +62,9 @@ COMMANDS: dict[str, tuple[str, str, list[str]]] = {
     "one_shard_loopback": ("loopback", "run", ONE_SHARD),
     "one_shard_process": ("process", "run", ONE_SHARD),
     "noise": ("loopback", "run", [*NOISE, "--json"]),
-    "window": ("loopback", "run", ["--parallelism", "2", *WINDOWS, *BY_BOTH]),
-    "representative": ("loopback", "run", [*WINDOWS, *BY_TUPLES]),
-    "check_window": ("loopback", "check", [*WINDOWS[:6], *BY_BOTH]),
+    "window": ("loopback", "run", ["--parallelism", "2", *WINDOWED, *BY_BOTH]),
+    "representative": ("loopback", "run", [*WINDOWED, *BY_TUPLES]),
+    "check_window": ("loopback", "check", [*WINDOWED[:6], *BY_BOTH]),
     "no_row": ("loopback", "run", ["--json"]),
     "one_row": ("loopback", "run", ["--json"]),
     "all_rejected": ("loopback", "run", ["--json"]),
@@ -101,6 +101,11 @@ class Runs:
             "no_row": [],
             "one_row": visits()[:1],
             "all_rejected": [row | {"age": ""} for row in visits()[:50]],
+            "limited": [
+                *visits()[:300],
+                visits()[299] | {"line": 9999, "ms": visits()[299]["ms"] + 10**9},
+                *visits()[300:320],
+            ],
             "unreadable": [row | {"wage": "4711-secret"} for row in visits()[:1]],
         }
         mode, command, arguments = COMMANDS[name]
@@ -281,6 +286,24 @@ def test_check_lists_every_role_that_the_source_does_not_bear_out(runs: Runs) ->
     assert "Traceback" not in ended.stderr
 
 
+def test_a_source_that_may_repeat_rows_or_lets_no_time_pass_is_refused(runs: Runs) -> None:
+    ended = runs["check_source"].ended
+    assert (ended.returncode, ended.stdout) == (2, "")
+    found = [line.removeprefix("  - ").split(": ")[0] for line in ended.stderr.splitlines()[1:]]
+    assert found == ["source.ddl", "policy.event_time_limit", "castle.delay.event_time"]
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_row_that_is_dated_far_ahead_of_the_watermark_is_rejected(runs: Runs) -> None:
+    run = runs["limited"]
+    assert run.ended.returncode == 0, run.ended.stderr
+    outside = [row["reference"] for row in run.sink("rejected", REJECTED) if row["column"] == "ts"]
+    assert outside == ["9999"]
+    assert run.summary["rows_in"] == 321
+    ids = {row["id"] for row in run.sink("released", RELEASED)}
+    assert len(ids) + sum(run.summary["suppressed"].values()) + sum(run.summary["rejected"].values()) == 321
+
+
 def test_the_demo_shows_rows_before_and_after_and_keeps_its_files(runs: Runs) -> None:
     run = runs["demo"]
     text = " ".join(run.ended.stdout.split())
@@ -379,8 +402,8 @@ def test_noise_samples_rows_and_publishes_what_lies_on_its_grid(runs: Runs) -> N
 
 def test_repairs_and_windows_have_sinks_of_their_own(runs: Runs) -> None:
     run = runs["window"]
-    windows = run.sink("windows", tuple(WINDOW_COLUMNS))
-    repairs = run.sink("repairs", tuple(REPAIR_COLUMNS))
+    windows = run.sink("windows", tuple(WINDOWS.columns))
+    repairs = run.sink("repairs", tuple(REPAIRS.columns))
     audit = run.sink("audit", AUDIT)
     summary = run.summary
     assert summary["windows"] == len(windows) > ROWS / 30
@@ -391,10 +414,18 @@ def test_repairs_and_windows_have_sinks_of_their_own(runs: Runs) -> None:
     assert {float(window["lsr"]) for window in windows} == {1.0}
     assert {int(window["target"]) for window in windows} <= {4, 5}
     assert min(int(row["diversity_illness"]) for row in audit) >= 4
-    # A window has the event time of its releases, and a repair that of its window.
-    released_at = {(row["shard"], row["event_time"]) for row in audit}
-    assert {(window["shard"], window["event_time"]) for window in windows if window["releases"] != "0"} == released_at
-    assert {(repair["shard"], repair["event_time"]) for repair in repairs if repair["event_time"]} <= released_at
+    # A window has the event time of the newest of its releases, and a repair that of its window.
+    released_at: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for row in audit:
+        released_at[row["shard"]].append((int(row["release_id"]), row["event_time"]))
+    times = {shard: iter([time for _, time in sorted(releases)]) for shard, releases in released_at.items()}
+    windows.sort(key=lambda window: int(window["window"]))
+    told = {(window["shard"], window["window"]): window["event_time"] for window in windows}
+    for window in windows:
+        newest = max((next(times[window["shard"]]) for _ in range(int(window["releases"]))), default="")
+        assert window["event_time"] == newest
+    assert all(next(left, None) is None for left in times.values())
+    assert all(repair["event_time"] == told[repair["shard"], repair["window"]] for repair in repairs)
 
 
 def test_a_number_is_published_as_the_mean_of_its_release(runs: Runs) -> None:

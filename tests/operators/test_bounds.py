@@ -8,12 +8,13 @@ import math
 import numpy as np
 import pytest
 
-from anonymity.policy import CastleParameters, Categorical, DifferentialPrivacy, Numeric
+from anonymity.castle.algorithm import CASTLE
+from anonymity.castle.parameters import CastleParameters
+from anonymity.policy import Categorical, DifferentialPrivacy, Numeric
 from jobs.wiring.arguments import extremes
 from jobs.wiring.sql_types import parse
 from operators.bounds import integer_bounds, within
-from operators.castle import CastleFunction
-from operators.shards.function import END
+from operators.shards.function import END, ShardFunction
 from tests.support.fakes import Harness
 from tests.support.operator_stream import KEY, TREE, block, planned
 
@@ -43,21 +44,18 @@ def test_ends_of_decimals_and_floats_stop_where_their_type_does() -> None:
 
 def test_noise_over_an_observed_range_never_turns_an_interval_around() -> None:
     # What Flink's CAST to TINYINT makes of a number is what numpy does.
-    plan = dataclasses.replace(
-        planned(CastleParameters(20)),
+    plan = planned(CASTLE, CastleParameters(20))
+    observed = (Numeric("age", None, 1.0), Categorical("group", TREE))
+    terms = dataclasses.replace(
+        plan.terms,
+        policy=dataclasses.replace(plan.terms.policy, quasi_identifiers=observed),
         differential_privacy=DifferentialPrivacy(1.0, 0.5, observed_range=True),
-        extremes={"age": (-128, 127)},
     )
-    plan = dataclasses.replace(
-        plan,
-        policy=dataclasses.replace(
-            plan.policy, quasi_identifiers=(Numeric("age", None, 1.0), Categorical("group", TREE))
-        ),
-    )
+    plan = dataclasses.replace(plan, terms=terms, extremes={"age": (-128, 127)})
 
     def ends(bounded: bool) -> list[tuple[int, int]]:
         one = plan if bounded else dataclasses.replace(plan, extremes={})
-        harness = Harness(CastleFunction(one))
+        harness = Harness(ShardFunction(one))
         harness.element(KEY, block(0, 300).to_bytes())
         harness.advance(END)
         cast = np.array([record[8:10] for record in harness.main]).astype(np.int8)

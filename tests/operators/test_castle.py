@@ -4,35 +4,34 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
 
-from anonymity.castle.shard import Castle
-from anonymity.policy import (
-    SUPPRESSIONS,
-    CastleParameters,
-    Categorical,
-    DifferentialPrivacy,
-    Numeric,
-    PolicyError,
-)
-from operators.castle import CastleFunction
-from operators.shards.function import END, WAKE_UP
+from anonymity.castle.algorithm import CASTLE
+from anonymity.castle.parameters import CastleParameters
+from anonymity.policy import SUPPRESSIONS, Categorical, DifferentialPrivacy, Numeric, PolicyError
+from operators.shards.function import END, WAKE_UP, ShardFunction
 from operators.shards.plan import OperatorPlan
 from state.block import NO_TIME, Rejected
 from state.codec import StateError
 from tests.support.fakes import FakeRuntime, Harness
-from tests.support.operator_stream import KEY, MEMBERS, TREE, block, left, planned, released, visits
+from tests.support.operator_stream import KEY, TREE, block, left, planned, released, visits
 
 
 def plan(differential_privacy: DifferentialPrivacy | None = None, **castle: int) -> OperatorPlan:
     parameters = CastleParameters(**({"delay_tuples": 20} | castle))  # type: ignore[arg-type]
-    return dataclasses.replace(planned(parameters), differential_privacy=differential_privacy)
+    return with_terms(planned(CASTLE, parameters), differential_privacy=differential_privacy)
+
+
+def with_terms(made: OperatorPlan, **changed: Any) -> OperatorPlan:
+    """The same plan under other terms."""
+    return dataclasses.replace(made, terms=dataclasses.replace(made.terms, **changed))
 
 
 def test_every_tuple_leaves_once_and_the_end_of_the_input_empties_the_shard() -> None:
-    harness = Harness(CastleFunction(plan()))
+    harness = Harness(ShardFunction(plan()))
     for first in range(0, 200, 50):
         harness.element(KEY, block(first, 50).to_bytes())
     assert len(visits(harness)) < 200
@@ -44,7 +43,7 @@ def test_every_tuple_leaves_once_and_the_end_of_the_input_empties_the_shard() ->
 
 
 def test_a_release_tells_shard_kind_sizes_loss_and_its_interval_in_whole_numbers() -> None:
-    harness = Harness(CastleFunction(plan()))
+    harness = Harness(ShardFunction(plan()))
     harness.element(KEY, block(0, 60, shard=5).to_bytes())
     for number, record in enumerate(harness.main):
         release, shard, time, kind, subjects, tuples, diversity, loss, low, high, group, members = record
@@ -61,7 +60,7 @@ def test_a_release_tells_shard_kind_sizes_loss_and_its_interval_in_whole_numbers
 
 
 def test_one_timer_stands_for_all_deadlines_of_a_shard() -> None:
-    harness = Harness(CastleFunction(plan(delay_tuples=10_000, delay_event_time=60_000)))
+    harness = Harness(ShardFunction(plan(delay_tuples=10_000, delay_event_time=60_000)))
     harness.element(KEY, block(100, 50).to_bytes())
     assert harness.runtime.timers == {(END, KEY), (160_000, KEY)}
     harness.element(KEY, block(0, 50).to_bytes())  # earlier ones arrive later
@@ -72,7 +71,7 @@ def test_one_timer_stands_for_all_deadlines_of_a_shard() -> None:
 
 
 def test_a_tuple_that_is_overdue_when_it_comes_leaves_at_once() -> None:
-    harness = Harness(CastleFunction(plan(delay_tuples=10_000, delay_event_time=1000)))
+    harness = Harness(ShardFunction(plan(delay_tuples=10_000, delay_event_time=1000)))
     harness.advance(10_000_000)
     harness.element(KEY, block(0, 40).to_bytes())
     assert len(visits(harness)) + len(harness.side["suppressed"]) == 40
@@ -82,7 +81,7 @@ def test_rejected_rows_leave_with_column_and_reason_and_nothing_else() -> None:
     rejected = Rejected(
         np.array([0, 1], np.int16), np.array([1, 2], np.int8), np.array([5000, NO_TIME]), ("row 8", None)
     )
-    harness = Harness(CastleFunction(plan()))
+    harness = Harness(ShardFunction(plan()))
     harness.element(KEY, block(0, 0, rejected=rejected).to_bytes())
     assert harness.side["rejected"] == [
         ["age", "outside_domain", 5000, "row 8"],
@@ -91,7 +90,7 @@ def test_rejected_rows_leave_with_column_and_reason_and_nothing_else() -> None:
 
 
 def test_shards_do_not_mix() -> None:
-    harness = Harness(CastleFunction(plan()))
+    harness = Harness(ShardFunction(plan()))
     for first in range(0, 300, 20):
         harness.element(first % 3, block(first, 20, shard=first % 3).to_bytes())
     harness.advance(END)
@@ -100,17 +99,17 @@ def test_shards_do_not_mix() -> None:
 
 
 def test_a_new_function_goes_on_from_the_state_of_the_one_that_died() -> None:
-    whole = Harness(CastleFunction(plan(delay_event_time=30_000)))
+    whole = Harness(ShardFunction(plan(delay_event_time=30_000)))
     runtime, parts = FakeRuntime(), []
     for first in range(0, 240, 30):
         whole.element(KEY, block(first, 30).to_bytes())
         whole.advance(first * 1000)
-        part = Harness(CastleFunction(plan(delay_event_time=30_000)), runtime)
+        part = Harness(ShardFunction(plan(delay_event_time=30_000)), runtime)
         part.element(KEY, block(first, 30).to_bytes())
         part.advance(first * 1000)
         parts.append(part)
     whole.advance(END)
-    last = Harness(CastleFunction(plan(delay_event_time=30_000)), runtime)
+    last = Harness(ShardFunction(plan(delay_event_time=30_000)), runtime)
     last.advance(END)
 
     assert [row for part in [*parts, last] for row in released(part)] == released(whole)
@@ -124,12 +123,12 @@ SHORT = {"delay_tuples": 10_000, "delay_event_time": 5000}
 @pytest.mark.parametrize("before", [LONG, {"delay_tuples": 10_000}], ids=["shorter", "given"])
 def test_a_quiet_shard_releases_what_a_new_event_time_delay_has_made_overdue(before: dict[str, int]) -> None:
     runtime = FakeRuntime()
-    first = Harness(CastleFunction(plan(**before)), runtime)
+    first = Harness(ShardFunction(plan(**before)), runtime)
     first.element(KEY, block(0, 40).to_bytes())
     first.advance(44_000)
     first.wait(3 * WAKE_UP)
     assert left(first) == []
-    second = Harness(CastleFunction(plan(**SHORT)), runtime)
+    second = Harness(ShardFunction(plan(**SHORT)), runtime)
     second.advance(44_000)
     second.wait(WAKE_UP)
     assert left(second) == list(range(40))
@@ -138,8 +137,8 @@ def test_a_quiet_shard_releases_what_a_new_event_time_delay_has_made_overdue(bef
 
 def test_a_quiet_shard_that_wakes_before_the_watermark_is_known_releases_when_that_comes() -> None:
     runtime = FakeRuntime()
-    Harness(CastleFunction(plan(**LONG)), runtime).element(KEY, block(0, 40).to_bytes())
-    second = Harness(CastleFunction(plan(**SHORT)), runtime)
+    Harness(ShardFunction(plan(**LONG)), runtime).element(KEY, block(0, 40).to_bytes())
+    second = Harness(ShardFunction(plan(**SHORT)), runtime)
     second.wait(WAKE_UP)
     assert left(second) == []  # by how late records may be, the watermark is behind what was seen
     second.advance(44_000)
@@ -152,7 +151,7 @@ def test_wake_ups_change_nothing_under_an_unchanged_policy() -> None:
         runtime, parts = FakeRuntime(), []
         for first in range(0, 240, 30):
             if restart or not parts:
-                parts.append(Harness(CastleFunction(plan(delay_event_time=30_000)), runtime))
+                parts.append(Harness(ShardFunction(plan(delay_event_time=30_000)), runtime))
             parts[-1].wait(wait)
             parts[-1].element(KEY, block(first, 30).to_bytes())
             parts[-1].advance(first * 1000)
@@ -164,7 +163,7 @@ def test_wake_ups_change_nothing_under_an_unchanged_policy() -> None:
 def test_a_shard_that_is_awake_keeps_one_wake_up_and_writes_nothing() -> None:
     runtime = FakeRuntime()
     for _ in range(2):
-        harness = Harness(CastleFunction(plan(**LONG)), runtime)
+        harness = Harness(ShardFunction(plan(**LONG)), runtime)
         runtime.clock += WAKE_UP // 3  # no restart waits for the next wake-up
         harness.element(KEY, block(0, 40).to_bytes())
         written = runtime.writes
@@ -177,10 +176,10 @@ def test_a_shard_that_is_awake_keeps_one_wake_up_and_writes_nothing() -> None:
 
 def test_a_shard_that_wakes_after_an_end_of_the_input_has_another_end() -> None:
     runtime = FakeRuntime()
-    drained = Harness(CastleFunction(plan(delay_tuples=10_000)), runtime)
+    drained = Harness(ShardFunction(plan(delay_tuples=10_000)), runtime)
     drained.element(KEY, block(0, 40).to_bytes())
     drained.advance(END)
-    later = Harness(CastleFunction(plan(delay_tuples=10_000)), runtime)
+    later = Harness(ShardFunction(plan(delay_tuples=10_000)), runtime)
     later.wait(WAKE_UP)
     later.element(KEY, block(40, 40).to_bytes())
     later.advance(END)
@@ -188,17 +187,17 @@ def test_a_shard_that_wakes_after_an_end_of_the_input_has_another_end() -> None:
 
 
 def test_a_stream_without_event_time_has_no_wake_ups() -> None:
-    policy = dataclasses.replace(plan().policy, event_time=None)
-    harness = Harness(CastleFunction(dataclasses.replace(plan(), policy=policy)))
+    policy = dataclasses.replace(plan().terms.policy, event_time=None)
+    harness = Harness(ShardFunction(with_terms(plan(), policy=policy)))
     harness.element(KEY, block(0, 40).to_bytes())
     assert not harness.runtime.wake_ups
 
 
 def test_state_of_a_version_without_wake_ups_gets_them_with_the_next_tuple() -> None:
     runtime = FakeRuntime()
-    Harness(CastleFunction(plan(**LONG)), runtime).element(KEY, block(0, 40).to_bytes())
+    Harness(ShardFunction(plan(**LONG)), runtime).element(KEY, block(0, 40).to_bytes())
     runtime.wake_ups.clear()
-    later = Harness(CastleFunction(plan(**SHORT)), runtime)
+    later = Harness(ShardFunction(plan(**SHORT)), runtime)
     later.advance(44_000)
     later.element(KEY, block(40, 1).to_bytes())
     assert set(left(later)) >= set(range(40))
@@ -206,7 +205,7 @@ def test_state_of_a_version_without_wake_ups_gets_them_with_the_next_tuple() -> 
 
 
 def test_the_summary_at_the_end_adds_up() -> None:
-    harness = Harness(CastleFunction(plan()))
+    harness = Harness(ShardFunction(plan()))
     harness.element(KEY, block(0, 90, shard=2).to_bytes())
     assert "summary" not in harness.side
     harness.advance(END)
@@ -220,7 +219,7 @@ def test_the_summary_at_the_end_adds_up() -> None:
 
 def test_sampled_tuples_are_counted_and_what_is_in_force_is_told() -> None:
     noise = DifferentialPrivacy(sample_rate=0.7, phi=20.0)
-    harness = Harness(CastleFunction(plan(noise)))
+    harness = Harness(ShardFunction(plan(noise)))
     for first in range(0, 300, 50):
         harness.element(KEY, block(first, 50).to_bytes())
     harness.advance(END)
@@ -240,12 +239,12 @@ def test_an_operator_that_was_restored_draws_the_same_noise() -> None:
     runs = []
     for restarted in (False, True):
         runtime = FakeRuntime()
-        harness = Harness(CastleFunction(plan(noise)), runtime)
+        harness = Harness(ShardFunction(plan(noise)), runtime)
         earlier = []
         for first in range(0, 300, 50):
             if restarted:
                 earlier += released(harness)
-                harness = Harness(CastleFunction(plan(noise)), runtime)
+                harness = Harness(ShardFunction(plan(noise)), runtime)
             harness.element(KEY, block(first, 50).to_bytes())
         harness.advance(END)
         runs.append(earlier + released(harness))
@@ -253,7 +252,7 @@ def test_an_operator_that_was_restored_draws_the_same_noise() -> None:
 
 
 def test_metrics_count_steps_and_show_how_shards_stand() -> None:
-    harness = Harness(CastleFunction(plan()))
+    harness = Harness(ShardFunction(plan()))
     harness.element(KEY, block(0, 70).to_bytes())
     harness.element(KEY + 1, block(70, 10, shard=1).to_bytes())
     known = harness.runtime.metrics.known
@@ -267,22 +266,23 @@ def test_metrics_count_steps_and_show_how_shards_stand() -> None:
 
 def test_state_of_another_policy_is_refused_by_name() -> None:
     runtime = FakeRuntime()
-    Harness(CastleFunction(plan()), runtime).element(KEY, block(0, 10).to_bytes())
-    changed = dataclasses.replace(plan(), fingerprint={"policy": "another"})
+    Harness(ShardFunction(plan()), runtime).element(KEY, block(0, 10).to_bytes())
+    changed = with_terms(plan(), fingerprint={"policy": "another"})
     with pytest.raises(PolicyError, match=r"shard 0.*: policy\."):
-        Harness(CastleFunction(changed), runtime).element(KEY, block(10, 10).to_bytes())
+        Harness(ShardFunction(changed), runtime).element(KEY, block(10, 10).to_bytes())
 
 
 def test_a_damaged_block_is_refused() -> None:
     blob = bytearray(block(0, 10).to_bytes())
     blob[200] ^= 1
     with pytest.raises(StateError, match="checksum"):
-        Harness(CastleFunction(plan())).element(KEY, bytes(blob))
+        Harness(ShardFunction(plan())).element(KEY, bytes(blob))
 
 
 def test_full_generalisation_is_refused_where_it_would_publish_the_range_that_was_seen() -> None:
     one = plan()
-    policy = dataclasses.replace(one.policy, quasi_identifiers=(Numeric("age"), Categorical("group", TREE)))
+    policy = dataclasses.replace(one.terms.policy, quasi_identifiers=(Numeric("age"), Categorical("group", TREE)))
     castle = CastleParameters(20, suppression="generalise")
+    terms = dataclasses.replace(one.terms, policy=policy, parameters=castle)
     with pytest.raises(PolicyError, match=r"quasi_identifiers\.age\.domain"):
-        Castle(policy, one.privacy, castle, members=MEMBERS, shard=0, key=bytes(32))
+        CASTLE.new(terms, 0, bytes(32))

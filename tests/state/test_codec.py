@@ -17,8 +17,9 @@ from hypothesis.extra import numpy as arrays
 from numpy.testing import assert_array_equal
 
 from state.block import NO_TIME, Block, Rejected
+from state.castle import VERSION
 from state.codec import KINDS, StateError, array, pack, raw, unpack
-from state.shard import VERSION, Stored
+from state.stored import Stored
 from tests.golden.make import HERE, read, restored
 
 DTYPES = ["i1", "u1", "i2", "i4", "i8", "u8", "f8", "?"]
@@ -164,22 +165,23 @@ def test_a_type_that_is_not_stored_is_refused_when_it_is_written() -> None:
 GOLDEN = read(HERE / f"v{VERSION}")
 ENTRIES = {
     "shard": "shard state of key 17",
-    "blocks": f"buffered state of shard 0 (key 17), block {min(GOLDEN.blocks)}",
-    "gamma": f"gamma state of shard 0 (key 17), cluster {min(GOLDEN.gamma)}",
-    "omega": f"omega state of shard 0 (key 17), release {min(GOLDEN.omega)}",
+    "blocks": f"buffered state of shard 0 (key 17), block {min(GOLDEN.entries['blocks'])}",
+    "gamma": f"gamma state of shard 0 (key 17), cluster {min(GOLDEN.entries['gamma'])}",
+    "omega": f"omega state of shard 0 (key 17), release {min(GOLDEN.entries['omega'])}",
 }
 """The four states of a shard, and what errors call an entry of each."""
 
 
 def entry(state: str) -> bytes:
-    found = getattr(GOLDEN, state)
-    return found if isinstance(found, bytes) else found[min(found)]
+    return GOLDEN.shard if state == "shard" else GOLDEN.entries[state][min(GOLDEN.entries[state])]
 
 
 def with_entry(state: str, blob: bytes) -> Stored:
     """The golden snapshot with another blob in the place of ``entry``."""
-    found = getattr(GOLDEN, state)
-    return replace(GOLDEN, **{state: blob if isinstance(found, bytes) else {**found, min(found): blob}})
+    if state == "shard":
+        return replace(GOLDEN, shard=blob)
+    held = GOLDEN.entries[state]
+    return replace(GOLDEN, entries=GOLDEN.entries | {state: {**held, min(held): blob}})
 
 
 def resealed(blob: bytes, at: int, changed: bytes) -> bytes:
@@ -232,7 +234,7 @@ def test_a_shard_with_an_entry_of_another_state_is_not_restored(state: str, othe
 
 
 def test_errors_name_a_shard_by_its_number_where_nothing_else_is_known() -> None:
-    with pytest.raises(StateError, match=rf"^gamma state of shard 0, cluster {min(GOLDEN.gamma)}: "):
+    with pytest.raises(StateError, match=rf"^gamma state of shard 0, cluster {min(GOLDEN.entries['gamma'])}: "):
         restored(with_entry("gamma", b""))
     with pytest.raises(StateError, match=r"^shard state: "):
         restored(with_entry("shard", b""))

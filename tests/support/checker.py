@@ -8,19 +8,24 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from math import isclose
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from anonymity.policy import KINDS, SUPPRESSIONS, CastleParameters, Policy, Privacy
+from anonymity.castle.parameters import CastleParameters
+from anonymity.policy import KINDS, SUPPRESSIONS, Policy, Privacy
 from anonymity.release import Releases
 from state.block import NO_TIME
 from tests.support.source import IDENTITY, Finish, Push, Row, Step
 from tests.support.space import Box, Seen, Space
 
 if TYPE_CHECKING:
-    from anonymity.castle.shard import Counters
+    from anonymity.castle.shard import CastleCounters as Counters
+
+_TRIED_OUT = 8
+"""Tuples of which every choice is tried out."""
 
 _SPLIT, _REUSED, _GENERALISED = (KINDS.index(kind) for kind in ("split", "reused", "generalised"))
 
@@ -35,6 +40,10 @@ class Stated(NamedTuple):
     box: Box
     subjects: int
     diversity: tuple[int, ...]
+
+
+Gamma: TypeAlias = Mapping[int, frozenset[int]]
+"""Positions of the tuples of each open cluster, by its id."""
 
 
 class Checker:
@@ -62,10 +71,10 @@ class Checker:
         self._clusters = 0
         self._delays: Counter[int] | None = Counter()  # None once a block of several tuples leaves them open
         self._seen = [self.space.nothing_seen()]
-        self._clock = self._overdue = self._stated_time = NO_TIME
         self._placed_before = self._least_placed = 0
         self._due: set[int] = set()
         self._ended = False
+        self._gamma: Gamma | None = None
 
     @property
     def tau(self) -> float:
@@ -73,8 +82,8 @@ class Checker:
         losses = self._ring[: self._clusters]
         return sum(losses) / len(losses) if losses else 0.0
 
-    def observe(self, step: Step, out: Releases) -> None:
-        """Judge one step by what came in and what left."""
+    def observe(self, step: Step, out: Releases, gamma: Gamma | None = None) -> None:
+        """Judge one step by what came in and what left; with ``gamma``, as it is now, also who was an outlier."""
         self._check_shape(out)
         rows = step.rows if isinstance(step, Push) else ()
         self._placed_before = len(self.rows)
@@ -91,6 +100,9 @@ class Checker:
         self._check_releases(out)
         # What Omega held before and after, it held in between.
         self._check_reasons(withheld, waited, reusable & Counter(self.omega if withheld else ()))
+        if len(rows) == len(withheld) == 1 and not len(out.release_id):
+            self._check_outlier(*withheld[0], gamma)
+        self._gamma = gamma
         if late := self._due & set(self.waiting):
             raise Violation(f"the tuple at position {min(late)} waits longer than it may")
         if self._ended:
@@ -108,7 +120,6 @@ class Checker:
         seen = self.space.widened(self._seen[-1], self.points[-1], position + 1)
         if seen is not self._seen[-1]:
             self._seen.append(seen)
-        self._clock = max(self._clock, row.event_time)
 
     def _find_due(self, watermark: int) -> set[int]:
         """Which tuples must leave by the end of the step."""
@@ -119,9 +130,7 @@ class Checker:
         if by_tuples is not None:
             due.update(position for position in self.waiting if position <= len(self.rows) - 1 - by_tuples)
         if by_time is not None:
-            late = [position for position in self.waiting if self.rows[position].event_time + by_time <= watermark]
-            due.update(late)
-            self._overdue = max([self._overdue, *(self.rows[position].event_time + by_time for position in late)])
+            due.update(position for position in self.waiting if self.rows[position].event_time + by_time <= watermark)
         return due
 
     # What left.
@@ -229,10 +238,8 @@ class Checker:
         return fitting
 
     def _check_event_time(self, members: Sequence[int], stated: int) -> None:
-        reached = max(self._stated_time, *(self.rows[position].event_time for position in members))
-        if not reached <= stated <= max(self._clock, self._overdue):
-            raise Violation("a release states an event time that the shard had not reached, or had passed")
-        self._stated_time = stated
+        newest = max(self.rows[position].event_time for position in members)
+        expect("event time of a release", stated, newest)
 
     def _check_promise(self, stated: Stated) -> None:
         if stated.subjects < self.privacy.k:
@@ -244,8 +251,12 @@ class Checker:
         box = self.space.around([self.points[position] for position in members])
         found = Stated(box, self._subjects(members), self._diversity(members))
         self._check_promise(found)
+        self._check_promise(stated)
         expect("subjects", stated.subjects, found.subjects)
-        expect("diversity", stated.diversity, found.diversity)
+        if found.subjects == len(members):
+            expect("diversity", stated.diversity, found.diversity)
+        elif any(told > true for told, true in zip(stated.diversity, found.diversity, strict=True)):
+            raise Violation(f"a release states the diversity {stated.diversity}; it is {found.diversity}")
         expect("the least generalisation", stated.box, found.box)
         self._ring[self._clusters % len(self._ring)] = loss
         self._clusters += 1
@@ -258,8 +269,29 @@ class Checker:
         return len({self.rows[position].subject for position in positions})
 
     def _diversity(self, positions: Iterable[int]) -> tuple[int, ...]:
-        published = [self.rows[position].published for position in positions]
-        return tuple(len({values[a] for values in published}) for a in range(len(self.policy.sensitive)))
+        """The largest l of each sensitive attribute for which no l - 1 values name one of each person's own."""
+        people = self._people(positions)
+        return tuple(diversity([values[a] for values in people]) for a in range(len(self.policy.sensitive)))
+
+    def _diversity_by_sums(self, positions: Iterable[int]) -> tuple[int, ...]:
+        """The same by what is promised to be used: the commonest values together, persons summed over them."""
+        people = self._people(positions)
+        found = []
+        for a in range(len(self.policy.sensitive)):
+            held = sorted(Counter(value for values in people for value in values[a]).values(), reverse=True)
+            found.append(1 + sum(sum(held[: j + 1]) < len(people) for j in range(len(held))))
+        return tuple(found)
+
+    def _people(self, positions: Iterable[int]) -> list[list[set[Any]]]:
+        """Of each person, the values of each sensitive attribute."""
+        people: dict[Any, list[set[Any]]] = {}
+        for position in positions:
+            row = self.rows[position]
+            name = position if self.policy.subject is None else row.subject
+            values = people.setdefault(name, [set() for _ in self.policy.sensitive])
+            for a, value in enumerate(values):
+                value.add(row.published[a])
+        return list(people.values())
 
     def _check_reused(self, stated: Stated, members: Sequence[int]) -> None:
         expect("tuples of a reused generalisation", len(members), 1)
@@ -292,15 +324,42 @@ class Checker:
             lower = {other for other in lower if other < self._placed_before or other <= position}
         if any(self.space.contains(stated.box, self.points[position]) for stated in reusable):
             raise Violation("a tuple was suppressed though a published generalisation contains it")
-        diverse = all(found >= self.privacy.l for found in self._diversity(lower))
         possible = {
             # More than half of the clusters are larger: two at least, of two subjects or more each.
             "outlier": self.parameters.max_clusters > 2 and len(upper) > 4 and self._subjects(upper) > 1,
             "too_few_subjects": self._subjects(lower) < self.privacy.k,
-            "too_little_diversity": not diverse and self._subjects(upper) >= self.privacy.k,
+            "too_little_diversity": self._subjects(upper) >= self.privacy.k and self._may_lack_diversity(lower, upper),
         }
         if not any(possible[reason] for reason in reasons):
             raise Violation(f"a tuple was suppressed as {' or '.join(reasons)}, which it cannot be")
+
+    def _may_lack_diversity(self, lower: set[int], upper: set[int]) -> bool:
+        """Whether some tuples, these at least and those at most, are not diverse.
+
+        One more tuple can make them less diverse too: it can give a person the value that the others have.
+        """
+        between = sorted(upper - lower)
+        if len(between) > _TRIED_OUT:
+            return True
+        return any(
+            found < self.privacy.l
+            for count in range(len(between) + 1)
+            for more in combinations(between, count)
+            for found in self._diversity_by_sums({*lower, *more})
+        )
+
+    def _check_outlier(self, reason: str, position: int, gamma: Gamma | None) -> None:
+        """One tuple was withheld as one came: Gamma as it was then is Gamma now, and that tuple in its cluster."""
+        own = next((id for id, held in (self._gamma or {}).items() if position in held), None)
+        if gamma is None or own is None:
+            return
+        then = {**gamma, own: gamma.get(own, frozenset()) | {position}}
+        size = self._subjects(then[own])
+        larger = sum(self._subjects(held) > size for held in then.values())
+        if (2 * larger > len(then)) != (reason == "outlier"):
+            raise Violation(
+                f"a tuple was suppressed as {reason}; {larger} of {len(then)} clusters were larger than its"
+            )
 
     def _check_order_of_expiry(self, out: Releases) -> None:
         by_time = self.parameters.delay_event_time is not None
@@ -344,6 +403,19 @@ class Checker:
             expect("longest_delay", counters.longest_delay, max(self._delays, default=0))
             exact = {waited: int(count) for waited, count in enumerate(counters.delays[:64]) if count}
             expect("delays", exact, {waited: count for waited, count in self._delays.items() if waited < 64})
+
+
+def diversity(people: Sequence[set[Any]]) -> int:
+    """The largest l such that no l - 1 values are enough to name, for every person, a value that the person has.
+
+    By trying all sets of values, the smallest first: one more than the fewest values of which everybody has one is too
+    many.
+    """
+    values = set().union(*people)
+    for size in range(1, len(values) + 1):
+        if any(all(person & set(chosen) for person in people) for chosen in combinations(values, size)):
+            return size
+    return 0
 
 
 def expect(what: str, stated: object, found: object) -> None:

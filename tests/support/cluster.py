@@ -42,6 +42,9 @@ SETTINGS = {
 # Each job loads Python's jar anew, and what Java keeps of the ones before adds up: Flink's 256 MB end after ten jobs.
 MEMORY = {"process": {"size": "2560m"}, "jvm-metaspace": {"size": "1g"}}
 
+_DYING = 2
+"""Seconds within which a TaskManager ends that a cancelled job takes with it; the one seen took half of one."""
+
 
 class Cluster:
     """A JobManager and a TaskManager of ``SLOTS`` slots, with everything of theirs in one folder.
@@ -159,11 +162,24 @@ class Cluster:
         return Path(made["location"].removeprefix("file:"))
 
     def cancel(self, job: str) -> None:
-        """Cancel a job, as ``flink cancel`` does, and wait until its slots are free."""
+        """Cancel a job, as ``flink cancel`` does, and wait until its slots are free.
+
+        A job that is cancelled within a bundle of Python can take its TaskManager with it: Flink's ArrowSerializer then
+        writes the end of its stream to a channel that is closed, which is fatal there. Another one is started then.
+        """
         request = urllib.request.Request(f"http://localhost:{self._rest}/jobs/{job}?mode=cancel", method="PATCH")
         with urllib.request.urlopen(request, timeout=20):
             pass
-        self.wait(lambda: self.state(job) == "CANCELED", "end of the job that was cancelled")
+        until = time.monotonic() + 60
+        while self.state(job) != "CANCELED":
+            assert time.monotonic() < until, f"job {job} is not cancelled; logs in {self.log}"
+            time.sleep(0.2)
+        try:
+            self._processes[-1].wait(_DYING)
+        except subprocess.TimeoutExpired:
+            return
+        self._processes.pop()
+        self.start_taskmanager()
 
     def state(self, job: str) -> str:
         return str(self.get(f"/jobs/{job}")["state"])

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.castle.shard import Castle, Counters
-from anonymity.policy import CastleParameters, DifferentialPrivacy, Policy, Privacy
+from anonymity.algorithm import Algorithm, Shard, Terms
+from anonymity.algorithm import Step as Taken
+from anonymity.castle.algorithm import CASTLE
+from anonymity.castle.parameters import CastleParameters
+from anonymity.castle.shard import Castle
+from anonymity.castle.shard import CastleCounters as Counters
+from anonymity.castle.stored import begun, read
+from anonymity.policy import DifferentialPrivacy, Policy, Privacy
 from anonymity.release import Releases
+from anonymity.space.domain import NONE
 from state.block import Block
-from state.shard import Changes, Stored
-from tests.support.checker import Checker
+from state.stored import Changes, Stored
+from tests.support.checker import Checker, Gamma
 from tests.support.source import Advance, Finish, Push, Row, Step
 
 KEY = bytes(range(32))
+PRINT = {"policy": "the same"}
 
 
 @dataclass(frozen=True)
@@ -36,16 +44,27 @@ class Setting:
     def members(self) -> pa.Schema:
         return pa.schema(list(zip(self.policy.members, self.types, strict=True)))
 
-    def castle(self, key: bytes = KEY) -> Castle:
-        return Castle(
+    algorithm: ClassVar[Algorithm] = CASTLE
+
+    def terms(self, fingerprint: Mapping[str, str] | None = None) -> Terms:
+        return Terms(
             self.policy,
             self.privacy,
             self.parameters,
-            members=self.members,
-            shard=0,
-            key=key,
-            differential_privacy=self.differential_privacy,
+            self.members,
+            self.differential_privacy,
+            PRINT if fingerprint is None else fingerprint,
         )
+
+    def castle(self, key: bytes = KEY, fingerprint: Mapping[str, str] | None = None) -> Castle:
+        """A shard of which nothing is stored."""
+        terms = self.terms(fingerprint)
+        return Castle(terms, begun(terms, 0, key))
+
+    def restored(self, stored: Stored, fingerprint: Mapping[str, str] | None = None, where: str = "") -> Castle:
+        """The shard that was stored."""
+        terms = self.terms(fingerprint)
+        return Castle(terms, read(terms, stored, where))
 
     def checker(self) -> Checker:
         return Checker(self.policy, self.privacy, self.parameters)
@@ -90,17 +109,49 @@ def hashes(values: Iterable[object]) -> NDArray[np.uint64]:
     return np.array([int.from_bytes(digests[value], "little") for value in held], np.uint64)
 
 
-def apply(setting: Setting, castle: Castle, step: Step) -> Releases:
-    """Have a shard take one step."""
+def taken(setting: Setting, shard: Shard, step: Step) -> Taken:
+    """What a shard gives for one step."""
     if isinstance(step, Push):
-        return castle.push(setting.block(step.rows), step.watermark)
-    return castle.advance(step.watermark) if isinstance(step, Advance) else castle.finish()
+        return shard.push(setting.block(step.rows), step.watermark)
+    return shard.advance(step.watermark) if isinstance(step, Advance) else shard.finish()
 
 
-def steps_of(setting: Setting, castle: Castle, steps: Iterable[Step]) -> Iterator[tuple[Step, Releases]]:
+def apply(setting: Setting, shard: Shard, step: Step) -> Releases:
+    """Have a shard take one step; what left."""
+    return taken(setting, shard, step).releases
+
+
+def steps_of(setting: Setting, shard: Shard, steps: Iterable[Step]) -> Iterator[tuple[Step, Releases]]:
     """Each step with what it released, as it is taken."""
     for step in steps:
-        yield step, apply(setting, castle, step)
+        yield step, apply(setting, shard, step)
+
+
+class Kept:
+    """A shard with what lies in managed state of it, after each step.
+
+    Attributes
+    ----------
+    castle : its live form
+    stored : what is stored
+    """
+
+    def __init__(self, setting: Setting, fingerprint: Mapping[str, str] | None = None) -> None:
+        self.setting, self._fingerprint = setting, fingerprint
+        self.castle = setting.castle(fingerprint=fingerprint)
+        self.stored = Stored(b"", {})
+
+    def take(self, step: Step) -> Releases:
+        """One step."""
+        found = taken(self.setting, self.castle, step)
+        assert found.changes is not None
+        self.stored = with_changes(self.stored, found.changes)
+        return found.releases
+
+    def restore(self, setting: Setting | None = None) -> None:
+        """Go on from what is stored, under another policy where one is given."""
+        self.setting = setting or self.setting
+        self.castle = self.setting.restored(self.stored, self._fingerprint)
 
 
 def judged(setting: Setting, steps: Iterable[Step], key: bytes = KEY) -> tuple[list[Releases], Counters, Checker]:
@@ -108,10 +159,20 @@ def judged(setting: Setting, steps: Iterable[Step], key: bytes = KEY) -> tuple[l
     castle, checker = setting.castle(key), setting.checker()
     outputs = []
     for step, out in steps_of(setting, castle, steps):
-        checker.observe(step, out)
+        checker.observe(step, out, gamma_of(castle))
         checker.agree(castle.counters)
         outputs.append(out)
     return outputs, castle.counters, checker
+
+
+def gamma_of(castle: Castle) -> Gamma:
+    """Its open clusters, for the checker."""
+    arrays = castle.arrays
+    found: dict[int, set[int]] = {}
+    for slot in np.flatnonzero(arrays.tuples.cluster != NONE).tolist():
+        cluster = int(arrays.clusters.id[arrays.tuples.cluster[slot]])
+        found.setdefault(cluster, set()).add(int(arrays.tuples.position[slot]))
+    return {cluster: frozenset(held) for cluster, held in found.items()}
 
 
 def in_blocks(rows: Sequence[Row], size: int) -> list[Step]:
@@ -133,13 +194,12 @@ def columns_of(outputs: Sequence[Releases]) -> dict[str, list[Any]]:
 
 def with_changes(stored: Stored, changes: Changes) -> Stored:
     """What is stored after changes were written."""
-
-    def written(before: dict[int, bytes], after: dict[int, bytes | None]) -> dict[int, bytes]:
-        return {key: blob for key, blob in (before | after).items() if blob is not None}
-
-    return Stored(
-        changes.shard,
-        written(stored.blocks, changes.blocks),
-        written(stored.gamma, changes.gamma),
-        written(stored.omega, changes.omega),
-    )
+    entries = {kind: dict(held) for kind, held in stored.entries.items()}
+    for kind, written in changes.entries.items():
+        held = entries.setdefault(kind, {})
+        for key, blob in written.items():
+            if blob is None:
+                held.pop(key, None)
+            else:
+                held[key] = blob
+    return Stored(changes.shard, entries)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
+from anonymity.algorithm import Algorithm, Terms
 from anonymity.hierarchy import from_paths
-from anonymity.policy import CastleParameters, Categorical, Numeric, Policy, Privacy
-from anonymity.window.parameters import WindowParameters
+from anonymity.policy import Categorical, Numeric, Policy, Privacy
 from operators.shards.plan import OperatorPlan
 from state.block import Block, Rejected
 from tests.support.fakes import Harness
@@ -17,7 +19,7 @@ MEMBERS = pa.schema([("illness", pa.string()), ("visit", pa.int64())])
 TREE = from_paths([("a", "ab", "*"), ("b", "ab", "*"), ("c", "cd", "*"), ("d", "cd", "*")])
 
 
-def planned(parameters: CastleParameters | WindowParameters) -> OperatorPlan:
+def planned(algorithm: Algorithm, parameters: Any) -> OperatorPlan:
     """A job with these."""
     policy = Policy(
         (Numeric("age", (0, 100), 1), Categorical("group", TREE)),
@@ -27,14 +29,11 @@ def planned(parameters: CastleParameters | WindowParameters) -> OperatorPlan:
         event_time="at",
     )
     return OperatorPlan(
-        policy=policy,
-        privacy=Privacy(3, 2),
-        parameters=parameters,
+        algorithm=algorithm,
+        terms=Terms(policy, Privacy(3, 2), parameters, MEMBERS, fingerprint={"policy": "one"}),
         seed=7,
-        members=MEMBERS,
         integers=frozenset({"age"}),
         encoded=("age", "group", "illness", "person", "at"),
-        fingerprint={"policy": "one"},
     )
 
 

@@ -11,8 +11,9 @@ import pyarrow as pa
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
+from anonymity.castle.parameters import CastleParameters
 from anonymity.hierarchy import Hierarchy, from_paths
-from anonymity.policy import CastleParameters, Categorical, Numeric, Policy, Privacy, QuasiIdentifier
+from anonymity.policy import Categorical, Numeric, Policy, Privacy, QuasiIdentifier
 from state.block import NO_TIME
 from tests.support.drive import Setting
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row, Step

@@ -17,7 +17,7 @@ from anonymity.window.parameters import WindowParameters
 from tests.support.checker import Violation
 from tests.support.source import IDENTITY, Push, Row
 from tests.support.window_checker import WindowChecker
-from tests.support.window_drive import WindowSetting, take
+from tests.support.window_drive import WindowSetting, told
 
 POLICY = Policy((Numeric("x", (0, 100)),), sensitive=("s",), passthrough=(IDENTITY,), subject="who")
 PARAMETERS = WindowParameters(6, distortion_weight=1.0)
@@ -31,8 +31,7 @@ STEP = Push(
 
 
 def outcome() -> tuple[Releases, Repairs]:
-    window = SETTING.window()
-    return take(SETTING, window, STEP), window.repairs
+    return told(SETTING, SETTING.window(), STEP)
 
 
 def changed(column: str, change: Callable[[Any], Any]) -> Callable[[Releases], Releases]:
@@ -50,7 +49,7 @@ def test_what_windows_do_is_found_right() -> None:
     ("privacy", "parameters", "message"),
     [
         (Privacy(4, 2), PARAMETERS, "fewer than k = 4"),
-        (Privacy(3, 3), PARAMETERS, "fewer than l = 3"),
+        (Privacy(3, 3), PARAMETERS, "less than l = 3"),
         (Privacy(3, 2), replace(PARAMETERS, output="representative"), "an interval of no width"),
         (Privacy(3, 2), replace(PARAMETERS, tuples=1, delay_tuples=1), "waited for more tuples than it may"),
     ],
@@ -68,6 +67,7 @@ def test_a_broken_promise_is_noticed(privacy: Privacy, parameters: WindowParamet
         (changed("subjects", lambda subjects: subjects + 1), "subjects"),
         (changed("diversity", lambda diversity: diversity + 1), "diversity"),
         (changed("loss", lambda loss: loss / 2), "states a loss"),
+        (changed("event_time", lambda event_time: event_time + 1), "the newest member"),
         (changed("release_id", lambda ids: ids + 1), "release_id"),
         (lambda out: replace(out, members=(out.members[0][::-1], out.members[1])), "a published value"),
         (lambda out: replace(out, members=tuple([*c[:3], *c[:3]] for c in out.members)), "does not wait"),
@@ -104,14 +104,14 @@ def test_a_log_that_is_not_what_happened_is_noticed(part: str, column: str, valu
 
 def test_a_tuple_that_stays_too_long_or_leaves_too_early_is_noticed() -> None:
     checker = WindowChecker(POLICY, Privacy(3, 2), replace(PARAMETERS, tuples=2, delay_tuples=3))
-    nothing = SETTING.window()
+    out, nothing = told(SETTING, SETTING.window(), Push(()))
     with pytest.raises(Violation, match="waits longer"):
-        checker.observe(STEP, take(SETTING, nothing, Push(())), nothing.repairs)
+        checker.observe(STEP, out, nothing)
     withheld = replace(
-        take(SETTING, SETTING.window(), Push(())),
+        out,
         suppressed_reason=np.array([2], np.int8),
         suppressed_position=np.array([0]),
         suppressed_event_time=np.array([STEP.rows[0].event_time]),
     )
     with pytest.raises(Violation, match="before it was due"):
-        SETTING.checker().observe(STEP, withheld, nothing.repairs)
+        SETTING.checker().observe(STEP, withheld, nothing)

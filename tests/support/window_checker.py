@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from math import isclose, log2
 from typing import TYPE_CHECKING
 
-from anonymity.policy import KINDS, SUPPRESSIONS, Policy, Privacy
+from anonymity.policy import KINDS, Policy, Privacy
 from anonymity.release import Releases
 from anonymity.window.log import ACTIONS, Repairs
 from anonymity.window.parameters import WindowParameters
 from state.block import NO_TIME
-from tests.support.checker import Violation, expect
+from tests.support.checker import Violation, diversity, expect
 from tests.support.source import IDENTITY, Finish, Push, Row, Step
 from tests.support.space import Box, Space
 
@@ -86,13 +86,14 @@ class WindowChecker:
             members.append(position)
         subjects = {p if self.policy.subject is None else self.rows[p].subject for p in members}
         columns = [[self.rows[p].published[a] for p in members] for a in range(len(self.policy.sensitive))]
-        diversity = [len(set(column)) for column in columns]
+        found = [diversity(list(self._values(members, a).values())) for a in range(len(self.policy.sensitive))]
         if len(subjects) < self.privacy.k:
             raise Violation(f"a release has {len(subjects)} subjects, fewer than k = {self.privacy.k}")
-        if any(found < self.privacy.l for found in diversity):
-            raise Violation(f"a release has {diversity} sensitive values, fewer than l = {self.privacy.l}")
+        if any(values < self.privacy.l for values in found):
+            raise Violation(f"a release is {found}-diverse, less than l = {self.privacy.l}")
         expect("subjects", int(out.subjects[i]), len(subjects))
-        expect("diversity", out.diversity[i].tolist(), diversity)
+        self._check_diversity(out.diversity[i].tolist(), found, alone=len(subjects) == len(members))
+        self._check_event_time(members, int(out.event_time[i]))
         around = self.space.around([self.points[p] for p in members])
         stated = Box(tuple(out.lower[i].tolist()), tuple(out.upper[i].tolist()), tuple(out.node[i].tolist()))
         if self.parameters.output == "generalisation":
@@ -110,6 +111,24 @@ class WindowChecker:
         self.released += len(members)
         self.loss_sum += float(out.loss[i]) * len(members)
         return min((entropy(column) for column in columns), default=0.0)
+
+    def _values(self, members: Sequence[int], attribute: int) -> dict[object, set[object]]:
+        """What each person of some has of a sensitive attribute."""
+        found: dict[object, set[object]] = {}
+        for p in members:
+            who = p if self.policy.subject is None else self.rows[p].subject
+            found.setdefault(who, set()).add(self.rows[p].published[attribute])
+        return found
+
+    def _check_diversity(self, stated: Sequence[int], found: Sequence[int], *, alone: bool) -> None:
+        if alone:
+            expect("diversity", list(stated), list(found))
+        if any(not self.privacy.l <= says <= true for says, true in zip(stated, found, strict=True)):
+            raise Violation(f"a release states a diversity of {stated}, where it is {found}")
+
+    def _check_event_time(self, members: Sequence[int], stated: int) -> None:
+        newest = max(self.rows[p].event_time for p in members)
+        expect("event time, that of the newest member", stated, newest)
 
     def _check_representative(self, stated: Box, around: Box, members: Sequence[int]) -> None:
         expect("an interval of no width", stated.lower, stated.upper)
@@ -138,9 +157,10 @@ class WindowChecker:
             expect("event time of a suppressed tuple", event_time, self.rows[position].event_time)
             if not (self._ended or self._is_due(position)):
                 raise Violation(f"the tuple at position {position} was suppressed before it was due")
-            self.reasons[SUPPRESSIONS[reason]] += 1
-            if SUPPRESSIONS[reason] not in ("too_few_subjects", "too_little_diversity"):
-                raise Violation(f"a window suppressed a tuple as {SUPPRESSIONS[reason]}")
+            name = self.privacy.reasons[reason]
+            self.reasons[name] += 1
+            if name == "outlier":
+                raise Violation("a window suppressed a tuple as an outlier")
 
     def _is_due(self, position: int) -> bool:
         by_tuples, by_time = self.parameters.delay_tuples, self.parameters.delay_event_time
@@ -199,7 +219,7 @@ class WindowChecker:
         expect("tuples_in", counters.tuples_in, len(self.rows))
         expect("released", counters.released, self.released)
         expect("buffered", counters.buffered, waiting)
-        expect("suppressed", counters.suppressed, {reason: self.reasons[reason] for reason in SUPPRESSIONS})
+        expect("suppressed", counters.suppressed, {reason: self.reasons[reason] for reason in self.privacy.reasons})
         expect("releases", counters.releases, {kind: self.kinds[kind] for kind in KINDS})
         expect("windows", counters.windows, self.windows)
         expect("repairs", (counters.swaps, counters.merges), (self.actions["swap"], self.actions["merge"]))

@@ -2,48 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
+from typing import ClassVar
 
 from hypothesis import strategies as st
 
+from anonymity.algorithm import Algorithm
 from anonymity.release import Releases
+from anonymity.window.algorithm import WINDOW
+from anonymity.window.log import Repairs
 from anonymity.window.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
-from anonymity.window.shard import Window, WindowCounters
-from tests.support.drive import KEY, Setting
-from tests.support.source import Advance, Push, Step
+from anonymity.window.shard import Window, WindowCounters, WindowStep
+from anonymity.window.stored import Snapshot, begun, read
+from state.stored import Stored
+from tests.support.drive import KEY, Setting, taken, with_changes
+from tests.support.source import Step
 from tests.support.strategies import Case, cases
 from tests.support.window_checker import WindowChecker
 
 
 @dataclass(frozen=True)
 class WindowSetting(Setting):
-    """What a shard of windows is built from."""
+    """What a shard of windows is built from; its clock ticks a microsecond each time it is read."""
 
     parameters: WindowParameters  # type: ignore[assignment]
+    algorithm: ClassVar[Algorithm] = WINDOW
 
-    def window(self, key: bytes = KEY) -> Window:
-        """A shard whose clock ticks a microsecond each time it is read."""
-        return Window(
-            self.policy,
-            self.privacy,
-            self.parameters,
-            members=self.members,
-            shard=0,
-            key=key,
-            clock=count(0, 1000).__next__,
-        )
+    def window(self, key: bytes = KEY, fingerprint: Mapping[str, str] | None = None) -> Window:
+        """A shard of which nothing is stored."""
+        return self._made(begun(self.terms(fingerprint), 0, key), fingerprint)
+
+    def again(self, stored: Stored, fingerprint: Mapping[str, str] | None = None, where: str = "") -> Window:
+        """The shard that was stored."""
+        return self._made(read(self.terms(fingerprint), stored, where), fingerprint)
+
+    def _made(self, snapshot: Snapshot, fingerprint: Mapping[str, str] | None) -> Window:
+        return Window(self.terms(fingerprint), snapshot, clock=count(0, 1000).__next__)
 
     def checker(self) -> WindowChecker:  # type: ignore[override]
         return WindowChecker(self.policy, self.privacy, self.parameters)
 
 
+def taken_by(setting: Setting, window: Window, step: Step) -> WindowStep:
+    """What a shard gives for one step."""
+    found = taken(setting, window, step)
+    assert isinstance(found, WindowStep)
+    return found
+
+
 def take(setting: Setting, window: Window, step: Step) -> Releases:
-    """Have a shard take one step."""
-    if isinstance(step, Push):
-        return window.push(setting.block(step.rows), step.watermark)
-    return window.advance(step.watermark) if isinstance(step, Advance) else window.finish()
+    """Have a shard take one step; what left."""
+    return taken_by(setting, window, step).releases
+
+
+def told(setting: Setting, window: Window, step: Step) -> tuple[Releases, Repairs]:
+    """Have a shard take one step; what left, and what else was done."""
+    found = taken_by(setting, window, step)
+    return found.releases, found.repairs
+
+
+class KeptWindow:
+    """A shard with what lies in managed state of it, after each step.
+
+    Attributes
+    ----------
+    window : its live form
+    stored : what is stored
+    repairs : what the last step did beside its releases
+    """
+
+    repairs: Repairs
+
+    def __init__(self, setting: WindowSetting, fingerprint: Mapping[str, str] | None = None) -> None:
+        self.setting, self._fingerprint = setting, fingerprint
+        self.window = setting.window(fingerprint=fingerprint)
+        self.stored = Stored(b"", {})
+
+    def take(self, step: Step) -> Releases:
+        """One step."""
+        found = taken_by(self.setting, self.window, step)
+        assert found.changes is not None
+        self.stored = with_changes(self.stored, found.changes)
+        self.repairs = found.repairs
+        return found.releases
+
+    def restore(self, setting: WindowSetting | None = None, fingerprint: Mapping[str, str] | None = None) -> None:
+        """Go on from what is stored, under other terms where they are given."""
+        self.setting = setting or self.setting
+        self.window = self.setting.again(self.stored, fingerprint or self._fingerprint, "key 3")
 
 
 def judged_windows(
@@ -53,10 +101,10 @@ def judged_windows(
     window, checker = setting.window(key), setting.checker()
     outputs = []
     for step in steps:
-        out = take(setting, window, step)
-        checker.observe(step, out, window.repairs)
+        found = taken_by(setting, window, step)
+        checker.observe(step, found.releases, found.repairs)
         checker.agree(window.counters, window.next_deadline)
-        outputs.append(out)
+        outputs.append(found.releases)
     return outputs, window.counters, checker
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import inf
 
 from anonymity.policy import Policy
@@ -125,8 +126,36 @@ class Reference:
         return len({self.rows[p].subject for p in members})
 
     def diversity(self, members: Iterable[int]) -> list[int]:
+        """One more than how many values, the commonest first, are held by fewer persons than there are, in all."""
         held = list(members)
-        return [len({self.rows[p].published[a] for p in held}) for a in range(len(self.policy.sensitive))]
+        everybody = self.subjects(held)
+        return [
+            sum(total < everybody for total in accumulate(self._persons(held, a), initial=0))
+            for a in range(len(self.policy.sensitive))
+        ]
+
+    def _persons(self, members: Iterable[int], attribute: int) -> list[int]:
+        """How many persons have each value of a sensitive attribute, the commonest first."""
+        pairs = {
+            (p if self.policy.subject is None else self.rows[p].subject, self._value(p, attribute)) for p in members
+        }
+        return sorted(Counter(value for _, value in pairs).values(), reverse=True)
+
+    def _value(self, position: int, attribute: int) -> object:
+        return self.rows[position].published[attribute]
+
+    def hopeless(self) -> bool:
+        """Whether no group of the window could have k subjects and the target."""
+        everyone = range(len(self.rows))
+        if self.subjects(everyone) < self.k:
+            return True
+        for attribute, found in enumerate(self.diversity(everyone)):
+            persons = self._persons(everyone, attribute)
+            # Where somebody has several values, a part may have a larger number than the whole, above 2.
+            exact = sum(persons) == self.subjects(everyone) or self.target <= 2
+            if (found if exact else len(persons)) < self.target:
+                return True
+        return False
 
     def lack(self, members: Iterable[int]) -> list[int]:
         return [max(0, self.target - found) for found in self.diversity(members)]

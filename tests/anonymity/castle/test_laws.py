@@ -11,16 +11,13 @@ import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
-from anonymity.castle.stored import Memory
-from anonymity.policy import KINDS, REJECTIONS, SUPPRESSIONS, CastleParameters, Numeric, Policy, Privacy
-from anonymity.tuples.delays import delay_of_bucket
-from state.block import NO_TIME, Rejected
-from state.shard import Stored
-from tests.support.drive import KEY, Setting, apply, columns_of, hashes, in_blocks, judged, steps_of, with_changes
+from anonymity.castle.parameters import CastleParameters
+from anonymity.policy import KINDS, SUPPRESSIONS, Numeric, Policy, Privacy
+from anonymity.tuples.leaving import delay_of_bucket
+from state.block import NO_TIME
+from tests.support.drive import KEY, Kept, Setting, apply, columns_of, hashes, in_blocks, judged, steps_of
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row
 from tests.support.strategies import FEW, LAWS, ONE_BY_ONE, Case, cases, cuts
-
-PRINT = {"policy": "the same"}
 
 
 @given(cases(), cuts)
@@ -101,26 +98,17 @@ def check_restores(case: Case, cut: tuple[int, ...], restores: Container[int]) -
     never_stored = case.setting.castle()
     expected = [apply(case.setting, never_stored, step) for step in steps]
     counters = never_stored.counters
-    castle, outputs = case.setting.castle(), []
-    memory, stored = Memory(castle, PRINT), Stored(b"", {}, {}, {})
+    shard, outputs = Kept(case.setting), []
     for number, step in enumerate(steps):
-        outputs.append(apply(case.setting, castle, step))
-        stored = with_changes(stored, memory.changes())
-        assert bool(stored.blocks) == bool(stored.gamma) == (castle.counters.buffered > 0)
+        outputs.append(shard.take(step))
+        entries = shard.stored.entries
+        assert bool(entries["blocks"]) == bool(entries["gamma"]) == (shard.castle.counters.buffered > 0)
         if number in restores:
-            setting = case.setting
-            castle, memory = Memory.restore(
-                setting.policy,
-                setting.privacy,
-                setting.parameters,
-                members=setting.members,
-                fingerprint=PRINT,
-                stored=stored,
-                differential_privacy=setting.differential_privacy,
-            )
+            shard.restore()
     assert columns_of(outputs) == columns_of(expected)
-    assert castle.counters.delays.tolist() == counters.delays.tolist()
-    assert replace(castle.counters, delays=counters.delays) == counters
+    found = shard.castle.counters
+    assert found.delays.tolist() == counters.delays.tolist()
+    assert replace(found, delays=counters.delays) == counters
 
 
 @given(cases(), st.binary(min_size=32, max_size=32))
@@ -185,19 +173,6 @@ def test_the_streams_of_these_laws_bring_about_every_kind_of_release_and_reason(
         return checker.kinds[what] + checker.reasons[what] > 0
 
     find(cases(), brings_about, settings=settings(LAWS, max_examples=2000, phases=[Phase.generate]))
-
-
-def test_rejected_rows_are_counted_by_reason() -> None:
-    setting = Setting(
-        Policy((Numeric("age"),), passthrough=(IDENTITY,)), Privacy(1), CastleParameters(0), (pa.int64(),)
-    )
-    castle = setting.castle()
-    for reasons in ([0, 2, 2], [], [3]):
-        reason = np.array(reasons, np.int8)
-        rejected = Rejected(np.zeros(len(reason), np.int16), reason, np.full(len(reason), NO_TIME))
-        castle.push(replace(setting.block([]), rejected=rejected))
-    assert castle.counters.rejected == dict(zip(REJECTIONS, (1, 0, 2, 1), strict=True))
-    assert castle.counters.tuples_in == 0
 
 
 @pytest.mark.parametrize("delay", [0, 1, 63, 64, 65, 127, 128, 999, 70_000])

@@ -10,14 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from anonymity.castle.arrays import Live
+from anonymity.castle.arrays import CastleArrays
 from anonymity.castle.nearest import arrange, find_nearest, pick, take
+from anonymity.castle.parameters import CastleParameters
 from anonymity.castle.reference import share
 from anonymity.castle.split import Groups, nearest_part
 from anonymity.castle.split_l import shares
 from anonymity.compiled.jit import Int, entry
 from anonymity.hierarchy import from_paths
-from anonymity.policy import CastleParameters, Categorical, Numeric, Policy, Privacy
+from anonymity.policy import Categorical, Numeric, Policy, Privacy
 from anonymity.space.domain import Boxes, Domain, domain
 from tests.support.drive import Setting
 
@@ -60,8 +61,8 @@ def picked(
 
 
 @entry
-def part_of(live: Live, groups: Groups, parts: Boxes, count: int, group: int) -> Int:
-    return nearest_part(live, groups, parts, count, group)
+def part_of(shard: CastleArrays, groups: Groups, parts: Boxes, count: int, group: int) -> Int:
+    return nearest_part(shard, groups, parts, count, group)
 
 
 @entry
@@ -163,8 +164,8 @@ def test_what_is_left_over_goes_to_the_part_that_it_enlarges_least(count: int, w
         np.concatenate([parts.upper, group.upper]),
         np.concatenate([parts.node, group.node]),
     )
-    live = SETTING.castle().live
-    found = part_of(share(live), Groups(one, np.array([0, 1]), group, one), room, count, 0)
+    arrays = SETTING.castle().arrays
+    found = part_of(share(arrays), Groups(one, np.array([0, 1]), group, one), room, count, 0)
     least = min(growth(parts, part, group, 0) for part in range(count))
     assert growth(parts, int(found), group, 0) == pytest.approx(least, abs=1e-12)
 

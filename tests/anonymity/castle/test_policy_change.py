@@ -12,66 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.castle import arrays as at
+from anonymity.castle.parameters import CastleParameters
 from anonymity.castle.shard import Castle, Counters
-from anonymity.castle.stored import Memory
+from anonymity.fingerprint import fingerprint
 from anonymity.hierarchy import from_paths
-from anonymity.policy import (
-    KINDS,
-    CastleParameters,
-    Categorical,
-    DifferentialPrivacy,
-    Numeric,
-    Policy,
-    PolicyError,
-    Privacy,
-    Shards,
-    fingerprint,
-)
+from anonymity.policy import KINDS, Categorical, DifferentialPrivacy, Numeric, Policy, PolicyError, Privacy, Shards
 from anonymity.release import Releases
 from state.block import NO_TIME
-from state.shard import Stored
 from tests.support.checker import Checker
-from tests.support.drive import Setting, apply, columns_of, with_changes
+from tests.support.drive import Kept, Setting, columns_of
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row, Step
 from tests.support.space import Box, Seen
 from tests.support.strategies import FEW, LAWS, ONE_BY_ONE, Case, cases, castle_parameters, cuts
-
-PRINT = {"policy": "the same"}
-
-
-class Shard:
-    """A shard that is stored after each step, and can be restored under another policy.
-
-    Attributes
-    ----------
-    castle : its live form
-    stored : what lies in managed state
-    """
-
-    def __init__(self, setting: Setting) -> None:
-        self.setting = setting
-        self.castle = setting.castle()
-        self.stored = Stored(b"", {}, {}, {})
-        self._memory = Memory(self.castle, PRINT)
-
-    def take(self, step: Step) -> Releases:
-        """One step."""
-        out = apply(self.setting, self.castle, step)
-        self.stored = with_changes(self.stored, self._memory.changes())
-        return out
-
-    def restore(self, setting: Setting) -> None:
-        """Go on from what is stored, under another policy."""
-        self.setting = setting
-        self.castle, self._memory = Memory.restore(
-            setting.policy,
-            setting.privacy,
-            setting.parameters,
-            members=setting.members,
-            fingerprint=PRINT,
-            stored=self.stored,
-        )
 
 
 class ChangedChecker(Checker):
@@ -146,7 +98,7 @@ def parts(case: Case, changes: dict[int, Setting], cut: tuple[int, ...]) -> list
 
 def run(case: Case, changes: dict[int, Setting], cut: tuple[int, ...]) -> list[Releases]:
     """Restore a shard under each of the changed settings, and have the checker judge each step."""
-    shard, checker = Shard(case.setting), ChangedChecker(*vars_of(case.setting))
+    shard, checker = Kept(case.setting), ChangedChecker(*vars_of(case.setting))
     outputs = []
     for number, (setting, steps) in enumerate(parts(case, changes, cut)):
         if number > 0:
@@ -217,7 +169,7 @@ def rows(*values: tuple[float, str], first: int = 0) -> Push:
 def test_a_generalisation_is_handed_out_only_where_it_keeps_the_new_promise(
     privacy: Privacy, sensitive: str, kind: str | None
 ) -> None:
-    shard = Shard(setting(Privacy(2), CastleParameters(1)))
+    shard = Kept(setting(Privacy(2), CastleParameters(1)))
     one, other = sensitive
     # A wide release, and one of less loss than tau, which Omega keeps: 10 to 12.
     out = [shard.take(rows((0, "a"), (100, "b"))), shard.take(rows((10, one), (12, other), first=2))]
@@ -231,17 +183,17 @@ def test_a_generalisation_is_handed_out_only_where_it_keeps_the_new_promise(
 
 def reusable(castle: Castle) -> list[int]:
     """The releases whose generalisations Omega keeps."""
-    return sorted(castle.live.omega.release[-castle.live.scalars[at.OMEGA_USED] :].tolist())
+    return sorted(castle.arrays.omega.release[-castle.arrays.now.omega_used :].tolist())
 
 
 def test_what_was_forgotten_or_evicted_stays_so_under_the_policies_that_follow() -> None:
     two, three = Privacy(2), Privacy(3)
-    shard = Shard(setting(two, CastleParameters(1, reuse_limit=3)))
+    shard = Kept(setting(two, CastleParameters(1, reuse_limit=3)))
     shard.take(rows((0, "a"), (100, "b")))
     pairs = [(10, "a"), (30, "b"), (40, "a"), (55, "b"), (60, "a"), (70, "b"), (80, "c"), (85, "a")]
     shard.take(rows(*pairs, first=2))  # one step, so that they are stored as one
     assert shard.castle.counters.releases["cluster"] == 4
-    assert len(shard.stored.omega) == 1
+    assert len(shard.stored.entries["omega"]) == 1
     for privacy, limit, kept in [
         (two, 3, [2, 3, 4]),
         (two, 1000, [2, 3, 4]),
@@ -251,14 +203,14 @@ def test_what_was_forgotten_or_evicted_stays_so_under_the_policies_that_follow()
         (two, 1000, []),
     ]:
         shard.restore(setting(privacy, CastleParameters(1, reuse_limit=limit)))
-        assert reusable(shard.castle) == kept if kept else shard.castle.live.scalars[at.OMEGA_USED] == 0
+        assert reusable(shard.castle) == kept if kept else shard.castle.arrays.now.omega_used == 0
         shard.take(Push(()))
 
 
 @pytest.mark.parametrize("before", [CastleParameters(50), CastleParameters(None, 1000), CastleParameters(50, 1000)])
 @pytest.mark.parametrize("step", [Push(()), Advance(NO_TIME), rows((50, "a"), first=10), Finish()])
 def test_what_a_shorter_delay_has_made_overdue_leaves_in_the_first_step(before: CastleParameters, step: Step) -> None:
-    shard = Shard(setting(Privacy(2), before, policy=TIMED))
+    shard = Kept(setting(Privacy(2), before, policy=TIMED))
     assert len(shard.take(rows(*((10.0 * i, "a") for i in range(10))))) == 0
     shard.restore(setting(Privacy(2), replace(before, delay_tuples=3), policy=TIMED))
     out = shard.take(step)
@@ -268,7 +220,7 @@ def test_what_a_shorter_delay_has_made_overdue_leaves_in_the_first_step(before: 
 
 @pytest.mark.parametrize("before", [CastleParameters(50), CastleParameters(None, 1000), CastleParameters(50, 1000)])
 def test_what_a_shorter_event_time_delay_has_made_overdue_leaves_in_the_first_step(before: CastleParameters) -> None:
-    shard = Shard(setting(Privacy(2), before, policy=TIMED))
+    shard = Kept(setting(Privacy(2), before, policy=TIMED))
     shard.take(rows(*((10.0 * i, "a") for i in range(10))))
     assert len(shard.take(Advance(9))) == 0
     shard.restore(setting(Privacy(2), replace(before, delay_event_time=4), policy=TIMED))
@@ -278,7 +230,7 @@ def test_what_a_shorter_event_time_delay_has_made_overdue_leaves_in_the_first_st
 
 @pytest.mark.parametrize("after", [CastleParameters(50), CastleParameters(None, 1000), CastleParameters(50, 1000)])
 def test_a_longer_delay_holds_for_what_waits_already(after: CastleParameters) -> None:
-    shard = Shard(setting(Privacy(2), CastleParameters(5, 5), policy=TIMED))
+    shard = Kept(setting(Privacy(2), CastleParameters(5, 5), policy=TIMED))
     shard.take(rows(*((20.0 * i, "a") for i in range(5))))
     shard.restore(setting(Privacy(2), after, policy=TIMED))
     more = rows(*((2.0 * i, "a") for i in range(40)), first=5)
@@ -288,7 +240,7 @@ def test_a_longer_delay_holds_for_what_waits_already(after: CastleParameters) ->
 
 
 def test_more_clusters_than_the_new_bound_stay_open_and_none_opens_until_there_is_room() -> None:
-    shard = Shard(setting(Privacy(2), CastleParameters(9, max_clusters=8)))
+    shard = Kept(setting(Privacy(2), CastleParameters(9, max_clusters=8)))
     shard.take(rows(*((12.0 * i, "a") for i in range(8))))
     assert shard.castle.counters.open_clusters == 8
     shard.restore(setting(Privacy(2), CastleParameters(9, max_clusters=3)))
@@ -304,13 +256,13 @@ def test_more_clusters_than_the_new_bound_stay_open_and_none_opens_until_there_i
     assert any(opened)
 
 
-def next_cluster(shard: Shard) -> int:
-    return int(shard.castle.live.scalars[at.NEXT_CLUSTER])
+def next_cluster(shard: Kept) -> int:
+    return int(shard.castle.arrays.now.next_cluster)
 
 
 @pytest.mark.parametrize("window", [1, 2, 3, 4, 100])
 def test_tau_averages_the_most_recent_losses_that_the_new_window_holds(window: int) -> None:
-    shard = Shard(setting(Privacy(2), CastleParameters(1, loss_window=3, reuse_limit=0)))
+    shard = Kept(setting(Privacy(2), CastleParameters(1, loss_window=3, reuse_limit=0)))
     losses: list[float] = []
 
     def release(first: int, width: float) -> None:
@@ -340,7 +292,7 @@ def test_a_new_l_counts_the_values_of_those_that_wait_already(
     def under(l: int) -> Setting:  # noqa: E741
         return setting(Privacy(2, l), policy=policy, sensitive=attributes)
 
-    shard = Shard(under(1))
+    shard = Kept(under(1))
     values = [(value, str(i))[:attributes] for i, value in enumerate(waiting)]
     shard.take(Push(tuple(Row((50.0,), (*value, i), subject=i) for i, value in enumerate(values))))
     for l in (2, 1, 2) if restored else (2,):  # noqa: E741
@@ -361,7 +313,7 @@ def test_a_new_l_counts_the_values_of_those_that_wait_already(
 
 def test_a_smaller_l_and_a_smaller_k_release_what_could_not_be_released() -> None:
     for privacy in (Privacy(3), Privacy(2), Privacy(1)):
-        shard = Shard(setting(Privacy(4, 2)))
+        shard = Kept(setting(Privacy(4, 2)))
         shard.take(rows((50, "a"), (50, "a"), (50, "a")))
         shard.restore(setting(privacy))
         assert shard.take(Finish()).tuples.sum() == 3
@@ -432,22 +384,13 @@ def refused(change: dict[str, Any], **made: Any) -> list[str]:
     """The fields that a restore names when the policy of what it is made from has changed."""
     made = {"policy": STORED, "shards": Shards(4), "subject_key": b"key", "members": TYPES} | made
     shown = Setting(STORED, Privacy(2), FAR, (pa.string(), pa.int64()))
-    castle = shown.castle()
-    block = shown.block([Row((20.0, "Rome", 7.0), ("flu", 0), subject=1, event_time=5)])
-    castle.push(block)
-    stored = with_changes(Stored(b"", {}, {}, {}), Memory(castle, fingerprint(**made)).changes())
-    policy = change.get("policy", STORED)
+    shard = Kept(shown, fingerprint(**made))
+    shard.take(Push((Row((20.0, "Rome", 7.0), ("flu", 0), subject=1, event_time=5),)))
     kinds = {"illness": pa.string(), IDENTITY: pa.int64()}
+    policy = change.get("policy", STORED)
+    changed = replace(shown, policy=policy, types=tuple(kinds[name] for name in policy.members))
     with pytest.raises(PolicyError) as error:
-        Memory.restore(
-            policy,
-            Privacy(2),
-            FAR,
-            members=pa.schema([(name, kinds[name]) for name in policy.members]),
-            fingerprint=fingerprint(**made | change),
-            stored=stored,
-            where="key 17",
-        )
+        changed.restored(shard.stored, fingerprint(**made | change), "key 17")
     message = str(error.value)
     assert message.startswith("the stored state of shard 0 (key 17) was made under another policy")
     return message.partition("on a restore: ")[2].partition(". Start")[0].split(", ")

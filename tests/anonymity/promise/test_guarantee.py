@@ -5,32 +5,47 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from numpy.typing import NDArray
 
+from anonymity.castle.parameters import CastleParameters
 from anonymity.compiled.jit import entry
-from anonymity.policy import CastleParameters, Numeric, Policy, Privacy
-from anonymity.promise.guarantee import guarantee
+from anonymity.policy import Numeric, Policy, Privacy
+from anonymity.promise.checks import Checks, checks_of, guarantee
+from anonymity.promise.tally import Tally
+from tests.anonymity.promise.test_diversity import counted
 from tests.support.drive import Setting
 from tests.support.source import IDENTITY, Row
 
 
 @entry
-def checked(k: int, l: int, subjects: int, diversity: NDArray[np.int64]) -> None:  # noqa: E741
-    guarantee(k, l, subjects, diversity)
+def _checked(checks: Checks, k: int, tally: Tally, diversities: np.ndarray) -> None:  # type: ignore[type-arg]
+    guarantee(checks, k, tally, diversities)
 
 
-@pytest.mark.parametrize(("subjects", "diversity"), [(5, [2, 2]), (5, [3, 9]), (6, [2, 2])])
-def test_what_keeps_the_promise_passes(subjects: int, diversity: list[int]) -> None:
-    checked(5, 2, subjects, np.array(diversity))
+def checked(*columns: str) -> list[int]:
+    """What a release of five people, each with one value of each column, is told to have; k = 5, l = 2."""
+    policy = Policy((Numeric("x"),), sensitive=tuple(f"s{i}" for i in range(len(columns))))
+    tally = counted([(person, *values) for person, values in enumerate(zip(*columns, strict=True))])
+    diversities = np.zeros(len(columns), np.int64)
+    _checked(checks_of(policy, Privacy(5, 2)), 5, tally, diversities)
+    return diversities.tolist()
+
+
+@pytest.mark.parametrize(("one", "other", "found"), [("aabbb", "ababa", [2, 2]), ("abcba", "abcde", [3, 5])])
+def test_what_keeps_the_promise_passes(one: str, other: str, found: list[int]) -> None:
+    assert checked(one, other) == found
 
 
 @pytest.mark.parametrize(
-    ("subjects", "diversity", "what"),
-    [(4, [2, 2], "k distinct subjects"), (5, [1, 2], "l distinct sensitive"), (5, [2, 1], "l distinct sensitive")],
+    ("one", "other", "what"),
+    [
+        ("abab", "abab", "k distinct subjects"),
+        ("aaaaa", "ababa", "l distinct sensitive"),
+        ("ababa", "ccccc", "l distinct sensitive"),
+    ],
 )
-def test_what_breaks_the_promise_is_an_error(subjects: int, diversity: list[int], what: str) -> None:
+def test_what_breaks_the_promise_is_an_error(one: str, other: str, what: str) -> None:
     with pytest.raises(RuntimeError, match=f"fewer than {what}.*; nothing of it was emitted"):
-        checked(5, 2, subjects, np.array(diversity))
+        checked(one, other)
 
 
 def test_a_shard_that_miscounts_releases_nothing() -> None:
@@ -39,6 +54,6 @@ def test_a_shard_that_miscounts_releases_nothing() -> None:
     setting = Setting(policy, Privacy(2), CastleParameters(1), (pa.int64(),))
     castle = setting.castle()
     castle.push(setting.block([Row((1.0,), (0,), subject=0)]))
-    castle.live.clusters.subjects[:] = 2
+    castle.arrays.clusters.subjects[:] = 2
     with pytest.raises(RuntimeError, match="fewer than k distinct subjects"):
         castle.push(setting.block([Row((9.0,), (1,), subject=1)]))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from anonymity.policy import CastleParameters, Numeric, Policy, Privacy
+from anonymity.castle.parameters import CastleParameters
+from anonymity.policy import Numeric, Policy, Privacy
 from anonymity.window.parameters import WindowParameters
 from tests.support.drive import Setting, judged
 from tests.support.source import IDENTITY, Finish, Push, Row

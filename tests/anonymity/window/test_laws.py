@@ -13,15 +13,11 @@ from hypothesis import strategies as st
 
 from anonymity.policy import Numeric, Policy, Privacy
 from anonymity.window.parameters import WindowParameters
-from anonymity.window.stored import WindowMemory
 from state.block import NO_TIME
-from state.shard import Stored
-from tests.support.drive import KEY, columns_of, hashes, in_blocks, with_changes
+from tests.support.drive import KEY, columns_of, hashes, in_blocks
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row
 from tests.support.strategies import FEW, LAWS, ONE_BY_ONE, Case, cuts
-from tests.support.window_drive import WindowSetting, judged_windows, take, window_cases
-
-PRINT = {"policy": "the same"}
+from tests.support.window_drive import KeptWindow, WindowSetting, judged_windows, taken_by, window_cases
 
 
 @given(window_cases(), cuts)
@@ -70,23 +66,14 @@ def check_restores(case: Case, cut: tuple[int, ...], restores: Container[int]) -
     """A run whose shard is restored from what is stored after some of its steps is the run of one that never was."""
     setting, steps = case.setting, case.steps(cut)
     expected, counters, _ = judged_windows(setting, steps)
-    window, outputs = setting.window(), []
-    memory, stored = WindowMemory(window, PRINT), Stored(b"", {}, {}, {})
+    shard, outputs = KeptWindow(setting), []
     for number, step in enumerate(steps):
-        outputs.append(take(setting, window, step))
-        stored = with_changes(stored, memory.changes())
-        assert bool(stored.blocks) == (window.counters.buffered > 0)
-        assert not stored.gamma
-        assert not stored.omega
+        outputs.append(shard.take(step))
+        assert shard.stored.entries.keys() <= {"blocks"}
+        assert bool(shard.stored.entries.get("blocks")) == (shard.window.counters.buffered > 0)
         if number in restores:
-            window, memory = WindowMemory.restore(
-                setting.policy,
-                setting.privacy,
-                setting.parameters,
-                members=setting.members,
-                fingerprint=PRINT,
-                stored=stored,
-            )
+            shard.restore()
+    window = shard.window
     assert columns_of(outputs) == columns_of(expected)
     assert window.counters.delays.tolist() == counters.delays.tolist()
     assert replace(window.counters, delays=counters.delays) == counters
@@ -134,8 +121,9 @@ def test_nothing_raw_leaves_but_means_and_the_ends_of_intervals(k: int, drawn: l
     raw.update(hashes(row.subject for row in rows).tolist())
     window, outputs = setting.window(), []
     for step in in_blocks(rows, 7):
-        outputs.append(take(setting, window, step))
-        for log in (window.repairs.actions, window.repairs.windows):
+        found = taken_by(setting, window, step)
+        outputs.append(found.releases)
+        for log in (found.repairs.actions, found.repairs.windows):
             for values in vars(log).values():
                 assert raw.isdisjoint(values.tolist())
     columns = columns_of(outputs)

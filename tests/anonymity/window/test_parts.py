@@ -9,21 +9,20 @@ from itertools import count
 import pyarrow as pa
 import pytest
 
-from anonymity.castle.shard import Castle
-from anonymity.castle.stored import Memory
+from anonymity.castle.parameters import CastleParameters
 from anonymity.hierarchy import from_paths
-from anonymity.policy import CastleParameters, Categorical, Numeric, Policy, PolicyError, Privacy
+from anonymity.policy import Categorical, Numeric, Policy, PolicyError, Privacy
 from anonymity.release import Releases
 from anonymity.window.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
 from anonymity.window.shard import Window
-from anonymity.window.stored import WindowMemory
+from anonymity.window.stored import begun
 from benchmarks.baselines import Suhdsa, Ubdsa
 from state.block import NO_TIME
 from state.codec import StateError
-from state.shard import Stored
-from tests.support.drive import KEY, in_blocks, with_changes
+from state.stored import Stored
+from tests.support.drive import KEY, Kept, Setting, in_blocks
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row
-from tests.support.window_drive import WindowSetting, take
+from tests.support.window_drive import KeptWindow, WindowSetting, take, taken_by, told
 
 POLICY = Policy((Numeric("x", (0, 100)),), sensitive=("s",), passthrough=(IDENTITY,), event_time="at")
 TYPES = (pa.string(), pa.int64())
@@ -64,7 +63,7 @@ def test_a_window_closes_when_event_time_has_passed_its_first_tuple() -> None:
     assert len(take(made, window, Advance(14))) == 0
     out = take(made, window, Advance(15))
     assert members(out) == [{5, 6, 7}]
-    assert out.event_time.tolist() == [15]
+    assert out.event_time.tolist() == [7]  # that of the newest member
     assert window.next_deadline is None
 
 
@@ -143,8 +142,8 @@ def test_the_papers_example_swaps_one_pair() -> None:
     # SUHDSA with l-diversity, Section 3.1: six tuples, k = 3, l = 2; the first group holds one value only.
     made = setting(3, 2, tuples=6, distortion_weight=1.0)
     window = made.window()
-    out = take(made, window, Push(rows(APART, "aaaabb")))
-    log, actions = window.repairs.windows, window.repairs.actions
+    out, repairs = told(made, window, Push(rows(APART, "aaaabb")))
+    log, actions = repairs.windows, repairs.actions
     assert (log.groups[0], log.violations[0], log.swaps[0], log.merges[0], log.unrepaired[0]) == (2, 1, 1, 0, 0)
     # The pair that lies nearest to the other's representative: x = 2 and x = 91.
     assert members(out) == [{0, 1, 4}, {2, 3, 5}]
@@ -155,18 +154,19 @@ def test_the_papers_example_swaps_one_pair() -> None:
 def test_groups_merge_where_a_swap_would_break_the_other() -> None:
     made = setting(3, 2, tuples=6)
     window = made.window()
-    out = take(made, window, Push(rows(APART, "aaaaab")))  # to give b away would leave the second group with one value
+    # To give b away would leave the second group with one value.
+    out, repairs = told(made, window, Push(rows(APART, "aaaaab")))
     assert members(out) == [{0, 1, 2, 3, 4, 5}]
-    assert window.repairs.windows.merges.tolist() == [1]
+    assert repairs.windows.merges.tolist() == [1]
     assert out.kind.tolist() == [1]
 
 
 def test_a_merge_does_not_outgrow_its_cap_and_what_it_would_have_helped_is_carried() -> None:
     made = setting(3, 2, tuples=7, growth_cap=2)
     window = made.window()
-    out = take(made, window, Push(rows([*APART, 93], "aaaaaab")))
+    out, repairs = told(made, window, Push(rows([*APART, 93], "aaaaaab")))
     assert members(out) == [{3, 4, 5, 6}]
-    assert window.repairs.windows.unrepaired.tolist() == [1]
+    assert repairs.windows.unrepaired.tolist() == [1]
     assert window.counters.carried == 3
 
 
@@ -174,8 +174,8 @@ def test_only_the_nearest_neighbours_are_asked() -> None:
     def repaired(neighbours: int) -> tuple[list[set[int]], list[int]]:
         made = setting(2, 2, tuples=6, neighbours=neighbours)
         window = made.window()
-        out = take(made, window, Push(rows([0, 1, 20, 21, 90, 91], "aaaabb")))
-        return members(out), window.repairs.actions.inspected.tolist()
+        out, repairs = told(made, window, Push(rows([0, 1, 20, 21, 90, 91], "aaaabb")))
+        return members(out), repairs.actions.inspected.tolist()
 
     # The group at 20 has nothing for the one at 0, and is itself helped by the one at 90.
     assert repaired(1) == ([{2, 3, 4, 5}], [1])
@@ -189,10 +189,10 @@ def test_a_swap_keeps_k_subjects_in_both_groups() -> None:
     people = [5, 7, 6, 4, 5, 6, 6]
     policy = replace(POLICY, subject="who")
     made = WindowSetting(policy, Privacy(3, 2), WindowParameters(7, distortion_weight=1.0), TYPES)
-    given = rows([0, 1, 2, 90, 91, 92, 93], "aaabaab")
+    given = rows([0, 1, 2, 90, 91, 92, 93], "aaababb")
     window = made.window()
-    out = take(made, window, Push(tuple(replace(r, subject=p) for r, p in zip(given, people, strict=True))))
-    assert window.repairs.windows.swaps.tolist() == [1]
+    out, repairs = told(made, window, Push(tuple(replace(r, subject=p) for r, p in zip(given, people, strict=True))))
+    assert repairs.windows.swaps.tolist() == [1]
     assert members(out) == [{0, 2, 3}, {1, 4, 5, 6}]
 
 
@@ -288,11 +288,11 @@ def test_a_target_never_falls_below_l() -> None:
 def test_a_group_that_reaches_l_and_not_the_target_is_released() -> None:
     made = setting(4, 2, tuples=8, target=AdaptiveTarget(4, smoothing=1.0, band=0.0, dwell=0))
     window = made.window()
-    out = take(made, window, Push(rows([1] * 8, SKEWED)))
-    assert window.repairs.windows.target.tolist() == [2]
+    out, repairs = told(made, window, Push(rows([1] * 8, SKEWED)))
+    assert repairs.windows.target.tolist() == [2]
     assert out.diversity.tolist() == [[2]]
-    out = take(made, window, Push(rows([1] * 8, "aaaaaaaa"[:7] + "c", start=8)))
-    assert window.repairs.windows.lsr.tolist() == [1.0]
+    out, repairs = told(made, window, Push(rows([1] * 8, "aaaaaaaa"[:7] + "c", start=8)))
+    assert repairs.windows.lsr.tolist() == [1.0]
 
 
 @pytest.mark.parametrize(("weight", "smaller"), [(1.0, True), (0.0, False)])
@@ -313,7 +313,7 @@ def test_the_window_shrinks_where_delay_counts_and_stays_within_its_bounds(weigh
 @pytest.mark.parametrize("kind", [Suhdsa, Ubdsa])
 def test_baselines_promise_k_alone(kind: type[Window]) -> None:
     made = WindowSetting(replace(POLICY, event_time=None), Privacy(3, 2), WindowParameters(9), TYPES)
-    window = kind(made.policy, made.privacy, made.parameters, members=made.members, shard=0, key=KEY)
+    window = kind(made.terms(), begun(made.terms(), 0, KEY))
     given = [replace(row, event_time=NO_TIME) for row in rows([i % 10 for i in range(60)], "a" * 60)]
     outputs = [take(made, window, step) for step in in_blocks(given, 7)]
     left = [i for out in outputs for group in members(out) for i in group]
@@ -330,58 +330,38 @@ def test_baselines_promise_k_alone(kind: type[Window]) -> None:
 
 def test_a_window_takes_the_time_that_its_clock_tells() -> None:
     made = setting(3, 2, tuples=6)
-    window = Window(
-        made.policy,
-        made.privacy,
-        made.parameters,
-        members=made.members,
-        shard=0,
-        key=KEY,
-        clock=count(0, 2_000_000).__next__,
-    )
-    take(made, window, Push(rows(APART, "aaaabb")))
-    assert window.repairs.windows.milliseconds.tolist() == [2.0]
-    assert window.repairs.windows.repairs_per_second.tolist() == [500.0]
+    window = Window(made.terms(), begun(made.terms(), 0, KEY), clock=count(0, 2_000_000).__next__)
+    _, repairs = told(made, window, Push(rows(APART, "aaaabb")))
+    assert repairs.windows.milliseconds.tolist() == [2.0]
+    assert repairs.windows.repairs_per_second.tolist() == [500.0]
 
 
 # What is stored.
 
 
 def stored_after(made: WindowSetting, *steps: Push) -> Stored:
-    window = made.window()
-    memory, stored = WindowMemory(window, {"k": "v"}), Stored(b"", {}, {}, {})
+    shard = KeptWindow(made, {"k": "v"})
     for step in steps:
-        take(made, window, step)
-        stored = with_changes(stored, memory.changes())
-    return stored
+        shard.take(step)
+    return shard.stored
 
 
 def restored(made: WindowSetting, stored: Stored, fingerprint: str = "v") -> Window:
-    window, _ = WindowMemory.restore(
-        made.policy,
-        made.privacy,
-        made.parameters,
-        members=made.members,
-        fingerprint={"k": fingerprint},
-        stored=stored,
-        where="key 3",
-    )
-    return window
+    return made.again(stored, {"k": fingerprint}, "key 3")
 
 
 def test_a_block_is_written_once_and_removed_when_its_last_tuple_has_left() -> None:
     made = setting(2, tuples=4)
     window = made.window()
-    memory = WindowMemory(window, {})
     written = []
     for step in (
         Push(rows([1, 1, 1], "aaa")),
         Push(rows([1, 1], "aa", start=3)),
         Push(rows([1, 1, 1], "aaa", start=5)),
     ):
-        take(made, window, step)
-        blocks = memory.changes().blocks
-        written.append({number: blob is not None for number, blob in blocks.items()})
+        changes = taken_by(made, window, step).changes
+        assert changes is not None
+        written.append({number: blob is not None for number, blob in changes.entries["blocks"].items()})
     assert written == [{0: True}, {0: False, 1: True}, {1: False}]
 
 
@@ -403,13 +383,15 @@ def test_what_a_shorter_delay_has_made_overdue_leaves_in_the_next_step() -> None
 def test_damaged_state_and_state_of_another_kind_are_refused() -> None:
     made = setting(2, tuples=4)
     stored = stored_after(made, Push(rows([1, 1, 1], "aaa")))
-    with pytest.raises(StateError, match=r"window state of key 3, format version 1: checksum"):
+    with pytest.raises(StateError, match=r"window state of key 3, format version 2: checksum"):
         restored(made, replace(stored, shard=stored.shard[:-1] + b"?"))
+    damaged = stored.entries["blocks"][0][:-1] + b"?"
     with pytest.raises(StateError, match=r"held state of shard 0 \(key 3\), block 0"):
-        restored(made, replace(stored, blocks={0: stored.blocks[0][:-1] + b"?"}))
-    castle = Castle(POLICY, Privacy(2), CastleParameters(9), members=made.members, shard=0, key=KEY)
+        restored(made, replace(stored, entries={"blocks": {0: damaged}}))
+    castle = Kept(Setting(POLICY, Privacy(2), CastleParameters(9), TYPES))
+    castle.take(Push(rows([1], "a")))
     with pytest.raises(StateError, match="found shard state"):
-        restored(made, replace(stored, shard=Memory(castle, {}).changes().shard))
+        restored(made, castle.stored)
     with pytest.raises(PolicyError, match="cannot change on a restore: k"):
         restored(made, stored, fingerprint="other")
 

@@ -16,7 +16,7 @@ from state.block import NO_TIME
 from tests.support.drive import in_blocks
 from tests.support.source import IDENTITY, Row
 from tests.support.strategies import LAWS
-from tests.support.window_drive import WindowSetting, take
+from tests.support.window_drive import WindowSetting, take, taken_by
 from tests.support.window_reference import Reference
 
 TREE = from_paths(
@@ -73,7 +73,8 @@ def released(setting: WindowSetting, rows: list[Row]) -> tuple[list[set[int]], l
     merged: list[bool] = []
     done: list[tuple[int, int, str]] = []
     for step in in_blocks(rows, 1000):
-        out, actions = take(setting, window, step), window.repairs.actions
+        found = taken_by(setting, window, step)
+        out, actions = found.releases, found.repairs.actions
         members += [set(out.members[-1][out.offsets[i] : out.offsets[i + 1]]) for i in range(len(out))]
         merged += [kind == 1 for kind in out.kind.tolist()]
         columns = (actions.group.tolist(), actions.neighbour.tolist(), actions.action.tolist())
@@ -84,8 +85,7 @@ def released(setting: WindowSetting, rows: list[Row]) -> tuple[list[set[int]], l
 def reference(setting: WindowSetting, rows: list[Row]) -> Reference:
     """The same window, grouped and repaired by the reference."""
     slow = Reference(setting.policy, setting.parameters, rows, setting.privacy.k, setting.privacy.l)
-    everyone = range(len(rows))
-    if slow.subjects(everyone) >= setting.privacy.k and not any(slow.lack(everyone)):
+    if not slow.hopeless():
         slow.group()
         slow.repair()
     return slow

@@ -135,13 +135,13 @@ def test_the_operator_is_told_of_sampling_and_noise_with_every_step() -> None:
     config = load(DEMO, [SALARY, HALF])
     columns = dict.fromkeys(config.policy.roles, "STRING") | {"age": "INT", "salary": "DOUBLE", "visited": "BIGINT"}
     found = layout(config.policy, columns, noise=True)
-    plan = operator_plan(config, found)
-    assert plan.differential_privacy == config.differential_privacy is not None
-    assert [attribute.step for attribute in plan.policy.numeric] == [1, 100]
-    assert plan.fingerprint == stored_under(config, found)
-    assert "differential_privacy" in plan.fingerprint
+    terms = operator_plan(config, found).terms
+    assert terms.differential_privacy == config.differential_privacy is not None
+    assert [attribute.step for attribute in terms.policy.numeric] == [1, 100]
+    assert terms.fingerprint == stored_under(config, found)
+    assert "differential_privacy" in terms.fingerprint
     plain = load(DEMO, [SALARY])
-    assert operator_plan(plain, layout(plain.policy, columns)).differential_privacy is None
+    assert operator_plan(plain, layout(plain.policy, columns)).terms.differential_privacy is None
 
 
 def test_without_sampling_and_noise_there_is_nothing_to_account_for() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -11,10 +10,10 @@ from subprocess import CompletedProcess
 import pytest
 from typer.testing import CliRunner, Result
 
-from anonymity.policy import fingerprint
+from anonymity.fingerprint import fingerprint
 from jobs.commands.cli import app
 from jobs.config.load import load
-from state.shard import VERSION
+from state.castle import VERSION
 from tests.jobs.commands.test_savepoint import STATE, savepoint
 from tests.support.launch import Host
 

@@ -6,53 +6,55 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.policy import DifferentialPrivacy, Numeric, Policy, QuasiIdentifier, Shards, fingerprint
+from anonymity.fingerprint import fingerprint
+from anonymity.policy import DifferentialPrivacy, Numeric, Policy, QuasiIdentifier, Shards
 from jobs.commands.savepoint import SavepointError, read_shards, require_same, told
+from state.castle import VERSION, CastleState
 from state.codec import blob_at, pack
-from state.shard import VERSION, ShardState
 from state.window import WindowState
 
-STATE = ShardState(
-    shard=0,
+_SHARD: dict[str, Any] = {
+    "shard": 0,
+    "numbers": np.arange(5),
+    "lower": np.array([17.0]),
+    "upper": np.array([90.0]),
+    "key": np.arange(8, dtype=np.uint64),
+    "key_used": 5,
+    "released": 7,
+    "longest": 3,
+    "merges": 2,
+    "loss": 0.75,
+    "suppressed": {"outlier": 1},
+    "kinds": np.arange(5),
+    "delays": np.array([[1, 2]]),
+}
+STATE = CastleState(
+    **_SHARD,
     fingerprint={"shards.count": "aa", "policy.missing": "bb"},
-    scalars=np.arange(5),
     oldest=3,
     gone=np.array([4, 6]),
     ring=np.array([0.25, 0.5]),
     ring_used=1,
     ring_next=1,
-    lower=np.array([17.0]),
-    upper=np.array([90.0]),
-    key=np.arange(8, dtype=np.uint64),
-    key_used=5,
-    totals=np.arange(3),
-    loss_total=0.75,
-    delays=np.array([[1, 2]]),
-    rejected=np.zeros(2, np.int64),
+    splits=1,
 )
 WINDOW = WindowState(
-    shard=0,
+    **_SHARD,
     fingerprint={"algorithm": "cc", "shards.count": "aa"},
-    scalars=np.arange(10),
-    next_block=2,
     first=7,
     carried=np.array([3, 5]),
     reason=np.zeros(2, np.int8),
+    reasons=("outlier",),
+    controllers=np.arange(6),
     control=np.zeros(5),
-    lower=np.array([17.0]),
-    upper=np.array([90.0]),
-    key=np.arange(8, dtype=np.uint64),
-    key_used=5,
-    totals=np.arange(3),
-    loss_total=0.75,
-    delays=np.array([[1, 2]]),
-    rejected=np.zeros(2, np.int64),
+    swaps=1,
 )
 POLICY = Policy((Numeric("age", (17, 90)), Numeric("pay")), sensitive=("illness",), passthrough=("clinic",))
 PUBLISHED = {"illness": "STRING", "clinic": "STRING"}
@@ -146,7 +148,7 @@ def test_every_flipped_bit_and_every_truncation_is_noticed(data: st.DataObject) 
         assert problems(savepoint(Path(folder), b"before" + bytes(blob)))
 
 
-@pytest.mark.parametrize(("kind", "version"), [("shard", VERSION), ("window", 1), ("buffered", 1)])
+@pytest.mark.parametrize(("kind", "version"), [("shard", VERSION), ("window", WINDOW.version), ("buffered", 1)])
 def test_damaged_state_of_any_kind_is_told_with_its_place(tmp_path: Path, kind: str, version: int) -> None:
     states = {"shard": shard(4), "window": WINDOW.to_bytes()}
     damaged = bytearray(states.get(kind, other(kind, b"secret")))

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from anonymity.castle.parameters import CastleParameters
 from anonymity.hierarchy import MISSING
-from anonymity.policy import CastleParameters, Categorical, DifferentialPrivacy, Numeric, Privacy, Shards
+from anonymity.policy import Categorical, DifferentialPrivacy, Numeric, Privacy, Shards
 from jobs.config.delivery import repeating_source
 from jobs.config.load import Config, ConfigError, load
 
@@ -415,9 +416,9 @@ def test_an_unset_variable_is_named_with_its_field_and_once(tmp_path: Path, monk
         ("accept_duplicates=[true]", "accept_duplicates: is neither true nor false; true or false"),
         ("windows={}", "windows: is unknown (did you mean 'window'?); known here: policy, privacy,"),
         ("castle=null", "castle: is missing; a mapping such as {delay: {tuples: 1000}}"),
-        ("algorithm=windows", "algorithm: is not one of the choices (did you mean 'window'?); 'castle' or 'window'"),
+        ("algorithm=windows", "algorithm: is not one of the choices (did you mean 'window'?); 'castle' or '"),
         ("window={tuples: 50}", "window: goes with 'algorithm: window', and the algorithm is 'castle'; remove it"),
-        ("sinks.repairs={connector: blackhole}", "sinks.repairs: CASTLE has no such output; remove it, or choose"),
+        ("sinks.repairs={connector: blackhole}", "sinks.repairs: castle has no such output; remove it, or choose"),
     ],
 )
 def test_what_is_wrong_is_told_by_field_with_what_would_be_valid(tmp_path: Path, override: str, problem: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from anonymity.window.algorithm import WINDOW
 from anonymity.window.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
 from tests.jobs.config.test_load import configured, problems
 
@@ -38,7 +39,7 @@ sinks: {released: {connector: blackhole}, repairs: {connector: print}, windows: 
 
 def test_every_field_arrives(tmp_path: Path) -> None:
     config = configured(tmp_path, FULL)
-    assert config.algorithm == "window"
+    assert config.algorithm is WINDOW
     assert config.parameters == WindowParameters(
         tuples=50,
         event_time=10_000,
@@ -118,7 +119,7 @@ def test_a_window_by_event_time_waits_for_two_of_them(tmp_path: Path) -> None:
         ("policy.event_time=null", "window.event_time: needs a column of the role policy.event_time"),
         (
             "differential_privacy={sample_rate: 0.5, phi: 10}",
-            "differential_privacy: goes with 'algorithm: castle' alone, for which its argument is made; remove it",
+            "differential_privacy: its argument is not made for window; remove it, or choose 'algorithm: castle'",
         ),
     ],
 )

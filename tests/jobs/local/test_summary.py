@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from io import StringIO
 
 import pytest
 from rich.console import Console
 
+from anonymity.algorithm import Algorithm
+from anonymity.algorithms import CASTLE, WINDOW
+from anonymity.policy import SUPPRESSIONS
 from jobs.local.summary import Delay, Summary
 
 ONE_SHARD = [
@@ -45,15 +49,19 @@ ANOTHER = [
 ]
 
 
+def summed(rows: Iterable[tuple[str, float]], seconds: float, algorithm: Algorithm = CASTLE) -> Summary:
+    return Summary.of(rows, seconds, algorithm, SUPPRESSIONS)
+
+
 def test_shards_are_added_up() -> None:
-    summary = Summary.of([*ONE_SHARD, *ANOTHER], 12.5)
+    summary = summed([*ONE_SHARD, *ANOTHER], 12.5)
     assert summary.rows_in == 120
     assert summary.sampled_out == 8
     assert summary.released == 100
     assert summary.suppressed == {"outlier": 4, "too_few_subjects": 6, "too_little_diversity": 0}
     assert summary.rejected == {"missing": 2, "outside_domain": 0, "unknown_category": 0, "bad_type": 0}
     assert summary.releases == {"cluster": 6, "merged": 0, "split": 0, "reused": 7, "generalised": 0}
-    assert (summary.reused, summary.merges, summary.splits) == (7, 3, 1)
+    assert (summary.reused, summary.counts["merges"], summary.counts["splits"]) == (7, 3, 1)
     assert summary.mean_loss == pytest.approx(0.3)
     assert summary.parameters == {"k": 10, "sample_rate": 0.9, "phi": 100}  # the same of every shard
     assert "sample rate 0.9, phi 100" in printed(summary)
@@ -61,7 +69,7 @@ def test_shards_are_added_up() -> None:
 
 
 def test_the_longest_delay_is_that_of_the_slowest_shard() -> None:
-    summary = Summary.of([*ANOTHER, *ONE_SHARD], 1.0)
+    summary = summed([*ANOTHER, *ONE_SHARD], 1.0)
     assert summary.delay is not None
     assert summary.delay.longest == 131
 
@@ -80,11 +88,11 @@ def test_percentiles_of_the_delay_are_those_of_the_nearest_rank(counts: dict[int
     tuples = float(sum(counts.values()))
     rows = [("tuples_in", tuples), ("released", tuples), ("longest_delay", float(max(counts)))]
     rows += [(f"delay.{delay}", float(count)) for delay, count in counts.items()]
-    assert Summary.of(rows, 1.0).delay == expected
+    assert summed(rows, 1.0).delay == expected
 
 
 def test_a_job_without_a_row_has_a_summary() -> None:
-    summary = Summary.of([], 1.0)
+    summary = summed([], 1.0)
     assert (summary.rows_in, summary.released, summary.mean_loss, summary.delay) == (0, 0, None, None)
     assert "rows in" in printed(summary)
 
@@ -93,18 +101,18 @@ def test_a_job_without_a_row_has_a_summary() -> None:
 def test_tuples_that_are_not_accounted_for_are_an_error(released: float, what: str) -> None:
     rows = [(name, released if name == "released" else amount) for name, amount in ONE_SHARD]
     with pytest.raises(ValueError, match=what):
-        Summary.of(rows, 1.0)
+        summed(rows, 1.0)
 
 
 def test_tuples_that_are_published_fully_generalised_are_suppressed_and_not_withheld() -> None:
     rows = [("tuples_in", 5.0), ("released", 5.0), ("suppressed.outlier", 2.0), ("releases.generalised", 2.0)]
-    summary = Summary.of([*rows, ("loss_sum", 2.0), ("delay.0", 5.0)], 1.0)
+    summary = summed([*rows, ("loss_sum", 2.0), ("delay.0", 5.0)], 1.0)
     assert (summary.released, summary.withheld, sum(summary.suppressed.values())) == (5, 0, 2)
     assert "outlier 2, published fully generalised" in printed(summary)
 
 
 def test_json_holds_every_number_of_the_issue() -> None:
-    read = json.loads(json.dumps(Summary.of([*ONE_SHARD, *ANOTHER], 12.34567).as_json()))
+    read = json.loads(json.dumps(summed([*ONE_SHARD, *ANOTHER], 12.34567).as_json()))
     assert read == {
         "rows_in": 120,
         "sampled_out": 8,
@@ -117,17 +125,16 @@ def test_json_holds_every_number_of_the_issue() -> None:
         "reused": 7,
         "merges": 3,
         "splits": 1,
-        "windows": 0,
-        "swaps": 0,
         "mean_loss": pytest.approx(0.3),
         "delay_tuples": {"p50": 50, "p99": 128, "max": 131},
         "parameters": {"k": 10, "sample_rate": 0.9, "phi": 100},
+        "warnings": [],
         "seconds": 12.346,
     }
 
 
 def test_text_fits_80_columns_and_names_the_reasons() -> None:
-    text = printed(Summary.of([*ONE_SHARD, *ANOTHER], 12.5))
+    text = printed(summed([*ONE_SHARD, *ANOTHER], 12.5))
     assert max(len(line) for line in text.splitlines()) <= 80
     for part in ("120", "83.3%", "outlier 4, too few subjects 6", "missing 2", "cluster 6, reused 7", "0.300", "12.5"):
         assert part in text
@@ -139,8 +146,9 @@ def test_windows_tell_how_many_closed_and_what_was_repaired() -> None:
         [("tuples_in", 20.0), ("released", 20.0), ("loss_sum", 5.0)],
     ]
     closed = [[("windows", 3.0), ("swaps", 2.0), ("merges", 1.0)], [("windows", 1.0), ("swaps", 0.0), ("merges", 4.0)]]
-    summary = Summary.of([row for part in (*shards, *closed) for row in part], 1.0)
-    assert (summary.windows, summary.swaps, summary.merges, summary.released) == (4, 2, 5, 68)
+    summary = summed([row for part in (*shards, *closed) for row in part], 1.0, WINDOW)
+    assert summary.counts == {"windows": 4, "swaps": 2, "merges": 5}
+    assert summary.released == 68
     assert re.search(r"windows\s+4\s+repaired by swaps 2, merges 5", printed(summary))
     assert "too little diversity 2" in printed(summary)
     assert "splits" not in printed(summary)

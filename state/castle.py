@@ -1,4 +1,4 @@
-"""The four kinds of state of a shard, as columns and as bytes.
+"""The four kinds of state of a shard of CASTLE, as columns and as bytes.
 
 ========  =============  =====================================  =========================================
 name      key            content                                written
@@ -11,27 +11,32 @@ omega     release id     generalisations kept for reuse         once; removed wh
 
 A tuple never changes its cluster while that is open (a merged cluster is released at once), so its cluster is written
 with the tuple, and a cluster need not list its members. A stored tuple still waits if its cluster is open and its
-position is not below ``ShardState.oldest`` nor among ``ShardState.gone``.
+position is not below ``CastleState.oldest`` nor among ``CastleState.gone``.
 
 The generalisations of one step are one entry of omega, under the id of the first release among them: an entry for each
 would cost more than the release itself. The entry stays until the last of them was evicted: those below the oldest
-that ``ShardState.scalars`` names were evicted before.
+that ``CastleState.numbers`` names were evicted before.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from state.block import TupleColumns
-from state.codec import Column, array, pack, raw, unpack
+from state.codec import Column, array, pack, raw, readable, unpack
 
-VERSION = 2
-"""Format version of all four. 2 added ``ShardState.noise``."""
+VERSION = 3
+"""Format version of all four.
+
+2 added ``CastleState.noise``. 3 counts suppressed tuples by the names of their reasons, tells which entries there are,
+and means l-diversity by ``diversity`` where it meant distinct values; rejected rows are counted by the operator.
+"""
 
 
 @dataclass(frozen=True)
@@ -52,30 +57,36 @@ class NoiseState:
 
 
 @dataclass(frozen=True)
-class ShardState:
+class CastleState:
     """What a shard knows beside its tuples, clusters and generalisations.
 
     Attributes
     ----------
     shard : its number
-    fingerprint : hash by field, of what must be the same when it is restored
-    scalars : (6,) next position, next cluster id, next release id, event time reached, next block number, id of the
-        oldest release that is kept for reuse (the next release's where none is)
+    fingerprint : by field, what must be the same when it is restored
+    numbers : next position, next cluster, next release, next block, and the oldest release that is kept for reuse (the
+        next release where none is)
     oldest : position of the oldest tuple that waits; the next position where none does
-    gone : positions from ``oldest`` on that left alone while their block is still stored
+    gone : positions from ``oldest`` on that left alone while they are still stored
     ring : (loss_window,) losses that tau averages
     ring_used, ring_next : how many of them count, and which is overwritten next
     lower, upper : (numeric quasi-identifiers,) declared bounds or the range observed so far
     key : (8,) words of the random stream's key
     key_used : words of the stream that have been used
-    totals, loss_total, delays : counters, as in ``anonymity.castle.arrays``; delays as (bucket, count) pairs
-    rejected : (reasons,) rows that were not let in
+    released, longest, merges, splits, loss : what has happened so far, as in ``CastleCounters``
+    suppressed : tuples by reason
+    kinds : (kinds,) releases by kind
+    delays : (pairs, 2) bucket of the histogram, and tuples in it
     noise : None where there is neither sampling nor perturbation
+    promised : further promises under which the kept generalisations were released, by name
+    entries : count and digest of the stored entries by kind; None in versions that did not tell
+    rejected : (reasons,) rows that were not let in, in versions that counted them here
+    version : the format it was read from
     """
 
     shard: int
     fingerprint: dict[str, str]
-    scalars: NDArray[np.int64]
+    numbers: NDArray[np.int64]
     oldest: int
     gone: NDArray[np.int64]
     ring: NDArray[np.float64]
@@ -85,17 +96,31 @@ class ShardState:
     upper: NDArray[np.float64]
     key: NDArray[np.uint64]
     key_used: int
-    totals: NDArray[np.int64]
-    loss_total: float
+    released: int
+    longest: int
+    merges: int
+    splits: int
+    loss: float
+    suppressed: dict[str, int]
+    kinds: NDArray[np.int64]
     delays: NDArray[np.int64]
-    rejected: NDArray[np.int64]
     noise: NoiseState | None = None
+    promised: dict[str, float] = field(default_factory=dict)
+    entries: dict[str, list[int | str]] | None = None
+    rejected: NDArray[np.int64] | None = None
+    version: int = VERSION
 
     def to_bytes(self) -> bytes:
-        columns: dict[str, Column] = {
+        texts = {
+            "fingerprint": self.fingerprint,
+            "suppressed": self.suppressed,
+            "promised": self.promised,
+            "entries": self.entries,
+        }
+        columns: dict[str, Column] = {name: json.dumps(text, sort_keys=True).encode() for name, text in texts.items()}
+        columns |= {
             "shard": np.array([self.shard], np.int64),
-            "fingerprint": json.dumps(self.fingerprint, sort_keys=True).encode(),
-            "scalars": self.scalars,
+            "numbers": self.numbers,
             "oldest": np.array([self.oldest], np.int64),
             "gone": self.gone,
             "ring": self.ring,
@@ -104,10 +129,10 @@ class ShardState:
             "upper": self.upper,
             "key": self.key,
             "key_used": np.array([self.key_used], np.uint64),
-            "totals": self.totals,
-            "loss_total": np.array([self.loss_total]),
+            "totals": np.array([self.released, self.longest, self.merges, self.splits], np.int64),
+            "kinds": self.kinds,
+            "loss_total": np.array([self.loss]),
             "delays": self.delays,
-            "rejected": self.rejected,
         }
         if self.noise is not None:
             columns["noise_at"] = np.array([self.noise.used, self.noise.sampled_out], np.uint64)
@@ -115,33 +140,63 @@ class ShardState:
         return pack("shard", VERSION, columns)
 
     @classmethod
-    def from_bytes(cls, blob: bytes, where: str = "") -> ShardState:
+    def from_bytes(cls, blob: bytes, where: str = "") -> CastleState:
         """Read a blob; raises ``state.codec.StateError`` where it is damaged or unknown."""
-        _, columns = unpack("shard", blob, newest=VERSION, where=where)
-        used, following = array(columns, "ring_at")
-        noise = None
-        if "noise_at" in columns:
-            words, sampled_out = array(columns, "noise_at").tolist()
-            noise = NoiseState(words, sampled_out, array(columns, "noise_observed"))
-        return cls(
-            shard=int(array(columns, "shard")[0]),
-            fingerprint=json.loads(raw(columns, "fingerprint")),
-            scalars=array(columns, "scalars"),
-            oldest=int(array(columns, "oldest")[0]),
-            gone=array(columns, "gone"),
-            ring=array(columns, "ring"),
-            ring_used=int(used),
-            ring_next=int(following),
-            lower=array(columns, "lower"),
-            upper=array(columns, "upper"),
-            key=array(columns, "key"),
-            key_used=int(array(columns, "key_used")[0]),
-            totals=array(columns, "totals"),
-            loss_total=float(array(columns, "loss_total")[0]),
-            delays=array(columns, "delays"),
-            rejected=array(columns, "rejected"),
-            noise=noise,
-        )
+        version, columns = unpack("shard", blob, newest=VERSION, where=where)
+        with readable(f"shard state of {where}"):
+            used, following = array(columns, "ring_at").tolist()
+            noise = None
+            if "noise_at" in columns:
+                words, sampled_out = array(columns, "noise_at").tolist()
+                noise = NoiseState(words, sampled_out, array(columns, "noise_observed"))
+            counted = _counted_before_3(columns) if version < 3 else _counted(columns)
+            return cls(
+                shard=int(array(columns, "shard")[0]),
+                fingerprint=json.loads(raw(columns, "fingerprint")),
+                oldest=int(array(columns, "oldest")[0]),
+                gone=array(columns, "gone"),
+                ring=array(columns, "ring"),
+                ring_used=used,
+                ring_next=following,
+                lower=array(columns, "lower"),
+                upper=array(columns, "upper"),
+                key=array(columns, "key"),
+                key_used=int(array(columns, "key_used")[0]),
+                loss=float(array(columns, "loss_total")[0]),
+                delays=array(columns, "delays"),
+                noise=noise,
+                version=version,
+                **counted,
+            )
+
+
+def _counted(columns: dict[str, Column]) -> dict[str, Any]:
+    released, longest, merges, splits = array(columns, "totals").tolist()
+    return {
+        "numbers": array(columns, "numbers"),
+        "released": released,
+        "longest": longest,
+        "merges": merges,
+        "splits": splits,
+        "kinds": array(columns, "kinds"),
+        **{name: json.loads(raw(columns, name)) for name in ("suppressed", "promised", "entries")},
+    }
+
+
+def _counted_before_3(columns: dict[str, Column]) -> dict[str, Any]:
+    # The event time that the shard had reached stood among the numbers; it was that of the farthest tuple.
+    scalars = array(columns, "scalars")
+    released, merges, splits, longest, *others = array(columns, "totals").tolist()
+    return {
+        "numbers": scalars[[0, 1, 2, 4, 5]],
+        "released": released,
+        "longest": longest,
+        "merges": merges,
+        "splits": splits,
+        "suppressed": dict(zip(("outlier", "too_few_subjects", "too_little_diversity"), others[:3], strict=True)),
+        "kinds": np.array(others[3:], np.int64),
+        "rejected": array(columns, "rejected"),
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,11 +219,12 @@ class Buffered(TupleColumns):
     def from_bytes(cls, blob: bytes, members: pa.Schema, where: str = "") -> Buffered:
         """Read a blob; raises ``state.codec.StateError`` where it is damaged or unknown."""
         _, columns = unpack("buffered", blob, newest=VERSION, where=where)
-        return cls(
-            position=array(columns, "position"),
-            cluster=array(columns, "cluster"),
-            **cls.read(columns, members),
-        )
+        with readable(f"buffered state of {where}"):
+            return cls(
+                position=array(columns, "position"),
+                cluster=array(columns, "cluster"),
+                **cls.read(columns, members),
+            )
 
 
 @dataclass(frozen=True)
@@ -181,7 +237,8 @@ class Generalisations:
     lower, upper : (rows, numeric quasi-identifiers)
     node : (rows, categorical quasi-identifiers) node in each hierarchy
     subjects : (rows,) distinct subjects behind it; 0 for an open cluster, whose members tell
-    diversity : (rows, sensitive attributes) distinct values behind it; 0 for an open cluster
+    diversity : (rows, sensitive attributes) l-diversity behind it (before version 3 distinct values); 0 for an open
+        cluster
     """
 
     id: NDArray[np.int64]
@@ -199,23 +256,3 @@ class Generalisations:
         """Read a blob; raises ``state.codec.StateError`` where it is damaged or unknown."""
         _, columns = unpack(kind, blob, newest=VERSION, where=where)
         return cls(**{f.name: array(columns, f.name) for f in fields(cls)})
-
-
-@dataclass(frozen=True)
-class Stored:
-    """Everything that is stored of one shard."""
-
-    shard: bytes
-    blocks: dict[int, bytes]
-    gamma: dict[int, bytes]
-    omega: dict[int, bytes]
-
-
-@dataclass(frozen=True)
-class Changes:
-    """What must be written since the last time; None stands for an entry to remove."""
-
-    shard: bytes
-    blocks: dict[int, bytes | None]
-    gamma: dict[int, bytes | None]
-    omega: dict[int, bytes | None]

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from anonymity.compiled.counting import Counts, add, discard, distinct, empty_counts, grown, stable_order
-from anonymity.compiled.jit import Int, entry
+from anonymity.compiled.jit import entry
+from anonymity.promise.counting import Counts, add, discard, empty_counts, grown, stable_order
 
 OWNERS = st.sampled_from((0, 1, 2, 7, 2**31 - 1))
 VALUES = st.sampled_from((0, 1, 2, 3, 2**32, 2**63, 2**64 - 1))
@@ -27,11 +27,6 @@ def added(counts: Counts, owner: int, value: Any) -> bool:
 @entry
 def discarded(counts: Counts, owner: int, value: Any) -> bool:
     return discard(counts, owner, value)
-
-
-@entry
-def number_of(values: NDArray[np.uint64]) -> Int:
-    return distinct(values)
 
 
 @entry
@@ -90,17 +85,6 @@ def test_discarding_what_was_not_counted_is_an_error() -> None:
     added(counts, 1, np.uint64(5))
     with pytest.raises(RuntimeError, match="had not been counted"):
         discarded(counts, 2, np.uint64(5))
-
-
-@given(st.lists(VALUES, max_size=40) | st.lists(st.integers(0, 2**64 - 1), max_size=300))
-@settings(deadline=None)
-def test_distinct_values_are_those_of_a_set(values: list[int]) -> None:
-    assert number_of(np.array(values, np.uint64)) == len(set(values))
-
-
-@pytest.mark.parametrize("kinds", [1, 2, 33, 1000])
-def test_distinct_values_of_many(kinds: int) -> None:
-    assert number_of(np.arange(5000, dtype=np.uint64) % np.uint64(kinds)) == kinds
 
 
 @given(st.lists(st.integers(-3, 3) | st.sampled_from((-(2**63), 2**63 - 1)), max_size=80))

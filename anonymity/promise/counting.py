@@ -1,4 +1,4 @@
-"""How many tuples of each value every cluster holds: what makes "distinct" cheap to know."""
+"""A table of counts: what makes "distinct" cheap to know while tuples come and go."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Counts(NamedTuple):
 
     Attributes
     ----------
-    owner : (slots,) which distinct count an entry belongs to, below 2**31; -1 where the slot is free
+    owner : (slots,) which distinct count an entry belongs to, from 0 to 2**31 - 1; -1 where the slot is free
     value : (slots,) subject hash or sensitive code
-    tuples : (slots,) tuples that have it, 1 or more
+    tuples : (slots,) tuples that have it, 1 or more; or the number that a value was given
     used : (1,) entries
     """
 
@@ -65,7 +65,7 @@ def add(counts: Counts, owner: Int, value: Int) -> bool:
     """Count one more; true where this is the first of its kind."""
     slots = len(counts.owner)
     at = _home(owner, value, slots)
-    while counts.owner[at] != -1:
+    while counts.owner[at] != _FREE:
         if counts.owner[at] == owner and counts.value[at] == value:
             counts.tuples[at] += 1
             return False
@@ -80,20 +80,33 @@ def add(counts: Counts, owner: Int, value: Int) -> bool:
 @inner
 def discard(counts: Counts, owner: Int, value: Int) -> bool:
     """Count one less of what was added; true where it was the last of its kind."""
-    slots = len(counts.owner)
-    at = _home(owner, value, slots)
-    while counts.owner[at] != owner or counts.value[at] != value:
-        if counts.owner[at] == -1:
-            raise RuntimeError("a tuple left that had not been counted")
-        at = _after(at, slots)
+    at = _find(counts, owner, value)
     counts.tuples[at] -= 1
     if counts.tuples[at] > 0:
         return False
+    _remove(counts, at)
+    return True
+
+
+@inner
+def _find(counts: Counts, owner: Int, value: Int) -> Int:
+    slots = len(counts.owner)
+    at = _home(owner, value, slots)
+    while counts.owner[at] != owner or counts.value[at] != value:
+        if counts.owner[at] == _FREE:
+            raise RuntimeError("a tuple left that had not been counted")
+        at = _after(at, slots)
+    return np.int64(at)
+
+
+@inner
+def _remove(counts: Counts, at: Int) -> None:
     # Close the gap (Knuth 6.4, Algorithm R), or searches for entries behind it would stop too early.
+    slots = len(counts.owner)
     gap = at
     while True:
         at = _after(at, slots)
-        if counts.owner[at] == -1:
+        if counts.owner[at] == _FREE:
             break
         home = _home(counts.owner[at], counts.value[at], slots)
         if (at - home) % slots >= (at - gap) % slots:
@@ -101,51 +114,44 @@ def discard(counts: Counts, owner: Int, value: Int) -> bool:
             counts.value[gap] = counts.value[at]
             counts.tuples[gap] = counts.tuples[at]
             gap = at
-    counts.owner[gap] = -1
+    counts.owner[gap] = _FREE
     counts.used[0] -= 1
-    return True
+
+
+@inner
+def number(counts: Counts, owner: Int, value: Int, fresh: Int) -> Int:
+    """The number that a value was given, or ``fresh`` where it had none yet."""
+    slots = len(counts.owner)
+    at = _home(owner, value, slots)
+    while counts.owner[at] != _FREE:
+        if counts.owner[at] == owner and counts.value[at] == value:
+            return np.int64(counts.tuples[at])
+        at = _after(at, slots)
+    counts.owner[at] = owner
+    counts.value[at] = value
+    counts.tuples[at] = fresh
+    counts.used[0] += 1
+    return fresh
+
+
+@inner
+def unnumber(counts: Counts, owner: Int, value: Int) -> None:
+    """Forget the number of a value."""
+    _remove(counts, _find(counts, owner, value))
 
 
 @entry
 def _copy(source: Counts, target: Counts) -> None:
     slots = len(target.owner)
     for i in range(len(source.owner)):
-        if source.owner[i] != -1:
+        if source.owner[i] != _FREE:
             at = _home(source.owner[i], source.value[i], slots)
-            while target.owner[at] != -1:
+            while target.owner[at] != _FREE:
                 at = _after(at, slots)
             target.owner[at] = source.owner[i]
             target.value[at] = source.value[i]
             target.tuples[at] = source.tuples[i]
     target.used[0] = source.used[0]
-
-
-@procedure
-def distinct(values: NDArray[np.uint64]) -> Int:
-    """How many different values an array holds."""
-    found = 0
-    if len(values) <= 32:  # cheaper than a table for a handful
-        for i in range(len(values)):
-            new = True
-            for j in range(i):
-                if values[i] == values[j]:
-                    new = False
-            found += new
-        return found
-    slots = 64
-    while slots < 2 * len(values):
-        slots *= 2
-    table = np.zeros(slots, np.uint64)
-    taken = np.zeros(slots, np.bool_)
-    for value in values:
-        at = _home(np.int64(0), value, slots)
-        while taken[at] and table[at] != value:
-            at = _after(at, slots)
-        if not taken[at]:
-            taken[at] = True
-            table[at] = value
-            found += 1
-    return found
 
 
 @procedure

@@ -1,0 +1,6 @@
+"""The algorithms that come with Crenel: importing this makes them known (``anonymity.algorithm.known_algorithms``)."""
+
+from anonymity.castle.algorithm import CASTLE
+from anonymity.window.algorithm import WINDOW
+
+__all__ = ["CASTLE", "WINDOW"]

@@ -1,0 +1,95 @@
+"""Releasing groups that were chosen, and judging them, compiled."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anonymity.compiled.jit import Int, entry
+from anonymity.compiled.random import RandomStream, shuffle
+from anonymity.promise.checks import Checks, broken, guarantee
+from anonymity.promise.tally import Counter, count_set
+from anonymity.space.boxes import assign, contains, enclose, info_loss, observe
+from anonymity.space.domain import Boxes, Domain
+from anonymity.tuples.leaving import CLUSTER, Out, Totals, close_release, note_delay
+from state.block import NO_TIME
+
+
+class BatchArrays(NamedTuple):
+    """All that waits, oldest first, and what is counted of it.
+
+    Attributes
+    ----------
+    now : ``next_position``, ``next_release``
+    of : ``k``, and ``by_name``, whether there are subjects
+    points : (tuples,) the tuples as boxes of no width
+    subject, event_time, position : (tuples,)
+    value : (tuples, sensitive) numbers of the sensitive values
+    """
+
+    now: Any
+    of: Any
+    checks: Checks
+    random: RandomStream
+    domain: Domain
+    points: Boxes
+    subject: NDArray[np.uint64]
+    event_time: NDArray[np.int64]
+    position: NDArray[np.int64]
+    value: NDArray[np.int32]
+    counter: Counter
+    out: Out
+    totals: Totals
+
+
+@entry
+def observe_all(domain: Domain, points: Boxes, first: Int) -> None:
+    """Widen the observed ranges by the tuples from ``first`` on."""
+    for i in range(first, len(points.lower)):
+        observe(domain, points, i, points.lower.shape[1] + points.node.shape[1])
+
+
+@entry
+def judge(arrays: BatchArrays, members: NDArray[np.int64]) -> Int:
+    """Which check a set of tuples breaks; -1: none, -2: it has fewer than k subjects."""
+    count_set(arrays.counter, members, arrays.subject, arrays.value, arrays.of.by_name != 0)
+    if arrays.counter.tally.persons[0] < arrays.of.k:
+        return np.int64(-2)
+    return broken(arrays.checks, arrays.counter.tally)
+
+
+@entry
+def release(arrays: BatchArrays, members: NDArray[np.int64]) -> None:
+    """Release some tuples under their least generalisation."""
+    out, domain, points, tally = arrays.out, arrays.domain, arrays.points, arrays.counter.tally
+    number, start = out.filled.releases, out.filled.members
+    stop = start + len(members)
+    newest = NO_TIME
+    assign(out.box, number, points, members[0])
+    for i in range(len(members)):
+        enclose(domain, out.box, number, points, members[i])
+        newest = max(newest, arrays.event_time[members[i]])
+    count_set(arrays.counter, members, arrays.subject, arrays.value, arrays.of.by_name != 0)
+    guarantee(arrays.checks, arrays.of.k, tally, out.diversity[number])
+    for i in range(len(members)):
+        if not contains(domain, out.box, number, points, members[i]):
+            raise RuntimeError("a member lies outside its generalisation; nothing of this release was emitted")
+        note_delay(arrays.totals, arrays.now.next_position - 1 - arrays.position[members[i]])
+        out.members[start + i] = members[i]
+    shuffle(arrays.random, out.members, start, stop)
+    loss = info_loss(domain, out.box, number)
+    close_release(out, arrays.totals, CLUSTER, tally.persons[0], loss, stop, newest)
+    arrays.now.next_release += 1
+
+
+@entry
+def suppress(arrays: BatchArrays, member: Int, reason: Int) -> None:
+    """Withhold a tuple."""
+    out = arrays.out
+    arrays.totals.suppressed[reason] += 1
+    out.suppressed[out.filled.suppressed] = member
+    out.reason[out.filled.suppressed] = reason
+    out.filled.suppressed += 1
+    note_delay(arrays.totals, arrays.now.next_position - 1 - arrays.position[member])

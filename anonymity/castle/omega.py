@@ -1,0 +1,66 @@
+"""Omega: what was published and may be handed out again, and tau, the loss that clusters are measured by."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anonymity.castle.arrays import CastleArrays, points
+from anonymity.compiled.jit import Int, inner, procedure
+from anonymity.compiled.random import below
+from anonymity.space.boxes import assign, contains
+from anonymity.space.domain import NONE
+
+
+@procedure
+def reusable(shard: CastleArrays, slot: Int) -> Int:
+    """The row of a random one of the published generalisations that contain a tuple, ``NONE`` where none does.
+
+    Never the best of them: that would tell where the tuple is not (CASTLE, Section 3.2.2).
+    """
+    omega, now = shard.omega, shard.now
+    size, used = len(omega.release), now.omega_used
+    found = 0
+    row = now.omega_next - used  # oldest first, so that the choice does not depend on where the ring begins
+    if row < 0:
+        row += size
+    domain, box, tuples, matches = shard.domain, omega.box, points(shard.tuples), omega.matches
+    for _ in range(used):
+        if contains(domain, box, row, tuples, slot):
+            matches[found] = row
+            found += 1
+        row += 1
+        if row == size:
+            row = 0
+    if found == 0:
+        return np.int64(NONE)
+    return np.int64(matches[below(shard.random, found)])
+
+
+@inner
+def keep(shard: CastleArrays, release: Int, subjects: Int, loss: float) -> None:
+    """Keep a release of this step for reuse where it loses less than tau (output_cluster, steps 8 to 11)."""
+    omega, now, out = shard.omega, shard.now, shard.out
+    if loss < now.tau and len(omega.release) > 0:
+        row = now.omega_next
+        assign(omega.box, row, out.box, release)
+        omega.subjects[row] = subjects
+        for a in range(omega.diversity.shape[1]):
+            omega.diversity[row, a] = out.diversity[release, a]
+        omega.release[row] = now.next_release
+        now.omega_next = (row + 1) % len(omega.release)
+        if now.omega_used < len(omega.release):
+            now.omega_used += 1
+
+
+@inner
+def update_tau(shard: CastleArrays, loss: float) -> None:
+    """Tau is the mean loss of the most recent releases (CASTLE, Section 3.2.3)."""
+    now, ring = shard.now, shard.ring
+    ring[now.ring_next] = loss
+    now.ring_next = (now.ring_next + 1) % len(ring)
+    if now.ring_used < len(ring):
+        now.ring_used += 1
+    total = 0.0  # summed anew: a running sum would drift
+    for i in range(now.ring_used):
+        total += ring[i]
+    now.tau = total / now.ring_used

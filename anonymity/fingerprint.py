@@ -1,0 +1,128 @@
+"""What stored state has in common with the policy it was made under."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+
+from anonymity.key_digest import is_salted, key_digest, matches, salted
+from anonymity.policy import DifferentialPrivacy, Numeric, Policy, PolicyError, Shards
+
+
+class Fingerprint(dict[str, str]):
+    """A short hash for each field that stored state cannot outlive, by the field's name.
+
+    Attributes
+    ----------
+    key : ``anonymity.key_digest.key_digest`` of the subject key, which is compared but never stored; empty where the
+        fingerprint came out of state
+    """
+
+    key: str = ""
+
+
+TELLING: Mapping[str, str] = {
+    "source.query": "the query",
+    "source.ddl": "a computed column of the source",
+}
+"""Fields that may change, but perhaps should not: what each of them is."""
+
+_SUBJECT_TYPE = "type of the subject "
+
+
+def fingerprint(
+    policy: Policy,
+    shards: Shards,
+    subject_key: bytes,
+    members: Mapping[str, str],
+    *,
+    algorithm: str = "castle",
+    differential_privacy: DifferentialPrivacy | None = None,
+    subject_type: str | None = None,
+    source: Mapping[str, str] | None = None,
+) -> Fingerprint:
+    """A short hash for each field that stored state cannot outlive, by the field's name.
+
+    That is: columns, their roles, the types of published ones (``members``: type by column) and of the subject, as its
+    hash is of the text that the type gives it, domains, hierarchies, how missing values are kept, the split into
+    shards, and the key of the subject hash; and differential privacy with the steps of its noise where it is on, as
+    waiting tuples carry the noise that was drawn when they came in; and the algorithm where it is not CASTLE, which
+    older state does not name. k, l and the algorithm's parameters may change between two runs; these may not. Of
+    ``source``, the texts of ``TELLING`` by their names, a change is only told: a query may be written in another way
+    and mean the same.
+
+    Of the key a salted hash is kept, which is another in each process: ``changed_fields`` compares it. State of earlier
+    versions has an unsalted one, lacks the type of the subject and the texts, and is restored all the same.
+    """
+    digest = key_digest(subject_key)
+    fields: dict[str, object] = {
+        "policy.quasi_identifiers": [attribute.name for attribute in policy.quasi_identifiers],
+        "policy.sensitive": policy.sensitive,
+        "policy.passthrough": policy.passthrough,
+        "policy.subject": policy.subject,
+        "policy.event_time": policy.event_time,
+        "policy.missing": policy.missing,
+        "shards.count": shards.count,
+        "shards.by": shards.by,
+        "subject_key": digest,
+    }
+    for attribute in policy.quasi_identifiers:
+        place = f"policy.quasi_identifiers.{attribute.name}"
+        if isinstance(attribute, Numeric):
+            fields[f"{place}.domain"] = attribute.domain
+            if differential_privacy is not None:
+                fields[f"{place}.step"] = attribute.step
+        else:
+            tree = attribute.hierarchy
+            fields[f"{place}.hierarchy"] = [tree.labels, tree.parent.tolist()]
+    for name, kind in members.items():
+        fields[f"type of the column {name}"] = kind
+    if policy.subject is not None and subject_type is not None:
+        fields[f"{_SUBJECT_TYPE}{policy.subject}"] = subject_type
+    fields.update(source or {})
+    if differential_privacy is not None:
+        fields["differential_privacy"] = asdict(differential_privacy)
+    if algorithm != "castle":
+        fields["algorithm"] = algorithm
+    found = Fingerprint({name: _short(value) for name, value in fields.items()})
+    found.key = digest
+    if subject_key:
+        found["subject_key"] = salted(digest)
+    return found
+
+
+def changed_fields(stored: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+    """Fields by which a stored fingerprint differs from one of now, and that cannot change; sorted.
+
+    Those that only one of them has are among them, but for what earlier versions did not store.
+    """
+    return tuple(sorted(name for name in stored.keys() | now.keys() if _differs(name, stored, now)))
+
+
+def told_fields(stored: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+    """Fields of ``TELLING`` by which a stored fingerprint differs from one of now; sorted."""
+    return tuple(sorted(name for name in TELLING if name in stored and stored[name] != now.get(name)))
+
+
+def require_same(stored: Mapping[str, str], now: Mapping[str, str], where: str) -> None:
+    """Raise ``PolicyError`` where a stored fingerprint differs from the policy's; it names the fields."""
+    if changed := changed_fields(stored, now):
+        raise PolicyError(
+            f"the stored state of {where} was made under another policy; these cannot change on a restore: "
+            f"{', '.join(changed)}. Start without the savepoint, or restore under the policy it was made with"
+        )
+
+
+def _differs(name: str, stored: Mapping[str, str], now: Mapping[str, str]) -> bool:
+    if name in TELLING or (name not in stored and name.startswith(_SUBJECT_TYPE)):
+        return False
+    if name == "subject_key" and name in stored and isinstance(now, Fingerprint) and now.key:
+        was = stored[name]
+        return not matches(was, now.key) if is_salted(was) else was != _short(now.key)
+    return stored.get(name) != now.get(name)
+
+
+def _short(value: object) -> str:
+    return hashlib.blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()

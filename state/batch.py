@@ -1,0 +1,73 @@
+"""The two kinds of state of a shard that is judged as a batch: a blob of its own, and all that waits (``Held``)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from state.codec import Column, array, pack, raw, readable, unpack
+from state.window import Held
+
+__all__ = ["BatchState", "Held"]
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class BatchState:
+    """What a shard knows beside its tuples; names as in ``state.castle.CastleState``.
+
+    Attributes
+    ----------
+    numbers : next position, next release
+    """
+
+    shard: int
+    fingerprint: dict[str, str]
+    numbers: NDArray[np.int64]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    key: NDArray[np.uint64]
+    key_used: int
+    released: int
+    longest: int
+    loss: float
+    suppressed: dict[str, int]
+    kinds: NDArray[np.int64]
+    delays: NDArray[np.int64]
+    entries: dict[str, list[int | str]] | None = None
+
+    def to_bytes(self) -> bytes:
+        columns: dict[str, Column] = {name: x for name, x in vars(self).items() if isinstance(x, np.ndarray)}
+        for name in ("fingerprint", "suppressed", "entries"):
+            columns[name] = json.dumps(getattr(self, name), sort_keys=True).encode()
+        columns["counts"] = np.array([self.shard, self.released, self.longest], np.int64)
+        columns["key_used"] = np.array([self.key_used], np.uint64)
+        columns["loss"] = np.array([self.loss])
+        return pack("batch", VERSION, columns)
+
+    @classmethod
+    def from_bytes(cls, blob: bytes, where: str = "") -> BatchState:
+        """Read a blob; raises ``state.codec.StateError`` where it is damaged or unknown."""
+        _, columns = unpack("batch", blob, newest=VERSION, where=where)
+        with readable(f"batch state of {where}"):
+            shard, released, longest = array(columns, "counts").tolist()
+            return cls(
+                shard=shard,
+                released=released,
+                longest=longest,
+                key_used=int(array(columns, "key_used")[0]),
+                loss=float(array(columns, "loss")[0]),
+                fingerprint=json.loads(raw(columns, "fingerprint")),
+                suppressed=json.loads(raw(columns, "suppressed")),
+                entries=json.loads(raw(columns, "entries")),
+                numbers=array(columns, "numbers"),
+                lower=array(columns, "lower"),
+                upper=array(columns, "upper"),
+                key=array(columns, "key"),
+                kinds=array(columns, "kinds"),
+                delays=array(columns, "delays"),
+            )

@@ -1,0 +1,51 @@
+"""A summary says what to read it with, and what to do about it."""
+
+from __future__ import annotations
+
+import pytest
+
+from anonymity.algorithms import CASTLE
+from anonymity.policy import SUPPRESSIONS
+from jobs.local.summary import Summary
+
+PLAIN = {"tuples_in": 1000.0, "released": 1000.0}
+
+
+def warnings(changed: dict[str, float], field: str | None = "castle.delay.event_time") -> list[str]:
+    return Summary.of((PLAIN | changed).items(), 1.0, CASTLE, SUPPRESSIONS, field).warnings
+
+
+@pytest.mark.parametrize(
+    ("changed", "beginning", "remedy"),
+    [
+        (
+            {"released": 80.0, "suppressed.too_little_diversity": 900.0, "suppressed.outlier": 20.0},
+            "suppressed: 92% of the tuples, most of them as too little diversity",
+            "read it in the order of its events",
+        ),
+        (
+            {"released": 500.0, "suppressed.too_few_subjects": 500.0},
+            "suppressed: 50% of the tuples, most of them as too few subjects",
+            "divide the stream into fewer shards",
+        ),
+        (
+            {"released": 500.0, "suppressed.outlier": 500.0},
+            "suppressed: 50% of the tuples, most of them as outlier",
+            "keep fewer clusters open",
+        ),
+        ({"stretch.wage": 2.5}, "policy.quasi_identifiers.wage.domain: is not given", "give the domain"),
+        ({"overdue": 600.0}, "castle.delay.event_time: 60% of the tuples left after", "'on-event'"),
+    ],
+)
+def test_what_surprises_is_said_with_the_remedy(changed: dict[str, float], beginning: str, remedy: str) -> None:
+    [warning] = warnings(changed)
+    assert warning.startswith(beginning)
+    assert remedy in warning
+
+
+def test_an_ordinary_run_is_not_warned_of() -> None:
+    usual = {"released": 950.0, "suppressed.outlier": 50.0, "stretch.wage": 1.9, "overdue": 400.0}
+    assert warnings(usual) == []
+    assert warnings({"overdue": 1000.0}, None) == []
+    few = {"tuples_in": 90.0, "released": 0.0, "suppressed.too_few_subjects": 90.0}
+    assert warnings(few) == []

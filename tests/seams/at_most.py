@@ -1,0 +1,22 @@
+"""A promise in one file: no value is held by more than a share of the persons of a release."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anonymity.promise.record import Promise, add_promise
+
+
+def lacking(persons: int, held: int, counts: Any, parameter: float) -> float:
+    return max(counts[0] / persons - parameter, 0.0) if len(counts) else 0.0
+
+
+AT_MOST = add_promise(
+    Promise(
+        name="at_most",
+        parameter="a number above 0 and at most 1",
+        allowed=lambda parameter, k: 0 < parameter <= 1,
+        lacking=lacking,
+        reason="too_common",
+    )
+)

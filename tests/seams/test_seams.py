@@ -1,0 +1,254 @@
+"""An algorithm and a promise that are each one file of the tests, through everything that Crenel does with its own."""
+
+from __future__ import annotations
+
+import pickle
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anonymity.algorithm import Algorithm, Shard, Terms
+from anonymity.castle.algorithm import CASTLE
+from anonymity.castle.parameters import CastleParameters
+from anonymity.policy import Numeric, Policy, PolicyError, Privacy
+from anonymity.release import Releases
+from jobs.config.load import ConfigError, load
+from operators.shards.function import END, ShardFunction
+from state.stored import Stored
+from tests.seams.at_most import AT_MOST
+from tests.seams.in_order import IN_ORDER, InOrderParameters
+from tests.support.drive import KEY, PRINT, Setting, columns_of, with_changes
+from tests.support.fakes import FakeRuntime, Harness
+from tests.support.launch import crenel, rows_of
+from tests.support.operator_stream import KEY as SHARD
+from tests.support.operator_stream import block, left, planned, released
+from tests.support.source import IDENTITY, Finish, Push, Row
+from tests.support.strategies import FEW
+
+SHARE = 0.6
+POLICY = Policy(
+    (Numeric("x", (0, 100)),), sensitive=("illness",), passthrough=(IDENTITY,), subject="who", event_time="at"
+)
+MADE = {IN_ORDER.name: InOrderParameters(20), CASTLE.name: CastleParameters(12, max_clusters=4)}
+
+rows = st.lists(
+    st.tuples(st.integers(0, 100), st.sampled_from("aaabc"), st.integers(0, 8)), min_size=0, max_size=60
+).map(lambda drawn: [Row((float(x),), (value, i), who, i) for i, (x, value, who) in enumerate(drawn)])
+of_each_algorithm = pytest.mark.parametrize("algorithm", [IN_ORDER, CASTLE], ids=lambda algorithm: algorithm.name)
+
+
+def terms(algorithm: Algorithm, share: float = SHARE) -> Terms:
+    members = pa.schema([("illness", pa.string()), (IDENTITY, pa.int64())])
+    return Terms(POLICY, Privacy(3, 1, ((AT_MOST, share),)), MADE[algorithm.name], members, fingerprint=PRINT)
+
+
+def steps(stream: list[Row], size: int) -> list[Push | Finish]:
+    return [*(Push(tuple(stream[i : i + size])) for i in range(0, len(stream), size)), Finish()]
+
+
+def run(algorithm: Algorithm, stream: list[Row], size: int, *, restored: bool = False) -> list[Releases]:
+    """What left, from a shard that is restored after each step or never."""
+    setting = Setting(POLICY, Privacy(3), MADE[algorithm.name], (pa.string(), pa.int64()))
+    of, stored, found = terms(algorithm), Stored(b"", {}), []
+    shard: Shard = algorithm.new(of, 0, KEY)
+    for step in steps(stream, size):
+        out = shard.push(setting.block(step.rows)) if isinstance(step, Push) else shard.finish()
+        assert out.changes is not None
+        stored = with_changes(stored, out.changes)
+        if restored:
+            shard = algorithm.restored(of, stored, "")
+        found.append(out.releases)
+    assert shard.counters.buffered == 0
+    return found
+
+
+def judge(stream: list[Row], outputs: Iterable[Releases]) -> None:
+    """Each tuple leaves once, inside its interval, among three people, of whom no value is too many people's."""
+    gone: list[int] = []
+    for out in outputs:
+        for i, (start, stop) in enumerate(zip(out.offsets, out.offsets[1:], strict=False)):
+            members = [stream[identity] for identity in out.members[1][start:stop]]
+            gone += out.members[1][start:stop]
+            assert all(out.lower[i, 0] <= row.values[0] <= out.upper[i, 0] for row in members)
+            if out.tuples[i] > 1:
+                keeps_promises((row.subject, row.published[0]) for row in members)
+        gone += out.suppressed_position.tolist()
+    assert sorted(gone) == list(range(len(stream)))
+
+
+def keeps_promises(members: Iterable[tuple[Any, str]]) -> None:
+    of: Mapping[str, set[Any]] = defaultdict(set)
+    for who, value in members:
+        of[value].add(who)
+    people = set().union(*of.values())
+    assert len(people) >= 3
+    assert max(map(len, of.values())) <= SHARE * len(people)
+
+
+@of_each_algorithm
+@given(stream=rows, size=st.integers(1, 9))
+@FEW
+def test_what_leaves_keeps_the_promise_and_every_tuple_leaves_once(
+    algorithm: Algorithm, stream: list[Row], size: int
+) -> None:
+    judge(stream, run(algorithm, stream, size))
+
+
+@of_each_algorithm
+@given(stream=rows, size=st.integers(1, 9))
+@FEW
+def test_a_restored_shard_goes_on_as_if_nothing_had_happened(
+    algorithm: Algorithm, stream: list[Row], size: int
+) -> None:
+    assert columns_of(run(algorithm, stream, size, restored=True)) == columns_of(run(algorithm, stream, size))
+
+
+@given(stream=rows, sizes=st.tuples(st.integers(1, 9), st.integers(1, 9)))
+@FEW
+def test_how_a_stream_is_cut_changes_nothing(stream: list[Row], sizes: tuple[int, int]) -> None:
+    one, other = (columns_of(run(CASTLE, stream, size)) for size in sizes)
+    assert one == other
+
+
+def test_tuples_that_cannot_keep_it_are_suppressed_under_its_reason() -> None:
+    stream = [Row((1.0,), ("a", i), i, i) for i in range(9)]
+    for algorithm in (IN_ORDER, CASTLE):
+        shard = algorithm.new(terms(algorithm), 0, KEY)
+        setting = Setting(POLICY, Privacy(3), MADE[algorithm.name], (pa.string(), pa.int64()))
+        shard.push(setting.block(stream))
+        shard.finish()
+        assert shard.counters.suppressed["too_common"] > 0
+        assert shard.counters.released == 0
+
+
+def test_omega_forgets_what_was_released_under_a_weaker_promise() -> None:
+    places = [8.0 * i for i in range(12)] + [50.0 + i % 2 for i in range(48)]
+    stream = [Row((x,), ("ab"[i % 2], i), i, i) for i, x in enumerate(places)]
+    setting = Setting(POLICY, Privacy(3), MADE["castle"], (pa.string(), pa.int64()))
+    shard, stored = CASTLE.new(terms(CASTLE), 0, KEY), Stored(b"", {})
+    for i in range(0, 60, 5):
+        changes = shard.push(setting.block(stream[i : i + 5])).changes
+        assert changes is not None
+        stored = with_changes(stored, changes)
+    kept, stronger = (CASTLE.restored(terms(CASTLE, share), stored, "") for share in (SHARE, 0.55))
+    assert kept.arrays.now.omega_used > 0  # type: ignore[attr-defined]
+    assert stronger.arrays.now.omega_used == 0  # type: ignore[attr-defined]
+
+
+def test_both_are_found_by_name_in_another_process() -> None:
+    again = pickle.loads(pickle.dumps(terms(IN_ORDER)))
+    assert again.privacy.further == ((AT_MOST, SHARE),)
+    assert pickle.loads(pickle.dumps(IN_ORDER)) is IN_ORDER
+
+
+def test_the_operator_runs_it_and_goes_on_from_its_state() -> None:
+    plan = planned(IN_ORDER, InOrderParameters(30))
+    plan = replace(plan, terms=replace(plan.terms, privacy=Privacy(3, 1, ((AT_MOST, SHARE),))))
+    whole, runtime, parts = Harness(ShardFunction(plan)), FakeRuntime(), []
+    for first in range(0, 120, 20):
+        whole.element(SHARD, block(first, 20).to_bytes())
+        parts.append(Harness(ShardFunction(plan), runtime))
+        parts[-1].element(SHARD, block(first, 20).to_bytes())
+    whole.advance(END)
+    parts[-1].advance(END)
+    assert [row for part in parts for row in released(part)] == released(whole)
+    assert left(whole) == list(range(120))
+    assert ("parameter.at_most", SHARE) in [(name, amount) for _, name, amount in whole.side["summary"]]
+
+
+CONFIGURATION = """
+extensions: [tests.seams.in_order, tests.seams.at_most]
+policy:
+  subject: who
+  quasi_identifiers:
+    x: {{type: numeric, domain: [0, 100]}}
+  sensitive: [illness]
+  passthrough: [id]
+privacy: {{k: 3, at_most: 0.6}}
+algorithm: in_order
+in_order: {{most: 20}}
+seed: 1
+source:
+  ddl: |
+    CREATE TEMPORARY TABLE source (id BIGINT, who STRING, x INT, illness STRING)
+    WITH ('connector' = 'filesystem', 'path' = '{folder}/in.csv', 'format' = 'csv')
+sinks:
+  released: {{connector: filesystem, path: {folder}/released, format: csv}}
+  suppressed: {{connector: filesystem, path: {folder}/suppressed, format: csv}}
+  audit: {{connector: filesystem, path: {folder}/audit, format: csv}}
+"""
+
+
+@pytest.fixture
+def configuration(tmp_path: Path) -> Path:
+    path = tmp_path / "job.yaml"
+    path.write_text(CONFIGURATION.format(folder=tmp_path), encoding="utf-8")
+    return path
+
+
+def test_a_configuration_names_both(configuration: Path) -> None:
+    config = load(configuration)
+    assert config.algorithm is IN_ORDER
+    assert config.parameters == InOrderParameters(20)
+    assert config.privacy == Privacy(3, 1, ((AT_MOST, 0.6),))
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ("in_order.most=2", "in_order.most: must be k (3) or more, not 2"),
+        ("in_order.most=no", "in_order.most: is not a whole number; a whole number, privacy.k or more"),
+        ("privacy.at_most=2", "privacy.at_most: must be a number above 0 and at most 1, not 2"),
+        ("policy.sensitive=null", "privacy.at_most: is about sensitive values, but policy.sensitive names no column"),
+        (
+            "differential_privacy={sample_rate: 0.5, phi: 10}",
+            "differential_privacy: its argument is not made for in_order",
+        ),
+        ("extensions=[no.such.module]", "extensions: the module 'no.such.module' cannot be imported"),
+    ],
+)
+def test_what_is_wrong_is_told_by_field(configuration: Path, change: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        load(configuration, [change])
+    assert any(found.startswith(problem) for found in error.value.problems), error.value.problems
+
+
+def test_a_promise_out_of_range_is_refused() -> None:
+    with pytest.raises(PolicyError, match=r"privacy\.at_most: must be"):
+        Privacy(3, 1, ((AT_MOST, 0.0),))
+
+
+def visits() -> Iterator[str]:
+    for i in range(400):
+        yield f"{i},p{i * 7 % 90},{i * 37 % 101},{'abcab'[i * 3 % 5]}"
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("algorithm", "mode"), [("in_order", "loopback"), ("in_order", "process"), ("castle", "loopback")]
+)
+def test_the_whole_job_keeps_it(configuration: Path, algorithm: str, mode: str) -> None:
+    folder = configuration.parent
+    (folder / "in.csv").write_text("\n".join(visits()) + "\n", encoding="ascii")
+    castle = ["--set", "algorithm=castle", "--set", "castle.delay.tuples=40", "--set", "in_order=null"]
+    done = crenel("run", configuration, "--json", *(castle if algorithm == "castle" else ()), mode=mode)
+    assert done.returncode == 0, done.stderr
+    rows = rows_of(folder / "released", ("x_min", "x_max", "illness", "id"))
+    suppressed = rows_of(folder / "suppressed", ("reason", "shard", "position", "event_time"))
+    assert len({row["id"] for row in rows}) == len(rows) == 400 - len(suppressed) > 200
+    who = dict(line.split(",")[:2] for line in visits())
+    classes: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+    for row in rows:
+        classes[row["x_min"], row["x_max"]].append((who[row["id"]], row["illness"]))
+    if algorithm == "in_order":  # neighbouring releases may have one interval; each keeps it, and so all together
+        for members in classes.values():
+            keeps_promises(members)
+    audit = (folder / "audit").rglob("part-*")
+    assert all("0.6" in line.split(",") for path in audit for line in path.read_text("ascii").splitlines())
