@@ -55,7 +55,9 @@ def require_boxes(
 
 def require_counts(suppressed: Mapping[str, int], kinds: NDArray[np.int64], delays: NDArray[np.int64]) -> None:
     """Raise ``ValueError`` where counts of what has left are not such: by reason, by kind, and of the histogram."""
-    counted = isinstance(suppressed, dict) and all(isinstance(amount, int) for amount in suppressed.values())
+    counted = isinstance(suppressed, dict) and all(
+        isinstance(amount, int) and 0 <= amount < 2**62 for amount in suppressed.values()
+    )
     require(counted and kinds.shape == (len(KINDS),) and kinds.dtype == np.int64, "counts")
     require(delays.ndim == 2 and delays.shape[1] == 2 and delays.dtype == np.int64, "delays")
     require(bool(((delays[:, 0] >= 0) & (delays[:, 0] < DELAY_BUCKETS)).all()), "delays")

@@ -105,9 +105,19 @@ def read(terms: Terms, stored: Stored, where: str = "") -> Snapshot:
     return Snapshot(state, blocks, Inventory.of(entries))
 
 
+_KINDS_OF_COLUMNS = {
+    **dict.fromkeys(("numbers", "carried", "controllers"), np.dtype(np.int64)),
+    **dict.fromkeys(("control", "lower", "upper"), np.dtype(np.float64)),
+    "reason": np.dtype(np.int8),
+    "key": np.dtype(np.uint64),
+}
+
+
 def _require_well_formed(terms: Terms, state: WindowState) -> None:
     """Raise ``ValueError`` where a number is one that compiled code, which looks at no bounds, could not take."""
-    require(state.numbers.shape == (4,) and int(min(state.numbers)) >= 0, "numbers")
+    for name, kind in _KINDS_OF_COLUMNS.items():
+        require(getattr(state, name).dtype == kind, name)
+    require(state.numbers.shape == (4,) and 0 <= int(min(state.numbers)) <= int(max(state.numbers)) < 2**62, "numbers")
     require(0 <= state.first <= state.numbers[0], "first")
     require(state.carried.ndim == 1 and bool((np.diff(state.carried) > 0).all()), "carried")
     require(not len(state.carried) or 0 <= state.carried[0] <= state.carried[-1] < state.first, "carried")
