@@ -12,19 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anonymity.algorithm import Terms
-from anonymity.compiled.jit import Int, entry, inner
+from anonymity.compiled.jit import Int, entry, leaf
 from anonymity.policy import PolicyError, Privacy
 from anonymity.space.domain import NONE
 from anonymity.window.arrays import WindowArrays
-from anonymity.window.closing import closing
+from anonymity.window.beginning import TOO_FEW_SUBJECTS, begin_window
 from anonymity.window.controllers import adapt_size
 from anonymity.window.grouping import begin_grouping, grow, link, summarise
 from anonymity.window.procedures import (
-    TOO_FEW_SUBJECTS,
     begin_log,
-    begin_window,
     carry,
-    note_release,
     place,
     suppress,
 )
@@ -70,29 +67,26 @@ def run_ubdsa(shard: WindowArrays, slots: NDArray[np.int32], at: Int, watermark:
         at += 1
 
 
-@inner
+@leaf
 def publish(shard: WindowArrays) -> bool:
     """Release the oldest tuple with its nearest; false where k subjects are not there."""
-    now, of, log, work = shard.now, shard.of, shard.log, shard.work
-    groups, out, first = shard.groups, shard.out, np.int64(0)
+    now, of, log, out, first = shard.now, shard.of, shard.log, shard.out, np.int64(0)
     if begin_window(shard) != NONE:
         return False
     begin_log(log, now.held)
-    window = closing(shard)
-    free = begin_grouping(window)
-    left = grow(window, first, first, free)  # the oldest is pattern 0
-    link(groups, work, first, left, free)
-    summarise(window, first)
+    free = begin_grouping(shard)
+    left = grow(shard, first, first, free)  # the oldest is pattern 0
+    link(shard.groups, shard.work, first, left, free)
+    summarise(shard, first)
     start, waited = out.filled.members, 0.0
     release(shard, first)
     stop = out.filled.members
     for i in range(start, stop):
         waited += now.next_position - 1 - shard.points.position[out.members[i]]
-    note_release(shard, start, stop)
     carry(shard, np.int64(TOO_FEW_SUBJECTS))
     if of.least_window > 0:
-        adapt_size(now, of, groups.loss[0], waited / (stop - start))
-    log.carried, log.target, log.groups = now.carried, now.target, 1
+        adapt_size(now, of, shard.groups.loss[0], waited / (stop - start))
+    log.target, log.groups = now.target, 1
     now.next_window += 1
     return True
 

@@ -210,7 +210,7 @@ def _gap(domain: Domain, seed: Boxes, around: Boxes, region: Int, limit: float) 
     return gap
 
 
-@procedure
+@inner
 def find_nearest(domain: Domain, seed: Boxes, left: Left, bucket: Int, wanted: Int, near: Int) -> Nearest:
     """The ``wanted`` groups left of a bucket that enlarge the box of ``seed`` least, in no order.
 

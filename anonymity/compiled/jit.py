@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+from llvmlite.binding import parse_assembly
 from numba import njit
 from numba.core import config
 from numba.core.codegen import CPUCodeLibrary
@@ -27,12 +28,13 @@ _KEPT = cached("compiled") is not None
 
 
 class _Compiling(threading.local):
-    """Whether this thread compiles a part of an entry."""
+    """The part of an entry that this thread compiles; empty where it compiles an entry."""
 
-    part = False
+    part = ""
 
 
 _NOW = _Compiling()
+_ENVIRONMENT = "_ZN08NumbaEnv"
 
 
 def _optimise_entries_only(library: Any, whole: Any = CPUCodeLibrary._optimize_final_module) -> None:
@@ -40,7 +42,21 @@ def _optimise_entries_only(library: Any, whole: Any = CPUCodeLibrary._optimize_f
         whole(library)
 
 
+def _make_entries_only(library: Any, whole: Any = CPUCodeLibrary._finalize_final_module) -> None:
+    # What was not optimised must not become machine code: the linker would take a procedure that it has seen for that
+    # of an entry, and run it until the process ends. Of a part only the globals are made that numba sets at once.
+    if library.name != _NOW.part:
+        whole(library)
+        return
+    complete = library._final_module
+    named = [str(found) for found in complete.global_variables if found.name.startswith(_ENVIRONMENT)]
+    library._final_module = parse_assembly("\n".join([f'target triple = "{complete.triple}"', *named]))
+    whole(library)
+    library._final_module = complete
+
+
 CPUCodeLibrary._optimize_final_module = _optimise_entries_only  # type: ignore[method-assign]
+CPUCodeLibrary._finalize_final_module = _make_entries_only  # type: ignore[method-assign]
 
 
 def _compiled(function: Any, *, part: bool, apart: bool = False, **options: Any) -> Any:
@@ -48,7 +64,7 @@ def _compiled(function: Any, *, part: bool, apart: bool = False, **options: Any)
     compile_as_numba_does = dispatcher._compiler.compile
 
     def compile_it(arguments: Any, result: Any) -> Any:
-        before, _NOW.part = _NOW.part, part
+        before, _NOW.part = _NOW.part, function.__qualname__ if part else ""
         try:
             made = compile_as_numba_does(arguments, result)
         finally:
@@ -90,3 +106,8 @@ def procedure(function: F) -> F:
 def leaf(function: F) -> F:
     """Compile a part that makes no array: it counts no references, which a small one would mostly do."""
     return _compiled_part(function, _nrt=False)
+
+
+def inner_leaf(function: F) -> F:
+    """Compile a leaf that does less than it costs to pass its arrays: it becomes part of its caller."""
+    return _compiled_part(function, forceinline=True, _nrt=False)

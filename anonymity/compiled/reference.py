@@ -14,10 +14,22 @@ from typing import Any, get_type_hints
 
 from numba import types
 from numba.core import cgutils
+from numba.core.runtime.context import NRTContext
 from numba.experimental import structref
 from numba.extending import intrinsic
 
 from anonymity.compiled.jit import entry
+
+
+def _data_pointer(self: Any, value: Any) -> Any:
+    """As numba has it, but where no references are counted as well: a leaf may read a structure."""
+    nrt = NRTContext(self.context, True)
+    pointer = nrt.meminfo_data(self.builder, self.get_struct_ref(value).meminfo)
+    model = self.context.data_model_manager[self.struct_type.get_data_type()]
+    return self.builder.bitcast(pointer, model.get_value_type().as_pointer())
+
+
+structref._Utils.get_data_pointer = _data_pointer  # type: ignore[method-assign]
 
 
 class Fields(types.StructRef):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anonymity.compiled.arrays import full, zeros
-from anonymity.compiled.jit import Int, leaf
+from anonymity.compiled.jit import Int, inner_leaf, leaf
 from anonymity.promise.checks import Checks, lack
 from anonymity.promise.tally import Tally, empty_tally
 
@@ -88,6 +88,47 @@ def put(trial: Trial, codes: NDArray[np.int32], slot: Int, alone: bool) -> None:
         tally.held[a] += 1
 
 
+@inner_leaf
+def put_chain(trial: Trial, codes: NDArray[np.int32], following: NDArray[np.int32], first: Int, alone: bool) -> None:
+    """Count in the tuples of a chain.
+
+    Parameters
+    ----------
+    codes, alone : as for ``put``
+    following : (slots,) the next tuple of each; negative after the last
+    first : slot of the first
+    """
+    slot = first
+    if not alone:
+        while slot >= 0:
+            put(trial, codes, slot, alone)
+            slot = np.int64(following[slot])
+        return
+    tuples = np.int64(0)
+    while slot >= 0:
+        tuples += 1
+        slot = np.int64(following[slot])
+    tally = trial.tally
+    tally.persons[0] += tuples
+    for a in range(len(tally.values)):
+        used, values = np.int64(tally.used[a]), np.int64(tally.values[a])
+        slot = first
+        while slot >= 0:
+            value = codes[slot, 1 + a]
+            place = np.int64(trial.place[a, value])
+            if place < 0:
+                place = used
+                used += 1
+                trial.place[a, value] = place
+                trial.named[a, place] = value
+                tally.counts[a, place] = 0
+            values += tally.counts[a, place] == 0
+            tally.counts[a, place] += 1
+            slot = np.int64(following[slot])
+        tally.used[a], tally.values[a] = used, values
+        tally.held[a] += tuples
+
+
 @leaf
 def take_out(trial: Trial, codes: NDArray[np.int32], slot: Int, alone: bool) -> None:
     """Count out a tuple that was counted in; parameters as those of ``put``."""
@@ -111,7 +152,7 @@ def take_out(trial: Trial, codes: NDArray[np.int32], slot: Int, alone: bool) -> 
         tally.held[a] -= 1
 
 
-@leaf
+@inner_leaf
 def forget(trial: Trial) -> None:
     """Begin anew; where somebody comes twice, all that was counted in must have been counted out."""
     tally = trial.tally
@@ -122,7 +163,7 @@ def forget(trial: Trial) -> None:
         tally.used[a] = tally.values[a] = tally.held[a] = 0
 
 
-@leaf
+@inner_leaf
 def weigh(checks: Checks, tally: Tally, lacks: NDArray[np.float64], row: Int) -> None:
     """Write by how much a set falls short of each check to a row of ``lacks`` (rows, checks)."""
     for check in range(len(checks.address)):
@@ -139,27 +180,59 @@ def after_exchange(trial: Trial, checks: Checks, codes: NDArray[np.int32], leave
     leaves, comes : slots of a tuple of the set and of one that is not in it
     alone : whether nobody of the window comes twice
     """
-    tally = trial.tally
     if alone and only_diversity(checks):
         for check in range(len(checks.address)):
             a = checks.attribute[check]
-            values = tally.values[a]
+            values = trial.tally.values[a]
             old, new = codes[leaves, 1 + a], codes[comes, 1 + a]
             if old != new:
                 values += lacks_value(trial, a, new)
-                values -= tally.counts[a, trial.place[a, old]] == 1
+                values -= trial.tally.counts[a, trial.place[a, old]] == 1
             trial.lacks[0, check] = max(checks.parameter[check] - values, 0.0)
-        return tally.persons[0]
+        return trial.tally.persons[0]
+    return _exchanged(trial, checks, codes, leaves, comes, alone)
+
+
+@leaf
+def _exchanged(trial: Trial, checks: Checks, codes: NDArray[np.int32], leaves: Int, comes: Int, alone: bool) -> Int:
     take_out(trial, codes, leaves, alone)
     put(trial, codes, comes, alone)
-    persons = tally.persons[0]
-    weigh(checks, tally, trial.lacks, np.int64(0))
+    persons = trial.tally.persons[0]
+    weigh(checks, trial.tally, trial.lacks, np.int64(0))
     take_out(trial, codes, comes, alone)
     put(trial, codes, leaves, alone)
     return persons
 
 
-@leaf
+@inner_leaf
+def exchange_helps(
+    here: Trial, there: Trial, checks: Checks, codes: NDArray[np.int32], leaves: Int, comes: Int
+) -> bool:
+    """Whether one set falls less short of a check and neither shorter of any, once two tuples have changed places.
+
+    For l-diversity alone, and where nobody comes twice: then it is told by who has the values of the two.
+
+    Parameters
+    ----------
+    codes : (slots, 1 + 2 attributes) as those of ``put``
+    leaves, comes : slots of a tuple of the set ``here`` and of one of the set ``there``
+    """
+    helps = False
+    for check in range(len(checks.address)):
+        a = checks.attribute[check]
+        old, new = codes[leaves, 1 + a], codes[comes, 1 + a]
+        if old == new:
+            continue
+        mine = lacks_value(here, a, new) - (here.tally.counts[a, here.place[a, old]] == 1)
+        its = lacks_value(there, a, old) - (there.tally.counts[a, there.place[a, new]] == 1)
+        have, it_has, wanted = here.tally.values[a], there.tally.values[a], checks.parameter[check]
+        if (mine < 0 and have + mine < wanted) or (its < 0 and it_has + its < wanted):
+            return False
+        helps |= mine > 0 and have < wanted
+    return helps
+
+
+@inner_leaf
 def may_help(
     trial: Trial, checks: Checks, lacks: NDArray[np.float64], row: Int, codes: NDArray[np.int32], slot: Int, alone: bool
 ) -> bool:
@@ -180,14 +253,14 @@ def may_help(
     return False
 
 
-@leaf
+@inner_leaf
 def lacks_value(trial: Trial, attribute: Int, value: Int) -> bool:
     """Whether nobody of a set has a value, by its number."""
     place = trial.place[attribute, value]
     return bool(place < 0 or trial.tally.counts[attribute, place] == 0)
 
 
-@leaf
+@inner_leaf
 def only_diversity(checks: Checks) -> bool:
     """Whether l is all that is asked of sensitive values."""
     for address in checks.address:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, leaf
+from anonymity.compiled.jit import Int, inner_leaf, leaf
 from anonymity.promise.checks import broken
 from anonymity.promise.diversity import diversity
-from anonymity.promise.trial import Trial, forget, put, take_out, weigh
+from anonymity.promise.trial import Trial, forget, put_chain, take_out, weigh
 from anonymity.space.boxes import assign, contains, enclose, enlargement, equal, info_loss, loss_after
 from anonymity.space.domain import NONE, Boxes, Domain
-from anonymity.window.arrays import OPEN, Groups, Points, places
-from anonymity.window.closing import Closing
+from anonymity.window.arrays import OPEN, Groups, Points, WindowArrays, places
 from anonymity.window.distance import distance
 from anonymity.window.numbering import clear, home
 from anonymity.window.work import Work
@@ -59,20 +58,20 @@ def find_patterns(points: Points, work: Work, held: NDArray[np.int32], count: In
 
 
 @leaf
-def group_by_qid(window: Closing) -> Int:
+def group_by_qid(shard: WindowArrays) -> Int:
     """Put the tuples in ``held`` into groups of at least k subjects; how many groups there are.
 
     A group begins with the commonest pattern and takes the nearest one until it has k subjects; of equally near ones
     that which adds least loss, then the oldest. What is left at the end goes where it adds least loss. The window must
     have been numbered. With fewer than k subjects there is no group.
     """
-    groups, work, where = window.groups, window.work, places(window.points)
-    patterns = begin_grouping(window)
+    groups, work, where = shard.groups, shard.work, places(shard.points)
+    patterns = begin_grouping(shard)
     free = patterns
     made = 0
     while free > 0:
-        left = grow(window, made, commonest(work, free), free)
-        if groups.subjects[made] < window.k:
+        left = grow(shard, made, commonest(work, free), free)
+        if groups.subjects[made] < shard.of.k:
             break
         link(groups, work, made, left, free)
         free = left
@@ -80,15 +79,15 @@ def group_by_qid(window: Closing) -> Int:
     if made > 0:
         for pattern in range(patterns):
             if work.size[pattern] > 0:
-                _join(window.domain, groups, work, where, made, pattern)
+                _join(shard.domain, groups, work, where, made, pattern)
     return made
 
 
 @leaf
-def begin_grouping(window: Closing) -> Int:
+def begin_grouping(shard: WindowArrays) -> Int:
     """Find the patterns, all of them free; how many there are."""
-    work, count = window.work, window.tuples
-    patterns = find_patterns(window.points, work, window.held, count)
+    work, count = shard.work, shard.now.held
+    patterns = find_patterns(shard.points, work, shard.held, count)
     for i in range(patterns):
         work.free[i] = i
     for i in range(count):
@@ -108,13 +107,13 @@ def commonest(work: Work, free: Int) -> Int:
 
 
 @leaf
-def grow(window: Closing, group: Int, seed: Int, free: Int) -> Int:
+def grow(shard: WindowArrays, group: Int, seed: Int, free: Int) -> Int:
     """Let a group take free patterns, first the one at ``seed``, until it has k subjects or none is left.
 
     Those it took stand behind the free ones, whose number it returns.
     """
-    domain, scale, groups, work, k = window.domain, window.scale, window.groups, window.work, window.k
-    where, box = places(window.points), window.groups.box
+    domain, scale, groups, work, k = shard.domain, shard.scale, shard.groups, shard.work, shard.of.k
+    where, box = places(shard.points), shard.groups.box
     groups.subjects[group] = 0
     assign(box, group, where, np.int64(work.first[work.free[seed]]))
     free = _take(groups, work, group, seed, free)
@@ -201,10 +200,10 @@ def _join(domain: Domain, groups: Groups, work: Work, where: Boxes, made: Int, p
 
 
 @leaf
-def summarise(window: Closing, group: Int) -> None:
+def summarise(shard: WindowArrays, group: Int) -> None:
     """Count anew what is known of a group's members, judge them, and measure them."""
-    domain, points, groups, work, trial = window.domain, window.points, window.groups, window.work, window.here
-    alone, where = window.alone, places(points)
+    domain, points, groups, work, trial = shard.domain, shard.points, shard.groups, shard.work, shard.here
+    alone, where = shard.now.alone != 0, places(points)
     slot = np.int64(groups.head[group])
     assign(groups.box, group, where, slot)
     oldest, earliest, tuples = points.position[slot], points.event_time[slot], 0
@@ -224,10 +223,10 @@ def summarise(window: Closing, group: Int) -> None:
     groups.subjects[group] = trial.tally.persons[0]
     for a in range(groups.diversity.shape[1]):
         groups.diversity[group, a] = diversity(trial.tally, np.int64(a))
-    weigh(window.aims, trial.tally, groups.lacks, group)
+    weigh(shard.aims, trial.tally, groups.lacks, group)
     # What is aimed at is never less than what is promised.
     if lacking(groups, group) > 0.0:
-        groups.broken[group] = broken(window.checks, trial.tally)
+        groups.broken[group] = broken(shard.checks, trial.tally)
     forget_group(trial, groups, work, group, alone)
 
 
@@ -240,13 +239,10 @@ def lacking(groups: Groups, group: Int) -> float:
     return total
 
 
-@leaf
+@inner_leaf
 def count_group(trial: Trial, groups: Groups, work: Work, group: Int, alone: bool) -> None:
     """Count a group's members in."""
-    slot = np.int64(groups.head[group])
-    while slot != NONE:
-        put(trial, work.code, slot, alone)
-        slot = np.int64(work.next[slot])
+    put_chain(trial, work.code, work.next, np.int64(groups.head[group]), alone)
 
 
 @leaf
@@ -258,7 +254,7 @@ def discount_group(trial: Trial, groups: Groups, work: Work, group: Int, alone: 
         slot = np.int64(work.next[slot])
 
 
-@leaf
+@inner_leaf
 def forget_group(trial: Trial, groups: Groups, work: Work, group: Int, alone: bool) -> None:
     """Make ready for another group where this one was counted."""
     if not alone:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, inner, leaf
+from anonymity.compiled.jit import Int, leaf
 from anonymity.space.domain import NONE
 from anonymity.window.arrays import Points, WindowArrays
 from anonymity.window.work import Work
@@ -13,7 +13,7 @@ from anonymity.window.work import Work
 _MIX = np.uint64(0xD6E8FEB86659FD93)
 
 
-@inner
+@leaf
 def number_window(shard: WindowArrays) -> None:
     """Number subjects and values of the tuples in ``held``, in the order in which they come, into ``Work.code``.
 

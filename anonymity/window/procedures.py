@@ -7,25 +7,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, entry, inner, leaf
-from anonymity.promise.checks import aim, hopeless
-from anonymity.promise.trial import Trial, forget, only_diversity, put, take_out
+from anonymity.compiled.jit import Int, entry, leaf
 from anonymity.space.boxes import observe
 from anonymity.space.domain import NONE
 from anonymity.tuples.leaving import withhold
-from anonymity.window.arrays import FOREVER, GONE, Groups, Points, WindowArrays, places
-from anonymity.window.closing import Closing, closing
-from anonymity.window.controllers import adapt_size, adapt_target, entropy
+from anonymity.window.arrays import FOREVER, GONE, Points, WindowArrays, places
+from anonymity.window.beginning import begin_window
+from anonymity.window.controllers import adapt_size
 from anonymity.window.grouping import group_by_qid, summarise
 from anonymity.window.log import MERGE
-from anonymity.window.numbering import number_window
-from anonymity.window.release import least_entropy, leave, release, satisfied
+from anonymity.window.release import leave, release
 from anonymity.window.repair import priority, repair
-from anonymity.window.work import Work
 from state.block import NO_TIME
 
 _CLOSE = np.int64(-2)  # what falls due where it is no tuple
-TOO_FEW_SUBJECTS = 1  # position in anonymity.policy.SUPPRESSIONS
 
 
 @entry
@@ -56,7 +51,7 @@ def run(shard: WindowArrays, slots: NDArray[np.int32], at: Int, watermark: Int, 
             at += 1
 
 
-@inner
+@leaf
 def place(shard: WindowArrays, slot: Int) -> None:
     """Put a new tuple into the window that is open (Algorithm 1, line 3)."""
     now, points = shard.now, shard.points
@@ -70,7 +65,7 @@ def place(shard: WindowArrays, slot: Int) -> None:
     now.held += 1
 
 
-@inner
+@leaf
 def next_due(shard: WindowArrays, watermark: Int, ended: bool) -> Int:
     """What must happen next: ``_CLOSE``, or the place in ``held`` of a tuple to suppress; ``NONE``: all may wait.
 
@@ -107,47 +102,59 @@ def _passed(since: Int, wait: Int, watermark: Int) -> bool:
     return bool(watermark >= NO_TIME + wait and since <= watermark - wait)
 
 
-@inner
+@leaf
 def suppress(shard: WindowArrays, at: Int) -> None:
     """Withhold the carried tuple at a place in ``held``; its delay is over."""
     now, held = shard.now, shard.held
     slot = np.int64(held[at])
     withhold(shard.out, shard.totals, slot, np.int64(shard.points.reason[slot]))
-    leave(shard, slot)
+    leave(now, shard.points, shard.totals, slot)
     for i in range(at, now.held - 1):
         held[i] = held[i + 1]
     now.held -= 1
     now.carried -= 1
-    find_earliest(shard)
+    find_earliest(now, shard.of, shard.points, held)
 
 
-@inner
-def find_earliest(shard: WindowArrays) -> None:
-    """Bring ``now.earliest`` up to date after tuples have left."""
+@leaf
+def find_earliest(now: Any, of: Any, points: Points, held: NDArray[np.int32]) -> None:
+    """Bring ``now.earliest`` up to date after tuples have left.
+
+    Parameters
+    ----------
+    held : (slots,) slots of the tuples that wait come first
+    """
     earliest = FOREVER
-    if shard.of.delay_event_time >= 0:
-        for i in range(shard.now.held):
-            earliest = min(earliest, shard.points.event_time[shard.held[i]])
-    shard.now.earliest = earliest
+    if of.delay_event_time >= 0:
+        for i in range(now.held):
+            earliest = min(earliest, points.event_time[held[i]])
+    now.earliest = earliest
 
 
-@inner
+@leaf
 def close(shard: WindowArrays) -> Int:
     """Group, repair and release what is held, and carry the rest (Algorithm 1, lines 5 to 42); how many repairs."""
-    now, of, log = shard.now, shard.of, shard.log
-    points, groups, out = shard.points, shard.groups, shard.out
-    begin_log(log, now.held)
-    reason: Int = begin_window(shard)
+    begin_log(shard.log, shard.now.held)
+    reason = begin_window(shard)
+    actions = close_window(shard, reason)
+    carry(shard, reason)
+    shard.now.next_window += 1
+    return actions
+
+
+@leaf
+def close_window(shard: WindowArrays, reason: Int) -> Int:
+    """Group, repair and release, unless there is a ``reason`` why nothing can be; how many repairs it took."""
+    now, log = shard.now, shard.log
     made: Int = np.int64(0)
     actions: Int = np.int64(0)
     log.target = now.target
     if reason == NONE:
-        window = closing(shard)
-        made = group_by_qid(window)
-        log.violations = summarise_all(window, made)
+        made = group_by_qid(shard)
+        log.violations = summarise_all(shard, made)
         log.groups = made
         if log.violations > 0:
-            actions = repair(window, made)
+            actions = repair(shard, made)
     for i in range(actions):
         if shard.actions[i].action == MERGE:
             log.merges += 1
@@ -155,37 +162,39 @@ def close(shard: WindowArrays) -> Int:
             log.swaps += 1
     now.merges += log.merges
     now.swaps += log.swaps
+    release_groups(shard, made)
+    return actions
+
+
+@leaf
+def release_groups(shard: WindowArrays, made: Int) -> None:
+    """Release the groups that keep what was promised; the window's size learns from what that cost."""
+    now, of, log, groups, out = shard.now, shard.of, shard.log, shard.groups, shard.out
     loss, waited, before = 0.0, 0.0, out.filled.members
     for group in range(made):
         if groups.state[group] == GONE:
             continue
         log.unrepaired += priority(groups, group) > 0.0
         if groups.broken[group] != NONE:
-            carry_group(groups, points, shard.work, group, shard.checks.reason[groups.broken[group]])
+            carry_group(shard, group)
             continue
         start = out.filled.members
         release(shard, group)
-        stop = out.filled.members
         loss += groups.loss[group] * groups.tuples[group]
-        for i in range(start, stop):
-            waited += now.next_position - 1 - points.position[out.members[i]]
-        note_release(shard, start, stop)
-    carry(shard, reason)
+        for i in range(start, out.filled.members):
+            waited += now.next_position - 1 - shard.points.position[out.members[i]]
     released = out.filled.members - before
     if of.least_window > 0 and released > 0:
         adapt_size(now, of, loss / released, waited / released)
-    log.carried = now.carried
-    now.next_window += 1
-    return actions
 
 
 @leaf
-def summarise_all(window: Closing, made: Int) -> Int:
+def summarise_all(shard: WindowArrays, made: Int) -> Int:
     """Summarise the groups that were made; how many of them fall short of what is aimed at."""
     violations = np.int64(0)
     for group in range(made):
-        summarise(window, group)
-        violations += priority(window.groups, group) > 0.0
+        summarise(shard, group)
+        violations += priority(shard.groups, group) > 0.0
     return violations
 
 
@@ -198,76 +207,17 @@ def begin_log(log: Any, tuples: Int) -> None:
     log.entropy_mean = log.entropy_least = 0.0
 
 
-@inner
-def note_release(shard: WindowArrays, start: Int, stop: Int) -> None:
-    """Note the last release in the record of its window; its members stand from ``start`` to ``stop``."""
-    log = shard.log
-    log.releases += 1
-    log.satisfied += satisfied(shard, shard.out.filled.releases - 1)
-    mixing = least_entropy(shard, start, stop)
-    log.entropy_least = mixing if log.releases == 1 else min(log.entropy_least, mixing)
-    log.entropy_mean += (mixing - log.entropy_mean) / log.releases
-
-
-@inner
-def begin_window(shard: WindowArrays) -> Int:
-    """Number the window that closes, move the target, and tell why nothing could be released, if so."""
-    now, of, here = shard.now, shard.of, shard.here
-    number_window(shard)
-    if now.alone == 0 or not only_diversity(shard.checks):
-        forget(here)
-        count_window(here, shard.work, shard.held, now.held, now.alone != 0)
-    if of.most_target > 0:
-        even, mixing, values = 2.0, 0.0, np.int64(0)
-        for a in range(len(here.tally.values)):
-            different = here.tally.values[a]
-            found = entropy(shard.work, np.int64(1 + a), shard.held, now.held)
-            share = found / np.log2(different) if different > 1 else 0.0
-            if share < even:  # the attribute that is mixed least
-                even, mixing, values = share, found, different
-        adapt_target(now, of, mixing, values)
-        aim(shard.checks, shard.aims, now.target)
-    reason: Int = np.int64(NONE)
-    check = hopeless(shard.checks, here.tally)
-    if check != NONE:
-        reason = shard.checks.reason[check]
-    if here.tally.persons[0] < of.k:
-        reason = np.int64(TOO_FEW_SUBJECTS)
-    forget_window(here, shard.work, shard.held, now.held, now.alone != 0)
-    return reason
-
-
 @leaf
-def count_window(trial: Trial, work: Work, held: NDArray[np.int32], count: Int, alone: bool) -> None:
-    """Count all that is held.
-
-    Parameters
-    ----------
-    held : (count or more,) slots
-    """
-    for i in range(count):
-        put(trial, work.code, np.int64(held[i]), alone)
-
-
-@leaf
-def forget_window(trial: Trial, work: Work, held: NDArray[np.int32], count: Int, alone: bool) -> None:
-    """Make ready for a group where all that is held was counted; parameters as those of ``count_window``."""
-    if not alone:
-        for i in range(count):
-            take_out(trial, work.code, np.int64(held[i]), alone)
-    forget(trial)
-
-
-@leaf
-def carry_group(groups: Groups, points: Points, work: Work, group: Int, reason: Int) -> None:
+def carry_group(shard: WindowArrays, group: Int) -> None:
     """Note why a group stays."""
+    groups = shard.groups
     slot = np.int64(groups.head[group])
     while slot != NONE:
-        points.reason[slot] = reason
-        slot = np.int64(work.next[slot])
+        shard.points.reason[slot] = shard.checks.reason[groups.broken[group]]
+        slot = np.int64(shard.work.next[slot])
 
 
-@inner
+@leaf
 def carry(shard: WindowArrays, reason: Int) -> None:
     """Keep what was not released for the next window; ``reason`` is that of all, ``NONE`` where each has its own."""
     now, points, held = shard.now, shard.points, shard.held
@@ -279,5 +229,5 @@ def carry(shard: WindowArrays, reason: Int) -> None:
                 points.reason[slot] = reason
             held[kept] = slot
             kept += 1
-    now.held = now.carried = kept
-    find_earliest(shard)
+    now.held = now.carried = shard.log.carried = kept
+    find_earliest(now, shard.of, points, held)

@@ -1,8 +1,8 @@
 """Monitor, trigger, repair: groups that lack diversity swap or merge before release (SUHDSA, Section 3.2, Algorithm 1).
 
 What a group *lacks* is, summed over all checks, by how much it falls short of what the window aims at: of l-diversity,
-by how many values. Each action lowers what one group lacks and, but for a group that is merged away, raises what none
-lacks, so the set of violating groups only shrinks. Where the paper leaves something open, or says two things:
+by how many values. Each action lowers what one group lacks and raises what none lacks, so the set of violating groups
+only shrinks. Where the paper leaves something open, or says two things:
 
 - A swap takes the tuples that lie nearest to the representative of the group they move to. The paper's text says so,
   and its formula has each tuple's distance to its own group; it names the other way a symmetric variant.
@@ -18,11 +18,10 @@ from __future__ import annotations
 import numpy as np
 
 from anonymity.compiled.jit import Int, leaf
-from anonymity.promise.checks import lack
+from anonymity.promise.trial import weigh
 from anonymity.space.boxes import loss_after
 from anonymity.space.domain import NONE, Domain
-from anonymity.window.arrays import GIVEN_UP, GONE, OPEN, Groups
-from anonymity.window.closing import Closing
+from anonymity.window.arrays import GIVEN_UP, GONE, OPEN, Groups, WindowArrays
 from anonymity.window.distance import Scale, distance
 from anonymity.window.grouping import count_group, discount_group, forget_group, lacking, summarise
 from anonymity.window.log import MERGE, SWAP
@@ -45,22 +44,22 @@ def least_diversity(groups: Groups, group: Int) -> Int:
 
 
 @leaf
-def repair(window: Closing, made: Int) -> Int:
+def repair(shard: WindowArrays, made: Int) -> Int:
     """Repair groups until none lacks anything or none of the rest can be helped; how many actions it took.
 
     Parameters
     ----------
     made : number of groups, all summarised and open
     """
-    domain, groups, work, here, there = window.domain, window.groups, window.work, window.here, window.there
-    alone, actions, weight = window.alone, window.actions, window.weight
+    domain, groups, work, here, there = shard.domain, shard.groups, shard.work, shard.here, shard.there
+    alone, actions, weight = shard.now.alone != 0, shard.actions, shard.of.distortion_weight
     done = 0
     group: Int = _most_urgent(groups, made)
     if group != NONE:
         for each in range(made):
-            represent(window.points, groups, work, each, window.median, window.ancestor)
+            represent(shard.points, groups, work, each, shard.of.median != 0, shard.of.ancestor != 0)
     while group != NONE and done < len(actions):
-        found = _nearest_groups(domain, window.scale, groups, work, made, group)
+        found = _nearest_groups(domain, shard.scale, groups, work, made, group)
         best: Int = NONE
         first: Int = NONE
         second: Int = NONE
@@ -71,18 +70,18 @@ def repair(window: Closing, made: Int) -> Int:
         count_group(here, groups, work, group, alone)
         for i in range(found):
             other = np.int64(work.near[i])
-            if not has_what_lacks(window, group, other):
+            if not has_what_lacks(shard, group, other):
                 continue
             count_group(there, groups, work, other, alone)
-            x, y = best_pair(window, group, other)
+            x, y = best_pair(shard, group, other)
             forget_group(there, groups, work, other, alone)
             if x != NONE:
-                change = swap_changes(window, group, other, x, y)
-                price = _price(weight, change, _SWAP_TIME) * before / (before - lacking_after_swap(window, x, y))
+                change = swap_changes(shard, group, other, x, y)
+                price = _price(weight, change, _SWAP_TIME) * before / (before - lacking_after_swap(shard, x, y))
                 if price < cost:
                     best, first, second, action = other, x, y, SWAP
                     cost, loss, time = price, change, _SWAP_TIME
-            removed = _merge_removes(window, group, other)
+            removed = _merge_removes(shard, group, other)
             if removed > 0.0:
                 change = _merge_changes(domain, groups, group, other)
                 price = _price(weight, change, _MERGE_TIME) * before / removed
@@ -95,10 +94,10 @@ def repair(window: Closing, made: Int) -> Int:
         else:
             if action == SWAP:
                 exchange(groups, work, group, best, first, second)
-                _renew(window, best)
+                _renew(shard, best)
             else:
                 _merge(groups, work, group, best)
-            _renew(window, group)
+            _renew(shard, group)
             actions[done].group, actions[done].neighbour, actions[done].action = group, best, action
             actions[done].tuples_before, actions[done].tuples_after = tuples, groups.tuples[group]
             actions[done].diversity_before = diversity
@@ -116,9 +115,9 @@ def _price(weight: float, loss: float, time: float) -> float:
 
 
 @leaf
-def _renew(window: Closing, group: Int) -> None:
-    summarise(window, group)
-    represent(window.points, window.groups, window.work, group, window.median, window.ancestor)
+def _renew(shard: WindowArrays, group: Int) -> None:
+    summarise(shard, group)
+    represent(shard.points, shard.groups, shard.work, group, shard.of.median != 0, shard.of.ancestor != 0)
 
 
 @leaf
@@ -176,19 +175,28 @@ def _nearest_groups(domain: Domain, scale: Scale, groups: Groups, work: Work, ma
 
 
 @leaf
-def _merge_removes(window: Closing, group: Int, other: Int) -> float:
-    """By how much a group, counted in ``here``, lacks less once merged; 0 where both have too many subjects for it."""
-    groups, work, most, alone = window.groups, window.work, window.most_subjects, window.alone
+def _merge_removes(shard: WindowArrays, group: Int, other: Int) -> float:
+    """By how much a group, counted in ``here``, lacks less once merged.
+
+    0 where both have too many subjects, or where it would fall shorter of any check: above l = 2 it may, as the number
+    for l-diversity is one on the safe side where somebody has several values.
+    """
+    groups, work, most, alone = shard.groups, shard.work, shard.of.most_subjects, shard.now.alone != 0
     if alone and groups.subjects[group] + groups.subjects[other] > most:
         return 0.0
-    aims, here = window.aims, window.here
+    aims, here = shard.aims, shard.here
     count_group(here, groups, work, other, alone)
-    after = 0.0
-    for check in range(len(aims.address)):
-        after += lack(aims, np.int64(check), here.tally)
+    weigh(aims, here.tally, here.lacks, np.int64(0))
     subjects = here.tally.persons[0]
     discount_group(here, groups, work, other, alone)
-    return 0.0 if subjects > most else lacking(groups, group) - after
+    if subjects > most:
+        return 0.0
+    removed = 0.0
+    for check in range(len(aims.address)):
+        if here.lacks[0, check] > groups.lacks[group, check]:
+            return 0.0
+        removed += groups.lacks[group, check] - here.lacks[0, check]
+    return removed
 
 
 @leaf

@@ -165,14 +165,15 @@ class Window(Shard):
         return WindowStep(releases, changes, Rows(self.number, repairs, releases), repairs=repairs)
 
     def _close_windows(self, admitted: NDArray[np.int32], watermark: int, ended: bool) -> list[Closed]:
-        log, actions, shared = self.arrays.log.tobytes, self.arrays.actions, self._shared
+        run, clock, shared = self._run, self._clock, self._shared
+        log, actions = self.arrays.log.tobytes, self.arrays.actions
         closed: list[Closed] = []
-        done, since = 0, self._clock()
+        done, since = 0, clock()
         while True:
-            done, repairs = self._run(shared, admitted, done, watermark, ended)
+            done, repairs = run(shared, admitted, done, watermark, ended)
             if repairs == NONE:
                 return closed
-            now = self._clock()
+            now = clock()
             closed.append(Closed(log(), actions[:repairs].tobytes() if repairs else b"", now - since))
             since = now
 

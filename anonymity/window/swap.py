@@ -5,64 +5,70 @@ from __future__ import annotations
 import numpy as np
 
 from anonymity.compiled.jit import Int, leaf
-from anonymity.promise.trial import after_exchange, may_help
+from anonymity.promise.trial import after_exchange, exchange_helps, may_help, only_diversity
 from anonymity.space.boxes import assign, enclose, info_loss
 from anonymity.space.domain import NONE, Boxes, Domain
-from anonymity.window.arrays import Groups, places
-from anonymity.window.closing import Closing
+from anonymity.window.arrays import Groups, WindowArrays, places
 from anonymity.window.distance import distance
 from anonymity.window.work import Work
 
 
 @leaf
-def has_what_lacks(window: Closing, group: Int, other: Int) -> bool:
+def has_what_lacks(shard: WindowArrays, group: Int, other: Int) -> bool:
     """Whether any tuple of another group may help the one counted in ``here``: else there is no need to look."""
-    groups, work = window.groups, window.work
+    groups, work, alone = shard.groups, shard.work, shard.now.alone != 0
     slot = np.int64(groups.head[other])
     while slot != NONE:
-        if may_help(window.here, window.aims, groups.lacks, group, window.work.code, slot, window.alone):
+        if may_help(shard.here, shard.aims, groups.lacks, group, shard.work.code, slot, alone):
             return True
         slot = np.int64(work.next[slot])
     return False
 
 
 @leaf
-def best_pair(window: Closing, group: Int, other: Int) -> tuple[Int, Int]:
+def best_pair(shard: WindowArrays, group: Int, other: Int) -> tuple[Int, Int]:
     """The feasible pair of tuples that fits best, ``NONE`` twice where there is none; both groups are counted."""
-    domain, scale, groups, work = window.domain, window.scale, window.groups, window.work
-    where = places(window.points)
+    domain, scale, groups, work = shard.domain, shard.scale, shard.groups, shard.work
+    where, alone = places(shard.points), shard.now.alone != 0
     slot = np.int64(groups.head[group])
     while slot != NONE:
         work.fit[slot] = distance(domain, scale, groups.centre, other, where, slot, np.inf)
         slot = np.int64(work.next[slot])
+    here, there, aims, codes = shard.here, shard.there, shard.aims, work.code
+    quick = alone and only_diversity(aims)
     x: Int = NONE
     y: Int = NONE
     best = np.inf
     two = np.int64(groups.head[other])
     while two != NONE:
-        if may_help(window.here, window.aims, groups.lacks, group, window.work.code, two, window.alone):
+        if may_help(here, aims, groups.lacks, group, codes, two, alone):
             fit = distance(domain, scale, groups.centre, group, where, two, best)
             one = np.int64(groups.head[group])
             while one != NONE:
-                if fit + work.fit[one] < best and _feasible(window, group, other, one, two):
-                    best, x, y = fit + work.fit[one], one, two
+                if fit + work.fit[one] < best:
+                    if quick:
+                        feasible = exchange_helps(here, there, aims, codes, one, two)
+                    else:
+                        feasible = _feasible(shard, group, other, one, two)
+                    if feasible:
+                        best, x, y = fit + work.fit[one], one, two
                 one = np.int64(work.next[one])
         two = np.int64(work.next[two])
     return x, y
 
 
 @leaf
-def _feasible(window: Closing, group: Int, other: Int, x: Int, y: Int) -> bool:
+def _feasible(shard: WindowArrays, group: Int, other: Int, x: Int, y: Int) -> bool:
     """Whether both groups keep k subjects, neither falls shorter of any check, and the first less short of one."""
-    here, there, lacks = window.here, window.there, window.groups.lacks
-    if after_exchange(here, window.aims, window.work.code, x, y, window.alone) < window.k:
+    here, there, lacks, alone = shard.here, shard.there, shard.groups.lacks, shard.now.alone != 0
+    if after_exchange(here, shard.aims, shard.work.code, x, y, alone) < shard.of.k:
         return False
     helps = False
     for check in range(lacks.shape[1]):
         if here.lacks[0, check] > lacks[group, check]:
             return False
         helps |= here.lacks[0, check] < lacks[group, check]
-    if not helps or after_exchange(there, window.aims, window.work.code, y, x, window.alone) < window.k:
+    if not helps or after_exchange(there, shard.aims, shard.work.code, y, x, alone) < shard.of.k:
         return False
     for check in range(lacks.shape[1]):
         if there.lacks[0, check] > lacks[other, check]:
@@ -71,19 +77,20 @@ def _feasible(window: Closing, group: Int, other: Int, x: Int, y: Int) -> bool:
 
 
 @leaf
-def lacking_after_swap(window: Closing, x: Int, y: Int) -> float:
+def lacking_after_swap(shard: WindowArrays, x: Int, y: Int) -> float:
     """What the group counted in ``here`` lacks once y has taken the place of x."""
-    after_exchange(window.here, window.aims, window.work.code, x, y, window.alone)
+    alone = shard.now.alone != 0
+    after_exchange(shard.here, shard.aims, shard.work.code, x, y, alone)
     total = 0.0
-    for check in range(window.here.lacks.shape[1]):
-        total += window.here.lacks[0, check]
+    for check in range(shard.here.lacks.shape[1]):
+        total += shard.here.lacks[0, check]
     return total
 
 
 @leaf
-def swap_changes(window: Closing, group: Int, other: Int, x: Int, y: Int) -> float:
+def swap_changes(shard: WindowArrays, group: Int, other: Int, x: Int, y: Int) -> float:
     """By how much the mean loss of two groups' tuples changes when x and y change places."""
-    domain, groups, work, where = window.domain, window.groups, window.work, places(window.points)
+    domain, groups, work, where = shard.domain, shard.groups, shard.work, places(shard.points)
     assign(work.box, 0, where, y)
     _enclose_others(domain, groups, work, where, 0, group, x)
     assign(work.box, 1, where, x)

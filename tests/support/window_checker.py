@@ -202,8 +202,12 @@ class WindowChecker:
                 raise Violation("a swap changes a group's size, or a merge does not enlarge it")
             if not 1 <= actions.inspected[i] <= self.parameters.neighbours:
                 raise Violation("a repair looked at more neighbours than it may")
-            better = actions.diversity_after[i] - actions.diversity_before[i]
-            if better < 0 or (len(self.policy.sensitive) == 1 and better == 0):
+            before, after = actions.diversity_before[i], actions.diversity_after[i]
+            if self.privacy.further:  # it may have been another promise that was sought; none becomes worse
+                worse = after < min(before, self.privacy.l)
+            else:
+                worse = after < before or (len(self.policy.sensitive) == 1 and after == before)
+            if worse:
                 raise Violation("a repair left a group no more diverse")
             if actions.time_change[i] <= 0:
                 raise Violation("a repair that takes no time")

@@ -220,7 +220,12 @@ class Reference:
     def may_merge(self, group: int, partner: int) -> bool:
         mine, union = self.groups[group].members, self.groups[group].members + self.groups[partner].members
         most = int(self.parameters.growth_cap * self.k)
-        return self.subjects(union) <= most and sum(self.lack(union)) < sum(self.lack(mine))
+        before, after = self.lack(mine), self.lack(union)
+        return (
+            self.subjects(union) <= most
+            and sum(after) < sum(before)
+            and all(b <= a for a, b in zip(before, after, strict=True))
+        )
 
     def _act(self, group: int) -> bool:
         """Take the cheapest action by loss alone (distortion weight 1), if there is any."""

@@ -1,0 +1,33 @@
+"""How the core is compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from numba.core.codegen import JITCPUCodegen
+
+from anonymity.compiled import jit
+
+
+def test_a_part_becomes_machine_code_within_its_entry_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Alone it is not optimised; the linker would take the first one it saw, and run it until the process ends.
+    made: list[str] = []
+
+    def add(codegen: Any, module: Any, whole: Any = JITCPUCodegen._add_module) -> Any:
+        made.extend(function.name for function in module.functions if not function.is_declaration)
+        return whole(codegen, module)
+
+    monkeypatch.setattr(JITCPUCodegen, "_add_module", add)
+    monkeypatch.setattr(jit, "_KEPT", False)
+
+    @jit.procedure
+    def twice(number: int) -> int:
+        return 2 * number
+
+    @jit.entry
+    def four_times(number: int) -> int:
+        return twice(twice(number))
+
+    assert four_times(3) == 12
+    assert len([name for name in made if "twice" in name]) == 1
