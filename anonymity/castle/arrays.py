@@ -232,10 +232,10 @@ def _tuples(slots: int, policy: Policy) -> Tuples:
         event_time=zeros(slots, np.int64),
         position=zeros(slots, np.int64),
         cluster=full(slots, NONE, np.int32),
-        next=full(slots, NONE, np.int32),
-        previous=full(slots, NONE, np.int32),
-        younger=full(slots, NONE, np.int32),
-        older=full(slots, NONE, np.int32),
+        next=zeros(slots, np.int32),
+        previous=zeros(slots, np.int32),
+        younger=zeros(slots, np.int32),
+        older=zeros(slots, np.int32),
     )
 
 

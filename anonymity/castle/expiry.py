@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from anonymity.castle.arrays import CastleArrays
-from anonymity.compiled.jit import Int, inner, procedure
+from anonymity.compiled.jit import Int, leaf, procedure
 
 
-@inner
+@leaf
 def _earlier(shard: CastleArrays, one: Int, other: Int) -> bool:
     tuples = shard.tuples
     if tuples.event_time[one] != tuples.event_time[other]:
@@ -16,18 +16,18 @@ def _earlier(shard: CastleArrays, one: Int, other: Int) -> bool:
     return tuples.position[one] < tuples.position[other]
 
 
-@inner
+@leaf
 def _put(shard: CastleArrays, place: Int, slot: Int) -> None:
     shard.expiry.slots[place] = slot
     shard.expiry.place[slot] = place
 
 
-@inner
+@leaf
 def _slot(shard: CastleArrays, place: Int) -> Int:
     return np.int64(shard.expiry.slots[place])
 
 
-@inner
+@leaf
 def _rise(shard: CastleArrays, place: Int, slot: Int) -> None:
     while place > 0 and _earlier(shard, slot, _slot(shard, (place - 1) // 2)):
         _put(shard, place, _slot(shard, (place - 1) // 2))
@@ -35,7 +35,7 @@ def _rise(shard: CastleArrays, place: Int, slot: Int) -> None:
     _put(shard, place, slot)
 
 
-@inner
+@leaf
 def _sink(shard: CastleArrays, place: Int, slot: Int, size: Int) -> None:
     while 2 * place + 1 < size:
         child = 2 * place + 1

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from anonymity.castle.arrays import CastleArrays, points
 from anonymity.castle.expiry import schedule, unschedule
-from anonymity.compiled.jit import Int, entry, inner, procedure
+from anonymity.compiled.jit import Int, entry, leaf, procedure
 from anonymity.promise.checks import broken
 from anonymity.promise.tally import count_set
 from anonymity.promise.waiting import come, go, join_group, leave_group
@@ -16,19 +16,19 @@ from anonymity.space.boxes_by_attribute import enlargements_by, lay
 from anonymity.space.domain import NONE
 
 
-@inner
+@leaf
 def _count_in(shard: CastleArrays, row: Int, slot: Int) -> None:
     if shard.of.by_name == 0 or join_group(shard.waiting, row, shard.tuples.subject[slot]):
         shard.clusters.subjects[row] += 1
 
 
-@inner
+@leaf
 def _count_out(shard: CastleArrays, row: Int, slot: Int) -> None:
     if shard.of.by_name == 0 or leave_group(shard.waiting, row, shard.tuples.subject[slot]):
         shard.clusters.subjects[row] -= 1
 
 
-@inner
+@leaf
 def arrive(shard: CastleArrays, slot: Int) -> None:
     """Put a tuple at the young end of all that wait."""
     now, tuples = shard.now, shard.tuples
@@ -45,7 +45,7 @@ def arrive(shard: CastleArrays, slot: Int) -> None:
     come(shard.waiting, shard.checks, slot, tuples.subject[slot], tuples.sensitive, shard.of.by_name != 0)
 
 
-@inner
+@leaf
 def depart(shard: CastleArrays, slot: Int) -> None:
     """Take a tuple out of all that wait; its slot is free once the step is over."""
     now, tuples = shard.now, shard.tuples
@@ -65,7 +65,7 @@ def depart(shard: CastleArrays, slot: Int) -> None:
     go(shard.waiting, shard.checks, slot, tuples.subject[slot], tuples.sensitive, shard.of.by_name != 0)
 
 
-@inner
+@leaf
 def append(shard: CastleArrays, row: Int, slot: Int) -> None:
     """Link a tuple behind the members of a cluster, whose box has room for it already."""
     tuples, clusters = shard.tuples, shard.clusters
@@ -82,7 +82,7 @@ def append(shard: CastleArrays, row: Int, slot: Int) -> None:
     _count_in(shard, row, slot)
 
 
-@inner
+@leaf
 def open_cluster(shard: CastleArrays, slot: Int) -> None:
     """A new cluster over one tuple (CASTLE, Algorithm 1, step 8)."""
     row = add_row(shard, shard.now.next_cluster)
@@ -92,14 +92,14 @@ def open_cluster(shard: CastleArrays, slot: Int) -> None:
     append(shard, row, slot)
 
 
-@inner
+@leaf
 def _mirror(shard: CastleArrays, row: Int) -> None:
     """Bring the sides of a cluster, whose box or place has changed, up to date."""
     clusters = shard.clusters
     lay(shard.domain, clusters.by_attribute, np.int64(clusters.place[row]), clusters.box, row)
 
 
-@inner
+@leaf
 def add_row(shard: CastleArrays, identity: Int) -> Int:
     """A row for a cluster that has no member yet."""
     clusters = shard.clusters
@@ -122,7 +122,7 @@ def relink(shard: CastleArrays, slots: NDArray[np.int32], rows: NDArray[np.int32
         arrive(shard, np.int64(slots[i]))
 
 
-@inner
+@leaf
 def push(shard: CastleArrays, row: Int, slot: Int) -> None:
     """Push a tuple into a cluster (CASTLE, Algorithm 1, step 10)."""
     enclose(shard.domain, shard.clusters.box, row, points(shard.tuples), slot)
@@ -162,7 +162,7 @@ def remove(shard: CastleArrays, slot: Int) -> None:
     _mirror(shard, row)
 
 
-@inner
+@leaf
 def close_cluster(shard: CastleArrays, row: Int) -> None:
     """Delete a cluster that has no member left from Gamma."""
     clusters = shard.clusters
@@ -174,7 +174,7 @@ def close_cluster(shard: CastleArrays, row: Int) -> None:
     _mirror(shard, np.int64(moved))
 
 
-@inner
+@leaf
 def release_members(shard: CastleArrays, row: Int) -> None:
     """Empty a cluster whose members have all been released, and delete it."""
     clusters = shard.clusters
@@ -188,7 +188,7 @@ def release_members(shard: CastleArrays, row: Int) -> None:
     close_cluster(shard, row)
 
 
-@inner
+@leaf
 def best_selection(shard: CastleArrays, slot: Int) -> Int:
     """The row of the cluster to push a tuple into, ``NONE`` to open a new one (CASTLE, Section 4.1).
 
@@ -212,7 +212,7 @@ def best_selection(shard: CastleArrays, slot: Int) -> Int:
     return best
 
 
-@inner
+@leaf
 def _smaller(shard: CastleArrays, row: Int, other: Int) -> bool:
     clusters = shard.clusters
     if clusters.subjects[row] != clusters.subjects[other]:
@@ -220,7 +220,7 @@ def _smaller(shard: CastleArrays, row: Int, other: Int) -> bool:
     return clusters.id[row] < clusters.id[other]
 
 
-@inner
+@leaf
 def satisfied(shard: CastleArrays, row: Int) -> bool:
     """Whether a cluster has k subjects, and keeps all other promises (CASTLE, Definition 4.1)."""
     if shard.clusters.subjects[row] < shard.of.k:
@@ -245,7 +245,7 @@ def members_of(shard: CastleArrays, row: Int) -> NDArray[np.int64]:
     return members
 
 
-@inner
+@leaf
 def is_outlier(shard: CastleArrays, row: Int) -> bool:
     """Whether more than half of Gamma is larger than a cluster (CASTLE, delay_constraint, steps 10 to 14)."""
     larger = 0

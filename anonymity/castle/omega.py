@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from anonymity.castle.arrays import CastleArrays, points
-from anonymity.compiled.jit import Int, inner, procedure
+from anonymity.compiled.jit import Int, leaf
 from anonymity.compiled.random import below
 from anonymity.space.boxes import assign, contains
 from anonymity.space.domain import NONE
 
 
-@procedure
+@leaf
 def reusable(shard: CastleArrays, slot: Int) -> Int:
     """The row of a random one of the published generalisations that contain a tuple, ``NONE`` where none does.
 
@@ -36,7 +36,7 @@ def reusable(shard: CastleArrays, slot: Int) -> Int:
     return np.int64(matches[below(shard.random, found)])
 
 
-@inner
+@leaf
 def keep(shard: CastleArrays, release: Int, subjects: Int, loss: float) -> None:
     """Keep a release of this step for reuse where it loses less than tau (output_cluster, steps 8 to 11)."""
     omega, now, out = shard.omega, shard.now, shard.out
@@ -52,7 +52,7 @@ def keep(shard: CastleArrays, release: Int, subjects: Int, loss: float) -> None:
             now.omega_used += 1
 
 
-@inner
+@leaf
 def update_tau(shard: CastleArrays, loss: float) -> None:
     """Tau is the mean loss of the most recent releases (CASTLE, Section 3.2.3)."""
     now, ring = shard.now, shard.ring

@@ -21,7 +21,7 @@ from anonymity.castle.gamma import (
 from anonymity.castle.omega import keep, reusable, update_tau
 from anonymity.castle.split import group_by_subject, join_broken_parts, may_break, split
 from anonymity.castle.split_l import split_l
-from anonymity.compiled.jit import Int, entry, inner, procedure
+from anonymity.compiled.jit import Int, entry, leaf, procedure
 from anonymity.compiled.random import shuffle
 from anonymity.promise.checks import guarantee, guarantee_counted
 from anonymity.promise.counting import stable_order
@@ -59,7 +59,7 @@ def castle(shard: CastleArrays, slots: NDArray[np.int32], watermark: Int, ended:
             due = next_due(shard, watermark, ended and i == len(slots))
 
 
-@inner
+@leaf
 def place(shard: CastleArrays, slot: Int) -> None:
     """Put a new tuple into the best cluster, or into one of its own (CASTLE, Algorithm 1, steps 5 to 10)."""
     now, tuples = shard.now, shard.tuples
@@ -74,7 +74,7 @@ def place(shard: CastleArrays, slot: Int) -> None:
     arrive(shard, slot)
 
 
-@inner
+@leaf
 def next_due(shard: CastleArrays, watermark: Int, ended: bool) -> Int:
     """The tuple that must leave next, ``NONE`` where all may wait (CASTLE, Definition 2.2; Algorithm 1, step 11).
 
@@ -116,7 +116,7 @@ def delay_constraint(shard: CastleArrays, slot: Int) -> None:
     output_cluster(shard, row, kind)
 
 
-@inner
+@leaf
 def hopeless(shard: CastleArrays, row: Int) -> Int:
     """Why a cluster cannot be merged into a release, ``NONE`` where it can (delay_constraint, steps 10 to 19)."""
     if is_outlier(shard, row):
@@ -127,7 +127,7 @@ def hopeless(shard: CastleArrays, row: Int) -> Int:
     return np.int64(NONE) if check == NONE else shard.checks.reason[check]
 
 
-@inner
+@leaf
 def reuse(shard: CastleArrays, slot: Int, published: Int) -> None:
     """Release a tuple under a generalisation of Omega."""
     omega, out = shard.omega, shard.out
@@ -139,7 +139,7 @@ def reuse(shard: CastleArrays, slot: Int, published: Int) -> None:
     _leave_alone(shard, slot, np.int64(REUSED), omega.subjects[published])
 
 
-@inner
+@leaf
 def suppress(shard: CastleArrays, slot: Int, reason: Int) -> None:
     """Withhold a tuple, or publish it fully generalised as the paper does (delay_constraint, steps 15 and 18)."""
     if shard.of.generalise != 0:
@@ -187,7 +187,7 @@ def output_cluster(shard: CastleArrays, row: Int, kind: Int) -> None:
     release_members(shard, row)
 
 
-@inner
+@leaf
 def release_part(shard: CastleArrays, members: NDArray[np.int64], kind: Int) -> None:
     """Release some tuples under one generalisation (output_cluster, steps 6 to 11)."""
     tuples, out, tally = shard.tuples, shard.out, shard.counter.tally
@@ -214,7 +214,7 @@ def release_part(shard: CastleArrays, members: NDArray[np.int64], kind: Int) -> 
     shard.now.next_release += 1
 
 
-@inner
+@leaf
 def _leave_alone(shard: CastleArrays, slot: Int, kind: Int, subjects: Int) -> None:
     out = shard.out
     stop = out.filled.members + 1
@@ -227,6 +227,6 @@ def _leave_alone(shard: CastleArrays, slot: Int, kind: Int, subjects: Int) -> No
     depart(shard, slot)
 
 
-@inner
+@leaf
 def _note_delay(shard: CastleArrays, slot: Int) -> None:
     note_delay(shard.totals, shard.now.next_position - 1 - shard.tuples.position[slot])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from anonymity.castle.arrays import CastleArrays, points
 from anonymity.castle.gamma import members_of
 from anonymity.castle.nearest import arrange, find_nearest, pick, take
-from anonymity.compiled.jit import Int, inner, procedure
+from anonymity.compiled.jit import Int, leaf, procedure
 from anonymity.compiled.random import below
 from anonymity.promise.checks import broken
 from anonymity.promise.counting import stable_order
@@ -70,7 +70,7 @@ def group_by_subject(shard: CastleArrays, row: Int) -> Groups:
     return Groups(slots, start[: groups + 1], box, np.full(groups, NONE, np.int64))
 
 
-@inner
+@leaf
 def nearest_part(shard: CastleArrays, groups: Groups, parts: Boxes, count: Int, group: Int) -> Int:
     """The part that a group enlarges least (split, step 23)."""
     least = np.inf
@@ -117,7 +117,7 @@ def split(shard: CastleArrays, groups: Groups) -> Int:
     return count
 
 
-@inner
+@leaf
 def may_break(shard: CastleArrays, row: Int) -> bool:
     """Whether parts of a cluster might break a promise.
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from anonymity.castle.arrays import CastleArrays
 from anonymity.castle.nearest import Left, arrange, find_nearest, pick, take
 from anonymity.castle.split import Groups, nearest_part
-from anonymity.compiled.jit import Int, inner, procedure
+from anonymity.compiled.jit import Int, inner, leaf, procedure
 from anonymity.compiled.random import below
 from anonymity.promise.counting import stable_order
 from anonymity.promise.tally import count_set
@@ -96,7 +96,7 @@ class Part(NamedTuple):
     seed: Int
 
 
-@inner
+@leaf
 def _add(shard: CastleArrays, groups: Groups, buckets: Buckets, part: Part, bucket: Int, group: Int) -> None:
     take(buckets.left, group)
     buckets.size[bucket] -= 1
@@ -149,7 +149,7 @@ def _hand_out(
         held[chosen] = True
 
 
-@inner
+@leaf
 def _choose_seed(shard: CastleArrays, buckets: Buckets, nonempty: Int) -> tuple[Int, Int]:
     # A random bucket, and a random tuple of it (steps 6 and 7).
     chosen = below(shard.random, nonempty)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anonymity.compiled.arrays import full, zeros
-from anonymity.compiled.jit import Int, entry, inner, procedure
+from anonymity.compiled.jit import Int, entry, leaf, procedure
 
 _FREE = -1
 
@@ -46,7 +46,7 @@ def grown(counts: Counts, more: int) -> Counts:
     return larger
 
 
-@inner
+@leaf
 def _home(owner: Int, value: Int, slots: Int) -> Int:
     mixed = np.uint64(value) ^ (np.uint64(owner) * np.uint64(0x9E3779B97F4A7C15))
     mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
@@ -54,13 +54,13 @@ def _home(owner: Int, value: Int, slots: Int) -> Int:
     return np.int64(((mixed >> np.uint64(32)) * np.uint64(slots)) >> np.uint64(32))
 
 
-@inner
+@leaf
 def _after(at: Int, slots: Int) -> Int:
     at += 1
     return np.int64(0) if at == slots else at
 
 
-@inner
+@leaf
 def add(counts: Counts, owner: Int, value: Int) -> bool:
     """Count one more; true where this is the first of its kind."""
     slots = len(counts.owner)
@@ -77,7 +77,7 @@ def add(counts: Counts, owner: Int, value: Int) -> bool:
     return True
 
 
-@inner
+@leaf
 def discard(counts: Counts, owner: Int, value: Int) -> bool:
     """Count one less of what was added; true where it was the last of its kind."""
     at = _find(counts, owner, value)
@@ -88,7 +88,7 @@ def discard(counts: Counts, owner: Int, value: Int) -> bool:
     return True
 
 
-@inner
+@leaf
 def _find(counts: Counts, owner: Int, value: Int) -> Int:
     slots = len(counts.owner)
     at = _home(owner, value, slots)
@@ -99,7 +99,7 @@ def _find(counts: Counts, owner: Int, value: Int) -> Int:
     return np.int64(at)
 
 
-@inner
+@leaf
 def _remove(counts: Counts, at: Int) -> None:
     # Close the gap (Knuth 6.4, Algorithm R), or searches for entries behind it would stop too early.
     slots = len(counts.owner)
@@ -118,7 +118,7 @@ def _remove(counts: Counts, at: Int) -> None:
     counts.used[0] -= 1
 
 
-@inner
+@leaf
 def number(counts: Counts, owner: Int, value: Int, fresh: Int) -> Int:
     """The number that a value was given, or ``fresh`` where it had none yet."""
     slots = len(counts.owner)
@@ -134,7 +134,7 @@ def number(counts: Counts, owner: Int, value: Int, fresh: Int) -> Int:
     return fresh
 
 
-@inner
+@leaf
 def unnumber(counts: Counts, owner: Int, value: Int) -> None:
     """Forget the number of a value."""
     _remove(counts, _find(counts, owner, value))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anonymity.compiled.arrays import zeros
-from anonymity.compiled.jit import Int, inner
+from anonymity.compiled.jit import Int, leaf
 from anonymity.promise.checks import Checks, lack
 from anonymity.promise.counting import Counts, add, discard, number, unnumber
 from anonymity.promise.tally import Tally, empty_tally
@@ -82,19 +82,19 @@ def entries_of(attributes: int, *, by_name: bool, checked: bool) -> int:
     return attributes + by_name * (2 + checked * attributes)
 
 
-@inner
+@leaf
 def join_group(waiting: Waiting, group: Int, subject: Int) -> bool:
     """Count a subject's tuple for a group; whether it is the subject's first there."""
     return add(waiting.counts, 4 * group + _OF_GROUP, subject)
 
 
-@inner
+@leaf
 def leave_group(waiting: Waiting, group: Int, subject: Int) -> bool:
     """Count it out again; whether it was the subject's last there."""
     return discard(waiting.counts, 4 * group + _OF_GROUP, subject)
 
 
-@inner
+@leaf
 def come(waiting: Waiting, checks: Checks, slot: Int, subject: Int, codes: NDArray[np.uint64], by_name: bool) -> None:
     """Count a tuple in, and number its values."""
     tally = waiting.tally
@@ -121,7 +121,7 @@ def come(waiting: Waiting, checks: Checks, slot: Int, subject: Int, codes: NDArr
             tally.held[a] += 1
 
 
-@inner
+@leaf
 def go(waiting: Waiting, checks: Checks, slot: Int, subject: Int, codes: NDArray[np.uint64], by_name: bool) -> None:
     """Count a tuple out."""
     tally = waiting.tally
@@ -143,7 +143,7 @@ def go(waiting: Waiting, checks: Checks, slot: Int, subject: Int, codes: NDArray
             waiting.freed[a] += 1
 
 
-@inner
+@leaf
 def impossible(waiting: Waiting, checks: Checks) -> Int:
     """The first check that not even all that waits would satisfy together; -1 where there is none."""
     for check in range(len(checks.address)):

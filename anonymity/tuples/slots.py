@@ -39,28 +39,33 @@ class Slots:
         self._fewest = fewest
         self._count = 0
         self._most = self._spare_steps = 0
-        self._free: NDArray[np.int32] = np.zeros(0, np.int32)
+        self._free: NDArray[np.int32] = np.zeros(0, np.int32)  # a stack, as long as there are slots
+        self._left = 0
 
     def reserve(self, count: int) -> int | None:
         """Make room for so many more tuples; how many slots there are then, where more had to be made."""
-        if len(self._free) >= count:
+        if self._left >= count:
             return None
         held, self._count = self._count, max(self._fewest, 2 * self._count, self._count + count)
         self._members.reserve(self._count)
         self._free = np.concatenate([np.arange(self._count - 1, held - 1, -1, dtype=np.int32), self._free])
+        self._left += self._count - held
         return self._count
 
     def take(self, members: pa.RecordBatch) -> NDArray[np.int32]:
         """Free slots for tuples with these published values, in their order; ``reserve`` has made room."""
-        left = len(self._free) - len(members)
-        slots, self._free = self._free[left:][::-1].copy(), self._free[:left]
+        left = self._left - len(members)
+        slots = self._free[left : self._left][::-1].copy()
+        self._left = left
         self._most = max(self._most, self._count - left)
         self._members.put(slots, members)
         return slots
 
     def give_back(self, slots: NDArray[np.int32]) -> tuple[list[Any], ...]:
         """Free slots, and return the published values that were in them, a list for each column."""
-        self._free = np.concatenate([self._free, slots])
+        left = self._left
+        self._left += len(slots)
+        self._free[left : self._left] = slots
         return self._members.take(slots)
 
     def batch(self, slots: NDArray[np.int32]) -> pa.RecordBatch:
@@ -69,7 +74,7 @@ class Slots:
 
     def spare(self) -> bool:
         """Whether most slots are free for good: after a burst, say. To be asked at the end of each step."""
-        most, self._most = self._most, self._count - len(self._free)
+        most, self._most = self._most, self._count - self._left
         spare = self._count > _SPARE * max(most, self._fewest)
         self._spare_steps = self._spare_steps + 1 if spare else 0
         return self._spare_steps >= _LONG
@@ -79,5 +84,6 @@ class Slots:
         self._count = max(self._fewest, 2 * len(used))
         self._spare_steps = 0
         self._members = self._members.moved(used, self._count)
-        self._free = np.arange(self._count - 1, len(used) - 1, -1, dtype=np.int32)
+        self._free = np.arange(self._count - 1, -1, -1, dtype=np.int32)
+        self._left = self._count - len(used)
         return self._count
