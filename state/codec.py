@@ -124,18 +124,18 @@ def unpack(kind: str, blob: bytes, *, newest: int, where: str = "") -> tuple[int
 
 def _columns(blob: bytes, count: int) -> dict[str, Column]:
     columns: dict[str, Column] = {}
-    at = _HEADER.size
+    offset = _HEADER.size
     for _ in range(count):
-        name_length, dtype, dimensions, size = _COLUMN.unpack_from(blob, at)
-        at += _COLUMN.size
-        name = blob[at : at + name_length].decode("ascii")
-        at += name_length
-        shape = struct.unpack_from(f"<{dimensions}Q", blob, at)
-        at += 8 * dimensions
-        if at + size > len(blob):
+        name_length, dtype, dimensions, size = _COLUMN.unpack_from(blob, offset)
+        offset += _COLUMN.size
+        name = blob[offset : offset + name_length].decode("ascii")
+        offset += name_length
+        shape = struct.unpack_from(f"<{dimensions}Q", blob, offset)
+        offset += 8 * dimensions
+        if offset + size > len(blob):
             raise ValueError("a column ends outside")
-        data = blob[at : at + size]
-        at += size
+        data = blob[offset : offset + size]
+        offset += size
         columns[name] = data if dtype == _BYTES else np.frombuffer(data, _DTYPES[dtype]).reshape(shape)
     return columns
 

@@ -11,7 +11,7 @@ from anonymity.compiled.jit import Int, entry, leaf, procedure
 from anonymity.promise.checks import broken
 from anonymity.promise.tally import count_set
 from anonymity.promise.waiting import come, go, join_group, leave_group
-from anonymity.space.boxes import assign, enclose, enlargement, equal, loss_after, room
+from anonymity.space.boxes import assign, empty_boxes, enclose, enlargement, equal, loss_after
 from anonymity.space.boxes_by_attribute import enlargements_by, lay
 from anonymity.space.domain import NONE
 
@@ -152,7 +152,7 @@ def remove(shard: CastleArrays, slot: Int) -> None:
         close_cluster(shard, row)
         return
     only = np.int64(0)
-    box, others, domain, following = room(np.int64(1), clusters.box), points(tuples), shard.domain, tuples.next
+    box, others, domain, following = empty_boxes(np.int64(1), clusters.box), points(tuples), shard.domain, tuples.next
     member = np.int64(clusters.head[row])
     assign(box, only, others, member)
     while member != NONE and not equal(box, only, clusters.box, row):

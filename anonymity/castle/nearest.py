@@ -1,7 +1,7 @@
 """Finding the nearest of what is left of a cluster (CASTLE, function split, steps 8 to 12).
 
 Function split looks at all that is left for each part it makes, so its cost would grow with the square of the cluster.
-Here what is left lies in regions of neighbours, and a region is passed over where even its nearest corner is too far:
+Here what is left lies in cells of neighbours, and a cell is passed over where even its nearest corner is too far:
 the result is the same, at a cost that hardly grows.
 """
 
@@ -13,42 +13,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anonymity.compiled.jit import Int, inner, leaf, procedure
-from anonymity.space.boxes import assign, common_ancestor, enclose, room
-from anonymity.space.cells import Regions, enlargements_of, lay, move, regions_of
+from anonymity.space.boxes import assign, common_ancestor, empty_boxes, enclose
+from anonymity.space.boxes_by_cell import BoxesByCell, boxes_by_cell, enlargements_of, lay, move
 from anonymity.space.domain import NONE, Boxes, Domain
 
 _REGION = 96
-"""Most groups in a region; half of it costs a quarter more, twice as much a little."""
+"""Most groups in a cell; half of it costs a quarter more, twice as much a little."""
 
 _DISTRICT = 8
-"""Regions that are passed over together where all of them are too far."""
+"""Cells that are passed over together where all of them are too far."""
 
 _SAMPLE = 256
 """Groups, at least, that are looked at to find the widest attribute of many."""
 
 _CUT = 192
-"""Fewest groups that are worth cutting into regions."""
+"""Fewest groups that are worth cutting into cells."""
 
 
 class Left(NamedTuple):
-    """Groups that have no part yet, by bucket and region.
+    """Groups that have no part yet, by bucket and cell.
 
     Attributes
     ----------
-    items : (groups,) those of one region side by side; the first ``size`` of a region are left
+    items : (groups,) those of one cell side by side; the first ``size`` of a cell are left
     laid : the box of each of ``items``
-    at, region : (all groups,) where in ``items`` and in which region each group stands
-    start : (regions + 1,) where each region begins in ``items``
-    size : (regions,) groups left in it
-    box : a box around each region
-    districts : a box around every ``_DISTRICT`` regions
-    bucket : (buckets + 1,) the first region of each bucket
+    place, cell : (all groups,) where in ``items`` and in which cell each group stands
+    start : (cells + 1,) where each cell begins in ``items``
+    size : (cells,) groups left in it
+    box : a box around each cell
+    districts : a box around every ``_DISTRICT`` cells
+    bucket : (buckets + 1,) the first cell of each bucket
     """
 
     items: NDArray[np.int64]
-    laid: Regions
-    at: NDArray[np.int64]
-    region: NDArray[np.int64]
+    laid: BoxesByCell
+    place: NDArray[np.int64]
+    cell: NDArray[np.int64]
     start: NDArray[np.int64]
     size: NDArray[np.int64]
     box: Boxes
@@ -65,7 +65,7 @@ class Nearest(NamedTuple):
 
 @procedure
 def arrange(domain: Domain, box: Boxes, items: NDArray[np.int64], ends: NDArray[np.int64]) -> Left:
-    """Lay groups out by region within each bucket; bucket b is ``items[ends[b]:ends[b + 1]]``."""
+    """Lay groups out by cell within each bucket; bucket b is ``items[ends[b]:ends[b + 1]]``."""
     items = items.copy()
     most = len(ends) + 4 * len(items) // _REGION
     start = np.zeros(most + 1, np.int64)
@@ -88,33 +88,33 @@ def arrange(domain: Domain, box: Boxes, items: NDArray[np.int64], ends: NDArray[
                 pending -= 1
         bucket[b + 1] = count
     size = np.empty(count, np.int64)
-    at = np.empty(len(box.lower), np.int64)
-    region = np.empty(len(box.lower), np.int64)
+    place = np.empty(len(box.lower), np.int64)
+    cell = np.empty(len(box.lower), np.int64)
     largest: Int = np.int64(0)
     for r in range(count):
         size[r] = start[r + 1] - start[r]
         largest = max(largest, size[r])
-    around, laid = room(count, box), regions_of(len(items), largest, box)
+    around, laid = empty_boxes(count, box), boxes_by_cell(len(items), largest, box)
     for r in range(count):
         for i in range(start[r], start[r + 1]):
             if i == start[r]:
                 assign(around, r, box, items[i])
             enclose(domain, around, r, box, items[i])
             lay(domain, laid, start[r], size[r], i - start[r], box, items[i])
-            at[items[i]] = i
-            region[items[i]] = r
-    districts = room((count - 1) // _DISTRICT + 1, box)
+            place[items[i]] = i
+            cell[items[i]] = r
+    districts = empty_boxes((count - 1) // _DISTRICT + 1, box)
     for r in range(count):
         if r % _DISTRICT == 0:
             assign(districts, r // _DISTRICT, around, r)
         enclose(domain, districts, r // _DISTRICT, around, r)
-    return Left(items, laid, at, region, start[: count + 1], size, around, districts, bucket)
+    return Left(items, laid, place, cell, start[: count + 1], size, around, districts, bucket)
 
 
 @procedure
 def _halve(domain: Domain, box: Boxes, items: NDArray[np.int64], first: Int, middle: Int, stop: Int) -> None:
     # Move the smaller half along the widest attribute to the front.
-    around, only = room(np.int64(1), box), np.int64(0)
+    around, only = empty_boxes(np.int64(1), box), np.int64(0)
     assign(around, only, box, items[first])
     for i in range(first, stop, 1 + (stop - first) // _SAMPLE):
         enclose(domain, around, only, box, items[i])
@@ -142,19 +142,19 @@ def _select(keys: NDArray[np.float64], items: NDArray[np.int64], wanted: Int) ->
     low, high = np.int64(0), np.int64(len(keys) - 1)
     while low < high:
         pivot = keys[(low + high) // 2]
-        smaller, at, larger = low, low, high
-        while at <= larger:
-            if keys[at] < pivot:
-                keys[at], keys[smaller] = keys[smaller], keys[at]
-                items[at], items[smaller] = items[smaller], items[at]
+        smaller, place, larger = low, low, high
+        while place <= larger:
+            if keys[place] < pivot:
+                keys[place], keys[smaller] = keys[smaller], keys[place]
+                items[place], items[smaller] = items[smaller], items[place]
                 smaller += 1
-                at += 1
-            elif keys[at] > pivot:
-                keys[at], keys[larger] = keys[larger], keys[at]
-                items[at], items[larger] = items[larger], items[at]
+                place += 1
+            elif keys[place] > pivot:
+                keys[place], keys[larger] = keys[larger], keys[place]
+                items[place], items[larger] = items[larger], items[place]
                 larger -= 1
             else:
-                at += 1
+                place += 1
         if wanted < smaller:
             high = smaller - 1
         elif wanted > larger:
@@ -166,43 +166,43 @@ def _select(keys: NDArray[np.float64], items: NDArray[np.int64], wanted: Int) ->
 @leaf
 def take(left: Left, group: Int) -> None:
     """Take a group out of what is left."""
-    at, region = left.at[group], left.region[group]
-    left.size[region] -= 1
-    start = left.start[region]
-    last = start + left.size[region]
+    place, cell = left.place[group], left.cell[group]
+    left.size[cell] -= 1
+    start = left.start[cell]
+    last = start + left.size[cell]
     moved = left.items[last]
-    left.items[at], left.items[last] = moved, group
-    move(left.laid, start, left.start[region + 1] - start, at - start, last - start, left.box)
-    left.at[moved], left.at[group] = at, last
+    left.items[place], left.items[last] = moved, group
+    move(left.laid, start, left.start[cell + 1] - start, place - start, last - start, left.box)
+    left.place[moved], left.place[group] = place, last
 
 
 @leaf
 def pick(left: Left, bucket: Int, number: Int) -> Int:
     """The group of that number among those left of a bucket, from 0."""
-    region = left.bucket[bucket]
-    while number >= left.size[region]:
-        number -= left.size[region]
-        region += 1
-    return left.items[left.start[region] + number]
+    cell = left.bucket[bucket]
+    while number >= left.size[cell]:
+        number -= left.size[cell]
+        cell += 1
+    return left.items[left.start[cell] + number]
 
 
 @leaf
-def _gap(domain: Domain, seed: Boxes, around: Boxes, region: Int, limit: float) -> float:
+def _gap(domain: Domain, seed: Boxes, around: Boxes, cell: Int, limit: float) -> float:
     # No box inside ``around`` enlarges the seed by less.
     only = np.int64(0)
     gap = 0.0
     for a in range(around.node.shape[1]):
-        node, other = seed.node[only, a], around.node[region, a]
+        node, other = seed.node[only, a], around.node[cell, a]
         if domain.last[node] < domain.first[other] or domain.last[other] < domain.first[node]:
             gap += domain.loss[common_ancestor(domain, node, other)] - domain.loss[node]
             if gap > limit:
                 return gap
     for a in range(around.lower.shape[1]):
         beyond = 0.0
-        if around.upper[region, a] < seed.lower[only, a]:
-            beyond = seed.lower[only, a] - around.upper[region, a]
-        elif around.lower[region, a] > seed.upper[only, a]:
-            beyond = around.lower[region, a] - seed.upper[only, a]
+        if around.upper[cell, a] < seed.lower[only, a]:
+            beyond = seed.lower[only, a] - around.upper[cell, a]
+        elif around.lower[cell, a] > seed.upper[only, a]:
+            beyond = around.lower[cell, a] - seed.upper[only, a]
         if beyond > 0.0 and domain.scale[a] > 0.0:
             gap += beyond * domain.scale[a]
             if gap > limit:
@@ -214,7 +214,7 @@ def _gap(domain: Domain, seed: Boxes, around: Boxes, region: Int, limit: float) 
 def find_nearest(domain: Domain, seed: Boxes, left: Left, bucket: Int, wanted: Int, near: Int) -> Nearest:
     """The ``wanted`` groups left of a bucket that enlarge the box of ``seed`` least, in no order.
 
-    Fewer where fewer are left. ``near`` is a group in whose region the search begins.
+    Fewer where fewer are left. ``near`` is a group in whose cell the search begins.
     """
     total = np.int64(0)
     for r in range(left.bucket[bucket], left.bucket[bucket + 1]):
@@ -224,7 +224,7 @@ def find_nearest(domain: Domain, seed: Boxes, left: Left, bucket: Int, wanted: I
     if size == 0:
         return found
     first, last = left.bucket[bucket], left.bucket[bucket + 1] - 1
-    begin = left.region[near]
+    begin = left.cell[near]
     if begin < first or begin > last:
         begin = _closest(domain, seed, left, first, last)
     _search(domain, seed, left, begin, found)
@@ -246,27 +246,27 @@ def find_nearest(domain: Domain, seed: Boxes, left: Left, bucket: Int, wanted: I
 
 @leaf
 def _closest(domain: Domain, seed: Boxes, left: Left, first: Int, last: Int) -> Int:
-    # A region, of those from first to last, where the search for what is near may well begin.
+    # A cell, of those from first to last, where the search for what is near may well begin.
     least, district = np.inf, first // _DISTRICT
     for d in range(first // _DISTRICT, last // _DISTRICT + 1):
         gap = _gap(domain, seed, left.districts, d, least)
         if gap < least:
             least, district = gap, d
-    least, region = np.inf, first
+    least, cell = np.inf, first
     for r in range(max(first, district * _DISTRICT), min(last, district * _DISTRICT + _DISTRICT - 1) + 1):
         gap = _gap(domain, seed, left.box, r, least)
         if left.size[r] > 0 and gap < least:
-            least, region = gap, r
-    return np.int64(region)
+            least, cell = gap, r
+    return np.int64(cell)
 
 
 @leaf
-def _search(domain: Domain, seed: Boxes, left: Left, region: Int, found: Nearest) -> None:
-    if left.size[region] == 0 or _gap(domain, seed, left.box, region, found.distance[0]) >= found.distance[0]:
+def _search(domain: Domain, seed: Boxes, left: Left, cell: Int, found: Nearest) -> None:
+    if left.size[cell] == 0 or _gap(domain, seed, left.box, cell, found.distance[0]) >= found.distance[0]:
         return
-    start, size, distance = left.start[region], left.size[region], left.laid.growth
-    width = left.start[region + 1] - start
-    enlargements_of(domain, seed, np.int64(0), left.laid, (start, width, size), left.box, region)
+    start, size, distance = left.start[cell], left.size[cell], left.laid.growth
+    width = left.start[cell + 1] - start
+    enlargements_of(domain, seed, np.int64(0), left.laid, (start, width, size), left.box, cell)
     for i in range(size):
         if distance[i] < found.distance[0]:
             _replace_top(found, distance[i], left.items[start + i])
@@ -274,13 +274,13 @@ def _search(domain: Domain, seed: Boxes, left: Left, region: Int, found: Nearest
 
 @leaf
 def _replace_top(heap: Nearest, distance: float, item: Int) -> None:
-    at, size = 0, len(heap.item)
-    while 2 * at + 1 < size:
-        child = 2 * at + 1
+    place, size = 0, len(heap.item)
+    while 2 * place + 1 < size:
+        child = 2 * place + 1
         if child + 1 < size and heap.distance[child + 1] > heap.distance[child]:
             child += 1
         if heap.distance[child] <= distance:
             break
-        heap.distance[at], heap.item[at] = heap.distance[child], heap.item[child]
-        at = child
-    heap.distance[at], heap.item[at] = distance, item
+        heap.distance[place], heap.item[place] = heap.distance[child], heap.item[child]
+        place = child
+    heap.distance[place], heap.item[place] = distance, item

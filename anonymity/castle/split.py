@@ -15,7 +15,7 @@ from anonymity.compiled.random import below
 from anonymity.promise.checks import broken
 from anonymity.promise.counting import stable_order
 from anonymity.promise.tally import count_set
-from anonymity.space.boxes import assign, enclose, enlargement, room
+from anonymity.space.boxes import assign, empty_boxes, enclose, enlargement
 from anonymity.space.domain import NONE, Boxes
 
 
@@ -61,7 +61,7 @@ def group_by_subject(shard: CastleArrays, row: Int) -> Groups:
                 groups += 1
         start[groups] = count
         slots = slots[order]
-    box = room(groups, clusters.box)
+    box = empty_boxes(groups, clusters.box)
     domain, others = shard.domain, points(tuples)
     for g in range(groups):
         assign(box, g, others, slots[start[g]])
@@ -94,7 +94,7 @@ def split(shard: CastleArrays, groups: Groups) -> Int:
     total = len(groups.part)
     ends = np.array([0, total])
     left = arrange(domain, box, np.arange(total), ends)
-    parts, seed = room(total // k, box), room(np.int64(1), box)
+    parts, seed = empty_boxes(total // k, box), empty_boxes(np.int64(1), box)
     only, count = np.int64(0), np.int64(0)
     while total >= k:
         group = pick(left, only, below(shard.random, total))
@@ -137,7 +137,7 @@ def join_broken_parts(shard: CastleArrays, groups: Groups, count: Int) -> Int:
 
     All together keep the promises, or the cluster would not be released.
     """
-    parts, kept = room(count, groups.box), np.zeros(count, np.bool_)
+    parts, kept = empty_boxes(count, groups.box), np.zeros(count, np.bool_)
     order = stable_order(groups.part)
     for i in range(len(order)):
         part = groups.part[order[i]]

@@ -14,7 +14,7 @@ from anonymity.compiled.jit import Int, inner, leaf, procedure
 from anonymity.compiled.random import below
 from anonymity.promise.counting import stable_order
 from anonymity.promise.tally import count_set
-from anonymity.space.boxes import assign, enclose, room
+from anonymity.space.boxes import assign, empty_boxes, enclose
 from anonymity.space.domain import NONE, Boxes
 
 
@@ -107,7 +107,7 @@ def _add(shard: CastleArrays, groups: Groups, buckets: Buckets, part: Part, buck
 @procedure
 def _fill(shard: CastleArrays, groups: Groups, buckets: Buckets, part: Part, share: NDArray[np.int64]) -> None:
     # share[b] more tuples of bucket b, those that enlarge the part least (steps 10 to 18).
-    around = room(np.int64(1), groups.box)
+    around = empty_boxes(np.int64(1), groups.box)
     for b in range(len(buckets.size)):
         if share[b] > 0:
             assign(around, np.int64(0), part.boxes, part.number)
@@ -124,7 +124,7 @@ def _hand_out(
     # The part of k that rounding left over: to buckets not yet held while l needs them, then to the nearest.
     if left == 0:
         return
-    around = room(np.int64(1), groups.box)
+    around = empty_boxes(np.int64(1), groups.box)
     assign(around, np.int64(0), part.boxes, part.number)
     count = len(buckets.size)
     distance = np.full(count, np.inf)
@@ -168,7 +168,7 @@ def split_l(shard: CastleArrays, groups: Groups) -> Int:
     """
     k, l = shard.of.k, shard.of.least_values  # noqa: E741
     buckets = generate_buckets(shard, groups)
-    parts = room(len(groups.part) // k, groups.box)
+    parts = empty_boxes(len(groups.part) // k, groups.box)
     count: Int = np.int64(0)
     while True:
         nonempty, total = 0, 0

@@ -94,15 +94,15 @@ def chacha20_block(key: NDArray[np.uint32], position: NDArray[np.uint32], out: N
 def next_word(stream: RandomStream) -> Int:
     """The next 32 random bits."""
     used = stream.used[0]
-    at = used % np.uint64(16)
-    if at == 0:
+    word = used % np.uint64(16)
+    if word == 0:
         block = used // np.uint64(16)
         position = np.zeros(4, np.uint32)
         position[0] = block & np.uint64(0xFFFFFFFF)
         position[1] = block >> np.uint64(32)
         chacha20_block(stream.key, position, stream.words)
     stream.used[0] = used + np.uint64(1)
-    return np.int64(stream.words[at])
+    return np.int64(stream.words[word])
 
 
 @inner

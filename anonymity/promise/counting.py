@@ -55,24 +55,24 @@ def _home(owner: Int, value: Int, slots: Int) -> Int:
 
 
 @leaf
-def _after(at: Int, slots: Int) -> Int:
-    at += 1
-    return np.int64(0) if at == slots else at
+def _after(slot: Int, slots: Int) -> Int:
+    slot += 1
+    return np.int64(0) if slot == slots else slot
 
 
 @leaf
 def add(counts: Counts, owner: Int, value: Int) -> bool:
     """Count one more; true where this is the first of its kind."""
     slots = len(counts.owner)
-    at = _home(owner, value, slots)
-    while counts.owner[at] != _FREE:
-        if counts.owner[at] == owner and counts.value[at] == value:
-            counts.tuples[at] += 1
+    slot = _home(owner, value, slots)
+    while counts.owner[slot] != _FREE:
+        if counts.owner[slot] == owner and counts.value[slot] == value:
+            counts.tuples[slot] += 1
             return False
-        at = _after(at, slots)
-    counts.owner[at] = owner
-    counts.value[at] = value
-    counts.tuples[at] = 1
+        slot = _after(slot, slots)
+    counts.owner[slot] = owner
+    counts.value[slot] = value
+    counts.tuples[slot] = 1
     counts.used[0] += 1
     return True
 
@@ -80,40 +80,40 @@ def add(counts: Counts, owner: Int, value: Int) -> bool:
 @leaf
 def discard(counts: Counts, owner: Int, value: Int) -> bool:
     """Count one less of what was added; true where it was the last of its kind."""
-    at = _find(counts, owner, value)
-    counts.tuples[at] -= 1
-    if counts.tuples[at] > 0:
+    slot = _find(counts, owner, value)
+    counts.tuples[slot] -= 1
+    if counts.tuples[slot] > 0:
         return False
-    _remove(counts, at)
+    _remove(counts, slot)
     return True
 
 
 @leaf
 def _find(counts: Counts, owner: Int, value: Int) -> Int:
     slots = len(counts.owner)
-    at = _home(owner, value, slots)
-    while counts.owner[at] != owner or counts.value[at] != value:
-        if counts.owner[at] == _FREE:
+    slot = _home(owner, value, slots)
+    while counts.owner[slot] != owner or counts.value[slot] != value:
+        if counts.owner[slot] == _FREE:
             raise RuntimeError("a tuple left that had not been counted")
-        at = _after(at, slots)
-    return np.int64(at)
+        slot = _after(slot, slots)
+    return np.int64(slot)
 
 
 @leaf
-def _remove(counts: Counts, at: Int) -> None:
+def _remove(counts: Counts, slot: Int) -> None:
     # Close the gap (Knuth 6.4, Algorithm R), or searches for entries behind it would stop too early.
     slots = len(counts.owner)
-    gap = at
+    gap = slot
     while True:
-        at = _after(at, slots)
-        if counts.owner[at] == _FREE:
+        slot = _after(slot, slots)
+        if counts.owner[slot] == _FREE:
             break
-        home = _home(counts.owner[at], counts.value[at], slots)
-        if (at - home) % slots >= (at - gap) % slots:
-            counts.owner[gap] = counts.owner[at]
-            counts.value[gap] = counts.value[at]
-            counts.tuples[gap] = counts.tuples[at]
-            gap = at
+        home = _home(counts.owner[slot], counts.value[slot], slots)
+        if (slot - home) % slots >= (slot - gap) % slots:
+            counts.owner[gap] = counts.owner[slot]
+            counts.value[gap] = counts.value[slot]
+            counts.tuples[gap] = counts.tuples[slot]
+            gap = slot
     counts.owner[gap] = _FREE
     counts.used[0] -= 1
 
@@ -122,14 +122,14 @@ def _remove(counts: Counts, at: Int) -> None:
 def number(counts: Counts, owner: Int, value: Int, fresh: Int) -> Int:
     """The number that a value was given, or ``fresh`` where it had none yet."""
     slots = len(counts.owner)
-    at = _home(owner, value, slots)
-    while counts.owner[at] != _FREE:
-        if counts.owner[at] == owner and counts.value[at] == value:
-            return np.int64(counts.tuples[at])
-        at = _after(at, slots)
-    counts.owner[at] = owner
-    counts.value[at] = value
-    counts.tuples[at] = fresh
+    slot = _home(owner, value, slots)
+    while counts.owner[slot] != _FREE:
+        if counts.owner[slot] == owner and counts.value[slot] == value:
+            return np.int64(counts.tuples[slot])
+        slot = _after(slot, slots)
+    counts.owner[slot] = owner
+    counts.value[slot] = value
+    counts.tuples[slot] = fresh
     counts.used[0] += 1
     return fresh
 
@@ -145,12 +145,12 @@ def _copy(source: Counts, target: Counts) -> None:
     slots = len(target.owner)
     for i in range(len(source.owner)):
         if source.owner[i] != _FREE:
-            at = _home(source.owner[i], source.value[i], slots)
-            while target.owner[at] != _FREE:
-                at = _after(at, slots)
-            target.owner[at] = source.owner[i]
-            target.value[at] = source.value[i]
-            target.tuples[at] = source.tuples[i]
+            slot = _home(source.owner[i], source.value[i], slots)
+            while target.owner[slot] != _FREE:
+                slot = _after(slot, slots)
+            target.owner[slot] = source.owner[i]
+            target.value[slot] = source.value[i]
+            target.tuples[slot] = source.tuples[i]
     target.used[0] = source.used[0]
 
 

@@ -100,13 +100,13 @@ def count_set(
             number = value[members[i], a]
             if repeated and _seen(same, members, value, i, a):
                 continue
-            at = place[a, number]
-            if at < 0:
-                at = np.int32(used)
-                place[a, number] = at
-                tally.counts[a, at] = 0
+            index = place[a, number]
+            if index < 0:
+                index = np.int32(used)
+                place[a, number] = index
+                tally.counts[a, index] = 0
                 used += 1
-            tally.counts[a, at] += 1
+            tally.counts[a, index] += 1
             held += 1
         for i in range(len(members)):
             place[a, value[members[i], a]] = -1

@@ -48,7 +48,7 @@ def _odd_share(domain: Domain, a: Int, lower: float, upper: float) -> float:
 
 
 @leaf
-def enlargement(domain: Domain, boxes: Boxes, row: Int, others: Boxes, at: Int, limit: float) -> float:
+def enlargement(domain: Domain, boxes: Boxes, row: Int, others: Boxes, other_row: Int, limit: float) -> float:
     """By how much InfoLoss grows when a box encloses another (CASTLE, Definition 3.4).
 
     An attribute whose range has no scale does not count. Terms are never negative: past ``limit`` the sum stops, and
@@ -56,17 +56,17 @@ def enlargement(domain: Domain, boxes: Boxes, row: Int, others: Boxes, at: Int, 
     """
     growth = 0.0
     for a in range(boxes.node.shape[1]):  # first, because one step up a tree weighs more than most intervals grow
-        node, other = boxes.node[row, a], others.node[at, a]
+        node, other = boxes.node[row, a], others.node[other_row, a]
         if not covers(domain, node, other):
             growth += domain.loss[common_ancestor(domain, node, other)] - domain.loss[node]
             if growth > limit:
                 return growth
     for a in range(boxes.lower.shape[1]):
         beyond = 0.0
-        if others.lower[at, a] < boxes.lower[row, a]:
-            beyond += boxes.lower[row, a] - others.lower[at, a]
-        if others.upper[at, a] > boxes.upper[row, a]:
-            beyond += others.upper[at, a] - boxes.upper[row, a]
+        if others.lower[other_row, a] < boxes.lower[row, a]:
+            beyond += boxes.lower[row, a] - others.lower[other_row, a]
+        if others.upper[other_row, a] > boxes.upper[row, a]:
+            beyond += others.upper[other_row, a] - boxes.upper[row, a]
         if beyond > 0.0 and domain.scale[a] > 0.0:
             growth += beyond * domain.scale[a]
             if growth > limit:
@@ -75,76 +75,76 @@ def enlargement(domain: Domain, boxes: Boxes, row: Int, others: Boxes, at: Int, 
 
 
 @leaf
-def loss_after(domain: Domain, boxes: Boxes, row: Int, others: Boxes, at: Int) -> float:
+def loss_after(domain: Domain, boxes: Boxes, row: Int, others: Boxes, other_row: Int) -> float:
     """InfoLoss of a box after it has enclosed another."""
     loss, attributes = 0.0, boxes.lower.shape[1] + boxes.node.shape[1]
     for a in range(boxes.lower.shape[1]):
         lower, upper = boxes.lower[row, a], boxes.upper[row, a]
-        if others.lower[at, a] < lower:
-            lower = others.lower[at, a]
-        if others.upper[at, a] > upper:
-            upper = others.upper[at, a]
+        if others.lower[other_row, a] < lower:
+            lower = others.lower[other_row, a]
+        if others.upper[other_row, a] > upper:
+            upper = others.upper[other_row, a]
         if domain.scale[a] > 0.0:
             loss += (upper - lower) * domain.scale[a]
         else:
             loss += _odd_share(domain, a, lower, upper) / attributes
     for a in range(boxes.node.shape[1]):
-        loss += domain.loss[common_ancestor(domain, boxes.node[row, a], others.node[at, a])]
+        loss += domain.loss[common_ancestor(domain, boxes.node[row, a], others.node[other_row, a])]
     return loss
 
 
 @leaf
-def contains(domain: Domain, boxes: Boxes, row: Int, others: Boxes, at: Int) -> bool:
+def contains(domain: Domain, boxes: Boxes, row: Int, others: Boxes, other_row: Int) -> bool:
     """Whether a published generalisation covers another box, or a point."""
     for a in range(boxes.lower.shape[1]):
-        if others.lower[at, a] < boxes.lower[row, a] or others.upper[at, a] > boxes.upper[row, a]:
+        if others.lower[other_row, a] < boxes.lower[row, a] or others.upper[other_row, a] > boxes.upper[row, a]:
             return False
     for a in range(boxes.node.shape[1]):
-        if not covers(domain, boxes.node[row, a], others.node[at, a]):
+        if not covers(domain, boxes.node[row, a], others.node[other_row, a]):
             return False
     return True
 
 
 @leaf
-def equal(boxes: Boxes, row: Int, others: Boxes, at: Int) -> bool:
+def equal(boxes: Boxes, row: Int, others: Boxes, other_row: Int) -> bool:
     """Whether two boxes are the same."""
     for a in range(boxes.lower.shape[1]):
-        if boxes.lower[row, a] != others.lower[at, a] or boxes.upper[row, a] != others.upper[at, a]:
+        if boxes.lower[row, a] != others.lower[other_row, a] or boxes.upper[row, a] != others.upper[other_row, a]:
             return False
     for a in range(boxes.node.shape[1]):
-        if boxes.node[row, a] != others.node[at, a]:
+        if boxes.node[row, a] != others.node[other_row, a]:
             return False
     return True
 
 
 @leaf
-def assign(boxes: Boxes, row: Int, others: Boxes, at: Int) -> None:
+def assign(boxes: Boxes, row: Int, others: Boxes, other_row: Int) -> None:
     """Make one box a copy of another."""
     for a in range(boxes.lower.shape[1]):
-        boxes.lower[row, a] = others.lower[at, a]
-        boxes.upper[row, a] = others.upper[at, a]
+        boxes.lower[row, a] = others.lower[other_row, a]
+        boxes.upper[row, a] = others.upper[other_row, a]
     for a in range(boxes.node.shape[1]):
-        boxes.node[row, a] = others.node[at, a]
+        boxes.node[row, a] = others.node[other_row, a]
 
 
 @leaf
-def enclose(domain: Domain, boxes: Boxes, row: Int, others: Boxes, at: Int) -> None:
+def enclose(domain: Domain, boxes: Boxes, row: Int, others: Boxes, other_row: Int) -> None:
     """Enlarge a box, no more than needed, until it covers another."""
     for a in range(boxes.lower.shape[1]):
-        if others.lower[at, a] < boxes.lower[row, a]:
-            boxes.lower[row, a] = others.lower[at, a]
-        if others.upper[at, a] > boxes.upper[row, a]:
-            boxes.upper[row, a] = others.upper[at, a]
+        if others.lower[other_row, a] < boxes.lower[row, a]:
+            boxes.lower[row, a] = others.lower[other_row, a]
+        if others.upper[other_row, a] > boxes.upper[row, a]:
+            boxes.upper[row, a] = others.upper[other_row, a]
     for a in range(boxes.node.shape[1]):
-        boxes.node[row, a] = common_ancestor(domain, boxes.node[row, a], others.node[at, a])
+        boxes.node[row, a] = common_ancestor(domain, boxes.node[row, a], others.node[other_row, a])
 
 
 @leaf
-def observe(domain: Domain, boxes: Boxes, at: Int, attributes: Int) -> None:
+def observe(domain: Domain, boxes: Boxes, other_row: Int, attributes: Int) -> None:
     """Widen the observed range of attributes that have no declared domain."""
     for a in range(boxes.lower.shape[1]):
         if not domain.declared[a]:
-            value = boxes.lower[at, a]
+            value = boxes.lower[other_row, a]
             wider = False
             if value < domain.lower[a]:
                 domain.lower[a] = value
@@ -169,7 +169,7 @@ def fully_generalise(domain: Domain, boxes: Boxes, row: Int) -> None:
 
 
 @inner
-def room(rows: Int, like: Boxes) -> Boxes:
+def empty_boxes(rows: Int, like: Boxes) -> Boxes:
     """Uninitialised boxes with the attributes of others."""
     return Boxes(
         np.empty((rows, like.lower.shape[1]), np.float64),

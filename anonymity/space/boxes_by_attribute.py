@@ -36,47 +36,47 @@ class BoxesByAttribute(NamedTuple):
 
 
 @leaf
-def lay(domain: Domain, sides: BoxesByAttribute, place: Int, boxes: Boxes, row: Int) -> None:
+def lay(domain: Domain, laid: BoxesByAttribute, place: Int, boxes: Boxes, row: Int) -> None:
     """Write a box to its place."""
     for a in range(boxes.lower.shape[1]):
-        sides.lower[a, place] = boxes.lower[row, a]
-        sides.upper[a, place] = boxes.upper[row, a]
+        laid.lower[a, place] = boxes.lower[row, a]
+        laid.upper[a, place] = boxes.upper[row, a]
     for a in range(boxes.node.shape[1]):
         node = boxes.node[row, a]
-        sides.first[a, place] = domain.first[node]
-        sides.last[a, place] = domain.last[node]
-        sides.loss[a, place] = domain.loss[node]
+        laid.first[a, place] = domain.first[node]
+        laid.last[a, place] = domain.last[node]
+        laid.loss[a, place] = domain.loss[node]
 
 
 @leaf
-def enlargements_by(domain: Domain, sides: BoxesByAttribute, boxes: Boxes, row: Int, count: Int) -> None:
+def enlargements_by(domain: Domain, laid: BoxesByAttribute, boxes: Boxes, row: Int, count: Int) -> None:
     """Write to ``growth`` how much each of the first boxes grows to enclose one box (CASTLE, Definition 3.4)."""
-    growth, step, stop = sides.growth, sides.step, np.uint64(count)
+    growth, step, stop = laid.growth, laid.step, np.uint64(count)
     for i in range(np.uint64(0), stop):
         growth[i] = 0.0
     for a in range(boxes.lower.shape[1]):
         lower, upper, scale = boxes.lower[row, a], boxes.upper[row, a], domain.scale[a]
         if scale > 0.0:
             for i in range(np.uint64(0), stop):
-                below, above = sides.lower[a, i] - lower, upper - sides.upper[a, i]
+                below, above = laid.lower[a, i] - lower, upper - laid.upper[a, i]
                 growth[i] += ((below if below > 0.0 else 0.0) + (above if above > 0.0 else 0.0)) * scale
     for a in range(boxes.node.shape[1]):
-        _ancestor_losses(domain, sides, np.int64(boxes.node[row, a]), a, count)
+        _ancestor_losses(domain, laid, np.int64(boxes.node[row, a]), a, count)
         for i in range(np.uint64(0), stop):
-            growth[i] += step[i] - sides.loss[a, i]
+            growth[i] += step[i] - laid.loss[a, i]
 
 
 @leaf
-def _ancestor_losses(domain: Domain, sides: BoxesByAttribute, node: Int, attribute: Int, count: Int) -> None:
+def _ancestor_losses(domain: Domain, laid: BoxesByAttribute, node: Int, attribute: Int, count: Int) -> None:
     """Write to ``step`` the loss of the lowest node above ``node`` and each box: losses fall on the way down."""
-    step, stop = sides.step, np.uint64(count)
+    step, stop = laid.step, np.uint64(count)
     top = domain.loss[domain.root[attribute]]
     for i in range(np.uint64(0), stop):
         step[i] = top
     while node != domain.root[attribute]:
         first, last, loss = domain.first[node], domain.last[node], domain.loss[node]
         for i in range(np.uint64(0), stop):
-            inside = first <= sides.first[attribute, i] and sides.last[attribute, i] <= last
+            inside = first <= laid.first[attribute, i] and laid.last[attribute, i] <= last
             lower = loss if inside else top
             step[i] = lower if lower < step[i] else step[i]
         node = np.int64(domain.parent[node])

@@ -64,15 +64,15 @@ class StoredBlocks:
 
     def rewrite(self, number: int, slots: NDArray[np.int32], positions: NDArray[np.int64]) -> None:
         """Note what of a block is stored now: all of it waits."""
-        at = int(np.flatnonzero(self._numbers == number)[0])
-        self._first[at], self._end[at] = positions[0], positions[-1] + 1
-        self._stored[at] = self._waiting[at] = len(slots)
+        index = int(np.flatnonzero(self._numbers == number)[0])
+        self._first[index], self._end[index] = positions[0], positions[-1] + 1
+        self._stored[index] = self._waiting[index] = len(slots)
         self._slots[number] = slots.copy()
 
     def span(self, number: int) -> tuple[int, int]:
         """The positions from the first stored tuple of a block to behind the last."""
-        at = int(np.flatnonzero(self._numbers == number)[0])
-        return int(self._first[at]), int(self._end[at])
+        index = int(np.flatnonzero(self._numbers == number)[0])
+        return int(self._first[index]), int(self._end[index])
 
     def within(self, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which positions lie within a stored block."""

@@ -55,18 +55,20 @@ def scale(policy: Policy, weight: Mapping[str, float]) -> Scale:
 
 
 @leaf
-def distance(domain: Domain, scale: Scale, boxes: Boxes, row: Int, others: Boxes, at: Int, limit: float) -> float:
+def distance(
+    domain: Domain, scale: Scale, boxes: Boxes, row: Int, others: Boxes, other_row: Int, limit: float
+) -> float:
     """Weighted mean over the attributes, each in [0, 1]; of intervals it is the gap between them.
 
     Terms are never negative: past ``limit`` the sum stops, and what it returns is above ``limit`` but not exact.
 
     Parameters
     ----------
-    row, at : of ``boxes`` and of ``others``, (rows, numeric) and (rows, categorical) each
+    row, other_row : of ``boxes`` and of ``others``, (rows, numeric) and (rows, categorical) each
     """
     total = 0.0
     for a in range(boxes.node.shape[1]):
-        node, other = boxes.node[row, a], others.node[at, a]
+        node, other = boxes.node[row, a], others.node[other_row, a]
         if node != other:
             shared = scale.depth[common_ancestor(domain, node, other)]
             total += scale.categorical[a] * (1.0 - 2.0 * shared / (scale.depth[node] + scale.depth[other]))
@@ -75,10 +77,10 @@ def distance(domain: Domain, scale: Scale, boxes: Boxes, row: Int, others: Boxes
     for a in range(boxes.lower.shape[1]):
         if domain.scale[a] > 0.0:
             gap = 0.0
-            if others.upper[at, a] < boxes.lower[row, a]:
-                gap = boxes.lower[row, a] - others.upper[at, a]
-            elif others.lower[at, a] > boxes.upper[row, a]:
-                gap = others.lower[at, a] - boxes.upper[row, a]
+            if others.upper[other_row, a] < boxes.lower[row, a]:
+                gap = boxes.lower[row, a] - others.upper[other_row, a]
+            elif others.lower[other_row, a] > boxes.upper[row, a]:
+                gap = others.lower[other_row, a] - boxes.upper[row, a]
             total += gap * domain.scale[a] * scale.numeric[a]
             if total > limit:
                 return total

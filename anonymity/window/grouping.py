@@ -40,17 +40,17 @@ def find_patterns(points: Points, work: Work, held: NDArray[np.int32], count: In
         for a in range(points.bits.shape[1]):
             mixed = (mixed ^ points.bits[slot, a]) * _MIX
             mixed ^= mixed >> np.uint64(32)
-        at = home(mixed, slots)
-        while work.table[at] != NONE and not equal(where, np.int64(work.first[work.table[at]]), where, slot):
-            at = (at + 1) & (slots - 1)
+        probe = home(mixed, slots)
+        while work.table[probe] != NONE and not equal(where, np.int64(work.first[work.table[probe]]), where, slot):
+            probe = (probe + 1) & (slots - 1)
         work.next[slot] = NONE
-        if work.table[at] == NONE:
-            work.table[at] = found
+        if work.table[probe] == NONE:
+            work.table[probe] = found
             work.first[found] = work.last[found] = slot
             work.size[found] = 1
             found += 1
         else:
-            pattern = work.table[at]
+            pattern = work.table[probe]
             work.next[work.last[pattern]] = slot
             work.last[pattern] = slot
             work.size[pattern] += 1
@@ -133,10 +133,10 @@ def grow(shard: WindowArrays, group: Int, seed: Int, free: Int) -> Int:
 
 
 @leaf
-def _take(groups: Groups, work: Work, group: Int, at: Int, free: Int) -> Int:
-    pattern = work.free[at]
-    work.free[at] = work.free[free - 1]
-    work.distance[at] = work.distance[free - 1]
+def _take(groups: Groups, work: Work, group: Int, place: Int, free: Int) -> Int:
+    pattern = work.free[place]
+    work.free[place] = work.free[free - 1]
+    work.distance[place] = work.distance[free - 1]
     work.free[free - 1] = pattern
     slot = np.int64(work.first[pattern])
     while slot != NONE:
@@ -188,14 +188,14 @@ def _append(groups: Groups, work: Work, group: Int, pattern: Int) -> None:
 @leaf
 def _join(domain: Domain, groups: Groups, work: Work, where: Boxes, made: Int, pattern: Int) -> None:
     """Put a pattern into the group where all members together lose least by it."""
-    at = np.int64(work.first[pattern])
+    first = np.int64(work.first[pattern])
     best, least = 0, np.inf
     for group in range(made):
-        after = loss_after(domain, groups.box, group, where, at) * (groups.tuples[group] + work.size[pattern])
+        after = loss_after(domain, groups.box, group, where, first) * (groups.tuples[group] + work.size[pattern])
         growth = after - info_loss(domain, groups.box, group) * groups.tuples[group]
         if growth < least:
             best, least = group, growth
-    enclose(domain, groups.box, best, where, at)
+    enclose(domain, groups.box, best, where, first)
     _append(groups, work, best, pattern)
 
 

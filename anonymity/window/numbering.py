@@ -51,15 +51,15 @@ def number_values(points: Points, work: Work, held: NDArray[np.int32], count: In
     for i in range(count):
         slot = np.int64(held[i])
         value = points.value[slot, column]
-        at = home(value, slots)
-        while work.table[at] != NONE and points.value[work.table[at], column] != value:
-            at = (at + 1) & (slots - 1)
-        if work.table[at] == NONE:
-            work.table[at] = slot
+        probe = home(value, slots)
+        while work.table[probe] != NONE and points.value[work.table[probe], column] != value:
+            probe = (probe + 1) & (slots - 1)
+        if work.table[probe] == NONE:
+            work.table[probe] = slot
             work.code[slot, column] = found
             found += 1
         else:
-            work.code[slot, column] = work.code[work.table[at], column]
+            work.code[slot, column] = work.code[work.table[probe], column]
     return found
 
 
@@ -85,15 +85,17 @@ def _number_pairs(work: Work, held: NDArray[np.int32], count: Int, column: Int) 
     for i in range(count):
         slot = np.int64(held[i])
         person, value = code[slot, 0], code[slot, column]
-        at = home((np.uint64(person) << np.uint64(32)) | np.uint64(value), slots)
-        while work.table[at] != NONE and (code[work.table[at], 0] != person or code[work.table[at], column] != value):
-            at = (at + 1) & (slots - 1)
-        if work.table[at] == NONE:
-            work.table[at] = slot
+        probe = home((np.uint64(person) << np.uint64(32)) | np.uint64(value), slots)
+        while work.table[probe] != NONE and (
+            code[work.table[probe], 0] != person or code[work.table[probe], column] != value
+        ):
+            probe = (probe + 1) & (slots - 1)
+        if work.table[probe] == NONE:
+            work.table[probe] = slot
             code[slot, into] = found
             found += 1
         else:
-            code[slot, into] = code[work.table[at], into]
+            code[slot, into] = code[work.table[probe], into]
 
 
 @leaf

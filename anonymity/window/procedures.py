@@ -24,12 +24,12 @@ _CLOSE = np.int64(-2)  # what falls due where it is no tuple
 
 
 @entry
-def run(shard: WindowArrays, slots: NDArray[np.int32], at: Int, watermark: Int, ended: bool) -> tuple[Int, Int]:
+def run(shard: WindowArrays, slots: NDArray[np.int32], done: Int, watermark: Int, ended: bool) -> tuple[Int, Int]:
     """Let in tuples until a window has closed or none is left.
 
     Parameters
     ----------
-    slots : (tuples,) of those that come, in order; those before ``at`` are in
+    slots : (tuples,) of those that come, in order; so many of them are in
     watermark : the event time that had passed before them
     ended : whether the input has ended after them: everything falls due then
 
@@ -39,16 +39,16 @@ def run(shard: WindowArrays, slots: NDArray[np.int32], at: Int, watermark: Int, 
         How many of ``slots`` are in by then, and how many repairs the window that closed took; ``NONE`` where none did.
     """
     while True:
-        due = next_due(shard, watermark, ended and at == len(slots))
+        due = next_due(shard, watermark, ended and done == len(slots))
         if due == _CLOSE:
-            return at, close(shard)
+            return done, close(shard)
         if due != NONE:
             suppress(shard, due)
-        elif at == len(slots):
-            return at, np.int64(NONE)
+        elif done == len(slots):
+            return done, np.int64(NONE)
         else:
-            place(shard, np.int64(slots[at]))
-            at += 1
+            place(shard, np.int64(slots[done]))
+            done += 1
 
 
 @leaf
@@ -103,13 +103,13 @@ def _passed(since: Int, wait: Int, watermark: Int) -> bool:
 
 
 @leaf
-def suppress(shard: WindowArrays, at: Int) -> None:
+def suppress(shard: WindowArrays, index: Int) -> None:
     """Withhold the carried tuple at a place in ``held``; its delay is over."""
     now, held = shard.now, shard.held
-    slot = np.int64(held[at])
+    slot = np.int64(held[index])
     withhold(shard.out, shard.totals, slot, np.int64(shard.points.reason[slot]))
     leave(now, shard.points, shard.totals, slot)
-    for i in range(at, now.held - 1):
+    for i in range(index, now.held - 1):
         held[i] = held[i + 1]
     now.held -= 1
     now.carried -= 1

@@ -165,11 +165,11 @@ def _nearest_groups(domain: Domain, scale: Scale, groups: Groups, work: Work, ma
             if apart >= limit:
                 continue
             found -= 1
-        at = found
-        while at > 0 and work.near_distance[at - 1] > apart:
-            work.near[at], work.near_distance[at] = work.near[at - 1], work.near_distance[at - 1]
-            at -= 1
-        work.near[at], work.near_distance[at] = other, apart
+        rank = found
+        while rank > 0 and work.near_distance[rank - 1] > apart:
+            work.near[rank], work.near_distance[rank] = work.near[rank - 1], work.near_distance[rank - 1]
+            rank -= 1
+        work.near[rank], work.near_distance[rank] = other, apart
         found += 1
     return found
 

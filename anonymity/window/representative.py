@@ -43,11 +43,11 @@ def _median(points: Points, groups: Groups, work: Work, group: Int, a: Int) -> f
     gap = count // 2
     while gap > 0:  # Shell's sort: no array to make
         for i in range(gap, count):
-            value, at = work.values[i], i
-            while at >= gap and work.values[at - gap] > value:
-                work.values[at] = work.values[at - gap]
-                at -= gap
-            work.values[at] = value
+            value, hole = work.values[i], i
+            while hole >= gap and work.values[hole - gap] > value:
+                work.values[hole] = work.values[hole - gap]
+                hole -= gap
+            work.values[hole] = value
         gap //= 2
     return work.values[(count - 1) // 2] / 2 + work.values[count // 2] / 2
 

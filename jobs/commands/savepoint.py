@@ -112,20 +112,20 @@ def _states(path: Path) -> Iterator[StateOfShard | StateError | None]:
     if not path.stat().st_size:
         return  # cannot be mapped
     with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as stored:
-        at = stored.find(MAGIC)
-        while at >= 0:
-            following = at + len(MAGIC)
+        offset = stored.find(MAGIC)
+        while offset >= 0:
+            following = offset + len(MAGIC)
             kind = _KINDS.get(stored[following]) if following < len(stored) else None
             if kind is not None:
-                where = f"{path.name} at byte {at}"
-                blob = blob_at(stored, at)
+                where = f"{path.name} at byte {offset}"
+                blob = blob_at(stored, offset)
                 try:
                     yield _read(kind, blob, where)
                     # What a blob holds may be a record's text, and is not looked into.
-                    following = at + len(blob or b"")
+                    following = offset + len(blob or b"")
                 except StateError as error:
                     yield error
-            at = stored.find(MAGIC, following)
+            offset = stored.find(MAGIC, following)
 
 
 def _read(kind: str, blob: bytes | None, where: str) -> StateOfShard | None:

@@ -41,8 +41,8 @@ def further_tags(algorithm: Algorithm) -> dict[str, OutputTag]:
     return {output.name: OutputTag(output.name, further_type(output)) for output in algorithm.outputs}
 
 
-class LiveShard:
-    """The live form of one key: the shard, its counters, rows rejected with it, and the timer that is set for it."""
+class KeyedShard:
+    """One key: the shard, its counters, rows rejected with it, and the timer that is set for it."""
 
     def __init__(self, shard: Shard, rejected: NDArray[np.int64], oddities: Oddities) -> None:
         self.shard = shard
@@ -68,45 +68,45 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         self._store = ShardStore(runtime_context, plan.algorithm.entries)
         self._emitter = Emitter(plan)
         self._tags = further_tags(plan.algorithm)
-        self._shards: dict[int, LiveShard] = {}
+        self._shards: dict[int, KeyedShard] = {}
         group = runtime_context.get_metrics_group()
         self._metrics = ShardMetrics(group, self._shards, plan.algorithm, plan.terms.privacy)
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
         key = value[0]
         block = Block.from_bytes(value[1], self._plan.terms.members, f"key {key}")
-        live = self._shards.get(key)
-        if live is None:
-            live = self._load(ctx, key, block.shard)
+        keyed = self._shards.get(key)
+        if keyed is None:
+            keyed = self._load(ctx, key, block.shard)
         # A watermark that comes within a bundle is held until its end, so a tuple may be overdue before a timer fires.
         watermark = ctx.timer_service().current_watermark()
-        step = live.shard.push(block, watermark)
-        live.oddities.came(block)
-        live.oddities.left(step.releases, watermark)
-        self._keep(live, step, ctx)
-        yield from self._reject(live, block)
-        yield from self._emit(step, live)
+        step = keyed.shard.push(block, watermark)
+        keyed.oddities.came(block)
+        keyed.oddities.left(step.releases, watermark)
+        self._keep(keyed, step, ctx)
+        yield from self._reject(keyed, block)
+        yield from self._emit(step, keyed)
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
         key = ctx.get_current_key()
-        live = self._shards.get(key)
-        if live is None:
-            live = self._load(ctx, key, None)
+        keyed = self._shards.get(key)
+        if keyed is None:
+            keyed = self._load(ctx, key, None)
         elif ctx.time_domain() == TimeDomain.PROCESSING_TIME:
             self._wake_up_later(ctx)
             return
-        if live.timer == timestamp:
-            live.timer = None
+        if keyed.timer == timestamp:
+            keyed.timer = None
         watermark = ctx.timer_service().current_watermark()
-        step = live.shard.finish() if watermark == END else live.shard.advance(watermark)
-        live.oddities.left(step.releases, None if watermark == END else watermark)
-        self._keep(live, step, ctx)
-        yield from self._emit(step, live)
+        step = keyed.shard.finish() if watermark == END else keyed.shard.advance(watermark)
+        keyed.oddities.left(step.releases, None if watermark == END else watermark)
+        self._keep(keyed, step, ctx)
+        yield from self._emit(step, keyed)
         if timestamp == END:
-            for name, amount in summary(self._plan, live):
-                yield SUMMARY, row([live.shard.number, name, amount])
+            for name, amount in summary(self._plan, keyed):
+                yield SUMMARY, row([keyed.shard.number, name, amount])
 
-    def _load(self, ctx: KeyedProcessFunction.Context, key: int, number: int | None) -> LiveShard:
+    def _load(self, ctx: KeyedProcessFunction.Context, key: int, number: int | None) -> KeyedShard:
         timers, plan = ctx.timer_service(), self._plan
         if timers.current_watermark() != END:
             # Timers are part of the state; registered twice, this one still fires once. A drained job has none left.
@@ -120,8 +120,8 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         else:
             shard = plan.algorithm.new(plan.terms, number, shard_key(plan.seed, number))
         oddities = Oddities(plan.terms, max(plan.algorithm.durations(plan.terms.parameters).values(), default=None))
-        live = self._shards[key] = LiveShard(shard, self._rejected(stored, f"key {key}"), oddities)
-        return live
+        keyed = self._shards[key] = KeyedShard(shard, self._rejected(stored, f"key {key}"), oddities)
+        return keyed
 
     def _rejected(self, stored: Stored | None, where: str) -> NDArray[np.int64]:
         blob = self._store.rejected
@@ -133,12 +133,12 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
             before = getattr(state.from_bytes(stored.shard, where), "rejected", None)
         return np.zeros(len(REJECTIONS), np.int64) if before is None else np.array(before, np.int64)
 
-    def _reject(self, live: LiveShard, block: Block) -> Iterator[Any]:
+    def _reject(self, keyed: KeyedShard, block: Block) -> Iterator[Any]:
         if not len(block.rejected.column):
             return
         counts = np.bincount(block.rejected.reason, minlength=len(REJECTIONS))
-        live.rejected = live.rejected + counts
-        self._store.rejected = rejected_state.to_bytes(live.rejected)
+        keyed.rejected = keyed.rejected + counts
+        self._store.rejected = rejected_state.to_bytes(keyed.rejected)
         for reason, rows in zip(REJECTIONS, counts.tolist(), strict=True):
             if rows:
                 self._metrics.reject(reason, rows)
@@ -153,26 +153,26 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
             # At whole intervals, where a restored series of wake-ups and one that was begun anew become one.
             timers.register_processing_time_timer((timers.current_processing_time() // WAKE_UP + 1) * WAKE_UP)
 
-    def _keep(self, live: LiveShard, step: Step, ctx: KeyedProcessFunction.Context) -> None:
+    def _keep(self, keyed: KeyedShard, step: Step, ctx: KeyedProcessFunction.Context) -> None:
         """After a step: store what it changed, set the timer, and count what it did."""
         if step.changes is None:
             raise RuntimeError("a shard of a job tells nothing to store")
         self._store.write(step.changes)
-        self._set_timer(live, ctx)
-        before, live.counters = live.counters, live.shard.counters
-        self._metrics.update(before, live.counters)
+        self._set_timer(keyed, ctx)
+        before, keyed.counters = keyed.counters, keyed.shard.counters
+        self._metrics.update(before, keyed.counters)
 
-    def _set_timer(self, live: LiveShard, ctx: KeyedProcessFunction.Context) -> None:
+    def _set_timer(self, keyed: KeyedShard, ctx: KeyedProcessFunction.Context) -> None:
         # One timer a shard, for its earliest deadline; one that is set too early finds nothing due and sets the next.
-        deadline = live.shard.next_deadline
-        if deadline is not None and (live.timer is None or deadline < live.timer):
-            if live.timer is not None:
-                ctx.timer_service().delete_event_time_timer(live.timer)
+        deadline = keyed.shard.next_deadline
+        if deadline is not None and (keyed.timer is None or deadline < keyed.timer):
+            if keyed.timer is not None:
+                ctx.timer_service().delete_event_time_timer(keyed.timer)
             ctx.timer_service().register_event_time_timer(deadline)
-            live.timer = deadline
+            keyed.timer = deadline
 
-    def _emit(self, step: Step, live: LiveShard) -> Iterator[Any]:
-        number = live.shard.number
+    def _emit(self, step: Step, keyed: KeyedShard) -> Iterator[Any]:
+        number = keyed.shard.number
         for suppressed in self._emitter.suppressed(step.releases, number):
             yield SUPPRESSED, suppressed
         yield from self._emitter.releases(step.releases, number)
@@ -181,23 +181,23 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
                 yield self._tags[name], row(list(values))
 
 
-def summary(plan: OperatorPlan, live: LiveShard) -> Iterator[tuple[str, float]]:
+def summary(plan: OperatorPlan, keyed: KeyedShard) -> Iterator[tuple[str, float]]:
     """A shard's counters, and what was promised, as (name, amount).
 
     ``delay.N`` counts tuples that waited for about N later ones; promises have ``parameter.`` before their names; and
     what ``Oddities.found`` tells.
     """
-    counters: Counters = live.counters
+    counters: Counters = keyed.counters
     for name in (*plan.algorithm.counted, "loss_sum", "longest_delay"):
         yield name, getattr(counters, name)
-    rejected = dict(zip(REJECTIONS, live.rejected.tolist(), strict=True))
+    rejected = dict(zip(REJECTIONS, keyed.rejected.tolist(), strict=True))
     groups = {"suppressed": counters.suppressed, "rejected": rejected, "releases": counters.releases}
     for group, amounts in groups.items():
         for name, amount in amounts.items():
             yield f"{group}.{name}", amount
     for bucket in counters.delays.nonzero()[0].tolist():
         yield f"delay.{delay_of_bucket(bucket)}", int(counters.delays[bucket])
-    yield from live.oddities.found()
+    yield from keyed.oddities.found()
     for name, promised in plan.terms.privacy.in_force.items():
         yield f"parameter.{name}", promised
     if (noise := plan.terms.differential_privacy) is not None:

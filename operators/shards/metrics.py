@@ -11,7 +11,7 @@ from anonymity.algorithm import Algorithm, Counters
 from anonymity.policy import KINDS, REJECTIONS, Privacy
 
 if TYPE_CHECKING:
-    from operators.shards.function import LiveShard
+    from operators.shards.function import KeyedShard
 
 SCALE = 1000
 """Flink's gauges in Python are integers: losses are given in thousandths."""
@@ -40,7 +40,7 @@ class ShardMetrics:
     """
 
     def __init__(
-        self, group: MetricGroup, shards: Mapping[int, LiveShard], algorithm: Algorithm, privacy: Privacy
+        self, group: MetricGroup, shards: Mapping[int, KeyedShard], algorithm: Algorithm, privacy: Privacy
     ) -> None:
         self._shards, self._algorithm = shards, algorithm
         group = group.add_group("crenel")
