@@ -12,9 +12,10 @@ from anonymity.algorithm import Counters, Shard, Step, Terms
 from anonymity.castle import procedures
 from anonymity.castle.arrays import CastleArrays, empty_arrays, with_slots
 from anonymity.castle.gamma import relink
+from anonymity.castle.ledger import Ledger, Moved
 from anonymity.castle.parameters import problems
 from anonymity.castle.reference import share
-from anonymity.castle.stored import Ledger, Moved, Snapshot
+from anonymity.castle.stored import Snapshot
 from anonymity.compiled.random import random_stream
 from anonymity.noise.perturb import Noise
 from anonymity.policy import KINDS, PolicyError
