@@ -58,7 +58,10 @@ def generate_buckets(shard: CastleArrays, groups: Groups) -> Buckets:
             buckets += 1
         ends[buckets + 1] = i + 1
     ends = ends[: buckets + 2]
-    return Buckets(arrange(shard.domain, groups.box, items, ends), ends[1:] - ends[:-1])
+    size = np.empty(buckets + 1, np.int64)
+    for b in range(len(size)):
+        size[b] = ends[b + 1] - ends[b]
+    return Buckets(arrange(shard.domain, groups.box, items, ends), size)
 
 
 @inner

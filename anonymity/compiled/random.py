@@ -68,9 +68,12 @@ def chacha20_block(key: NDArray[np.uint32], position: NDArray[np.uint32], out: N
     """Fill ``out`` (16,) with the block at ``position`` (4,), counter and nonce (RFC 8439, Section 2.3)."""
     x = np.empty(16, np.uint32)
     x[0], x[1], x[2], x[3] = 0x61707865, 0x3320646E, 0x79622D32, 0x6B206574
-    x[4:12] = key
-    x[12:16] = position
-    out[:] = x
+    for i in range(8):  # slices would have numba compile what tells that shapes differ
+        x[4 + i] = key[i]
+    for i in range(4):
+        x[12 + i] = position[i]
+    for i in range(16):
+        out[i] = x[i]
     for _ in range(10):
         for i in range(8):
             a, b, c, d = _QUARTERS[i]

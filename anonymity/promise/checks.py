@@ -13,6 +13,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from anonymity.compiled.jit import Int, inner, leaf, procedure
+from anonymity.promise.counting import stable_order
 from anonymity.promise.diversity import diversity
 from anonymity.promise.tally import Tally
 
@@ -96,13 +97,16 @@ _call_at: Any = intrinsic(_call)
 
 @procedure
 def _lacking_at(address: Int, tally: Tally, attribute: Int, parameter: float) -> float:
-    counts = np.empty(tally.values[attribute], np.int64)
+    falling = np.empty(tally.values[attribute], np.int64)
     found = 0
     for i in range(tally.used[attribute]):
         if tally.counts[attribute, i] > 0:
-            counts[found] = -tally.counts[attribute, i]
+            falling[found] = -tally.counts[attribute, i]
             found += 1
-    counts = -np.sort(counts)  # so that it does not matter which value stands where
+    order = stable_order(falling)  # so that it does not matter which value stands where
+    counts = np.empty(len(order), np.int64)
+    for i in range(len(order)):
+        counts[i] = -falling[order[i]]
     return float(_call_at(address, tally.persons[0], tally.held[attribute], counts, parameter))
 
 

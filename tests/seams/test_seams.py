@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from operators.shards.function import END, ShardFunction
 from state.stored import Stored
 from tests.seams.at_most import AT_MOST
 from tests.seams.in_order import IN_ORDER, InOrderParameters
-from tests.support.cluster import Cluster, restored
+from tests.seams.stream import CONFIGURATION, visits
 from tests.support.drive import KEY, PRINT, Setting, columns_of, with_changes
 from tests.support.fakes import FakeRuntime, Harness
 from tests.support.launch import crenel, rows_of
@@ -164,29 +164,6 @@ def test_the_operator_runs_it_and_goes_on_from_its_state() -> None:
     assert ("parameter.at_most", SHARE) in [(name, amount) for _, name, amount in whole.side["summary"]]
 
 
-CONFIGURATION = """
-extensions: [tests.seams.in_order, tests.seams.at_most]
-policy:
-  subject: who
-  quasi_identifiers:
-    x: {{type: numeric, domain: [0, 100]}}
-  sensitive: [illness]
-  passthrough: [id]
-privacy: {{k: 3, at_most: 0.6}}
-algorithm: in_order
-in_order: {{most: 20}}
-seed: 1
-source:
-  ddl: |
-    CREATE TEMPORARY TABLE source (id BIGINT, who STRING, x INT, illness STRING)
-    WITH ('connector' = 'filesystem', 'path' = '{folder}/in.csv', 'format' = 'csv')
-sinks:
-  released: {{connector: filesystem, path: {folder}/released, format: csv}}
-  suppressed: {{connector: filesystem, path: {folder}/suppressed, format: csv}}
-  audit: {{connector: filesystem, path: {folder}/audit, format: csv}}
-"""
-
-
 @pytest.fixture
 def configuration(tmp_path: Path) -> Path:
     path = tmp_path / "job.yaml"
@@ -226,11 +203,6 @@ def test_a_promise_out_of_range_is_refused() -> None:
         Privacy(3, 1, ((AT_MOST, 0.0),))
 
 
-def visits(count: int = 400) -> Iterator[str]:
-    for i in range(count):
-        yield f"{i},p{i * 7 % 90},{i * 37 % 101},{'abcab'[i * 3 % 5]}"
-
-
 @pytest.mark.cluster
 @pytest.mark.parametrize(
     ("algorithm", "mode"), [("in_order", "loopback"), ("in_order", "process"), ("castle", "loopback")]
@@ -253,42 +225,3 @@ def test_the_whole_job_keeps_it(configuration: Path, algorithm: str, mode: str) 
             keeps_promises(members)
     audit = (folder / "audit").rglob("part-*")
     assert all("0.6" in line.split(",") for path in audit for line in path.read_text("ascii").splitlines())
-
-
-@pytest.mark.cluster("standalone")
-@pytest.mark.parametrize("algorithm", ["in_order", "castle"])
-def test_a_job_that_is_stopped_and_restored_publishes_what_it_would_have_published(
-    cluster: Cluster, tmp_path: Path, algorithm: str
-) -> None:
-    (tmp_path / "in.csv").write_text("\n".join(visits(20_000)) + "\n", encoding="ascii")
-    undisturbed, disturbed = (paced(tmp_path, name, algorithm) for name in ("undisturbed", "disturbed"))
-    cluster.wait_for_end(cluster.submit(undisturbed))
-    job = cluster.submit(disturbed, rate=4000)
-    cluster.wait(lambda: bool(lines(disturbed, "released")), "release")
-    savepoint = cluster.stop_job(job, tmp_path / "savepoints")
-    stopped = lines(disturbed, "released")
-    cluster.wait_for_end(cluster.submit(disturbed, restored(savepoint)))
-    found = {name: lines(disturbed, name) for name in ("released", "suppressed", "audit")}
-    assert stopped not in ([], found["released"])
-    assert found == {name: lines(undisturbed, name) for name in found}
-    assert len(found["released"]) + len(found["suppressed"]) == 20_000
-    assert len(found["released"]) > 10_000
-
-
-def paced(folder: Path, name: str, algorithm: str) -> Path:
-    """A configuration in a folder of its own, whose source can be as slow as a live one."""
-    of = folder / name
-    of.mkdir()
-    text = CONFIGURATION.format(folder=of).replace(f"{of}/in.csv", f"{folder}/in.csv")
-    text = text.replace("\nsinks:", "\n  query: SELECT paced(id) AS id, who, x, illness FROM source\nsinks:")
-    text += "flink: {execution.checkpointing.interval: 1 s, python.fn-execution.bundle.size: '200'}\n"
-    if algorithm == "castle":
-        text = text.replace("algorithm: in_order\nin_order: {most: 20}", "castle: {delay: {tuples: 40}}")
-    (of / "job.yaml").write_text(text, encoding="utf-8")
-    return of / "job.yaml"
-
-
-def lines(configuration: Path, name: str) -> list[str]:
-    """What was committed of an output, sorted."""
-    files = (configuration.parent / name).rglob("part-*")
-    return sorted(line for file in files for line in file.read_text(encoding="ascii").splitlines())

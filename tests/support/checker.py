@@ -408,14 +408,22 @@ class Checker:
 def diversity(people: Sequence[set[Any]]) -> int:
     """The largest l such that no l - 1 values are enough to name, for every person, a value that the person has.
 
-    By trying all sets of values, the smallest first: one more than the fewest values of which everybody has one is too
-    many.
+    By trying out, fewer values first: one more than the fewest of which everybody has one is too many. Whatever the
+    values are, one of them is the first person's, one that of the first of those who have not got it, and so on.
     """
-    values = set().union(*people)
-    for size in range(1, len(values) + 1):
-        if any(all(person & set(chosen) for person in people) for chosen in combinations(values, size)):
-            return size
-    return 0
+    holders: dict[Any, int] = {}  # a bit for each person
+    for bit, person in enumerate(people):
+        for value in person:
+            holders[value] = holders.get(value, 0) | 1 << bit
+
+    def enough(left: int, unnamed: int) -> bool:
+        if unnamed == 0 or left == 0:
+            return unnamed == 0
+        first = people[(unnamed & -unnamed).bit_length() - 1]
+        return any(enough(left - 1, unnamed & ~holders[value]) for value in first)
+
+    sizes = range(1, len(holders) + 1)
+    return next((size for size in sizes if enough(size, (1 << len(people)) - 1)), 0)
 
 
 def expect(what: str, stated: object, found: object) -> None:

@@ -19,13 +19,13 @@ from tests.support.drive import Setting
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row, Step
 
 LAWS = settings(
-    max_examples=200,
+    max_examples=150,
     deadline=None,  # the first example may wait for the compiler
     derandomize=False,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )
-FEW = settings(LAWS, max_examples=60)
+FEW = settings(LAWS, max_examples=50)
 
 LARGE = (0.0, -0.0, 1.0, 2.0**53, 2.0**53 + 2, -1e300, 1.7e308, -1.7e308, 1e-300, 5e-324, 0.1, 0.1 + 2**-56)
 SHOWN: tuple[tuple[pa.DataType, Sequence[Any]], ...] = (

@@ -86,7 +86,7 @@ def test_a_shard_restored_after_any_step_goes_on_as_if_nothing_had_happened(
 
 
 @given(cases(timed=True, delay_tuples=None, delay_event_time=20, max_clusters=2), cuts)
-@LAWS
+@FEW
 def test_a_restored_shard_remembers_who_left_before_older_tuples(case: Case, cut: tuple[int, ...]) -> None:
     # By event time a tuple may leave its cluster alone while older ones of its block wait: restored after each step.
     check_restores(case, cut, range(1000))
