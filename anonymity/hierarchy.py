@@ -34,6 +34,8 @@ class Hierarchy:
     parent : (nodes,) the node above; the root is its own parent
     first, last : (nodes,) leftmost and rightmost leaf below the node, both included
     loss : (nodes,) VInfoLoss in [0, 1]: (leaves below - 1) / (leaves - 1) (CASTLE, Section 2.2); 0 for one leaf
+    level : (nodes,) the lowest level at which a node stands, 0 for the leaves; None where levels are not defined
+        (``level_nodes``)
     """
 
     labels: tuple[str, ...]
@@ -42,6 +44,7 @@ class Hierarchy:
     first: NDArray[np.int32]
     last: NDArray[np.int32]
     loss: NDArray[np.float64]
+    level: NDArray[np.int32] | None = None
 
     @property
     def root(self) -> int:
@@ -54,13 +57,51 @@ class Hierarchy:
             node = int(self.parent[node])
         return node
 
+    def level_nodes(self) -> NDArray[np.int32]:
+        """The node of each leaf at each level, as full-domain generalisation takes them.
+
+        Returns
+        -------
+        (levels, leaves) : the leaves themselves first, the root last; the nodes of one level are disjoint and cover
+            all leaves, and each lies within a node of the level above
+
+        Raises
+        ------
+        HierarchyError
+            The leaves do not all have as many levels above them, or a label stands at two levels.
+        """
+        if self.level is None:
+            raise HierarchyError(
+                "has no levels; give every value as many labels up to the root, each label at one level only, and "
+                "repeat a label where a value skips a level: 'a;a;group;*'"
+            )
+        nodes = np.empty((int(self.level[self.root]) + 1, self.leaves), np.int32)
+        nodes[0] = np.arange(self.leaves)
+        for number in range(1, len(nodes)):
+            above = self.parent[nodes[number - 1]]
+            nodes[number] = np.where(self.level[above] <= number, above, nodes[number - 1])
+        return nodes
+
+    def paths(self) -> list[tuple[str, ...]]:
+        """The labels from each leaf to the root, as ``from_paths`` takes them, repeated as levels ask for it."""
+        if self.level is not None:
+            return [tuple(self.labels[node] for node in way) for way in self.level_nodes().T.tolist()]
+        parent, ways = self.parent.tolist(), []
+        for leaf in range(self.leaves):
+            way = [leaf]
+            while way[-1] != self.root:
+                way.append(parent[way[-1]])
+            ways.append(tuple(self.labels[node] for node in way))
+        return ways
+
     def with_missing(self) -> Hierarchy:
-        """The same tree with one more leaf, ``MISSING``, right under the root."""
+        """The same tree with one more leaf, ``MISSING``, right under the root; it comes last."""
         if self.root == 0:
             raise HierarchyError(f"has no root above its value; write '{self.labels[0]};*'")
         if MISSING in self.labels:
             raise HierarchyError(f"the label {MISSING!r} is kept for missing values; rename it")
-        return from_paths([*_paths(self), (MISSING, self.labels[self.root])])
+        levels = 1 if self.level is None else int(self.level[self.root])
+        return from_paths([*self.paths(), (*(MISSING,) * levels, self.labels[self.root])])
 
 
 def load(path: Path | str) -> Hierarchy:
@@ -90,10 +131,22 @@ def load(path: Path | str) -> Hierarchy:
         raise HierarchyError(f"{path}: {error}") from None
 
 
+def csv_text(paths: Sequence[Sequence[str]]) -> str:
+    """The text of a hierarchy file that ``load`` reads the same paths from."""
+    # A reader takes a bare CR for the end of a line, and a byte order mark at the beginning for none of the text.
+    odd = any("\r" in label or "\ufeff" in label for path in paths for label in path)
+    text = io.StringIO(newline="")
+    csv.writer(text, delimiter=";", lineterminator="\n", quoting=csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL).writerows(
+        paths
+    )
+    return text.getvalue()
+
+
 def from_paths(paths: Sequence[Sequence[str]]) -> Hierarchy:
     """Build a hierarchy from one path a leaf, each from the leaf to the root.
 
-    Levels may be missing or repeated: ``(a, a, *)`` is ``(a, *)``. A path of one label is a tree of one node.
+    Levels may be missing or repeated: ``(a, a, *)`` is ``(a, *)``. A path of one label is a tree of one node. Paths of
+    one length tell the level of each label (``Hierarchy.level_nodes``).
 
     Raises
     ------
@@ -124,10 +177,26 @@ def from_paths(paths: Sequence[Sequence[str]]) -> Hierarchy:
             children.setdefault(parent, {})[child] = None
     if len(above) > 0 and (groups := values & {label for label, below in children.items() if below}):
         raise HierarchyError(f"{min(groups)!r} is a value and a group of values; give one of them another name")
-    return _number(root, children, above)
+    return _number(root, children, above, _levels(paths))
 
 
-def _number(root: str, children: dict[str, dict[str, None]], above: dict[str, str]) -> Hierarchy:
+def _levels(paths: Sequence[Sequence[str]]) -> dict[str, int] | None:
+    """The lowest level of each label; None where paths differ in length or about a label."""
+    if len(set(map(len, paths))) > 1:
+        return None
+    columns = list(zip(*paths, strict=True))
+    levels = dict.fromkeys(columns[0], 0)
+    for level, (below, column) in enumerate(pairwise(columns), 1):
+        new = {label for under, label in zip(below, column, strict=True) if label != under}
+        if new & levels.keys():
+            return None
+        levels.update(dict.fromkeys(new, level))
+    return levels
+
+
+def _number(
+    root: str, children: dict[str, dict[str, None]], above: dict[str, str], levels: dict[str, int] | None
+) -> Hierarchy:
     leaves: list[str] = []
     inner: list[str] = []  # children before parents, so the root comes last
     first: dict[str, int] = {}
@@ -157,14 +226,5 @@ def _number(root: str, children: dict[str, dict[str, None]], above: dict[str, st
         first=low,
         last=high,
         loss=(high - low) / max(len(leaves) - 1, 1),
+        level=None if levels is None else np.array([levels[label] for label in labels], np.int32),
     )
-
-
-def _paths(tree: Hierarchy) -> list[tuple[str, ...]]:
-    paths = []
-    for leaf in range(tree.leaves):
-        path = [leaf]
-        while path[-1] != tree.root:
-            path.append(int(tree.parent[path[-1]]))
-        paths.append(tuple(tree.labels[node] for node in path))
-    return paths

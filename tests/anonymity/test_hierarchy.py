@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.hierarchy import MISSING, Hierarchy, HierarchyError, from_paths, load
+from anonymity.hierarchy import MISSING, Hierarchy, HierarchyError, csv_text, from_paths, load
 
 PLACES = [("Rome", "Italy", "Europe", "*"), ("Milan", "Italy", "Europe", "*"), ("Lima", "Peru", "*")]
 
@@ -173,3 +173,42 @@ def paths_of(tree: Hierarchy) -> set[tuple[str, ...]]:
             way.append(tree.labels[node])
         paths.add(tuple(way))
     return paths
+
+
+def test_levels_are_those_of_the_lines() -> None:
+    tree = from_paths([("a", "g", "g", "*"), ("b", "b", "h", "*"), ("c", "i", "h", "*")])
+    assert [[tree.labels[node] for node in nodes] for nodes in tree.level_nodes()] == [
+        ["a", "b", "c"],
+        ["g", "b", "i"],
+        ["g", "h", "h"],
+        ["*", "*", "*"],
+    ]
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        [("a", "g", "*"), ("b", "*")],
+        # Of the nodes of the middle level, one would be above the other.
+        [("a", "*", "*"), ("b", "g", "*")],
+        [("a", "g", "g", "*"), ("b", "b", "g", "*")],
+    ],
+)
+def test_where_levels_are_not_defined_nothing_is_made_up(paths: list[tuple[str, ...]]) -> None:
+    tree = from_paths(paths)
+    assert paths_of(tree) == {tuple(dict.fromkeys(path)) for path in paths}
+    with pytest.raises(HierarchyError, match="has no levels; give every value as many labels"):
+        tree.level_nodes()
+
+
+LABEL = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=4)
+
+
+@given(paths=trees(), names=st.lists(LABEL, min_size=25, max_size=25, unique=True))
+def test_a_written_file_is_read_as_the_same_tree(
+    tmp_path_factory: pytest.TempPathFactory, paths: list[tuple[str, ...]], names: list[str]
+) -> None:
+    tree = from_paths([tuple(names[int(label[1:])] for label in path) for path in paths])
+    path = written(tmp_path_factory.getbasetemp(), csv_text(tree.paths()))
+    read = load(path)
+    assert (read.labels, read.parent.tolist()) == (tree.labels, tree.parent.tolist())
