@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import inf, isfinite
 from typing import Literal, TypeAlias
 
+from anonymity.builders.builder import Builder
 from anonymity.hierarchy import Hierarchy
 from anonymity.promise.record import Promise
 
@@ -91,10 +92,18 @@ def _wrong_step(step: float, domain: tuple[float, float] | None) -> str | None:
 
 @dataclass(frozen=True)
 class Categorical:
-    """A categorical quasi-identifier, published as the lowest common ancestor of its values."""
+    """A categorical quasi-identifier, published as the lowest common ancestor of its values.
+
+    Attributes
+    ----------
+    hierarchy : the tree of its values
+    builder : what the hierarchy was built by, which knows the leaf of each value; None: a value is the label of its
+        leaf
+    """
 
     name: str
     hierarchy: Hierarchy
+    builder: Builder | None = None
 
 
 QuasiIdentifier: TypeAlias = Numeric | Categorical

@@ -1,0 +1,1 @@
+"""Hierarchies that are built from a few parameters, one kind of values a module."""
