@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from anonymity.policy import Numeric, QuasiIdentifier
+from anonymity.policy import Categorical, Numeric, QuasiIdentifier
 from jobs.wiring.sql_types import INTEGERS, TEXTS, SqlType, quote
 from operators.encode.columns import Kind, Read
 
@@ -32,25 +32,14 @@ class Reader:
         self.problems: list[str] = []
 
     def quasi_identifier(self, attribute: QuasiIdentifier) -> Read:
-        """A quasi-identifier; a numeric one comes as float64, unless it is text to be parsed."""
+        """A quasi-identifier; numbers come as float64, unless they are text to be parsed."""
         name, sql = attribute.name, self._types[attribute.name]
         where = f"policy.quasi_identifiers.{name}"
         if sql is None:
             return Read(name, "text", 0)
         if not isinstance(attribute, Numeric):
-            self._require(where, sql, _SIMPLE, f"a categorical one is of {_SHOWN}; {_CONVERT}")
-            return self._text(name, sql)
-        self._require(
-            where,
-            sql,
-            (*INTEGERS, *_REALS, "DECIMAL", *TEXTS),
-            f"a numeric one is of whole numbers, DECIMAL, FLOAT, DOUBLE or text that holds numbers; {_CONVERT}",
-        )
-        if sql.name == "DECIMAL" and (sql.precision or 0) > _EXACT_DIGITS:
-            self.problems.append(
-                f"{where}: the type {sql.text} has more digits than are told apart here; "
-                f"CAST it to DECIMAL(15, {min(sql.scale, _EXACT_DIGITS)}) or DOUBLE in source.query"
-            )
+            return self._categorical(where, attribute, sql)
+        self._require_numbers(where, sql, "a numeric one")
         largest = extremes(sql)
         if attribute.domain is not None and largest is not None:
             lowest, highest = largest
@@ -59,6 +48,42 @@ class Reader:
                     f"{where}.domain: reaches beyond the column's type, {sql.text}; "
                     f"give one within {lowest:.15g} and {highest:.15g}"
                 )
+        return self._number(name, sql)
+
+    def _categorical(self, where: str, attribute: Categorical, sql: SqlType) -> Read:
+        name, builder = attribute.name, attribute.builder
+        if builder is None or builder.kind == "text":
+            self._require(where, sql, _SIMPLE, f"a categorical one is of {_SHOWN}; {_CONVERT}")
+            return self._text(name, sql)
+        if builder.kind == "number":
+            self._require_numbers(where, sql, "one with a hierarchy of numbers")
+            if sql.name == "FLOAT":
+                # By way of the decimal that a FLOAT is written as: as DOUBLE 0.7 would be below the end 0.7.
+                value = f"CAST({_cast(name, sql, 'STRING')} AS DOUBLE)"
+                return Read(name, "real", self._add(value), self._missing(name, sql))
+            return self._number(name, sql)
+        if builder.kind == "date":
+            valid = "one with a hierarchy of dates is of DATE, TIMESTAMP, TIMESTAMP_LTZ or text such as 2024-02-29"
+            self._require(where, sql, ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", *TEXTS), f"{valid}; {_CONVERT}")
+            day = _as_text(name, sql) if sql.name in TEXTS else f"CAST({_cast(name, sql, 'DATE')} AS STRING)"
+            return Read(name, "text", self._add(day))
+        self._require(where, sql, TEXTS, f"one with a hierarchy of addresses is of text such as 10.0.3.7; {_CONVERT}")
+        return self._text(name, sql)
+
+    def _require_numbers(self, where: str, sql: SqlType, what: str) -> None:
+        self._require(
+            where,
+            sql,
+            (*INTEGERS, *_REALS, "DECIMAL", *TEXTS),
+            f"{what} is of whole numbers, DECIMAL, FLOAT, DOUBLE or text that holds numbers; {_CONVERT}",
+        )
+        if sql.name == "DECIMAL" and (sql.precision or 0) > _EXACT_DIGITS:
+            self.problems.append(
+                f"{where}: the type {sql.text} has more digits than are told apart here; "
+                f"CAST it to DECIMAL(15, {min(sql.scale, _EXACT_DIGITS)}) or DOUBLE in source.query"
+            )
+
+    def _number(self, name: str, sql: SqlType) -> Read:
         if sql.name in TEXTS:
             return Read(name, "number_text", self._add(_as_text(name, sql)))
         value = self._add(_cast(name, sql, "DOUBLE"))

@@ -10,8 +10,6 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.hierarchy import MISSING
-from anonymity.policy import Categorical, PolicyError
 from operators.encode import hashing
 from state.block import NO_TIME
 
@@ -106,7 +104,7 @@ class Batch:
         if read.kind == "number":
             missing: Mask | None = np.isnan(parsed)
         else:
-            missing = self.flag(read) if read.kind in ("real", "single") else _absent(values)
+            missing = self.flag(read) if read.kind in ("real", "single") else absent(values)
         return parsed, missing, odd
 
     def event_time(
@@ -132,7 +130,7 @@ class Batch:
     def subject(self, read: Read, key: str) -> tuple[NDArray[np.uint64], Mask | None]:
         """Hashes of the subjects; where one is missing."""
         values = self.values(read)
-        missing = _absent(values)
+        missing = absent(values)
         return hashing.text_codes(values, key, repeated=False), missing if missing.any() else None
 
     def member(self, read: Read) -> tuple[pa.Array, Mask | None]:
@@ -171,7 +169,7 @@ class Batch:
         if read.longest is not None:
             values = _as_declared(values, read.longest, padded=read.padded)
         if null_text is not None:
-            same = _absent(values) | np.asarray(values == null_text, np.bool_)
+            same = absent(values) | np.asarray(values == null_text, np.bool_)
             values = np.where(same, "", values) if same.any() else values
         return hashing.text_codes(values, key, repeated=True)
 
@@ -184,47 +182,6 @@ class Batch:
         return argument if isinstance(argument, pd.Series) else pd.Series([argument] * self.rows)
 
 
-class Categories:
-    """Leaf positions of the values of a categorical attribute.
-
-    Parameters
-    ----------
-    attribute : with its hierarchy
-    keep_missing : a missing value is the leaf ``MISSING``, which no value has as its name then
-
-    Raises
-    ------
-    PolicyError
-        Missing values are to be kept, and the hierarchy has no leaf for them.
-    """
-
-    def __init__(self, attribute: Categorical, *, keep_missing: bool) -> None:
-        leaves = attribute.hierarchy.labels[: attribute.hierarchy.leaves]
-        self._index: pd.Index[Any] = pd.Index(leaves, dtype=object)
-        self._missing = None
-        if keep_missing:
-            if MISSING not in leaves:
-                raise PolicyError(
-                    f"policy.quasi_identifiers.{attribute.name}.hierarchy: lacks the leaf {MISSING!r}, which "
-                    "policy.missing: value needs; build it with Hierarchy.with_missing"
-                )
-            self._missing = leaves.index(MISSING)
-        self._index.get_indexer(self._index[:1])  # builds the table now, not within the first batch
-
-    def leaves(self, values: NDArray[Any]) -> tuple[NDArray[np.intp], Mask | None, Mask | None]:
-        """Leaf of each value; where it is missing and may not be; where it has no leaf."""
-        leaves = self._index.get_indexer(pd.Index(values, dtype=object))
-        if self._missing is not None:
-            leaves[leaves == self._missing] = -1
-        if leaves.min(initial=0) >= 0:
-            return leaves, None, None
-        missing = _absent(values)
-        if self._missing is None:
-            return leaves, missing, leaves < 0
-        leaves[missing] = self._missing
-        return leaves, None, leaves < 0
-
-
 def _as_declared(texts: NDArray[Any], longest: int, *, padded: bool) -> NDArray[Any]:
     """Texts as the CAST to CHAR or VARCHAR makes them, None where missing."""
     width = longest if padded else 0
@@ -232,7 +189,7 @@ def _as_declared(texts: NDArray[Any], longest: int, *, padded: bool) -> NDArray[
     return np.array([*made, None], object)[:-1]
 
 
-def _absent(values: NDArray[Any]) -> Mask:
+def absent(values: NDArray[Any]) -> Mask:
     """Where a column of objects holds None; twice as fast as ``pandas.isna``."""
     return np.asarray(values == None, np.bool_)  # noqa: E711 - element by element
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from anonymity.policy import REJECTIONS, SHARD_BY_SUBJECT, Numeric, Policy, PolicyError, Shards
 from operators.encode import hashing
-from operators.encode.columns import Batch, Categories, Mask, Read, members_schema
+from operators.encode.categories import Categories
+from operators.encode.columns import Batch, Mask, Read, members_schema
 from state.block import NO_TIME, Block, Rejected
 
 
@@ -141,9 +142,9 @@ class Encoder:
                 wrong.next(missing=missing, bad_type=bad, outside_domain=_outside(values, attribute))
                 numeric.append(values)
             else:
-                leaves, missing, unknown = self._categories[attribute.name].leaves(batch.values(read))
-                wrong.next(missing=missing, unknown_category=unknown)
-                categorical.append(leaves)
+                found = self._categories[attribute.name].leaves(batch, read)
+                wrong.next(missing=found.missing, bad_type=found.bad_type, unknown_category=found.unknown)
+                categorical.append(found.leaf)
         members, sensitive = [], []
         for read in plan.sensitive:
             member, missing = batch.member(read)

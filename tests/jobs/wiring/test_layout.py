@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 from fractions import Fraction
+from ipaddress import IPv4Network
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anonymity.builders.addresses import Addresses
+from anonymity.builders.builder import Builder
+from anonymity.builders.dates import Dates
+from anonymity.builders.mask import Mask
+from anonymity.builders.numbers import Numbers
 from anonymity.hierarchy import from_paths
 from anonymity.policy import Categorical, Numeric, Policy, Shards
 from jobs.config.load import ConfigError
@@ -519,3 +526,27 @@ def test_ends_of_noise_without_a_domain_are_bounded_by_the_type_of_the_column() 
 def test_how_a_missing_value_is_written_is_known(options: dict[str, str], text: str) -> None:
     assert written_null(options) == text
     assert layout(POLICY, COLUMNS).encode_plan(Shards(), (0,), b"", written_null(options)).null_text == text
+
+
+@pytest.mark.parametrize(
+    ("builder", "sql", "problem"),
+    [
+        (
+            Numbers((0, 9), (1,)),
+            "DATE",
+            "has the type DATE; one with a hierarchy of numbers is of whole numbers, DECIMAL",
+        ),
+        (Numbers((0, 9), (1,)), "DECIMAL(20, 2)", "the type DECIMAL(20, 2) has more digits than are told apart here"),
+        (
+            Dates((date(2024, 1, 1), date(2024, 1, 2))),
+            "BIGINT",
+            "has the type BIGINT; one with a hierarchy of dates is",
+        ),
+        (Addresses((IPv4Network("10.0.0.0/30"),)), "BYTES", "has the type BYTES; one with a hierarchy of addresses is"),
+        (Mask((1,), length=1), "ARRAY<INT>", "has the type ARRAY<INT>; a categorical one is of text, BOOLEAN"),
+    ],
+)
+def test_a_column_that_a_builder_cannot_read_is_told(builder: Builder, sql: str, problem: str) -> None:
+    policy = Policy((Categorical("x", from_paths(builder.paths()), builder),))
+    (found,) = problems(policy, {"x": sql})
+    assert found.startswith(f"policy.quasi_identifiers.x: {problem}")

@@ -1,0 +1,89 @@
+"""From values of a categorical attribute to leaves of its hierarchy."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from anonymity.builders.builder import Finder
+from anonymity.hierarchy import MISSING
+from anonymity.policy import Categorical, PolicyError
+from operators.encode.columns import Batch, Mask, Read, absent
+
+
+class Leaves(NamedTuple):
+    """What became of the values of one batch.
+
+    Attributes
+    ----------
+    leaf : (rows,) leaf of each value, meaning nothing where one of the others is true
+    missing : where a value is missing and may not be; None: nowhere
+    bad_type : where it is no finite number, and the hierarchy is one of numbers; None: nowhere
+    unknown : where it has no leaf; None: nowhere
+    """
+
+    leaf: NDArray[np.intp]
+    missing: Mask | None
+    bad_type: Mask | None
+    unknown: Mask | None
+
+
+class Categories:
+    """Leaf positions of the values of a categorical attribute.
+
+    Parameters
+    ----------
+    attribute : with its hierarchy
+    keep_missing : a missing value is the leaf ``MISSING``, which no value has as its name then
+
+    Raises
+    ------
+    PolicyError
+        Missing values are to be kept, and the hierarchy has no leaf for them.
+    """
+
+    def __init__(self, attribute: Categorical, *, keep_missing: bool) -> None:
+        leaves = attribute.hierarchy.labels[: attribute.hierarchy.leaves]
+        self._missing = None
+        if keep_missing:
+            if MISSING not in leaves:
+                raise PolicyError(
+                    f"policy.quasi_identifiers.{attribute.name}.hierarchy: lacks the leaf {MISSING!r}, which "
+                    "policy.missing: value needs; build it with Hierarchy.with_missing"
+                )
+            self._missing = leaves.index(MISSING)
+        self._find = _label_finder(leaves) if attribute.builder is None else attribute.builder.finder()
+
+    def leaves(self, batch: Batch, read: Read) -> Leaves:
+        """Of the column that ``read`` names."""
+        if read.kind == "text":
+            values = batch.values(read)
+            leaves = self._find(values)
+            if self._missing is not None:
+                leaves[leaves == self._missing] = -1
+            if leaves.min(initial=0) >= 0:
+                return Leaves(leaves, None, None, None)
+            missing: Mask | None = absent(values)
+            bad = None
+        else:
+            numbers, missing, bad = batch.numbers(read)
+            leaves = self._find(numbers)
+        if self._missing is None or missing is None:
+            return Leaves(leaves, missing, bad, leaves < 0)
+        leaves[missing] = self._missing
+        return Leaves(leaves, None, None if bad is None else bad & ~missing, leaves < 0)
+
+
+def _label_finder(leaves: tuple[str, ...]) -> Finder:
+    """A value is the label of its leaf."""
+    index: pd.Index[Any] = pd.Index(leaves, dtype=object)
+    index.get_indexer(index[:1])  # builds the table now, not within the first batch
+
+    def find(texts: NDArray[Any]) -> NDArray[np.intp]:
+        found: NDArray[np.intp] = index.get_indexer(pd.Index(texts, dtype=object))
+        return found
+
+    return find

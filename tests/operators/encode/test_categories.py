@@ -1,0 +1,114 @@
+"""Values of typed columns and their leaves in built hierarchies."""
+
+from __future__ import annotations
+
+from datetime import date
+from ipaddress import IPv4Network
+from typing import Any
+
+import pytest
+
+from anonymity.builders.addresses import Addresses
+from anonymity.builders.builder import Builder
+from anonymity.builders.dates import Dates
+from anonymity.builders.mask import Mask
+from anonymity.builders.numbers import Numbers
+from anonymity.hierarchy import MISSING, from_paths
+from anonymity.policy import Categorical, Policy, Shards
+from jobs.wiring.layout import layout
+from operators.encode.encoder import EncodePlan
+from tests.support.encoding import INF, KEYS, NAN, blocks_of, encoded
+
+AGES = Numbers((0, 90), (1, 10), open=True)
+SPEEDS = Numbers((0, 1), (0.1, 0.5), whole=False)
+ZIPS = Mask((3, 1), length=3)
+DAYS = Dates((date(2024, 1, 1), date(2024, 12, 31)), ("month", "year"))
+NETWORKS = Addresses((IPv4Network("10.0.0.0/16"),), (24, 16))
+
+
+def plan_of(builder: Builder, sql: str, missing: Any = "reject") -> EncodePlan:
+    tree = from_paths(builder.paths())
+    attribute = Categorical("x", tree.with_missing() if missing == "value" else tree, builder)
+    return layout(Policy((attribute,), missing=missing), {"x": sql}).encode_plan(Shards(1), KEYS[:1], b"")
+
+
+def labels(plan: EncodePlan, values: list[Any]) -> list[str]:
+    """Of each value the label of its leaf, or the reason why it is rejected."""
+    (attribute,) = plan.policy.categorical
+    found = []
+    for value in values:
+        (block,) = blocks_of(plan, [{"x": value}])
+        reasons = [reason for _, reason, *_ in encoded(plan, [[{"x": value}]]).rejected]
+        found.append(reasons[0] if reasons else attribute.hierarchy.labels[block.categorical[0, 0]])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("builder", "sql", "values", "expected"),
+    [
+        (AGES, "INT", [0, 7, 90, 1000], ["0", "7", "90+", "90+"]),
+        (AGES, "BIGINT NOT NULL", [89, -1], ["89", "unknown_category"]),
+        (AGES, "DECIMAL(10, 2)", [7.0, 7.5], ["7", "unknown_category"]),
+        (
+            AGES,
+            "STRING",
+            ["7", " 007 ", "7.0", "9e9", "-1", "7.5", "seven", "", "NaN"],
+            ["7", "7", "7", "90+", *["unknown_category"] * 2, *["bad_type"] * 3],
+        ),
+        (AGES, "DOUBLE", [7.0, -0.0, INF, -INF, NAN], ["7", "0", *["bad_type"] * 3]),
+        (SPEEDS, "DOUBLE", [0.3, 0.7, 1.0, 1.1], ["[0.3, 0.4)", "[0.7, 0.8)", "[0.9, 1]", "unknown_category"]),
+        (ZIPS, "CHAR(3)", ["007", "7", "00a", "00*", MISSING], ["007", *["unknown_category"] * 4]),
+        (DAYS, "DATE", ["2024-02-29", "2023-12-31"], ["2024-02", "unknown_category"]),
+        (DAYS, "STRING", ["2024-02-29", "2024-2-9", "2024-02", ""], ["2024-02", *["unknown_category"] * 3]),
+        (
+            NETWORKS,
+            "VARCHAR(15)",
+            ["10.0.3.7", "10.1.0.0", "10.0.3.07", "::1", "x"],
+            ["10.0.3.0/24", *["unknown_category"] * 4],
+        ),
+    ],
+)
+def test_values_of_a_typed_column_are_found_without_a_cast(
+    builder: Builder, sql: str, values: list[Any], expected: list[str]
+) -> None:
+    assert labels(plan_of(builder, sql), values) == expected
+    assert labels(plan_of(builder, sql, "value"), values) == expected
+
+
+@pytest.mark.parametrize(
+    ("builder", "sql", "good", "label"),
+    [
+        (AGES, "INT", 7, "7"),
+        (AGES, "DOUBLE", 7.0, "7"),
+        (AGES, "STRING", "7", "7"),
+        (DAYS, "DATE", "2024-02-29", "2024-02"),
+        (NETWORKS, "STRING", "10.0.3.7", "10.0.3.0/24"),
+    ],
+)
+def test_a_missing_value_is_rejected_or_has_its_leaf(builder: Builder, sql: str, good: Any, label: str) -> None:
+    rows = [{"x": good}, {"x": None}, {"x": good}]
+    outcome = encoded(plan_of(builder, sql), [rows])
+    assert (len(outcome.tuples[0]), [reason for _, reason, *_ in outcome.rejected]) == (2, ["missing"])
+    assert labels(plan_of(builder, sql, "value"), [good, None]) == [label, MISSING]
+
+
+@pytest.mark.parametrize(
+    ("builder", "sql", "expression", "kind"),
+    [
+        (AGES, "INT", "CAST(`x` AS DOUBLE)", "number"),
+        (AGES, "STRING", "`x`", "number_text"),
+        # As DOUBLE, the FLOAT 0.7 is below 0.7.
+        (SPEEDS, "FLOAT", "CAST(CAST(`x` AS STRING) AS DOUBLE)", "real"),
+        (ZIPS, "INT", "CAST(`x` AS STRING)", "text"),
+        (DAYS, "DATE", "CAST(`x` AS STRING)", "text"),
+        (DAYS, "TIMESTAMP(6)", "CAST(CAST(`x` AS DATE) AS STRING)", "text"),
+        (DAYS, "TIMESTAMP_LTZ(3)", "CAST(CAST(`x` AS DATE) AS STRING)", "text"),
+        (DAYS, "STRING", "`x`", "text"),
+        (NETWORKS, "STRING", "`x`", "text"),
+    ],
+)
+def test_columns_are_read_as_their_builder_takes_them(builder: Builder, sql: str, expression: str, kind: str) -> None:
+    attribute = Categorical("x", from_paths(builder.paths()), builder)
+    found = layout(Policy((attribute,)), {"x": sql})
+    assert (found.arguments[0], found.quasi_identifiers[0].kind) == (expression, kind)
+    assert [(column.name, column.sql_type) for column in found.sinks["released"]] == [("x", "STRING")]
