@@ -289,6 +289,21 @@ def test_the_policies_of_readme_and_configuration_are_valid(folder: Path) -> Non
         assert (config.parameters.delay_tuples, config.subject_key) == (200, key)
 
 
+def test_the_hierarchies_of_the_configuration_are_built(folder: Path) -> None:
+    text = (DOCS / "configuration.md").read_text(encoding="utf-8")
+    (block,) = [found for found in re.findall(r"^```\w*\n(.*?)^```$", text, re.M | re.S) if "{numbers: {" in found]
+    path = folder / "policy.yaml"
+    path.write_text(blocks(DOCS / "configuration.md")[0], encoding="utf-8")
+    fields = yaml.load(block, yaml.BaseLoader).items()
+    config = load(path, [f"policy.quasi_identifiers.{name}={json.dumps(field)}" for name, field in fields])
+    labels = {attribute.name: attribute.hierarchy.labels for attribute in config.policy.categorical}
+    for row in rows("configuration.md", "builder"):
+        kind = _CODE.findall(row["builder"])[0]
+        (name,) = [name for name, field in fields if kind in field["hierarchy"]]
+        shown = [label for label in _CODE.findall(row["labels"].partition(";")[0]) if " to " not in label]
+        assert set(shown) <= set(labels[name]), kind
+
+
 def test_what_algorithms_adds_to_a_policy_is_valid(folder: Path) -> None:
     path = folder / "policy.yaml"
     path.write_text(blocks(DOCS / "configuration.md")[0], encoding="utf-8")

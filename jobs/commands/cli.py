@@ -19,6 +19,7 @@ from jobs.commands.account import NothingToAccountError, account
 from jobs.commands.check import show_configuration
 from jobs.commands.demo import demo as run_demo
 from jobs.commands.demo import show_files
+from jobs.commands.hierarchy import UnknownHierarchyError, hierarchy_text
 from jobs.commands.plot import PlotError, draw
 from jobs.commands.savepoint import SavepointError
 from jobs.config.load import Config, ConfigError, load
@@ -126,6 +127,29 @@ def budget(
 
 
 @app.command()
+def hierarchy(
+    configuration: Configuration,
+    column: Annotated[
+        str | None, typer.Argument(metavar="COLUMN", help="A categorical quasi-identifier; needed where there are two.")
+    ] = None,
+    overrides: Overrides = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write it there, and not to standard output.", dir_okay=False)
+    ] = None,
+) -> None:
+    """Write a hierarchy as CSV, one line a value, from the value to the root, also where it is built."""
+    with _reported(configuration):
+        text = hierarchy_text(load(configuration, overrides or []).policy, column)
+        if output is None:
+            typer.echo(text, nl=False)
+            return
+        try:
+            output.write_text(text, encoding="utf-8", newline="")
+        except OSError as error:
+            _end(f"{output} cannot be written: {error.strerror}", 1)
+
+
+@app.command()
 def demo(
     rows: Annotated[int, typer.Option(min=0, help="Rows of the stream.")] = 50_000,
     keep: Annotated[
@@ -183,6 +207,8 @@ def _reported(configuration: Path) -> Iterator[None]:
         _end(f"{configuration} is not a valid configuration:{_listed(error.problems)}", 2)
     except SavepointError as error:
         _end(f"{configuration} cannot go on from {error.place}:{_listed(error.problems)}", 2)
+    except UnknownHierarchyError as error:
+        _end(f"{configuration} {error}", 2)
     except NothingToAccountError:
         _end(f"{configuration} has no differential_privacy, so there is nothing to account for", 2)
     except PlotError as error:

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from anonymity.algorithm import Algorithm, known_algorithms
+from anonymity.builders.builder import BuilderError
 from anonymity.policy import (
     SHARD_BY_SUBJECT,
     DifferentialPrivacy,
@@ -234,6 +235,7 @@ _WRONG = {
     "dict_type": "is not a mapping",
     "model_type": "is not a mapping",
     "literal_error": "is not one of the choices",
+    "ip_v4_network": "is not an IPv4 network",
 }
 
 
@@ -241,9 +243,11 @@ def _explain(error: ValidationError, model: type[File]) -> Iterator[tuple[str, s
     """Each problem with the dotted name of its field."""
     for detail in error.errors(include_url=False):
         parts = [part for part in detail["loc"] if part != "[key]"]
+        cause = detail.get("ctx", {}).get("error")
+        if isinstance(cause, BuilderError):
+            parts.append(cause.field)
         name = dotted(parts)
         section, about = _look_up(parts, model)
-        cause = detail.get("ctx", {}).get("error")
         if isinstance(cause, PolicyError):
             yield name, str(cause)  # it names the field itself
         elif detail["type"] == "extra_forbidden":
@@ -252,11 +256,12 @@ def _explain(error: ValidationError, model: type[File]) -> Iterator[tuple[str, s
         else:
             wrong = str(cause) if cause is not None else _WRONG.get(detail["type"], detail["msg"])
             meant = (
-                _meant(detail["input"], get_args(about.annotation))
+                _meant(detail["input"], list(_choices(about.annotation)))
                 if detail["type"] == "literal_error" and about
                 else ""
             )
-            valid = f"; {about.description}" if about is not None and "; " not in wrong else ""
+            told = "; " in wrong or isinstance(cause, BuilderError)
+            valid = f"; {about.description}" if about is not None and not told else ""
             yield name, f"{name}: {wrong}{meant}{valid}"
 
 
@@ -284,6 +289,14 @@ def _sections(annotation: Any) -> Iterator[type[Section]]:
         yield annotation
     for argument in get_args(annotation):
         yield from _sections(argument)
+
+
+def _choices(annotation: Any) -> Iterator[str]:
+    for argument in get_args(annotation):
+        if isinstance(argument, str):
+            yield argument
+        else:
+            yield from _choices(argument)
 
 
 def _meant(word: object, known: Sequence[str]) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, create_model
+from pydantic import AfterValidator, Field, ValidationInfo, create_model
 from pydantic import model_validator as check
 
 from anonymity.algorithm import Algorithm, known_algorithms
-from anonymity.hierarchy import Hierarchy, HierarchyError
-from anonymity.hierarchy import load as load_hierarchy
+from anonymity.hierarchy import HierarchyError
 from anonymity.noise.budget import phi_within
 from anonymity.policy import (
     SHARD_BY_SUBJECT,
@@ -34,6 +34,7 @@ from jobs.config.fields import (
     Sink,
     Whole,
 )
+from jobs.config.hierarchies import HierarchyField
 from jobs.config.sections import AlgorithmSection, section_of
 
 _Section = TypeVar("_Section", bound=Section)
@@ -45,12 +46,6 @@ def _increasing(domain: tuple[float, float]) -> tuple[float, float]:
     return domain
 
 
-def _read_hierarchy(value: object, info: ValidationInfo) -> object:
-    if not isinstance(value, str) or not value:
-        return value
-    return load_hierarchy((info.context or {})["folder"] / value)
-
-
 class QuasiIdentifier(Section):
     type: Literal["numeric", "categorical"] = Field(description="'numeric' or 'categorical'")
     domain: Annotated[tuple[Real, Real], AfterValidator(_increasing)] | None = Field(
@@ -59,14 +54,16 @@ class QuasiIdentifier(Section):
     step: AboveZero | None = Field(
         None, description="for a numeric one, a number above 0: the grid on which noise is drawn, in the column's unit"
     )
-    hierarchy: Annotated[Hierarchy, BeforeValidator(_read_hierarchy)] | None = Field(
-        None, description="for a categorical one, the path of a hierarchy file, relative to the configuration"
+    hierarchy: HierarchyField | None = Field(
+        None,
+        description="for a categorical one, the path of a hierarchy file, relative to the configuration, or one of "
+        "{numbers: ...}, {mask: ...}, {dates: ...}, {ip: ...}",
     )
 
     @check(mode="after")
     def _fits_its_type(self) -> QuasiIdentifier:
         if self.type == "categorical" and self.hierarchy is None:
-            raise ValueError("a categorical one needs a 'hierarchy', the path of its file")
+            raise ValueError("a categorical one needs a 'hierarchy', the path of its file or what builds it")
         if self.type == "categorical" and self.domain is not None:
             raise ValueError("a categorical one has no 'domain'; remove it, or make the type 'numeric'")
         if self.type == "categorical" and self.step is not None:
@@ -99,6 +96,10 @@ class PolicySection(Section):
 
     def core(self) -> Policy:
         """The policy; where missing values are kept, each hierarchy has its leaf for them."""
+        return self._core
+
+    @cached_property
+    def _core(self) -> Policy:
         return Policy(
             quasi_identifiers=tuple(self._attribute(name, field) for name, field in self.quasi_identifiers.items()),
             **{role: getattr(self, role) for role in PolicySection.model_fields if role != "quasi_identifiers"},
@@ -108,10 +109,10 @@ class PolicySection(Section):
         if field.hierarchy is None:
             return Numeric(name, field.domain, field.step)
         try:
-            tree = field.hierarchy.with_missing() if self.missing == "value" else field.hierarchy
+            tree = field.hierarchy.tree.with_missing() if self.missing == "value" else field.hierarchy.tree
         except HierarchyError as error:
             raise PolicyError(f"policy.quasi_identifiers.{name}.hierarchy: {error}") from None
-        return Categorical(name, tree)
+        return Categorical(name, tree, field.hierarchy.builder)
 
 
 class PrivacySection(Section):

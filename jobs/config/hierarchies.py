@@ -1,0 +1,149 @@
+"""What ``hierarchy`` of a quasi-identifier may hold: the path of a file, or one builder with its parameters."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from datetime import date
+from functools import cached_property
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, ValidationInfo
+from pydantic import model_validator as check
+
+from anonymity.builders.addresses import Addresses
+from anonymity.builders.builder import Builder
+from anonymity.builders.dates import Dates, Period
+from anonymity.builders.mask import DIGITS, Mask
+from anonymity.builders.numbers import Numbers
+from anonymity.hierarchy import Hierarchy, HierarchyError, from_paths, load
+from jobs.config.fields import AboveZero, Natural, Positive, Real, Section
+
+
+def _folder(info: ValidationInfo) -> Path:
+    return Path((info.context or {})["folder"])
+
+
+def _loaded(value: object, info: ValidationInfo) -> object:
+    return load(_folder(info) / value) if isinstance(value, str) and value else value
+
+
+def _as_section(value: object, info: ValidationInfo) -> object:
+    """A path alone is short for ``{file: PATH}``."""
+    return {"file": _loaded(value, info)} if isinstance(value, str) and value else value
+
+
+def _day(value: object) -> object:
+    try:
+        return date.fromisoformat(str(value))
+    except ValueError:
+        raise ValueError("is not a day") from None
+
+
+def _lines(value: object, info: ValidationInfo) -> object:
+    """The lines of a file, where a path is given."""
+    if not isinstance(value, str) or not value:
+        return value
+    path = _folder(info) / value
+    try:
+        return [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line]
+    except OSError as error:
+        raise HierarchyError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise HierarchyError(f"{path}: not UTF-8 text at byte {error.start}") from None
+
+
+class BuilderSection(Section):
+    """The parameters of one builder."""
+
+    @check(mode="after")
+    def _possible(self) -> BuilderSection:
+        self.core()
+        return self
+
+    @abstractmethod
+    def core(self) -> Builder:
+        """The builder; raises ``BuilderError`` where its parameters make no hierarchy."""
+
+
+class NumbersSection(BuilderSection):
+    domain: tuple[Real, Real] = Field(description="[lowest, highest], two finite numbers")
+    levels: tuple[AboveZero, ...] = Field(
+        description="widths, each a multiple of the one before, the leaves first, such as [1, 2, 4, 8]"
+    )
+    origin: Real = Field(0, description="a number at which an interval of every width begins")
+    whole: bool = Field(True, description="true, or false for numbers with a fraction")
+    open: bool = Field(False, description="true or false: whether the highest leaf takes all larger numbers")
+
+    def core(self) -> Numbers:
+        return Numbers(**dict(self))
+
+
+class MaskSection(BuilderSection):
+    keep: tuple[Natural, ...] = Field(
+        description="numbers of characters that are kept, each fewer than the one before, such as [5, 4, 3, 2, 0]"
+    )
+    length: Positive | None = Field(None, description="a whole number, 1 or more: the characters of every value")
+    alphabet: str = Field(DIGITS, description="all characters of a value, each once, such as '0123456789'")
+    values: Annotated[tuple[str, ...], BeforeValidator(_lines)] | None = Field(
+        None, description="a list of all values, or the path of a text file with one in each line"
+    )
+
+    def core(self) -> Mask:
+        return Mask(**dict(self))
+
+
+class DatesSection(BuilderSection):
+    domain: tuple[Annotated[date, BeforeValidator(_day)], Annotated[date, BeforeValidator(_day)]] = Field(
+        description="[first, last], two days such as [1920-01-01, 2026-12-31]"
+    )
+    levels: tuple[Period, ...] = Field(
+        ("day", "month", "quarter", "year", "decade"),
+        description="some of day, month, quarter, year, decade, in this order",
+    )
+
+    def core(self) -> Dates:
+        return Dates(**dict(self))
+
+
+class IpSection(BuilderSection):
+    networks: tuple[IPv4Network, ...] = Field(description="IPv4 networks such as [10.0.0.0/16]; IPv6 is not known")
+    levels: tuple[Positive, ...] = Field(
+        (32, 24, 16, 8), description="lengths of prefixes, the leaves first, such as [32, 24, 16, 8]"
+    )
+
+    def core(self) -> Addresses:
+        return Addresses(**dict(self))
+
+
+class HierarchySection(Section):
+    file: Annotated[Hierarchy, BeforeValidator(_loaded)] | None = Field(
+        None, description="the path of a hierarchy file, relative to the configuration"
+    )
+    numbers: NumbersSection | None = Field(
+        None, description="a mapping such as {domain: [0, 120], levels: [1, 2, 4, 8]}"
+    )
+    mask: MaskSection | None = Field(None, description="a mapping such as {length: 5, keep: [5, 4, 3, 2, 0]}")
+    dates: DatesSection | None = Field(None, description="a mapping such as {domain: [1920-01-01, 2026-12-31]}")
+    ip: IpSection | None = Field(None, description="a mapping such as {networks: [10.0.0.0/16]}")
+
+    @check(mode="after")
+    def _one(self) -> HierarchySection:
+        if sum(value is not None for _, value in self) != 1:
+            raise ValueError(f"must hold one of {', '.join(HierarchySection.model_fields)}, and no other")
+        return self
+
+    @property
+    def builder(self) -> Builder | None:
+        """What builds it; None where it is a file."""
+        return next((value.core() for _, value in self if isinstance(value, BuilderSection)), None)
+
+    @cached_property
+    def tree(self) -> Hierarchy:
+        """The hierarchy, built once."""
+        builder: Any = self.builder
+        return self.file if self.file is not None else from_paths(builder.paths())
+
+
+HierarchyField = Annotated[HierarchySection, BeforeValidator(_as_section)]

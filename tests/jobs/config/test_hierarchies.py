@@ -1,0 +1,128 @@
+"""Built hierarchies in the configuration: what is read, what is refused, and in what words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from anonymity.fingerprint import fingerprint
+from anonymity.hierarchy import MISSING
+from anonymity.policy import Categorical
+from jobs.config.load import Config, ConfigError, load
+
+BUILT = """
+policy:
+  quasi_identifiers:
+    age: {type: categorical, hierarchy: {numbers: {domain: [0, 96], levels: [1, 2, 4, 8], open: true}}}
+    zip: {type: categorical, hierarchy: {mask: {length: 3, alphabet: "01", keep: [3, 1, 0]}}}
+    icd: {type: categorical, hierarchy: {mask: {values: [J45, J45.9], keep: [5, 3]}}}
+    birth: {type: categorical, hierarchy: {dates: {domain: [2023-12-31, 2024-01-02], levels: [month, year]}}}
+    address: {type: categorical, hierarchy: {ip: {networks: [10.0.0.0/23], levels: [24, 8]}}}
+    area: {type: categorical, hierarchy: {file: area.csv}}
+privacy: {k: 3}
+castle: {delay: {tuples: 5}}
+source: {ddl: CREATE TEMPORARY TABLE source}
+sinks: {released: {connector: blackhole}}
+"""
+FIELD = "policy.quasi_identifiers"
+
+
+def configured(folder: Path, *overrides: str) -> Config:
+    (folder / "area.csv").write_text("north;*\nsouth;*\n")
+    (folder / "zips.txt").write_text("\ufeff00501\n90210\n\n00501\n", encoding="utf-8")
+    (folder / "built.yaml").write_text(BUILT)
+    return load(folder / "built.yaml", overrides)
+
+
+def trees(config: Config) -> dict[str, Categorical]:
+    return {attribute.name: attribute for attribute in config.policy.categorical}
+
+
+def test_each_builder_is_usable_by_name(tmp_path: Path) -> None:
+    found = {name: attribute.hierarchy.paths() for name, attribute in trees(configured(tmp_path)).items()}
+    assert found["age"][95:] == [("95", "94-95", "92-95", "88-95", "*"), ("96+", "96+", "96+", "96+", "*")]
+    assert found["zip"][-1] == ("111", "1**", "*")
+    assert found["icd"] == [("J45", "J45*", "*"), ("J45.9", "J45*", "*")]
+    assert found["birth"] == [("2023-12", "2023", "*"), ("2024-01", "2024", "*")]
+    assert found["address"] == [("10.0.0.0/24", "10.0.0.0/8", "*"), ("10.0.1.0/24", "10.0.0.0/8", "*")]
+    assert found["area"] == [("north", "*"), ("south", "*")]
+
+
+def test_values_may_stand_in_a_file_beside_the_configuration(tmp_path: Path) -> None:
+    config = configured(tmp_path, f"{FIELD}.zip.hierarchy={{mask: {{values: zips.txt, keep: [5, 2]}}}}")
+    assert trees(config)["zip"].hierarchy.paths() == [("00501", "00***", "*"), ("90210", "90***", "*")]
+
+
+def test_kept_missing_values_have_a_leaf_in_a_built_hierarchy(tmp_path: Path) -> None:
+    for attribute in trees(configured(tmp_path, "policy.missing=value")).values():
+        tree = attribute.hierarchy
+        assert tree.labels[tree.leaves - 1] == MISSING
+
+
+@pytest.mark.parametrize(
+    ("override", "problem"),
+    [
+        (
+            "age.hierarchy.numbers.levels=[1, 2, 3]",
+            "age.hierarchy.numbers.levels: must nest: each width is a multiple of the one before, such as [1, 2, 4, 8]",
+        ),
+        ("age.hierarchy.numbers.levels=[1, -2]", "age.hierarchy.numbers.levels[1]: is too small; widths, each"),
+        ("age.hierarchy.numbers.levels=2", "age.hierarchy.numbers.levels: is not a list; widths, each"),
+        ("age.hierarchy.numbers.domain=[0, 1e9]", "age.hierarchy.numbers.domain: makes 1000000001 leaves"),
+        ("age.hierarchy.numbers.domain=null", "age.hierarchy.numbers.domain: is not a list; [lowest, highest]"),
+        ("age.hierarchy.numbers.width=2", "age.hierarchy.numbers.width: is unknown; known here: domain, levels,"),
+        ("age.hierarchy={}", "age.hierarchy: must hold one of file, numbers, mask, dates, ip, and no other"),
+        ("age.hierarchy.file=area.csv", "age.hierarchy: must hold one of file, numbers, mask, dates, ip, and no"),
+        ("age.hierarchy=[numbers]", "age.hierarchy: is not a mapping; for a categorical one, the path of a"),
+        ("age.hierarchy=null", "age: a categorical one needs a 'hierarchy', the path of its file or what builds it"),
+        ("age={type: numeric, hierarchy: {ip: {networks: [10.0.0.0/30]}}}", "age: a numeric one has no 'hierarchy'"),
+        ("zip.hierarchy.mask.values=[a]", "zip.hierarchy.mask.length: goes without 'values'; give one of the two"),
+        ("zip.hierarchy.mask.length=40", "zip.hierarchy.mask.length: makes 2^40 values, and 2^20 are known at most"),
+        ("zip.hierarchy.mask.keep=[1, 3]", "zip.hierarchy.mask.keep: must be numbers of characters, each fewer"),
+        ("icd.hierarchy.mask.values=none.txt", "icd.hierarchy.mask.values: FOLDER/none.txt: cannot be read: No such"),
+        ("birth.hierarchy.dates.levels=[yaer]", "birth.hierarchy.dates.levels[0]: is not one of the choices (did you"),
+        ("birth.hierarchy.dates.levels=[year, month]", "birth.hierarchy.dates.levels: must nest: some of day, month,"),
+        (
+            "birth.hierarchy.dates.domain=[2023-02-29, 2024-01-01]",
+            "birth.hierarchy.dates.domain[0]: is not a day; [first, last], two days such as",
+        ),
+        ("address.hierarchy.ip.networks=['::/64']", "address.hierarchy.ip.networks[0]: is not an IPv4 network; IPv4"),
+        ("address.hierarchy.ip.networks=[10.0.0.1/8]", "address.hierarchy.ip.networks[0]: is not an IPv4 network"),
+        ("address.hierarchy.ip={networks: [10.0.0.0/8]}", "address.hierarchy.ip.networks: make 16777216 leaves"),
+        ("area.hierarchy.file=none.csv", "area.hierarchy.file: FOLDER/none.csv: cannot be read: No such file"),
+    ],
+)
+def test_what_is_wrong_is_told_by_field_with_what_would_be_valid(tmp_path: Path, override: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        configured(tmp_path, f"{FIELD}.{override}")
+    (found,) = error.value.problems
+    assert found.startswith(f"{FIELD}.{problem.replace('FOLDER', str(tmp_path))}")
+
+
+def test_a_fingerprint_tells_hierarchies_apart_by_what_they_are_and_not_by_how_they_are_written(tmp_path: Path) -> None:
+    def of(*overrides: str) -> dict[str, str]:
+        config = configured(tmp_path, *overrides)
+        return dict(fingerprint(config.policy, config.shards, b"", {}))
+
+    def changed(*overrides: str) -> list[str]:
+        now = of(*overrides)
+        return sorted(name for name in was.keys() | now.keys() if was.get(name) != now.get(name))
+
+    was = of()
+    (tmp_path / "zip.csv").write_text(
+        "".join(f"{a}{b}{c};{a}**;*\n" for a in "01" for b in "01" for c in "01"), encoding="utf-8"
+    )
+    assert changed() == []
+    assert changed(f"{FIELD}.age.hierarchy.numbers.levels=[1.0, 2, 4e0, 8]", f"{FIELD}.zip.hierarchy=zip.csv") == []
+    assert changed(f"{FIELD}.address.hierarchy.ip.networks=[10.0.1.0/24, 10.0.0.0/24]") == []
+    for name, override in (
+        ("age", "numbers.open=false"),
+        ("age", "numbers.origin=1"),
+        ("age", "numbers.whole=false"),
+        ("age", "numbers.levels=[1, 2, 4]"),
+        ("zip", "mask.keep=[3, 2, 0]"),
+        ("birth", "dates.levels=[day, month, year]"),
+        ("address", "ip.networks=[10.0.0.0/22]"),
+    ):
+        assert changed(f"{FIELD}.{name}.hierarchy.{override}") == [f"{FIELD}.{name}.hierarchy"], override
