@@ -20,8 +20,8 @@ MOST_LEAVES = 2**20
 Finder: TypeAlias = Callable[[NDArray[Any]], NDArray[np.intp]]
 """(values,) to (values,) leaf of each, -1 where the hierarchy has none.
 
-Numbers come as float64, all else as objects, text or None. What it returns for a number that is not finite means
-nothing.
+Numbers come as float64, or as float32 where the column holds no more; all else as objects, text or None. What it
+returns for a number that is not finite means nothing.
 """
 
 

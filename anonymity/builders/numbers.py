@@ -87,9 +87,14 @@ class Numbers(Builder):
         with localcontext(_EXACTLY):
             origin, width = _exact(self.origin), _exact(self.levels[0])
             starts = np.array([float(origin + leaf * width) for leaf in range(first, last + 1)])
-        lowest, highest = self.domain
+        # In the type of the values: a float32 of 0.7 is less than a float64 of 0.7.
+        ends = {
+            dtype: (starts.astype(dtype), *np.array(self.domain).astype(dtype))
+            for dtype in (np.dtype(np.float64), np.dtype(np.float32))
+        }
 
         def find(values: NDArray[Any]) -> NDArray[np.intp]:
+            starts, lowest, highest = ends[values.dtype]
             known = values >= lowest
             if not self.open:
                 known &= values <= highest

@@ -57,10 +57,6 @@ class Reader:
             return self._text(name, sql)
         if builder.kind == "number":
             self._require_numbers(where, sql, "one with a hierarchy of numbers")
-            if sql.name == "FLOAT":
-                # By way of the decimal that a FLOAT is written as: as DOUBLE 0.7 would be below the end 0.7.
-                value = f"CAST({_cast(name, sql, 'STRING')} AS DOUBLE)"
-                return Read(name, "real", self._add(value), self._missing(name, sql))
             return self._number(name, sql)
         if builder.kind == "date":
             valid = "one with a hierarchy of dates is of DATE, TIMESTAMP, TIMESTAMP_LTZ or text such as 2024-02-29"

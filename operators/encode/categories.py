@@ -70,7 +70,7 @@ class Categories:
             bad = None
         else:
             numbers, missing, bad = batch.numbers(read)
-            leaves = self._find(numbers)
+            leaves = self._find(numbers.astype(np.float32) if read.kind == "single" else numbers)
         if self._missing is None or missing is None:
             return Leaves(leaves, missing, bad, leaves < 0)
         leaves[missing] = self._missing

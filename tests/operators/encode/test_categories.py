@@ -6,6 +6,7 @@ from datetime import date
 from ipaddress import IPv4Network
 from typing import Any
 
+import numpy as np
 import pytest
 
 from anonymity.builders.addresses import Addresses
@@ -57,6 +58,13 @@ def labels(plan: EncodePlan, values: list[Any]) -> list[str]:
         ),
         (AGES, "DOUBLE", [7.0, -0.0, INF, -INF, NAN], ["7", "0", *["bad_type"] * 3]),
         (SPEEDS, "DOUBLE", [0.3, 0.7, 1.0, 1.1], ["[0.3, 0.4)", "[0.7, 0.8)", "[0.9, 1]", "unknown_category"]),
+        # As float64, the FLOAT 0.7 is below 0.7, and the FLOAT 0.1 above 0.1.
+        (
+            SPEEDS,
+            "FLOAT",
+            [*(float(np.float32(value)) for value in (0.1, 0.3, 0.7, 0.9, 1.0, 1.1)), INF],
+            ["[0.1, 0.2)", "[0.3, 0.4)", "[0.7, 0.8)", *["[0.9, 1]"] * 2, "unknown_category", "bad_type"],
+        ),
         (ZIPS, "CHAR(3)", ["007", "7", "00a", "00*", MISSING], ["007", *["unknown_category"] * 4]),
         (DAYS, "DATE", ["2024-02-29", "2023-12-31"], ["2024-02", "unknown_category"]),
         (DAYS, "STRING", ["2024-02-29", "2024-2-9", "2024-02", ""], ["2024-02", *["unknown_category"] * 3]),
@@ -97,8 +105,7 @@ def test_a_missing_value_is_rejected_or_has_its_leaf(builder: Builder, sql: str,
     [
         (AGES, "INT", "CAST(`x` AS DOUBLE)", "number"),
         (AGES, "STRING", "`x`", "number_text"),
-        # As DOUBLE, the FLOAT 0.7 is below 0.7.
-        (SPEEDS, "FLOAT", "CAST(CAST(`x` AS STRING) AS DOUBLE)", "real"),
+        (SPEEDS, "FLOAT", "CAST(`x` AS DOUBLE)", "single"),
         (ZIPS, "INT", "CAST(`x` AS STRING)", "text"),
         (DAYS, "DATE", "CAST(`x` AS STRING)", "text"),
         (DAYS, "TIMESTAMP(6)", "CAST(CAST(`x` AS DATE) AS STRING)", "text"),
