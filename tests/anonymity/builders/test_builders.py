@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
 from fractions import Fraction
-from ipaddress import IPv4Address, IPv4Network, ip_network
+from ipaddress import IPv4Address, IPv4Network
 from itertools import pairwise
 from typing import Any
 
@@ -23,6 +22,7 @@ from anonymity.builders.dates import PERIODS, Dates
 from anonymity.builders.mask import Mask
 from anonymity.builders.numbers import Numbers
 from anonymity.hierarchy import Hierarchy, csv_text, from_paths, load
+from tests.support.labels import in_interval, in_network, in_period, is_masked
 
 
 @dataclass(frozen=True)
@@ -45,19 +45,6 @@ class Case:
         array = np.empty(len(self.values), dtype)
         array[:] = self.values
         return self.builder.finder()(array).tolist()
-
-
-def in_interval(value: float, label: str) -> bool:
-    number = Fraction(repr(float(value)))
-    if label == ROOT:
-        return True
-    if found := re.fullmatch(r"\[(\S+), (\S+)([)\]])", label):
-        low, high = Fraction(found[1]), Fraction(found[2])
-        return low <= number < high or (found[3] == "]" and number == high)
-    if found := re.fullmatch(r">= (\S+)|(-?\d+)\+", label):
-        return number >= Fraction(found[1] or found[2])
-    ends = [Fraction(end) for end in (label.split(" to ") if " to " in label else re.split(r"(?<=\d)-", label))]
-    return ends[0] <= number <= ends[-1]
 
 
 @st.composite
@@ -87,11 +74,6 @@ def numbers(draw: st.DrawFn) -> Case:
     return Case(builder, [*domain, domain[1] + 1000 * float(unit), *values, 0.3, -0.0], known, in_interval)
 
 
-def is_masked(value: str, label: str) -> bool:
-    kept = label.rstrip("*")
-    return value.startswith(kept) and (len(kept) < len(label) or value == label)
-
-
 @st.composite
 def masks(draw: st.DrawFn) -> Case:
     keep = tuple(sorted(draw(st.sets(st.integers(0, 4), min_size=1).filter(lambda kept: kept != {0})), reverse=True))
@@ -110,17 +92,6 @@ def masks(draw: st.DrawFn) -> Case:
         return value in texts if texts is not None else len(value) == length and set(value) <= set("ab0")
 
     return Case(builder, [*values, *sorted(texts or ())], known, is_masked)
-
-
-def in_period(value: str, label: str) -> bool:
-    day = date.fromisoformat(value)
-    if found := re.fullmatch(r"(\d{4})-Q(\d)", label):
-        return day.year == int(found[1]) and int(found[2]) == {1: 1, 2: 1, 3: 1, 4: 2, 5: 2, 6: 2}.get(
-            day.month, 3 if day.month < 10 else 4
-        )
-    if found := re.fullmatch(r"(\d{4})s", label):
-        return day.year // 10 * 10 == int(found[1])
-    return label == ROOT or day.isoformat().startswith(label)
 
 
 @st.composite
@@ -163,7 +134,7 @@ def addresses(draw: st.DrawFn) -> Case:
         Addresses(tuple(networks), levels),
         [*draw(st.lists(near, max_size=20)), *odd],
         known,
-        lambda value, label: label == ROOT or IPv4Address(value) in ip_network(label),
+        in_network,
     )
 
 
