@@ -15,7 +15,7 @@ ROOT = "*"
 """The label above everything."""
 
 MOST_LEAVES = 2**20
-"""Most leaves of a built hierarchy, and most values that a builder keeps in a table."""
+"""Most leaves of a built hierarchy, and most texts that a builder knows one by one."""
 
 Finder: TypeAlias = Callable[[NDArray[Any]], NDArray[np.intp]]
 """(values,) to (values,) leaf of each, -1 where the hierarchy has none.
@@ -59,12 +59,3 @@ class Builder(ABC):
     @abstractmethod
     def finder(self) -> Finder:
         """Made once, for many batches of values."""
-
-
-def table_finder(leaves: dict[str, int]) -> Finder:
-    """Looks each text up; ``leaves``: the leaf of every text that is known."""
-
-    def find(texts: NDArray[Any]) -> NDArray[np.intp]:
-        return np.fromiter((leaves.get(text, -1) for text in texts), np.intp, len(texts))
-
-    return find
