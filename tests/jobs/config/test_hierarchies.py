@@ -49,6 +49,12 @@ def test_each_builder_is_usable_by_name(tmp_path: Path) -> None:
     assert found["area"] == [("north", "*"), ("south", "*")]
 
 
+def test_the_example_has_one_of_each_builder() -> None:
+    config = load(Path(__file__).parents[3] / "conf" / "built.yaml")
+    kinds = [attribute.builder.kind for attribute in config.policy.categorical if attribute.builder is not None]
+    assert sorted(kinds) == ["address", "date", "number", "text"]
+
+
 def test_values_may_stand_in_a_file_beside_the_configuration(tmp_path: Path) -> None:
     config = configured(tmp_path, f"{FIELD}.zip.hierarchy={{mask: {{values: zips.txt, keep: [5, 2]}}}}")
     assert trees(config)["zip"].hierarchy.paths() == [("00501", "00***", "*"), ("90210", "90***", "*")]
