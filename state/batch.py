@@ -1,9 +1,13 @@
-"""The two kinds of state of a shard that is judged as a batch: a blob of its own, and all that waits (``Held``)."""
+"""The two kinds of state of a shard that is judged as a batch: a blob of its own, and the tuples that wait (``Held``).
+
+Blocks of these are stored under the position of the first tuple that waited when the block had come, and hold no tuple
+that has left.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +17,9 @@ from state.window import Held
 
 __all__ = ["BatchState", "Held"]
 
-VERSION = 1
+VERSION = 2
+"""Format version of the blob. 2 added ``BatchState.counted``, and has a block for each that came, where all that waited
+was one, under 0."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +29,7 @@ class BatchState:
     Attributes
     ----------
     numbers : next position, next release
+    counted : what the algorithm itself counts, by name
     """
 
     shard: int
@@ -39,10 +46,11 @@ class BatchState:
     kinds: NDArray[np.int64]
     delays: NDArray[np.int64]
     entries: dict[str, list[int | str]] | None = None
+    counted: dict[str, int] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         columns: dict[str, Column] = {name: x for name, x in vars(self).items() if isinstance(x, np.ndarray)}
-        for name in ("fingerprint", "suppressed", "entries"):
+        for name in ("fingerprint", "suppressed", "entries", "counted"):
             columns[name] = json.dumps(getattr(self, name), sort_keys=True).encode()
         columns["counts"] = np.array([self.shard, self.released, self.longest], np.int64)
         columns["key_used"] = np.array([self.key_used], np.uint64)
@@ -52,7 +60,7 @@ class BatchState:
     @classmethod
     def from_bytes(cls, blob: bytes, where: str = "") -> BatchState:
         """Read a blob; raises ``state.codec.StateError`` where it is damaged or unknown."""
-        _, columns = unpack("batch", blob, newest=VERSION, where=where)
+        version, columns = unpack("batch", blob, newest=VERSION, where=where)
         with readable(f"batch state of {where}"):
             shard, released, longest = array(columns, "counts").tolist()
             return cls(
@@ -64,6 +72,7 @@ class BatchState:
                 fingerprint=json.loads(raw(columns, "fingerprint")),
                 suppressed=json.loads(raw(columns, "suppressed")),
                 entries=json.loads(raw(columns, "entries")),
+                counted=json.loads(raw(columns, "counted")) if version > 1 else {},
                 numbers=array(columns, "numbers"),
                 lower=array(columns, "lower"),
                 upper=array(columns, "upper"),

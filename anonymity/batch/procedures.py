@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, entry
+from anonymity.compiled.jit import Int, entry, procedure
 from anonymity.compiled.random import RandomStream, shuffle
 from anonymity.promise.checks import Checks, broken, guarantee
 from anonymity.promise.tally import Counter, count_set
 from anonymity.space.boxes import assign, contains, enclose, info_loss, observe
 from anonymity.space.domain import Boxes, Domain
-from anonymity.tuples.leaving import CLUSTER, Out, Totals, close_release, note_delay
+from anonymity.tuples.leaving import CLUSTER, Out, Totals, close_release, note_delay, withhold
 from state.block import NO_TIME
 
 
@@ -45,9 +45,9 @@ class BatchArrays(NamedTuple):
 
 
 @entry
-def observe_all(domain: Domain, points: Boxes, first: Int) -> None:
-    """Widen the observed ranges by the tuples from ``first`` on."""
-    for i in range(first, len(points.lower)):
+def observe_all(domain: Domain, points: Boxes) -> None:
+    """Widen the observed ranges by some tuples."""
+    for i in range(len(points.lower)):
         observe(domain, points, i, points.lower.shape[1] + points.node.shape[1])
 
 
@@ -61,6 +61,15 @@ def judge(arrays: BatchArrays, members: NDArray[np.int64]) -> Int:
 
 
 @entry
+def release_groups(arrays: BatchArrays, members: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
+    """Release some tuples, group by group: ``members[: ends[0]]`` under one generalisation, and so on."""
+    start = np.int64(0)
+    for end in ends:
+        release(arrays, members[start:end])
+        start = end
+
+
+@procedure
 def release(arrays: BatchArrays, members: NDArray[np.int64]) -> None:
     """Release some tuples under their least generalisation."""
     out, domain, points, tally = arrays.out, arrays.domain, arrays.points, arrays.counter.tally
@@ -85,11 +94,9 @@ def release(arrays: BatchArrays, members: NDArray[np.int64]) -> None:
 
 
 @entry
-def suppress(arrays: BatchArrays, member: Int, reason: Int) -> None:
-    """Withhold a tuple."""
-    out = arrays.out
-    arrays.totals.suppressed[reason] += 1
-    out.suppressed[out.filled.suppressed] = member
-    out.reason[out.filled.suppressed] = reason
-    out.filled.suppressed += 1
-    note_delay(arrays.totals, arrays.now.next_position - 1 - arrays.position[member])
+def suppress(arrays: BatchArrays, withheld: NDArray[np.int64]) -> None:
+    """Withhold some tuples: (tuples, 2) index and reason of each."""
+    for i in range(len(withheld)):
+        member = withheld[i, 0]
+        withhold(arrays.out, arrays.totals, member, withheld[i, 1])
+        note_delay(arrays.totals, arrays.now.next_position - 1 - arrays.position[member])

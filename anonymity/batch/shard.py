@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,23 +14,20 @@ from numpy.typing import NDArray
 
 from anonymity.algorithm import Counters, Shard, Step, Terms
 from anonymity.batch import procedures
+from anonymity.batch.held import HeldBlocks, between, held_of, nothing_held
 from anonymity.batch.procedures import BatchArrays
+from anonymity.batch.stored import Snapshot
 from anonymity.compiled.arrays import record
 from anonymity.compiled.random import random_stream
-from anonymity.fingerprint import require_same
 from anonymity.policy import KINDS, PolicyError
 from anonymity.promise.checks import SUBJECTS, checks_of
 from anonymity.promise.tally import empty_counter
 from anonymity.release import Releases
 from anonymity.space.domain import Boxes, boxes, domain, node_offsets, scales
 from anonymity.tuples.leaving import empty_out, empty_totals
-from anonymity.tuples.well_formed import require, require_tuples
 from state.batch import BatchState, Held
 from state.block import NO_TIME, Block
-from state.codec import readable
-from state.stored import Changes, Inventory, Stored, require_complete
-
-ENTRIES = ("blocks",)
+from state.stored import Changes
 
 
 @dataclass(frozen=True)
@@ -48,21 +47,28 @@ class Choice:
 class BatchShard(Shard):
     """The live form of one shard; ``choose`` is the algorithm.
 
-    All that waits is kept as columns in order of arrival and stored as one entry, which suits algorithms that collect
-    a window and let most of it go at once.
+    All that waits is kept as columns in order of arrival, which suits algorithms that collect a window and let most of
+    it go at once. What a step costs follows from the block that came, unless ``choose`` looks at ``waiting``.
 
     Parameters
     ----------
     terms : what it is held to
-    state, held : what is stored of it; ``held`` is None where nothing waits
+    snapshot : what is stored of it
+
+    Attributes
+    ----------
+    counted : what the algorithm itself counts, by name; a part of the state
     """
 
-    def __init__(self, terms: Terms, state: BatchState, held: Held | None = None) -> None:
+    def __init__(self, terms: Terms, snapshot: Snapshot) -> None:
         for problem in self.problems(terms):
             raise PolicyError(problem)
+        state = snapshot.state
         self.terms, self.number = terms, state.shard
+        self.counted = dict(state.counted)
         self._offsets = node_offsets(terms.policy)
-        self._inventory = Inventory.of({"blocks": {} if held is None else {0: held.to_bytes()}})
+        self._held = HeldBlocks(terms, snapshot.blocks)
+        self._inventory = snapshot.inventory
         self._random = random_stream(state.key.astype("<u4").tobytes(), state.key_used)
         self._domain = domain(terms.policy)
         self._domain.lower[:], self._domain.upper[:] = state.lower, state.upper
@@ -74,37 +80,52 @@ class BatchShard(Shard):
         self._of = record("k by_name")
         self._of.k, self._of.by_name = terms.privacy.k, terms.policy.subject is not None
         self._checks = checks_of(terms.policy, terms.privacy)
-        self.waiting = held or _nothing(terms)
+        self._arrays: BatchArrays | None = None
 
     @abstractmethod
     def choose(self, watermark: int, *, ended: bool) -> Choice:
         """Which of ``waiting`` leave now; asked again until nothing does. All must leave once the input has ended."""
+
+    def until_asked(self) -> int | None:
+        """How many tuples may come, one at least, before ``choose`` is to be asked again; None: all of a block.
+
+        An algorithm whose releases shall not depend on where blocks end must say.
+        """
+        return None
 
     @classmethod
     def problems(cls, terms: Terms) -> Iterator[str]:
         """What in the terms does not go together."""
         return iter(())
 
+    @property
+    def waiting(self) -> Held:
+        """All that waits, in order of arrival."""
+        return self._held.all
+
     def broken(self, members: NDArray[np.int64]) -> int | None:
         """Why some tuples may not leave together, as a position in ``Privacy.reasons``; None where they may."""
-        check = int(procedures.judge(self._arrays(), np.asarray(members, np.int64)))
+        check = int(procedures.judge(self.arrays(), np.asarray(members, np.int64)))
         if check == -1:
             return None
         return SUBJECTS if check < 0 else int(self._checks.reason[check])
 
     def push(self, block: Block, watermark: int = NO_TIME) -> Step:
-        first = len(self.waiting)
-        position = np.arange(self._now.next_position, self._now.next_position + len(block))
-        self._now.next_position += len(block)
-        self.waiting = self.waiting.joined(Held(position=position, **block.chosen(np.ones(len(block), np.bool_))))
-        procedures.observe_all(self._domain, self._points(), first)
-        return self._step(watermark, ended=False)
+        parts = self._let_go(watermark, ended=False)
+        coming, done = held_of(block, int(self._now.next_position)), 0
+        while done < len(coming):
+            asked = self.until_asked()
+            stop = len(coming) if asked is None else min(done + asked, len(coming))
+            self._let_in(between(coming, done, stop))
+            parts += self._let_go(watermark, ended=False)
+            done = stop
+        return self._step(parts)
 
     def advance(self, watermark: int) -> Step:
-        return self._step(watermark, ended=False)
+        return self._step(self._let_go(watermark, ended=False))
 
     def finish(self) -> Step:
-        return self._step(NO_TIME, ended=True)
+        return self._step(self._let_go(NO_TIME, ended=True))
 
     @property
     def next_deadline(self) -> int | None:
@@ -112,44 +133,58 @@ class BatchShard(Shard):
 
     @property
     def counters(self) -> Counters:
-        totals, waiting, came = self._totals, self.waiting, int(self._now.next_position)
-        return Counters(
-            tuples_in=came,
-            sampled_out=0,
-            released=int(totals.sums.released),
-            suppressed=dict(zip(self.terms.privacy.reasons, totals.suppressed.tolist(), strict=True)),
-            releases=dict(zip(KINDS, totals.kinds.tolist(), strict=True)),
-            loss_sum=float(totals.sums.loss),
-            buffered=len(waiting),
-            oldest_waiting=came - int(waiting.position[0]) if len(waiting) else 0,
-            longest_delay=int(totals.sums.longest),
-            delays=totals.delays.copy(),
-        )
+        return Counters(**self._counts())
 
-    def _step(self, watermark: int, *, ended: bool) -> Step:
+    def _counts(self) -> dict[str, Any]:
+        totals, came = self._totals, int(self._now.next_position)
+        return {
+            "tuples_in": came,
+            "sampled_out": 0,
+            "released": int(totals.sums.released),
+            "suppressed": dict(zip(self.terms.privacy.reasons, totals.suppressed.tolist(), strict=True)),
+            "releases": dict(zip(KINDS, totals.kinds.tolist(), strict=True)),
+            "loss_sum": float(totals.sums.loss),
+            "buffered": len(self._held),
+            "oldest_waiting": came - int(self._held.first.position[0]) if len(self._held) else 0,
+            "longest_delay": int(totals.sums.longest),
+            "delays": totals.delays.copy(),
+        }
+
+    def _let_in(self, held: Held) -> None:
+        self._held.add(held)
+        self._now.next_position += len(held)
+        self._arrays = None
+        procedures.observe_all(self._domain, self._points(held))
+
+    def _let_go(self, watermark: int, *, ended: bool) -> list[Releases]:
         parts = []
-        while len(self.waiting):
+        while len(self._held):
             choice = self.choose(watermark, ended=ended)
-            if not choice.groups and not choice.suppressed:
+            if not len(choice.groups) and not len(choice.suppressed):
                 break
             parts.append(self._leave(choice))
-        return Step(Releases.joined(parts, self._nothing_left()), self._changes())
+        return parts
+
+    def _step(self, parts: list[Releases]) -> Step:
+        return Step(Releases.joined(parts, self._nothing_left), self._changes())
 
     def _leave(self, choice: Choice) -> Releases:
-        arrays = self._arrays()
-        for members in choice.groups:
-            procedures.release(arrays, np.asarray(members, np.int64))
-        for member, reason in choice.suppressed:
-            procedures.suppress(arrays, member, reason)
-        found = self._collected(arrays)
-        stays = np.ones(len(self.waiting), np.bool_)
+        arrays, waiting = self.arrays(), self.waiting
+        if len(choice.groups):
+            ends = np.cumsum([len(members) for members in choice.groups])
+            procedures.release_groups(arrays, np.concatenate(choice.groups).astype(np.int64), ends)
+        if len(choice.suppressed):
+            procedures.suppress(arrays, np.array(choice.suppressed, np.int64))
+        found = self._collected(arrays, waiting)
+        stays = np.ones(len(waiting), np.bool_)
         stays[arrays.out.members[: arrays.out.filled.members]] = False
         stays[arrays.out.suppressed[: arrays.out.filled.suppressed]] = False
-        self.waiting = self.waiting.part(stays)
+        self._held.keep(stays)
+        self._arrays = None
         return found
 
-    def _collected(self, arrays: BatchArrays) -> Releases:
-        out, waiting = arrays.out, self.waiting
+    def _collected(self, arrays: BatchArrays, waiting: Held) -> Releases:
+        out = arrays.out
         releases, withheld = int(out.filled.releases), out.suppressed[: out.filled.suppressed]
         members = waiting.members.take(pa.array(out.members[: out.filled.members]))
         following = int(self._now.next_release)
@@ -172,15 +207,23 @@ class BatchShard(Shard):
             suppressed_event_time=waiting.event_time[withheld],
         )
 
+    @cached_property
     def _nothing_left(self) -> Releases:
-        return self._collected(self._arrays())
+        nothing = nothing_held(self.terms)
+        return self._collected(self._arrays_of(nothing), nothing)
 
-    def _points(self) -> Boxes:
-        numeric = self.waiting.numeric + 0.0
-        return Boxes(numeric, numeric, (self.waiting.categorical + self._offsets).astype(np.int32))
+    def _points(self, held: Held) -> Boxes:
+        numeric = held.numeric + 0.0  # -0.0 is 0.0
+        return Boxes(numeric, numeric, (held.categorical + self._offsets).astype(np.int32))
 
-    def _arrays(self) -> BatchArrays:
-        waiting, policy = self.waiting, self.terms.policy
+    def arrays(self) -> BatchArrays:
+        """What compiled procedures see of all that waits."""
+        if self._arrays is None:
+            self._arrays = self._arrays_of(self.waiting)
+        return self._arrays
+
+    def _arrays_of(self, waiting: Held) -> BatchArrays:
+        policy = self.terms.policy
         count, sensitive = len(waiting), len(policy.sensitive)
         value = np.zeros((count, sensitive), np.int32)
         for a in range(sensitive):
@@ -191,10 +234,10 @@ class BatchShard(Shard):
             checks=self._checks,
             random=self._random,
             domain=self._domain,
-            points=self._points(),
-            subject=np.zeros(count, np.uint64) if waiting.subject is None else waiting.subject.copy(),
-            event_time=waiting.event_time.copy(),
-            position=waiting.position.copy(),
+            points=self._points(waiting),
+            subject=np.zeros(count, np.uint64) if waiting.subject is None else waiting.subject,
+            event_time=waiting.event_time,
+            position=waiting.position,
             value=value,
             counter=empty_counter(sensitive, count),
             out=empty_out(count, boxes(count, policy), sensitive),
@@ -210,7 +253,7 @@ class BatchShard(Shard):
         totals.delays[state.delays[:, 0]] = state.delays[:, 1]
 
     def _changes(self) -> Changes:
-        blocks: dict[int, bytes | None] = {0: self.waiting.to_bytes() if len(self.waiting) else None}
+        blocks = self._held.changes()
         self._inventory.update({"blocks": blocks})
         buckets = np.flatnonzero(self._totals.delays)
         state = BatchState(
@@ -224,59 +267,10 @@ class BatchShard(Shard):
             released=int(self._totals.sums.released),
             longest=int(self._totals.sums.longest),
             loss=float(self._totals.sums.loss),
-            suppressed=self.counters.suppressed,
+            suppressed=self._counts()["suppressed"],
+            counted=self.counted,
             kinds=self._totals.kinds,
             delays=np.stack([buckets, self._totals.delays[buckets]], axis=1),
             entries=self._inventory.told(),
         )
         return Changes(state.to_bytes(), {"blocks": blocks})
-
-
-def begun(terms: Terms, number: int, key: bytes) -> BatchState:
-    """A shard before its first tuple; ``key``: the 32 bytes of its random stream."""
-    space = domain(terms.policy)
-    return BatchState(
-        shard=number,
-        fingerprint=dict(terms.fingerprint),
-        numbers=np.zeros(2, np.int64),
-        lower=space.lower,
-        upper=space.upper,
-        key=np.frombuffer(key, "<u4").astype(np.uint64),
-        key_used=0,
-        released=0,
-        longest=0,
-        loss=0.0,
-        suppressed={},
-        kinds=np.zeros(len(KINDS), np.int64),
-        delays=np.zeros((0, 2), np.int64),
-    )
-
-
-def read(terms: Terms, stored: Stored, where: str) -> tuple[BatchState, Held | None]:
-    """Read what is stored; raises as ``anonymity.algorithm.Algorithm.restored`` does."""
-    state = BatchState.from_bytes(stored.shard, where)
-    shard = f"shard {state.shard}" + (f" ({where})" if where else "")
-    require_same(state.fingerprint, terms.fingerprint, shard)
-    entries: Mapping[str, dict[int, bytes]] = {"blocks": dict(stored.entries.get("blocks", {}))}
-    blob = entries["blocks"].get(0)
-    held = None if blob is None else Held.from_bytes(blob, terms.members, shard)
-    require_complete(state.entries, entries, shard)
-    with readable(f"state of {shard}"):
-        require(state.numbers.shape == (2,) and state.key.shape == (8,) and len(state.kinds) == len(KINDS), "numbers")
-        if held is not None:
-            require_tuples(held, held.position, terms.policy)
-            require(bool(held.position[-1] < state.numbers[0]), "positions")
-    return state, held
-
-
-def _nothing(terms: Terms) -> Held:
-    policy = terms.policy
-    return Held(
-        numeric=np.zeros((0, len(policy.numeric))),
-        categorical=np.zeros((0, len(policy.categorical)), np.int32),
-        subject=None if policy.subject is None else np.zeros(0, np.uint64),
-        sensitive=np.zeros((0, len(policy.sensitive)), np.uint64),
-        event_time=np.zeros(0, np.int64),
-        members=pa.record_batch([pa.array([], field.type) for field in terms.members], schema=terms.members),
-        position=np.zeros(0, np.int64),
-    )

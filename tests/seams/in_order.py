@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from anonymity.algorithm import Algorithm, Setting, Shard, Terms, add_algorithm
-from anonymity.batch.shard import ENTRIES, BatchShard, Choice, begun, read
+from anonymity.batch.shard import BatchShard, Choice
+from anonymity.batch.stored import ENTRIES, begun, read
 from anonymity.compiled.warm import run_through
 from anonymity.policy import Policy, PolicyError, Privacy
 from state.batch import BatchState
@@ -48,7 +49,7 @@ def _new(terms: Terms, number: int, key: bytes) -> Shard:
 
 
 def _restored(terms: Terms, stored: Stored, where: str) -> Shard:
-    return InOrder(terms, *read(terms, stored, where))
+    return InOrder(terms, read(terms, stored, where))
 
 
 IN_ORDER = add_algorithm(

@@ -1,0 +1,136 @@
+"""The tuples that wait, block by block as they are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from anonymity.algorithm import Terms
+from state.batch import Held
+from state.block import Block
+
+
+class HeldBlocks:
+    """All that waits, oldest first.
+
+    A block is stored once, when it has come, under the position of the first of its tuples that waits then; again when
+    some of it has left; and removed when all of it has.
+
+    Parameters
+    ----------
+    terms : name the columns
+    stored : what waits of each stored block, by that position
+    """
+
+    def __init__(self, terms: Terms, stored: Mapping[int, Held]) -> None:
+        self._nothing = nothing_held(terms)
+        self._stored = dict(sorted(stored.items()))
+        self._came: list[Held] = []  # since the last change that was told
+        self._changed: set[int] = set()
+        self._all: Held | None = None
+        self._count = sum(map(len, self._stored.values()))
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def all(self) -> Held:
+        """The tuples, as one."""
+        if self._all is None:
+            self._all = joined([self._nothing, *self._stored.values(), *self._came])
+        return self._all
+
+    @property
+    def first(self) -> Held:
+        """The oldest of them and some others behind it; none where none waits."""
+        return next(chain(self._stored.values(), self._came), self._nothing)
+
+    def add(self, held: Held) -> None:
+        """Let tuples in behind all others."""
+        if len(held):
+            self._came.append(held)
+            self._count += len(held)
+            self._all = None
+
+    def keep(self, stays: NDArray[np.bool_]) -> None:
+        """Let go all but some: (tuples,) which of ``all`` stay."""
+        start = 0
+        for number, held in list(self._stored.items()):
+            mask = stays[start : start + len(held)]
+            start += len(held)
+            if mask.all():
+                continue
+            self._changed.add(number)
+            if mask.any():
+                self._stored[number] = held.part(mask)
+            else:
+                del self._stored[number]
+        came, self._came = self._came, []
+        for held in came:
+            mask = stays[start : start + len(held)]
+            start += len(held)
+            if mask.any():
+                self._came.append(held if mask.all() else held.part(mask))
+        self._count, self._all = int(np.count_nonzero(stays)), None
+
+    def changes(self) -> dict[int, bytes | None]:
+        """Blocks to write since the last time, None to remove."""
+        if self._came:
+            block = self._came[0] if len(self._came) == 1 else joined(self._came)
+            number = int(block.position[0])
+            self._stored[number] = block
+            self._changed.add(number)
+            self._came = []
+        changed, self._changed = sorted(self._changed), set()
+        return {number: self._written(number) for number in changed}
+
+    def _written(self, number: int) -> bytes | None:
+        held = self._stored.get(number)
+        return None if held is None else held.to_bytes()
+
+
+def held_of(block: Block, first: int) -> Held:
+    """The tuples of a block, of which the first has a position in the shard."""
+    position = np.arange(first, first + len(block))
+    return Held(position=position, **block.chosen(np.ones(len(block), np.bool_)))
+
+
+def between(held: Held, start: int, stop: int) -> Held:
+    """Some tuples that follow each other."""
+    if start == 0 and stop == len(held):
+        return held
+    columns: dict[str, Any] = {f.name: getattr(held, f.name) for f in fields(held)}
+    members = columns.pop("members").slice(start, stop - start)
+    cut: dict[str, Any] = {name: None if column is None else column[start:stop] for name, column in columns.items()}
+    return Held(members=members, **cut)
+
+
+def joined(parts: list[Held]) -> Held:
+    """Tuples behind each other, as one; copies, whoever held them before."""
+    columns = {f.name: [getattr(part, f.name) for part in parts] for f in fields(Held) if f.name != "members"}
+    table = pa.Table.from_batches([part.members for part in parts]).combine_chunks()
+    arrays = [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in table.columns]
+    members = pa.record_batch(arrays, schema=table.schema)
+    subject = None if parts[0].subject is None else np.concatenate(columns.pop("subject"))
+    columns.pop("subject", None)
+    return Held(subject=subject, members=members, **{name: np.concatenate(found) for name, found in columns.items()})
+
+
+def nothing_held(terms: Terms) -> Held:
+    """No tuples, with the columns of a policy."""
+    policy = terms.policy
+    return Held(
+        numeric=np.zeros((0, len(policy.numeric))),
+        categorical=np.zeros((0, len(policy.categorical)), np.int32),
+        subject=None if policy.subject is None else np.zeros(0, np.uint64),
+        sensitive=np.zeros((0, len(policy.sensitive)), np.uint64),
+        event_time=np.zeros(0, np.int64),
+        members=pa.record_batch([pa.array([], field.type) for field in terms.members], schema=terms.members),
+        position=np.zeros(0, np.int64),
+    )

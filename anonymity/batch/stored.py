@@ -1,0 +1,74 @@
+"""How a shard that is judged as a batch begins, and how it is read back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from anonymity.algorithm import Terms
+from anonymity.fingerprint import require_same
+from anonymity.policy import KINDS
+from anonymity.space.domain import domain
+from anonymity.tuples.well_formed import require, require_tuples
+from state.batch import BatchState, Held
+from state.codec import readable
+from state.stored import Inventory, Stored, require_complete
+
+ENTRIES = ("blocks",)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A shard as it was stored.
+
+    Attributes
+    ----------
+    state : all but its tuples
+    blocks : the tuples that wait, by the number of their block
+    inventory : of the entries as they are stored
+    """
+
+    state: BatchState
+    blocks: dict[int, Held] = field(default_factory=dict)
+    inventory: Inventory = field(default_factory=lambda: Inventory(ENTRIES))
+
+
+def begun(terms: Terms, number: int, key: bytes) -> Snapshot:
+    """A shard before its first tuple; ``key``: the 32 bytes of its random stream."""
+    space = domain(terms.policy)
+    state = BatchState(
+        shard=number,
+        fingerprint=dict(terms.fingerprint),
+        numbers=np.zeros(2, np.int64),
+        lower=space.lower,
+        upper=space.upper,
+        key=np.frombuffer(key, "<u4").astype(np.uint64),
+        key_used=0,
+        released=0,
+        longest=0,
+        loss=0.0,
+        suppressed={},
+        kinds=np.zeros(len(KINDS), np.int64),
+        delays=np.zeros((0, 2), np.int64),
+    )
+    return Snapshot(state)
+
+
+def read(terms: Terms, stored: Stored, where: str) -> Snapshot:
+    """Read what is stored; raises as ``anonymity.algorithm.Algorithm.restored`` does."""
+    state = BatchState.from_bytes(stored.shard, where)
+    shard = f"shard {state.shard}" + (f" ({where})" if where else "")
+    require_same(state.fingerprint, terms.fingerprint, shard)
+    entries = {kind: dict(stored.entries.get(kind, {})) for kind in ENTRIES}
+    blocks = {i: Held.from_bytes(b, terms.members, f"{shard}, block {i}") for i, b in sorted(entries["blocks"].items())}
+    require_complete(state.entries, entries, shard)
+    with readable(f"state of {shard}"):
+        require(state.numbers.shape == (2,) and state.key.shape == (8,) and len(state.kinds) == len(KINDS), "numbers")
+        end = 0
+        for number, held in blocks.items():
+            require_tuples(held, held.position, terms.policy)
+            require(bool(max(number, end) <= held.position[0]), "positions")
+            end = int(held.position[-1]) + 1
+        require(bool(end <= state.numbers[0]), "positions")
+    return Snapshot(state, blocks, Inventory.of(entries))
