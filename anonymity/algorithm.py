@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from operator import attrgetter
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -247,7 +248,9 @@ class Algorithm:
     def durations(self, parameters: Any) -> dict[str, int]:
         """Milliseconds of event time that parameters count, by the dotted name of the setting."""
         found = {
-            setting.path: getattr(parameters, setting.field) for setting in self.settings if setting.kind == "duration"
+            setting.path: attrgetter(setting.field)(parameters)
+            for setting in self.settings
+            if setting.kind == "duration"
         }
         return {path: time for path, time in found.items() if time is not None}
 

@@ -1,6 +1,7 @@
 """The algorithms that come with Crenel: importing this makes them known (``anonymity.algorithm.known_algorithms``)."""
 
 from anonymity.castle.algorithm import CASTLE
+from anonymity.mondrian.algorithm import MONDRIAN
 from anonymity.window.algorithm import WINDOW
 
-__all__ = ["CASTLE", "WINDOW"]
+__all__ = ["CASTLE", "MONDRIAN", "WINDOW"]

@@ -15,7 +15,10 @@ import typer
 import yaml
 from pydantic.fields import FieldInfo
 
-from anonymity.algorithms import CASTLE, WINDOW
+from anonymity import algorithms
+from anonymity.algorithm import Algorithm
+from anonymity.algorithms import WINDOW
+from anonymity.batch.windows import ClosedBy
 from anonymity.policy import KINDS, REJECTIONS, SUPPRESSIONS, Numeric, Policy, Privacy
 from jobs.anonymize import main as anonymize
 from jobs.commands.cli import app
@@ -28,6 +31,8 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), ROOT / "docker" / "README.md"]
 PACKAGES = ("anonymity", "benchmarks", "conf", "docker", "docs", "jobs", "operators", "state", "tests")
 
+ALGORITHMS: list[Algorithm] = [getattr(algorithms, name) for name in algorithms.__all__]
+
 _FENCE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`([^`\n]+)`")
 
@@ -38,7 +43,7 @@ _CODE = re.compile(r"`([^`\n]+)`")
 @pytest.fixture(autouse=True)
 def _only_what_comes_with_crenel(monkeypatch: pytest.MonkeyPatch) -> None:
     # Other tests make algorithms and promises of their own known.
-    monkeypatch.setattr("anonymity.algorithm._KNOWN", {known.name: known for known in (CASTLE, WINDOW)})
+    monkeypatch.setattr("anonymity.algorithm._KNOWN", {known.name: known for known in ALGORITHMS})
     monkeypatch.setattr("anonymity.promise.record._KNOWN", {})
 
 
@@ -80,7 +85,7 @@ def metrics() -> dict[str, dict[str, str]]:
     from tests.support.fakes import FakeCounter, FakeMetrics
 
     found = {}
-    for algorithm in (CASTLE, WINDOW):
+    for algorithm in ALGORITHMS:
         group: Any = FakeMetrics()
         ShardMetrics(group, {}, algorithm, Privacy(2))
         found[algorithm.name] = {
@@ -181,11 +186,12 @@ def test_every_kind_and_reason_is_in_the_tables(heading: str) -> None:
 def test_every_metric_is_in_the_table_with_its_type_and_algorithm() -> None:
     known = metrics()
     told = {_CODE.findall(row["metric"])[0]: (row["type"], row["algorithm"]) for row in rows("outputs.md", "metric")}
-    has: dict[str, tuple[str, str]] = {}
+    has: dict[str, tuple[str, list[str]]] = {}
     for algorithm, types in known.items():
         for name, kind in types.items():
-            has[name] = (kind, "both" if name in has else algorithm)
-    assert told == has
+            has.setdefault(name, (kind, []))[1].append(algorithm)
+    of = {name: "all" if len(names) == len(known) else ", ".join(sorted(names)) for name, (_, names) in has.items()}
+    assert told == {name: (kind, of[name]) for name, (kind, _) in has.items()}
 
 
 def test_what_to_watch_is_a_metric() -> None:
@@ -307,7 +313,9 @@ def test_the_hierarchies_of_the_configuration_are_built(folder: Path) -> None:
 def test_what_algorithms_adds_to_a_policy_is_valid(folder: Path) -> None:
     path = folder / "policy.yaml"
     path.write_text(blocks(DOCS / "configuration.md")[0], encoding="utf-8")
-    windows, noise = (yaml.safe_load(block) for block in blocks(DOCS / "algorithms.md"))
+    windows, cut, noise = (yaml.safe_load(block) for block in blocks(DOCS / "algorithms.md"))
+    at_rest = load(path, ["castle=null", *(f"{name}={json.dumps(value)}" for name, value in cut.items())])
+    assert (at_rest.algorithm.name, at_rest.parameters.window) == ("mondrian", ClosedBy(10_000, 3_600_000))
     windowed = load(path, ["castle=null", *(f"{name}={json.dumps(value)}" for name, value in windows.items())])
     assert (windowed.algorithm.name, windowed.parameters.delay_tuples) == ("window", 100)
     fields = noise["policy"]["quasi_identifiers"].items()

@@ -205,13 +205,15 @@ def test_a_promise_out_of_range_is_refused() -> None:
 
 @pytest.mark.cluster
 @pytest.mark.parametrize(
-    ("algorithm", "mode"), [("in_order", "loopback"), ("in_order", "process"), ("castle", "loopback")]
+    ("algorithm", "mode"),
+    [("in_order", "loopback"), ("in_order", "process"), ("castle", "loopback"), ("mondrian", "loopback")],
 )
 def test_the_whole_job_keeps_it(configuration: Path, algorithm: str, mode: str) -> None:
     folder = configuration.parent
     (folder / "in.csv").write_text("\n".join(visits()) + "\n", encoding="ascii")
-    castle = ["--set", "algorithm=castle", "--set", "castle.delay.tuples=40", "--set", "in_order=null"]
-    done = crenel("run", configuration, "--json", *(castle if algorithm == "castle" else ()), mode=mode)
+    section = {"castle": "castle.delay.tuples=40", "mondrian": "mondrian={}"}.get(algorithm)
+    other = ["--set", f"algorithm={algorithm}", "--set", str(section), "--set", "in_order=null"]
+    done = crenel("run", configuration, "--json", *(other if section else ()), mode=mode)
     assert done.returncode == 0, done.stderr
     rows = rows_of(folder / "released", ("x_min", "x_max", "illness", "id"))
     suppressed = rows_of(folder / "suppressed", ("reason", "shard", "position", "event_time"))

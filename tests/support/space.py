@@ -58,6 +58,11 @@ class Tree:
         distinct = list(set(leaves))
         return next(node for node in self._way[distinct[0]] if all(node in self.above[leaf] for leaf in distinct))
 
+    def child(self, node: int, leaf: int) -> int:
+        """The child of a node that stands above a leaf; the node itself where that is the leaf."""
+        way = self._way[leaf]
+        return way[max(way.index(node) - 1, 0)]
+
 
 class Space:
     """What a policy's quasi-identifiers span."""

@@ -1,0 +1,56 @@
+"""The configuration of Mondrian: what is read, what is refused, and in what words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from anonymity.batch.windows import ClosedBy
+from anonymity.mondrian.algorithm import MONDRIAN
+from anonymity.mondrian.parameters import MondrianParameters
+from tests.jobs.config.test_load import configured, problems
+
+FULL = """
+policy:
+  event_time: ts
+  quasi_identifiers:
+    age: {type: numeric, domain: [0, 120]}
+  sensitive: [income]
+privacy: {k: 10, l: 2}
+algorithm: mondrian
+mondrian: {window: {tuples: 50, event_time: 10 s}, cut: widest}
+source: {ddl: CREATE TEMPORARY TABLE source}
+sinks: {released: {connector: blackhole}}
+"""
+
+
+def test_every_field_arrives(tmp_path: Path) -> None:
+    config = configured(tmp_path, FULL)
+    assert config.algorithm is MONDRIAN
+    assert config.parameters == MondrianParameters(ClosedBy(50, 10_000), "widest")
+    assert config.counts_event_time == "mondrian.window.event_time"
+
+
+@pytest.mark.parametrize("section", ["{}", "{window: null}", "{window: {}}"])
+def test_without_a_window_it_is_all_of_the_input(tmp_path: Path, section: str) -> None:
+    config = configured(tmp_path, FULL, f"mondrian={section}")
+    assert config.parameters == MondrianParameters()
+    assert config.counts_event_time is None
+    assert dict(MONDRIAN.tell(config.parameters)) == {"window": "all of the input", "cut": "loss"}
+
+
+@pytest.mark.parametrize(
+    ("override", "problem"),
+    [
+        ("mondrian=null", "mondrian: is missing; a mapping such as {window: {tuples: 1000}}"),
+        ("mondrian.cut=wide", "mondrian.cut: is not one of the choices (did you mean 'widest'?); 'loss' or 'widest'"),
+        ("mondrian.window.tuples=9", "mondrian.window.tuples: must be k (10) or more, not 9"),
+        ("policy.event_time=null", "mondrian.window.event_time: needs a column of the role policy.event_time"),
+        ("sinks.windows={connector: print}", "sinks.windows: mondrian has no such output"),
+        ("differential_privacy={sample_rate: 0.5, phi: 10}", "differential_privacy: its argument is not made for"),
+    ],
+)
+def test_what_is_wrong_is_told_by_field_with_what_would_be_valid(tmp_path: Path, override: str, problem: str) -> None:
+    (found,) = problems(tmp_path, FULL, override)
+    assert found.startswith(problem)

@@ -1,0 +1,52 @@
+"""The operator of Mondrian between Flink and the core, in a fake runtime."""
+
+from __future__ import annotations
+
+from anonymity.batch.windows import ClosedBy
+from anonymity.mondrian.algorithm import MONDRIAN
+from anonymity.mondrian.parameters import MondrianParameters
+from operators.shards.function import END, ShardFunction
+from tests.support.fakes import FakeRuntime, Harness
+from tests.support.operator_stream import KEY, block, left, planned, released
+
+
+def started(window: ClosedBy, runtime: FakeRuntime | None = None) -> Harness:
+    return Harness(ShardFunction(planned(MONDRIAN, MondrianParameters(window))), runtime)
+
+
+def test_a_timer_closes_the_window_whose_event_time_has_passed() -> None:
+    harness = started(ClosedBy(event_time=60_000))
+    harness.element(KEY, block(100, 50).to_bytes())
+    assert harness.runtime.timers == {(END, KEY), (160_000, KEY)}
+    assert not harness.main
+    harness.advance(160_000)
+    assert left(harness) == list(range(100, 150))
+    assert len(harness.main) > 1
+    assert harness.runtime.timers == {(END, KEY)}
+
+
+def test_all_of_a_bounded_input_is_one_window() -> None:
+    harness = started(ClosedBy())
+    for first in range(0, 150, 50):
+        harness.element(KEY, block(first, 50).to_bytes())
+    assert not left(harness)
+    harness.advance(END)
+    assert left(harness) == list(range(150))
+    assert not harness.runtime.state[KEY, "blocks"]
+    assert ("windows", 1) in [(name, amount) for _, name, amount in harness.side["summary"]]
+
+
+def test_a_new_function_goes_on_from_the_state_of_the_one_that_died() -> None:
+    window = ClosedBy(40, 15_000)
+    whole, runtime, parts = started(window), FakeRuntime(), []
+    for first in range(0, 240, 12):
+        whole.element(KEY, block(first, 12).to_bytes())
+        whole.advance(first * 1000)
+        parts.append(started(window, runtime))
+        parts[-1].element(KEY, block(first, 12).to_bytes())
+        parts[-1].advance(first * 1000)
+    whole.advance(END)
+    parts.append(started(window, runtime))
+    parts[-1].advance(END)
+    assert [row for part in parts for row in released(part)] == released(whole)
+    assert parts[-1].side["summary"] == whole.side["summary"]

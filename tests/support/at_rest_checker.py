@@ -1,0 +1,193 @@
+"""An independent judge of algorithms that divide all of a window when it closes: see ``tests.support.checker``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from math import isclose
+from typing import Any
+
+from anonymity.batch.windows import ClosedBy, WindowsCounters
+from anonymity.policy import KINDS, Policy, Privacy
+from anonymity.release import Releases
+from state.block import NO_TIME
+from tests.support.checker import Violation, diversity, expect
+from tests.support.source import IDENTITY, Finish, Push, Row, Step
+from tests.support.space import Box, Seen, Space
+
+
+class AtRestChecker:
+    """Follows one shard step by step and raises ``Violation`` at the first promise that is broken.
+
+    Parameters
+    ----------
+    policy, privacy, window : what was promised; ``policy.passthrough`` holds ``IDENTITY``
+    """
+
+    def __init__(self, policy: Policy, privacy: Privacy, window: ClosedBy) -> None:
+        self.policy, self.privacy, self.window = policy, privacy, window
+        self.space = Space(policy)
+        self.rows: list[Row] = []
+        self.points: list[Box] = []
+        self.waiting: list[int] = []  # positions
+        self.kinds: Counter[str] = Counter()
+        self.reasons: Counter[str] = Counter()
+        self.released = self.windows = 0
+        self.loss_sum = 0.0
+        self.parts: list[tuple[list[int], Seen]] = []  # members of each release, and the ranges it is measured by
+        self.closed: list[list[int]] = []
+        self._identity = policy.members.index(IDENTITY)
+        self._position: dict[int, int] = {}
+        self._seen = self.space.nothing_seen()
+        self._delays: Counter[int] = Counter()
+
+    def observe(self, step: Step, out: Releases) -> None:
+        """Judge one step by what came in and what left."""
+        closed = list(self._closing(step))
+        of = {position: number for number, (members, _) in enumerate(closed) for position in members}
+        expect("release_id", out.release_id.tolist(), [self.kinds.total() + i for i in range(len(out))])
+        expect("tuples", [0, *out.tuples.cumsum().tolist()], out.offsets.tolist())
+        left: list[int] = []
+        numbers = []
+        for i in range(len(out)):
+            members = self._members(out, i)
+            (number,) = {of.get(position, -1) for position in members}
+            numbers.append(number)
+            self._check_release(out, i, members, closed[number][1])
+            left += members
+        expect("windows of the releases", numbers, sorted(numbers))
+        left += self._check_withheld(out, [members for members, _ in closed])
+        expect("what left", sorted(left), sorted(of))
+
+    def _closing(self, step: Step) -> Iterator[tuple[list[int], Seen]]:
+        """The windows that a step closes, tuple by tuple, and the ranges seen by then."""
+        watermark = NO_TIME if isinstance(step, Finish) else step.watermark
+        if self.waiting and self._is_due(watermark):
+            yield self._close()
+        for row in step.rows if isinstance(step, Push) else ():
+            self._position[row.published[self._identity]] = len(self.rows)
+            self.waiting.append(len(self.rows))
+            self.rows.append(row)
+            self.points.append(self.space.point(row))
+            self._seen = self.space.widened(self._seen, self.points[-1], len(self.rows))
+            if self._is_due(watermark):
+                yield self._close()
+        if self.waiting and isinstance(step, Finish):
+            yield self._close()
+
+    def _is_due(self, watermark: int) -> bool:
+        if self.window.tuples is not None and len(self.waiting) >= self.window.tuples:
+            return True
+        first = self.rows[self.waiting[0]].event_time
+        return self.window.event_time is not None and first + self.window.event_time <= watermark
+
+    def _close(self) -> tuple[list[int], Seen]:
+        members, self.waiting = self.waiting, []
+        self.windows += 1
+        self.closed.append(members)
+        for position in members:
+            self._delays[len(self.rows) - 1 - position] += 1
+        return members, self._seen
+
+    def _members(self, out: Releases, i: int) -> list[int]:
+        members = []
+        for m in range(out.offsets[i], out.offsets[i + 1]):
+            position = self._position[out.members[self._identity][m]]
+            expect("a published value", tuple(column[m] for column in out.members), self.rows[position].published)
+            members.append(position)
+        return members
+
+    def _check_release(self, out: Releases, i: int, members: list[int], seen: Seen) -> None:
+        if (reason := self.broken(members)) is not None:
+            raise Violation(f"a release is one of {reason}")
+        people = self._people(members)
+        expect("subjects", int(out.subjects[i]), len(people))
+        for a, stated in enumerate(out.diversity[i].tolist()):
+            found = diversity([values[a] for values in people])
+            if not (self.privacy.l <= stated <= found and (len(people) < len(members) or stated == found)):
+                raise Violation(f"a release states a diversity of {stated}, where it is {found}")
+        expect("event time, that of the newest", int(out.event_time[i]), max(self.rows[p].event_time for p in members))
+        around = self.space.around([self.points[p] for p in members])
+        stated_box = Box(tuple(out.lower[i].tolist()), tuple(out.upper[i].tolist()), tuple(out.node[i].tolist()))
+        expect("the least generalisation", stated_box, around)
+        if not isclose(out.loss[i], self.space.loss(around, seen), rel_tol=1e-9, abs_tol=1e-12):
+            raise Violation(f"a release states a loss of {out.loss[i]}; it is {self.space.loss(around, seen)}")
+        self.kinds[KINDS[out.kind[i]]] += 1
+        self.released += len(members)
+        self.loss_sum += float(out.loss[i]) * len(members)
+        self.parts.append((members, seen))
+
+    def _check_withheld(self, out: Releases, closed: Sequence[list[int]]) -> list[int]:
+        expected = [(p, reason) for members in closed if (reason := self.broken(members)) for p in members]
+        positions = out.suppressed_position.tolist()
+        reasons = [self.privacy.reasons[reason] for reason in out.suppressed_reason]
+        expect("suppressed", list(zip(positions, reasons, strict=True)), expected)
+        expect("event times", out.suppressed_event_time.tolist(), [self.rows[p].event_time for p in positions])
+        self.reasons.update(reasons)
+        return positions
+
+    def broken(self, members: Sequence[int]) -> str | None:
+        """Why some tuples may not leave together."""
+        people = self._people(members)
+        if len(people) < self.privacy.k:
+            return "too_few_subjects"
+        for a in range(len(self.policy.sensitive)):
+            held = sorted(Counter(value for values in people for value in values[a]).values(), reverse=True)
+            if 1 + sum(sum(held[: j + 1]) < len(people) for j in range(len(held))) < self.privacy.l:
+                return "too_little_diversity"
+        return None
+
+    def _people(self, members: Sequence[int]) -> list[list[set[Any]]]:
+        """Of each person, the values of each sensitive attribute."""
+        people: dict[Any, list[set[Any]]] = {}
+        for p in members:
+            name = p if self.policy.subject is None else self.rows[p].subject
+            values = people.setdefault(name, [set() for _ in self.policy.sensitive])
+            for a, value in enumerate(values):
+                value.add(self.rows[p].published[a])
+        return list(people.values())
+
+    def loss_of(self, members: Sequence[int], seen: Seen) -> float:
+        """InfoLoss of some tuples' least generalisation, times the tuples."""
+        return len(members) * self.space.loss(self.space.around([self.points[p] for p in members]), seen)
+
+    def cuts(self, members: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
+        """Every cut of some tuples whose sides keep the promises."""
+        around = self.space.around([self.points[p] for p in members])
+        sides = []
+        for a in range(len(self.policy.numeric)):
+            values = sorted({self.points[p].lower[a] for p in members})
+            sides += [[p for p in members if self.points[p].lower[a] <= value] for value in values[:-1]]
+        for a, tree in enumerate(self.space.trees):
+            below = {p: tree.child(around.node[a], self.points[p].node[a]) for p in members}
+            leaf = {
+                child: min(self.points[p].node[a] for p in members if below[p] == child) for child in below.values()
+            }
+            children = sorted(leaf, key=leaf.__getitem__)
+            sides += [[p for p in members if below[p] in children[:j]] for j in range(1, len(children))]
+            sides += [[p for p in members if below[p] == child] for child in children[1:-1]]
+        for side in sides:
+            others = [p for p in members if p not in set(side)]
+            if self.broken(side) is None and self.broken(others) is None:
+                yield side, others
+
+    def agree(self, counters: WindowsCounters, deadline: int | None) -> None:
+        """Judge the shard's counters and its next deadline by what was observed so far."""
+        withheld = self.reasons.total()
+        expect("in", len(self.rows), self.released + withheld + len(self.waiting))
+        expect("tuples_in", counters.tuples_in, len(self.rows))
+        expect("released", counters.released, self.released)
+        expect("buffered", counters.buffered, len(self.waiting))
+        expect("suppressed", counters.suppressed, {reason: self.reasons[reason] for reason in self.privacy.reasons})
+        expect("releases", counters.releases, {kind: self.kinds[kind] for kind in KINDS})
+        expect("windows", counters.windows, self.windows)
+        expect("oldest_waiting", counters.oldest_waiting, len(self.waiting))
+        expect("longest_delay", counters.longest_delay, max(self._delays, default=0))
+        exact = {waited: int(count) for waited, count in enumerate(counters.delays[:64]) if count}
+        expect("delays", exact, {waited: count for waited, count in self._delays.items() if waited < 64})
+        if not isclose(counters.loss_sum, self.loss_sum, rel_tol=1e-9, abs_tol=1e-9):
+            raise Violation(f"loss_sum: stated {counters.loss_sum}, found {self.loss_sum}")
+        expected = None
+        if self.window.event_time is not None and self.waiting:
+            expected = min(self.rows[self.waiting[0]].event_time + self.window.event_time, 2**63 - 2)
+        expect("next_deadline", deadline, expected)
