@@ -16,6 +16,7 @@ from benchmarks.adult import MEMBERS, Stream, stream
 from benchmarks.table import Table
 
 _RUNS = 3
+_BLOCK = 2000
 
 
 def run(adult: Stream, privacy: Privacy, parameters: MondrianParameters) -> tuple[float, float, int]:
@@ -34,7 +35,7 @@ def run(adult: Stream, privacy: Privacy, parameters: MondrianParameters) -> tupl
 
 
 def tables() -> Iterator[Table]:
-    """Loss and time by cut, k and l; with people who come five times; and by windows."""
+    """Loss and time by cut, k and l; with people who come five times; and by windows; and long windows."""
     table = Table(
         f"Mondrian on Adult, 30,162 rows, ten quasi-identifiers (best of {_RUNS})",
         ["window", "cut", "k", "l", "subjects", "mean loss", "releases", "seconds", "to reach"],
@@ -60,3 +61,33 @@ def tables() -> Iterator[Table]:
             subjects = "a tuple each" if by is plain else "5 tuples each"
             table.add(tuples or "all", cut, k, l, subjects, f"{loss:.4f}", releases, f"{seconds:.3f}", aim)
     yield table
+    yield _long_windows(plain)
+
+
+def _long_windows(adult: Stream) -> Table:
+    table = Table(
+        f"Long windows: Adult enlarged, k = 10, all of it one window that comes in blocks of {_BLOCK:,} (one run)",
+        [
+            "tuples",
+            "microseconds a tuple to collect",
+            "stored, bytes a tuple",
+            "seconds to cut and release",
+            "mean loss",
+        ],
+    )
+    for tuples in (100_000, 1_000_000):
+        stream = adult.enlarged(tuples)
+        terms = Terms(stream.policy, Privacy(10), MondrianParameters(), MEMBERS)
+        shard, written = Mondrian(terms, begun(terms, 0, bytes(32))), 0
+        start = time.perf_counter()
+        for block in stream.blocks(_BLOCK):
+            changes = shard.push(block).changes
+            assert changes is not None
+            written += sum(len(blob or b"") for blob in changes.entries["blocks"].values())
+        collected = time.perf_counter()
+        shard.finish()
+        cut = time.perf_counter() - collected
+        loss = shard.counters.loss_sum / shard.counters.released
+        each = f"{(collected - start) / tuples * 1e6:.2f}"
+        table.add(f"{tuples:,}", each, f"{written / tuples:.1f}", f"{cut:.1f}", f"{loss:.4f}")
+    return table

@@ -15,8 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anonymity.algorithm import Algorithm, Shard, Terms
+from anonymity.batch.windows import ClosedBy
 from anonymity.castle.algorithm import CASTLE
 from anonymity.castle.parameters import CastleParameters
+from anonymity.mondrian.algorithm import MONDRIAN
+from anonymity.mondrian.parameters import MondrianParameters
 from anonymity.policy import Numeric, Policy, PolicyError, Privacy
 from anonymity.release import Releases
 from jobs.config.load import ConfigError, load
@@ -37,12 +40,18 @@ SHARE = 0.6
 POLICY = Policy(
     (Numeric("x", (0, 100)),), sensitive=("illness",), passthrough=(IDENTITY,), subject="who", event_time="at"
 )
-MADE = {IN_ORDER.name: InOrderParameters(20), CASTLE.name: CastleParameters(12, max_clusters=4)}
+MADE = {
+    IN_ORDER.name: InOrderParameters(20),
+    CASTLE.name: CastleParameters(12, max_clusters=4),
+    MONDRIAN.name: MondrianParameters(ClosedBy(20)),
+}
 
 rows = st.lists(
     st.tuples(st.integers(0, 100), st.sampled_from("aaabc"), st.integers(0, 8)), min_size=0, max_size=60
 ).map(lambda drawn: [Row((float(x),), (value, i), who, i) for i, (x, value, who) in enumerate(drawn)])
-of_each_algorithm = pytest.mark.parametrize("algorithm", [IN_ORDER, CASTLE], ids=lambda algorithm: algorithm.name)
+of_each_algorithm = pytest.mark.parametrize(
+    "algorithm", [IN_ORDER, CASTLE, MONDRIAN], ids=lambda algorithm: algorithm.name
+)
 
 
 def terms(algorithm: Algorithm, share: float = SHARE) -> Terms:
@@ -111,16 +120,17 @@ def test_a_restored_shard_goes_on_as_if_nothing_had_happened(
     assert columns_of(run(algorithm, stream, size, restored=True)) == columns_of(run(algorithm, stream, size))
 
 
+@pytest.mark.parametrize("algorithm", [CASTLE, MONDRIAN], ids=lambda algorithm: algorithm.name)
 @given(stream=rows, sizes=st.tuples(st.integers(1, 9), st.integers(1, 9)))
 @FEW
-def test_how_a_stream_is_cut_changes_nothing(stream: list[Row], sizes: tuple[int, int]) -> None:
-    one, other = (columns_of(run(CASTLE, stream, size)) for size in sizes)
+def test_how_a_stream_is_cut_changes_nothing(algorithm: Algorithm, stream: list[Row], sizes: tuple[int, int]) -> None:
+    one, other = (columns_of(run(algorithm, stream, size)) for size in sizes)
     assert one == other
 
 
 def test_tuples_that_cannot_keep_it_are_suppressed_under_its_reason() -> None:
     stream = [Row((1.0,), ("a", i), i, i) for i in range(9)]
-    for algorithm in (IN_ORDER, CASTLE):
+    for algorithm in (IN_ORDER, CASTLE, MONDRIAN):
         shard = algorithm.new(terms(algorithm), 0, KEY)
         setting = Setting(POLICY, Privacy(3), MADE[algorithm.name], (pa.string(), pa.int64()))
         shard.push(setting.block(stream))
