@@ -75,6 +75,12 @@ class BatchShard(Shard):
         self._domain.scale[:] = scales(state.lower, state.upper, len(terms.policy.quasi_identifiers))
         self._totals = empty_totals(len(terms.privacy.reasons), len(KINDS))
         self._restore_totals(state)
+        # Counted under promises that are no longer made.
+        self._earlier = {
+            reason: amount
+            for reason, amount in state.suppressed.items()
+            if reason not in terms.privacy.reasons and amount
+        }
         self._now = record("next_position next_release")
         self._now.next_position, self._now.next_release = state.numbers.tolist()
         self._of = record("k by_name")
@@ -141,7 +147,8 @@ class BatchShard(Shard):
             "tuples_in": came,
             "sampled_out": 0,
             "released": int(totals.sums.released),
-            "suppressed": dict(zip(self.terms.privacy.reasons, totals.suppressed.tolist(), strict=True)),
+            "suppressed": self._earlier
+            | dict(zip(self.terms.privacy.reasons, totals.suppressed.tolist(), strict=True)),
             "releases": dict(zip(KINDS, totals.kinds.tolist(), strict=True)),
             "loss_sum": float(totals.sums.loss),
             "buffered": len(self._held),

@@ -10,7 +10,7 @@ from anonymity.algorithm import Terms
 from anonymity.fingerprint import require_same
 from anonymity.policy import KINDS
 from anonymity.space.domain import domain
-from anonymity.tuples.well_formed import require, require_tuples
+from anonymity.tuples.well_formed import require, require_counts, require_tuples
 from state.batch import BatchState, Held
 from state.codec import readable
 from state.stored import Inventory, Stored, require_complete
@@ -64,7 +64,7 @@ def read(terms: Terms, stored: Stored, where: str) -> Snapshot:
     blocks = {i: Held.from_bytes(b, terms.members, f"{shard}, block {i}") for i, b in sorted(entries["blocks"].items())}
     require_complete(state.entries, entries, shard)
     with readable(f"state of {shard}"):
-        require(state.numbers.shape == (2,) and state.key.shape == (8,) and len(state.kinds) == len(KINDS), "numbers")
+        _require_well_formed(terms, state)
         end = 0
         for number, held in blocks.items():
             require_tuples(held, held.position, terms.policy)
@@ -72,3 +72,14 @@ def read(terms: Terms, stored: Stored, where: str) -> Snapshot:
             end = int(held.position[-1]) + 1
         require(bool(end <= state.numbers[0]), "positions")
     return Snapshot(state, blocks, Inventory.of(entries))
+
+
+def _require_well_formed(terms: Terms, state: BatchState) -> None:
+    """Raise ``ValueError`` where a number is one that compiled code, which looks at no bounds, could not take."""
+    require(state.numbers.shape == (2,) and state.numbers.dtype == np.int64, "numbers")
+    require(0 <= int(state.numbers.min()) <= int(state.numbers.max()) < 2**62, "numbers")
+    require(state.lower.shape == state.upper.shape == (len(terms.policy.numeric),), "ranges")
+    require(not (np.isnan(state.lower).any() or np.isnan(state.upper).any()), "ranges")
+    require(state.key.shape == (8,) and bool((state.key < 2**32).all()), "key")
+    require_counts(state.suppressed, state.kinds, state.delays)
+    require(all(isinstance(amount, int) for amount in state.counted.values()), "counted")

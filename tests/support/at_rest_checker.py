@@ -154,19 +154,19 @@ class AtRestChecker:
     def cuts(self, members: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
         """Every cut of some tuples whose sides keep the promises."""
         around = self.space.around([self.points[p] for p in members])
-        sides = []
+        found = []
         for a in range(len(self.policy.numeric)):
             values = sorted({self.points[p].lower[a] for p in members})
-            sides += [[p for p in members if self.points[p].lower[a] <= value] for value in values[:-1]]
+            found += [[p for p in members if self.points[p].lower[a] <= value] for value in values[:-1]]
         for a, tree in enumerate(self.space.trees):
             below = {p: tree.child(around.node[a], self.points[p].node[a]) for p in members}
             leaf = {
                 child: min(self.points[p].node[a] for p in members if below[p] == child) for child in below.values()
             }
             children = sorted(leaf, key=leaf.__getitem__)
-            sides += [[p for p in members if below[p] in children[:j]] for j in range(1, len(children))]
-            sides += [[p for p in members if below[p] == child] for child in children[1:-1]]
-        for side in sides:
+            found += [[p for p in members if below[p] in children[:j]] for j in range(1, len(children))]
+            found += [[p for p in members if below[p] == child] for child in children[1:-1]]
+        for side in found:
             others = [p for p in members if p not in set(side)]
             if self.broken(side) is None and self.broken(others) is None:
                 yield side, others

@@ -82,8 +82,8 @@ def test_no_part_has_a_cut_left_that_lowers_the_loss(case: Case) -> None:
     _, _, checker = judged(case.setting, case.steps())
     for members, seen in checker.parts:
         whole = checker.loss_of(members, seen)
-        for sides in checker.cuts(members):
-            assert sum(checker.loss_of(side, seen) for side in sides) >= whole - 1e-9
+        for cut in checker.cuts(members):
+            assert sum(checker.loss_of(side, seen) for side in cut) >= whole - 1e-9
 
 
 @given(mondrian_cases(window=ALL, cut="loss"))
@@ -95,7 +95,7 @@ def test_the_cut_that_is_made_is_the_one_of_least_loss(case: Case) -> None:
     _, counters, checker = judged(few.setting, few.steps())
     assume(counters.released)
     members, (_, seen) = checker.closed[0], checker.parts[0]
-    totals = [sum(checker.loss_of(side, seen) for side in sides) for sides in checker.cuts(members)]
+    totals = [sum(checker.loss_of(side, seen) for side in cut) for cut in checker.cuts(members)]
     least = min([checker.loss_of(members, seen), *totals])
     assert sum(checker.loss_of(part, seen) for part, _ in checker.parts) == pytest.approx(least, rel=1e-9, abs=1e-9)
 

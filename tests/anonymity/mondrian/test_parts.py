@@ -13,6 +13,7 @@ from anonymity.hierarchy import from_paths
 from anonymity.mondrian.parameters import MondrianParameters
 from anonymity.policy import Categorical, Numeric, Policy, PolicyError, Privacy
 from state.stored import Stored
+from tests.seams.at_most import AT_MOST
 from tests.support.drive import in_blocks, taken
 from tests.support.mondrian_drive import KeptShard, MondrianSetting, judged
 from tests.support.source import IDENTITY, Finish, Push, Row
@@ -104,6 +105,23 @@ def test_a_shorter_window_closes_what_waits_with_the_next_step_after_a_restore()
     out = kept.take(Push((Row((0.0,), (9,), 9),)))
     assert sorted(out.members[0]) == list(range(9))
     assert kept.shard.counters.buffered == 1
+
+
+def test_what_a_promise_suppressed_is_still_counted_when_it_is_no_longer_made() -> None:
+    made = setting("x", window=ClosedBy(4))
+    made = replace(
+        made,
+        policy=replace(made.policy, sensitive=("illness",)),
+        privacy=Privacy(2, 1, ((AT_MOST, 0.5),)),
+        types=(pa.string(), pa.int64()),
+    )
+    kept = KeptShard(made)
+    kept.take(Push(tuple(Row((0.0,), ("flu", i), i) for i in range(4))))
+    assert kept.shard.counters.suppressed["too_common"] == 4
+    for _ in range(2):
+        kept.restore(replace(made, privacy=Privacy(2)))
+        kept.take(Push(()))
+    assert kept.shard.counters.suppressed["too_common"] == 4
 
 
 def test_tuples_that_are_not_those_of_the_state_are_refused() -> None:
