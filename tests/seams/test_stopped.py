@@ -1,4 +1,4 @@
-"""The algorithm and the promise of the tests, stopped and restored on a cluster."""
+"""The algorithm and the promise of the tests, and batches of windows, stopped and restored on a cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.cluster import Cluster, restored
 pytestmark = pytest.mark.cluster("standalone")
 
 
-@pytest.mark.parametrize("algorithm", ["in_order", "castle"])
+@pytest.mark.parametrize("algorithm", ["in_order", "castle", "mondrian"])
 def test_a_job_that_is_stopped_and_restored_publishes_what_it_would_have_published(
     cluster: Cluster, tmp_path: Path, algorithm: str
 ) -> None:
@@ -38,8 +38,11 @@ def paced(folder: Path, name: str, algorithm: str) -> Path:
     text = CONFIGURATION.format(folder=of).replace(f"{of}/in.csv", f"{folder}/in.csv")
     text = text.replace("\nsinks:", "\n  query: SELECT paced(id) AS id, who, x, illness FROM source\nsinks:")
     text += "flink: {execution.checkpointing.interval: 1 s, python.fn-execution.bundle.size: '200'}\n"
-    if algorithm == "castle":
-        text = text.replace("algorithm: in_order\nin_order: {most: 20}", "castle: {delay: {tuples: 40}}")
+    section = {
+        "castle": "castle: {delay: {tuples: 40}}",
+        "mondrian": "algorithm: mondrian\nmondrian: {window: {tuples: 500}}",
+    }.get(algorithm, "algorithm: in_order\nin_order: {most: 20}")
+    text = text.replace("algorithm: in_order\nin_order: {most: 20}", section)
     (of / "job.yaml").write_text(text, encoding="utf-8")
     return of / "job.yaml"
 
