@@ -54,6 +54,8 @@ class Counters:
     tuples_in : tuples let in
     sampled_out : tuples that sampling did not let in
     released, suppressed : tuples by what became of them; the latter by reason (``Privacy.reasons``)
+    linked : released tuples whose published noised values are nearest to their own originals, of those that left with
+        them; 0 where nothing is noised
     releases : releases by kind (``anonymity.policy.KINDS``)
     loss_sum : InfoLoss summed over released tuples
     buffered : tuples that wait
@@ -65,6 +67,7 @@ class Counters:
     tuples_in: int
     sampled_out: int
     released: int
+    linked: int
     suppressed: dict[str, int]
     releases: dict[str, int]
     loss_sum: float

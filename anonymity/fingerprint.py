@@ -48,10 +48,10 @@ def fingerprint(
     That is: columns, their roles, the types of published ones (``members``: type by column) and of the subject, as its
     hash is of the text that the type gives it, domains, hierarchies, how missing values are kept, the split into
     shards, and the key of the subject hash; and differential privacy with the steps of its noise where it is on, as
-    waiting tuples carry the noise that was drawn when they came in; and the algorithm where it is not CASTLE, which
-    older state does not name. k, l and the algorithm's parameters may change between two runs; these may not. Of
-    ``source``, the texts of ``TELLING`` by their names, a change is only told: a query may be written in another way
-    and mean the same.
+    waiting tuples carry the noise that was drawn when they came in; noised attributes with their grids; and the
+    algorithm where it is not CASTLE, which older state does not name. k, l and the algorithm's parameters may change
+    between two runs; these may not. Of ``source``, the texts of ``TELLING`` by their names, a change is only told: a
+    query may be written in another way and mean the same.
 
     Of the key a salted hash is kept, which is another in each process: ``changed_fields`` compares it. State of earlier
     versions has an unsalted one, lacks the type of the subject and the texts, and is restored all the same.
@@ -77,6 +77,8 @@ def fingerprint(
         else:
             tree = attribute.hierarchy
             fields[f"{place}.hierarchy"] = [tree.labels, tree.parent.tolist()]
+    if policy.noised:
+        fields["policy.noised"] = [[attribute.name, attribute.domain, attribute.step] for attribute in policy.noised]
     for name, kind in members.items():
         fields[f"type of the column {name}"] = kind
     if policy.subject is not None and subject_type is not None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from math import inf, isfinite
-from typing import Literal, TypeAlias
+from math import inf, isclose, isfinite
+from typing import ClassVar, Literal, TypeAlias
 
 from anonymity.builders.builder import Builder
 from anonymity.hierarchy import Hierarchy
@@ -56,21 +56,48 @@ class Numeric:
     domain: tuple[float, float] | None = None
     step: float | None = None
 
+    role: ClassVar[str] = "quasi_identifiers"
+
+    @property
+    def place(self) -> str:
+        """Where a configuration names it."""
+        return f"policy.{self.role}.{self.name}"
+
     def __post_init__(self) -> None:
         if self.domain is not None and not (
             self.domain[0] <= self.domain[1] and isfinite(self.domain[1] - self.domain[0])
         ):
-            raise PolicyError(
-                f"policy.quasi_identifiers.{self.name}.domain: must be two finite numbers, the lower one first"
-            )
+            raise PolicyError(f"{self.place}.domain: must be two finite numbers, the lower one first")
         # Losses are divided by it.
         if self.domain is not None and 0 < self.domain[1] - self.domain[0] < sys.float_info.min:
             raise PolicyError(
-                f"policy.quasi_identifiers.{self.name}.domain: is narrower than {sys.float_info.min:.4g}, which losses "
+                f"{self.place}.domain: is narrower than {sys.float_info.min:.4g}, which losses "
                 "cannot be measured by; give the column another unit, or two ends that are the same"
             )
         if self.step is not None and (problem := _wrong_step(self.step, self.domain)):
-            raise PolicyError(f"policy.quasi_identifiers.{self.name}.step: {problem}")
+            raise PolicyError(f"{self.place}.step: {problem}")
+
+
+@dataclass(frozen=True)
+class Noised(Numeric):
+    """A numeric attribute that is published with noise, and that no cluster looks at.
+
+    An epsilon-quasi ((k, epsilon)-anonymity, Section IV).
+
+    Attributes
+    ----------
+    domain : as of ``Numeric``; needed, and not of one value
+    step : as of ``Numeric``; what is published lies on its grid
+    """
+
+    role: ClassVar[str] = "noised"
+
+    def __post_init__(self) -> None:
+        if self.domain is None:
+            raise PolicyError(f"{self.place}.domain: is missing; noise stays within [lowest, highest]")
+        super().__post_init__()
+        if self.domain[0] == self.domain[1]:
+            raise PolicyError(f"{self.place}.domain: holds one value, which no noise can hide; give two different ends")
 
 
 def _wrong_step(step: float, domain: tuple[float, float] | None) -> str | None:
@@ -117,6 +144,7 @@ class Policy:
     ----------
     quasi_identifiers : in the order in which they are published; at least one
     sensitive : columns in which every release is l-diverse; published as they are
+    noised : numbers that are published with noise within each release ``Privacy.noise_within``
     passthrough : columns that are published as they are and promise nothing
     subject : the person that a tuple is about; None: every tuple is its own person
     event_time : None where the stream has none
@@ -135,6 +163,7 @@ class Policy:
     drop: tuple[str, ...] = ()
     missing: Literal["reject", "value"] = "reject"
     event_time_limit: int | None = None
+    noised: tuple[Noised, ...] = ()
 
     def __post_init__(self) -> None:
         if self.event_time_limit is not None and self.event_time is None:
@@ -144,6 +173,7 @@ class Policy:
         if not self.quasi_identifiers:
             raise PolicyError("policy.quasi_identifiers: at least one is needed")
         roles = [("quasi_identifiers", attribute.name) for attribute in self.quasi_identifiers]
+        roles += [("noised", attribute.name) for attribute in self.noised]
         roles += [(role, name) for role in ("sensitive", "passthrough", "drop") for name in getattr(self, role)]
         roles += [
             (role, name) for role in ("subject", "event_time", "reference") if (name := getattr(self, role)) is not None
@@ -164,19 +194,78 @@ class Policy:
 
     @property
     def members(self) -> tuple[str, ...]:
-        """The columns that are published as they are, in the order in which they are published."""
-        return self.sensitive + self.passthrough
+        """The columns that each member of a release has of its own, in the order in which they are published."""
+        return self.sensitive + tuple(attribute.name for attribute in self.noised) + self.passthrough
 
     @property
     def roles(self) -> dict[str, str]:
         """Role by column."""
         named = {attribute.name: "quasi_identifier" for attribute in self.quasi_identifiers}
+        named.update({attribute.name: "noised" for attribute in self.noised})
         for role in ("sensitive", "passthrough", "drop"):
             named.update(dict.fromkeys(getattr(self, role), role))
         for role in ("subject", "event_time", "reference"):
             if (name := getattr(self, role)) is not None:
                 named[name] = role
         return named
+
+
+LINKABLE = "linkable"
+"""Why a tuple was suppressed whose noised values, or those of others of its class, tell too much whose they are."""
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """Who is suppressed because too few others may be behind a published value ((k, epsilon)-anonymity, Section V-C).
+
+    Attributes
+    ----------
+    c : probability with which a noised value lies within the linking range of the original, above 0 and below 1
+    k : distinct subjects that must lie within it, where any does; 2 or more
+    """
+
+    c: float
+    k: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.c < 1:
+            raise PolicyError("noise_within_release.confidence.c: must be above 0 and below 1")
+        if self.k < 2:
+            raise PolicyError(f"noise_within_release.confidence.k: must be 2 or more, not {self.k}")
+
+
+@dataclass(frozen=True)
+class NoiseWithin:
+    """Noise on noised attributes, scaled within each release ((k, epsilon)-anonymity, Section IV).
+
+    Attributes
+    ----------
+    epsilon : for the record: shared among its noised attributes; above 0, finite
+    shares : (noised,) the share of epsilon of each noised attribute, in the order of the policy, above 0; empty: equal
+    scale : the noise of an attribute has the Laplace scale width / (epsilon * share); the width is that of the release,
+        as in the paper, or that of the declared ``domain``
+    least : the width is never below this share of the declared domain's, from 0 to 1: a release whose values are all
+        equal would be published as it is
+    confidence : None: nobody is suppressed for it
+    """
+
+    epsilon: float
+    shares: tuple[float, ...] = ()
+    scale: Literal["release", "domain"] = "release"
+    least: float = 0.02
+    confidence: Confidence | None = None
+
+    def __post_init__(self) -> None:
+        if not LEAST_PHI <= self.epsilon < inf:
+            raise PolicyError("noise_within_release.epsilon: must be a finite number, 2^-12 or more")
+        if any(share <= 0 for share in self.shares) or (self.shares and not isclose(sum(self.shares), 1, rel_tol=1e-9)):
+            raise PolicyError("noise_within_release.shares: must be above 0 each, and 1 together")
+        if not 0 <= self.least <= 1:
+            raise PolicyError("noise_within_release.least: must be from 0 to 1")
+
+    def of(self, attributes: int) -> tuple[float, ...]:
+        """Epsilon of each noised attribute."""
+        return tuple(self.epsilon * share for share in self.shares or (1 / attributes,) * attributes)
 
 
 @dataclass(frozen=True)
@@ -188,11 +277,13 @@ class Privacy:
     k : distinct subjects, 1 or more
     l : l-diversity of each sensitive column (``anonymity.promise.diversity``), 1 to k
     further : promises beside these, with their parameters
+    noise_within : noise on the policy's noised attributes; None where it has none
     """
 
     k: int
     l: int = 1  # noqa: E741 - the field's own name for it
     further: tuple[tuple[Promise, float], ...] = ()
+    noise_within: NoiseWithin | None = None
 
     def __post_init__(self) -> None:
         if self.k < 1:
@@ -206,7 +297,9 @@ class Privacy:
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why a tuple may be suppressed, those of further promises last; stored as positions."""
-        return tuple(dict.fromkeys((*SUPPRESSIONS, *(promise.reason for promise, _ in self.further))))
+        confident = self.noise_within is not None and self.noise_within.confidence is not None
+        further = [*(promise.reason for promise, _ in self.further), *((LINKABLE,) if confident else ())]
+        return tuple(dict.fromkeys((*SUPPRESSIONS, *further)))
 
     @property
     def least_values(self) -> int:
@@ -216,7 +309,8 @@ class Privacy:
     @property
     def in_force(self) -> dict[str, float]:
         """Every promise with its parameter, by name."""
-        return {"k": self.k, "l": self.l, **{promise.name: parameter for promise, parameter in self.further}}
+        noise = {} if self.noise_within is None else {"epsilon_within": self.noise_within.epsilon}
+        return {"k": self.k, "l": self.l, **{promise.name: parameter for promise, parameter in self.further}, **noise}
 
 
 @dataclass(frozen=True)

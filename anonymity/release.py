@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from anonymity.noise.within import Within
 from anonymity.tuples.leaving import Out
 from anonymity.tuples.slots import Slots
 
@@ -31,6 +32,10 @@ class Releases:
     node : (releases, categorical quasi-identifiers) the published node of each hierarchy
     offsets : (releases + 1,) release i has the members offsets[i] to offsets[i + 1]
     members : one list a published column, in the order of ``Policy.members``; None where a value is missing
+    linked : (releases,) members whose published noised values are nearest to their own originals, of those that leave
+        with them (``anonymity.noise.within``); 0 for ``reused``, whose class is not known any more
+    noise_expected, noise_error : (releases, noised) mean relative error of the noise, as it is to be expected
+        ((k, epsilon)-anonymity, equation 7) and as it came out; of values that are not 0
     suppressed_reason : (suppressed,) position in ``Privacy.reasons``
     suppressed_position : (suppressed,) position in the shard, counted from 0
     suppressed_event_time : (suppressed,) epoch milliseconds, ``NO_TIME`` without event time
@@ -48,6 +53,9 @@ class Releases:
     node: NDArray[np.int32]
     offsets: NDArray[np.int64]
     members: tuple[list[Any], ...]
+    linked: NDArray[np.int64]
+    noise_expected: NDArray[np.float64]
+    noise_error: NDArray[np.float64]
     suppressed_reason: NDArray[np.int8]
     suppressed_position: NDArray[np.int64]
     suppressed_event_time: NDArray[np.int64]
@@ -87,7 +95,9 @@ class Leaving:
     event_time: NDArray[np.int64]
 
 
-def collect(out: Out, following: int, leaving: Leaving, slots: Slots, nodes: NDArray[np.int32]) -> Releases:
+def collect(
+    out: Out, following: int, leaving: Leaving, slots: Slots, nodes: NDArray[np.int32], noise: Within
+) -> Releases:
     """Copy what the procedures wrote, with the published values of what leaves, and free its slots.
 
     Parameters
@@ -110,9 +120,42 @@ def collect(out: Out, following: int, leaving: Leaving, slots: Slots, nodes: NDA
         node=out.box.node[:releases] - nodes,
         offsets=offsets,
         members=slots.give_back(leaving.released),
+        **noise_of(noise, leaving.released, offsets),
         suppressed_reason=out.reason[: len(suppressed)].copy(),
         suppressed_position=leaving.position[suppressed],
         suppressed_event_time=leaving.event_time[suppressed],
     )
     slots.give_back(suppressed)
-    return found
+    return with_noise(found, noise, leaving.released)
+
+
+def noise_of(noise: Within, released: NDArray[np.int32], offsets: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    """What is told of the noise of some releases: ``Releases.linked``, ``noise_expected`` and ``noise_error``.
+
+    Parameters
+    ----------
+    released : (members,) slots of members, release by release
+    offsets : (releases + 1,) where the members of each begin
+    """
+    releases, count = len(offsets) - 1, noise.value.shape[1]
+    if count == 0 or releases == 0:
+        nothing = np.zeros((releases, count))
+        return {"linked": np.zeros(releases, np.int64), "noise_expected": nothing, "noise_error": nothing}
+    value, moved = noise.value[released], np.abs(noise.shown[released] - noise.value[released])
+    told = value != 0
+    inverse = np.divide(1.0, np.abs(value), out=np.zeros_like(value), where=told)
+    each = np.maximum(np.add.reduceat(told, offsets[:-1], dtype=np.int64), 1)
+    return {
+        "linked": np.add.reduceat(noise.linked[released], offsets[:-1], dtype=np.int64),
+        "noise_expected": noise.scale[:releases] * np.add.reduceat(inverse, offsets[:-1]) / each,
+        "noise_error": np.add.reduceat(moved * inverse, offsets[:-1]) / each,
+    }
+
+
+def with_noise(releases: Releases, noise: Within, released: NDArray[np.int32]) -> Releases:
+    """Releases whose members, in these slots, show their noised values."""
+    members = list(releases.members)
+    for place, shown in zip(noise.place.tolist(), noise.shown[released].T, strict=True):
+        whole = bool(members[place]) and isinstance(members[place][0], int)
+        members[place] = np.rint(shown).astype(np.int64).tolist() if whole else shown.tolist()
+    return replace(releases, members=tuple(members))

@@ -91,6 +91,9 @@ def _release_type(plan: OperatorPlan) -> TypeInformation:
     }
     columns.update({f"d{i}": Types.LONG() for i in range(len(plan.terms.policy.sensitive))})
     columns["loss"] = Types.DOUBLE()
+    if plan.terms.policy.noised:
+        columns["linked"] = Types.LONG()
+    columns.update({f"{kind}{i}": Types.DOUBLE() for i in range(len(plan.terms.policy.noised)) for kind in "ex"})
     for i, attribute in enumerate(plan.terms.policy.quasi_identifiers):
         if isinstance(attribute, Numeric) and plan.representative:
             columns[f"q{i}"] = Types.DOUBLE()
@@ -123,6 +126,7 @@ class Emitter:
             releases.tuples.tolist(),
             *releases.diversity.T.tolist(),
             releases.loss.tolist(),
+            *self._noise(releases),
             *self._generalisation(releases),
             self._members(releases),
         ]
@@ -169,6 +173,12 @@ class Emitter:
             else:
                 yield self._labels[categorical][releases.node[:, categorical]].tolist()
                 categorical += 1
+
+    def _noise(self, releases: Releases) -> Iterator[list[Any]]:
+        if self._plan.terms.policy.noised:
+            yield releases.linked.tolist()
+        for error, expected in zip(releases.noise_error.T, releases.noise_expected.T, strict=True):
+            yield from (error.tolist(), expected.tolist())
 
     def _members(self, releases: Releases) -> list[list[Any]]:
         if not releases.members:

@@ -47,12 +47,15 @@ class BatchState:
     delays: NDArray[np.int64]
     entries: dict[str, list[int | str]] | None = None
     counted: dict[str, int] = field(default_factory=dict)
+    linked: int = 0
 
     def to_bytes(self) -> bytes:
         columns: dict[str, Column] = {name: x for name, x in vars(self).items() if isinstance(x, np.ndarray)}
         for name in ("fingerprint", "suppressed", "entries", "counted"):
             columns[name] = json.dumps(getattr(self, name), sort_keys=True).encode()
         columns["counts"] = np.array([self.shard, self.released, self.longest], np.int64)
+        if self.linked:
+            columns["linked"] = np.array([self.linked], np.int64)
         columns["key_used"] = np.array([self.key_used], np.uint64)
         columns["loss"] = np.array([self.loss])
         return pack("batch", VERSION, columns)
@@ -79,4 +82,5 @@ class BatchState:
                 key=array(columns, "key"),
                 kinds=array(columns, "kinds"),
                 delays=array(columns, "delays"),
+                linked=int(array(columns, "linked")[0]) if "linked" in columns else 0,
             )

@@ -80,6 +80,7 @@ class CastleState:
     noise : None where there is neither sampling nor perturbation
     promised : further promises under which the kept generalisations were released, by name
     entries : count and digest of the stored entries by kind; None in versions that did not tell
+    linked : released tuples as in ``Counters``; stored where there are any
     rejected : (reasons,) rows that were not let in, in versions that counted them here
     version : the format it was read from
     """
@@ -107,6 +108,7 @@ class CastleState:
     noise: NoiseState | None = None
     promised: dict[str, float] = field(default_factory=dict)
     entries: dict[str, list[int | str]] | None = None
+    linked: int = 0
     rejected: NDArray[np.int64] | None = None
     version: int = VERSION
 
@@ -137,6 +139,8 @@ class CastleState:
         if self.noise is not None:
             columns["noise_at"] = np.array([self.noise.used, self.noise.sampled_out], np.uint64)
             columns["noise_observed"] = self.noise.observed
+        if self.linked:
+            columns["linked"] = np.array([self.linked], np.int64)
         return pack("shard", VERSION, columns)
 
     @classmethod
@@ -166,6 +170,7 @@ class CastleState:
                 delays=array(columns, "delays"),
                 noise=noise,
                 version=version,
+                linked=int(array(columns, "linked")[0]) if "linked" in columns else 0,
                 **counted,
             )
 
@@ -239,6 +244,7 @@ class Generalisations:
     subjects : (rows,) distinct subjects behind it; 0 for an open cluster, whose members tell
     diversity : (rows, sensitive attributes) l-diversity behind it (before version 3 distinct values); 0 for an open
         cluster
+    span : (rows, 2, noised attributes) lowest and highest value behind it; stored where there are any
     """
 
     id: NDArray[np.int64]
@@ -247,12 +253,18 @@ class Generalisations:
     node: NDArray[np.int32]
     subjects: NDArray[np.int64]
     diversity: NDArray[np.int64]
+    span: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 2, 0)))
 
     def to_bytes(self, kind: str) -> bytes:
-        return pack(kind, VERSION, vars(self))
+        columns = dict(vars(self))
+        if not self.span.size:
+            del columns["span"]
+        return pack(kind, VERSION, columns)
 
     @classmethod
     def from_bytes(cls, kind: str, blob: bytes, where: str = "") -> Generalisations:
         """Read a blob; raises ``state.codec.StateError`` where it is damaged or unknown."""
         _, columns = unpack(kind, blob, newest=VERSION, where=where)
-        return cls(**{f.name: array(columns, f.name) for f in fields(cls)})
+        found = {f.name: array(columns, f.name) for f in fields(cls) if f.name in columns or f.name != "span"}
+        found.setdefault("span", np.zeros((len(found["id"]), 2, 0)))
+        return cls(**found)

@@ -58,6 +58,7 @@ class WindowState:
     kinds : (kinds,) releases by kind
     delays : (pairs, 2) bucket of the histogram, and tuples in it
     entries : count and digest of the stored entries by kind; None in versions that did not tell
+    linked : released tuples as in ``Counters``; stored where there are any
     rejected : (reasons,) rows that were not let in, in versions that counted them here
     version : the format it was read from
     """
@@ -84,6 +85,7 @@ class WindowState:
     kinds: NDArray[np.int64]
     delays: NDArray[np.int64]
     entries: dict[str, list[int | str]] | None = None
+    linked: int = 0
     rejected: NDArray[np.int64] | None = None
     version: int = VERSION
 
@@ -112,6 +114,8 @@ class WindowState:
             "loss_total": np.array([self.loss]),
             "delays": self.delays,
         }
+        if self.linked:
+            columns["linked"] = np.array([self.linked], np.int64)
         return pack("window", VERSION, columns)
 
     @classmethod
@@ -128,6 +132,7 @@ class WindowState:
                 key_used=int(array(columns, "key_used")[0]),
                 loss=float(array(columns, "loss_total")[0]),
                 version=version,
+                linked=int(array(columns, "linked")[0]) if "linked" in columns else 0,
                 **arrays,
                 **(_counted_before_2(columns) if version < 2 else _counted(columns)),
             )

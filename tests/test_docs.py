@@ -19,7 +19,7 @@ from anonymity import algorithms
 from anonymity.algorithm import Algorithm
 from anonymity.algorithms import WINDOW
 from anonymity.batch.windows import ClosedBy
-from anonymity.policy import KINDS, REJECTIONS, SUPPRESSIONS, Numeric, Policy, Privacy
+from anonymity.policy import KINDS, REJECTIONS, SUPPRESSIONS, Confidence, Noised, NoiseWithin, Numeric, Policy, Privacy
 from jobs.anonymize import main as anonymize
 from jobs.commands.cli import app
 from jobs.config.fields import Section
@@ -87,7 +87,7 @@ def metrics() -> dict[str, dict[str, str]]:
     found = {}
     for algorithm in ALGORITHMS:
         group: Any = FakeMetrics()
-        ShardMetrics(group, {}, algorithm, Privacy(2))
+        ShardMetrics(group, {}, algorithm, Privacy(2, 1, (), NoiseWithin(1, confidence=Confidence(0.9, 2))))
         found[algorithm.name] = {
             path.removeprefix("crenel."): "counter" if isinstance(metric, FakeCounter) else "gauge"
             for path, metric in group.known.items()
@@ -96,12 +96,16 @@ def metrics() -> dict[str, dict[str, str]]:
 
 
 def columns_of_sinks() -> dict[str, list[str]]:
-    """Names of the columns of each sink, for a policy that generalises ``NAME`` and has the sensitive ``SENSITIVE``."""
+    """Names of the columns of each sink.
+
+    For a policy that generalises ``NAME``, has the sensitive ``SENSITIVE``, and noises ``NOISED``.
+    """
     from jobs.wiring.layout import layout
     from jobs.wiring.pipeline import outputs
 
-    policy = Policy((Numeric("NAME"),), sensitive=("SENSITIVE",), event_time="TIME", reference="LINE")
-    types = {"NAME": "INT", "SENSITIVE": "STRING", "TIME": "BIGINT", "LINE": "BIGINT"}
+    noised = (Noised("NOISED", (0, 9)),)
+    policy = Policy((Numeric("NAME"),), ("SENSITIVE",), noised=noised, event_time="TIME", reference="LINE")
+    types = {"NAME": "INT", "SENSITIVE": "STRING", "NOISED": "INT", "TIME": "BIGINT", "LINE": "BIGINT"}
     found = outputs(layout(policy, types, further=WINDOW.outputs))
     return {sink: [column.name for column in columns] for sink, (columns, _) in found.items()}
 
@@ -169,10 +173,14 @@ def test_every_sink_is_in_the_tables_with_its_columns() -> None:
     told = {_CODE.findall(row["sink"])[0]: _CODE.findall(row["columns"]) for row in rows("outputs.md", "sink")}
     columns = columns_of_sinks()
     assert columns.keys() == told.keys()
-    generalisation = set(columns["released"]) - {"SENSITIVE"}
+    generalisation = set(columns["released"]) - {"SENSITIVE", "NOISED"}
     assert generalisation <= set(told["released"])
     for sink, names in columns.items():
-        meant = {name.replace("SENSITIVE", "NAME") for name in names if name not in columns["released"]}
+        meant = {
+            name.replace("SENSITIVE", "NAME").replace("NOISED", "NAME")
+            for name in names
+            if name not in columns["released"]
+        }
         assert meant <= set(told[sink]), sink
 
 
@@ -313,7 +321,16 @@ def test_the_hierarchies_of_the_configuration_are_built(folder: Path) -> None:
 def test_what_algorithms_adds_to_a_policy_is_valid(folder: Path) -> None:
     path = folder / "policy.yaml"
     path.write_text(blocks(DOCS / "configuration.md")[0], encoding="utf-8")
-    windows, cut, noise = (yaml.safe_load(block) for block in blocks(DOCS / "algorithms.md"))
+    windows, cut, within, noise = (yaml.safe_load(block) for block in blocks(DOCS / "algorithms.md"))
+    apart = load(
+        path,
+        [
+            f"policy.noised={json.dumps(within['policy']['noised'])}",
+            f"noise_within_release={json.dumps(within['noise_within_release'])}",
+        ],
+    )
+    assert [attribute.name for attribute in apart.policy.noised] == ["height", "weight"]
+    assert apart.privacy.noise_within == NoiseWithin(2)
     at_rest = load(path, ["castle=null", *(f"{name}={json.dumps(value)}" for name, value in cut.items())])
     assert (at_rest.algorithm.name, at_rest.parameters.window) == ("mondrian", ClosedBy(10_000, 3_600_000))
     windowed = load(path, ["castle=null", *(f"{name}={json.dumps(value)}" for name, value in windows.items())])

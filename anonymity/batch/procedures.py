@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from anonymity.compiled.jit import Int, entry, procedure
 from anonymity.compiled.random import RandomStream, shuffle
-from anonymity.promise.checks import Checks, broken, guarantee
+from anonymity.noise.within import Within, count_linked, settle, withhold_all
+from anonymity.promise.checks import Checks, broken, guarantee, keeps_promises
 from anonymity.promise.tally import Counter, count_set
 from anonymity.space.boxes import assign, contains, enclose, info_loss, observe
 from anonymity.space.domain import Boxes, Domain
@@ -42,6 +43,7 @@ class BatchArrays(NamedTuple):
     counter: Counter
     out: Out
     totals: Totals
+    noise: Within
 
 
 @entry
@@ -80,13 +82,20 @@ def release(arrays: BatchArrays, members: NDArray[np.int64]) -> None:
     for i in range(len(members)):
         enclose(domain, out.box, number, points, members[i])
         newest = max(newest, arrays.event_time[members[i]])
-    count_set(arrays.counter, members, arrays.subject, arrays.value, arrays.of.by_name != 0)
-    guarantee(arrays.checks, arrays.of.k, tally, out.diversity[number])
-    for i in range(len(members)):
-        if not contains(domain, out.box, number, points, members[i]):
-            raise RuntimeError("a member lies outside its generalisation; nothing of this release was emitted")
-        note_delay(arrays.totals, arrays.now.next_position - 1 - arrays.position[members[i]])
         out.members[start + i] = members[i]
+        note_delay(arrays.totals, arrays.now.next_position - 1 - arrays.position[members[i]])
+    if arrays.noise.value.shape[1] > 0:
+        stop = settle(arrays.noise, out, arrays.totals, arrays.random, arrays.subject, start, stop)
+    count_set(arrays.counter, out.members[start:stop], arrays.subject, arrays.value, arrays.of.by_name != 0)
+    if stop < start + len(members) and not keeps_promises(arrays.checks, arrays.of.k, tally):
+        withhold_all(arrays.noise, out, arrays.totals, start, stop)
+        return
+    guarantee(arrays.checks, arrays.of.k, tally, out.diversity[number])
+    for i in range(start, stop):
+        if not contains(domain, out.box, number, points, np.int64(out.members[i])):
+            raise RuntimeError("a member lies outside its generalisation; nothing of this release was emitted")
+    if arrays.noise.value.shape[1] > 0:
+        count_linked(arrays.noise, out, arrays.totals, start, stop)
     shuffle(arrays.random, out.members, start, stop)
     loss = info_loss(domain, out.box, number)
     close_release(out, arrays.totals, CLUSTER, tally.persons[0], loss, stop, newest)

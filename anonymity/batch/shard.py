@@ -19,10 +19,11 @@ from anonymity.batch.procedures import BatchArrays
 from anonymity.batch.stored import Snapshot
 from anonymity.compiled.arrays import record
 from anonymity.compiled.random import random_stream
+from anonymity.noise.within import let_in, within
 from anonymity.policy import KINDS, PolicyError
 from anonymity.promise.checks import SUBJECTS, checks_of
 from anonymity.promise.tally import empty_counter
-from anonymity.release import Releases
+from anonymity.release import Releases, noise_of, with_noise
 from anonymity.space.domain import Boxes, boxes, domain, node_offsets, scales
 from anonymity.tuples.leaving import empty_out, empty_totals
 from state.batch import BatchState, Held
@@ -147,6 +148,7 @@ class BatchShard(Shard):
             "tuples_in": came,
             "sampled_out": 0,
             "released": int(totals.sums.released),
+            "linked": int(totals.sums.linked),
             "suppressed": self._earlier
             | dict(zip(self.terms.privacy.reasons, totals.suppressed.tolist(), strict=True)),
             "releases": dict(zip(KINDS, totals.kinds.tolist(), strict=True)),
@@ -196,7 +198,8 @@ class BatchShard(Shard):
         members = waiting.members.take(pa.array(out.members[: out.filled.members]))
         following = int(self._now.next_release)
         offsets = np.concatenate([np.zeros(1, np.int64), out.end[:releases]])
-        return Releases(
+        released = out.members[: out.filled.members]
+        found = Releases(
             release_id=np.arange(following - releases, following),
             kind=out.kind[:releases],
             subjects=out.subjects[:releases],
@@ -209,10 +212,12 @@ class BatchShard(Shard):
             node=out.box.node[:releases] - self._offsets,
             offsets=offsets,
             members=tuple(column.to_pylist() for column in members.columns),
+            **noise_of(arrays.noise, released, offsets),
             suppressed_reason=out.reason[: len(withheld)],
             suppressed_position=waiting.position[withheld],
             suppressed_event_time=waiting.event_time[withheld],
         )
+        return with_noise(found, arrays.noise, released)
 
     @cached_property
     def _nothing_left(self) -> Releases:
@@ -232,6 +237,8 @@ class BatchShard(Shard):
     def _arrays_of(self, waiting: Held) -> BatchArrays:
         policy = self.terms.policy
         count, sensitive = len(waiting), len(policy.sensitive)
+        noise = within(policy, self.terms.privacy, count)
+        let_in(noise, np.arange(count, dtype=np.int32), waiting.members)
         value = np.zeros((count, sensitive), np.int32)
         for a in range(sensitive):
             value[:, a] = np.unique(waiting.sensitive[:, a], return_inverse=True)[1]
@@ -249,11 +256,13 @@ class BatchShard(Shard):
             counter=empty_counter(sensitive, count),
             out=empty_out(count, boxes(count, policy), sensitive),
             totals=self._totals,
+            noise=noise,
         )
 
     def _restore_totals(self, state: BatchState) -> None:
         totals = self._totals
         totals.sums.released, totals.sums.longest, totals.sums.loss = state.released, state.longest, state.loss
+        totals.sums.linked = state.linked
         for i, reason in enumerate(self.terms.privacy.reasons):
             totals.suppressed[i] = state.suppressed.get(reason, 0)
         totals.kinds[:] = state.kinds
@@ -272,6 +281,7 @@ class BatchShard(Shard):
             key=self._random.key.astype(np.uint64),
             key_used=int(self._random.used[0]),
             released=int(self._totals.sums.released),
+            linked=int(self._totals.sums.linked),
             longest=int(self._totals.sums.longest),
             loss=float(self._totals.sums.loss),
             suppressed=self._counts()["suppressed"],

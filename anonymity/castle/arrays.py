@@ -15,6 +15,8 @@ from anonymity.castle.parameters import CastleParameters
 from anonymity.compiled.arrays import full, record, zeros
 from anonymity.compiled.jit import inner
 from anonymity.compiled.random import RandomStream
+from anonymity.noise.within import Within, within
+from anonymity.noise.within import with_slots as noise_with_slots
 from anonymity.policy import KINDS, Policy, Privacy
 from anonymity.promise.checks import Checks, checks_of
 from anonymity.promise.counting import empty_counts
@@ -105,6 +107,7 @@ class Omega(NamedTuple):
     subjects : (rows,) distinct subjects behind it
     diversity : (rows, sensitive) l-diversity behind it
     release : (rows,) id of the release it stems from
+    span : (rows, 2, noised) lowest and highest values of its noised attributes
     matches : (rows,) scratch
     """
 
@@ -112,6 +115,7 @@ class Omega(NamedTuple):
     subjects: NDArray[np.int64]
     diversity: NDArray[np.int64]
     release: NDArray[np.int64]
+    span: NDArray[np.float64]
     matches: NDArray[np.int32]
 
 
@@ -142,6 +146,7 @@ class CastleArrays(NamedTuple):
     omega: Omega
     out: Out
     totals: Totals
+    noise: Within
 
 
 def empty_arrays(
@@ -184,10 +189,12 @@ def empty_arrays(
             subjects=np.zeros(castle.reuse_limit, np.int64),
             diversity=np.zeros((castle.reuse_limit, sensitive), np.int64),
             release=np.zeros(castle.reuse_limit, np.int64),
+            span=np.zeros((castle.reuse_limit, 2, len(policy.noised))),
             matches=np.zeros(castle.reuse_limit, np.int32),
         ),
         out=empty_out(0, boxes(0, policy), sensitive),
         totals=empty_totals(len(privacy.reasons), len(KINDS)),
+        noise=within(policy, privacy, 0),
     )
 
 
@@ -220,6 +227,7 @@ def with_slots(arrays: CastleArrays, slots: int, policy: Policy, castle: CastleP
         counter=empty_counter(sensitive, slots),
         expiry=expiry,
         out=empty_out(slots, boxes(slots, policy), sensitive),
+        noise=noise_with_slots(arrays.noise, slots),
     )
 
 

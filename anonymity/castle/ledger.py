@@ -152,6 +152,7 @@ class Ledger:
                 omega.box.node[new] - self._offsets,
                 omega.subjects[new],
                 omega.diversity[new],
+                omega.span[new],
             )
             self._omega[int(entry.id[0])] = int(entry.id[-1])
             entries[int(entry.id[0])] = entry.to_bytes("omega")
@@ -175,6 +176,7 @@ class Ledger:
             key=arrays.random.key.astype(np.uint64),
             key_used=int(arrays.random.used[0]),
             released=int(sums.released),
+            linked=int(sums.linked),
             longest=int(sums.longest),
             merges=int(now.merges),
             splits=int(now.splits),

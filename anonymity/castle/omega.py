@@ -18,6 +18,8 @@ def reusable(shard: CastleArrays, slot: Int) -> Int:
     Never the best of them: that would tell where the tuple is not (CASTLE, Section 3.2.2).
     """
     omega, now = shard.omega, shard.now
+    if shard.noise.of.subjects > 0:  # who else would be near what is published is not known any more
+        return np.int64(NONE)
     size, used = len(omega.release), now.omega_used
     found = 0
     row = now.omega_next - used  # oldest first, so that the choice does not depend on where the ring begins
@@ -47,6 +49,9 @@ def keep(shard: CastleArrays, release: Int, subjects: Int, loss: float) -> None:
         for a in range(omega.diversity.shape[1]):
             omega.diversity[row, a] = out.diversity[release, a]
         omega.release[row] = now.next_release
+        for a in range(omega.span.shape[2]):
+            omega.span[row, 0, a] = shard.noise.span[0, a]
+            omega.span[row, 1, a] = shard.noise.span[1, a]
         now.omega_next = (row + 1) % len(omega.release)
         if now.omega_used < len(omega.release):
             now.omega_used += 1

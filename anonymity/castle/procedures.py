@@ -23,7 +23,8 @@ from anonymity.castle.split import group_by_subject, join_broken_parts, may_brea
 from anonymity.castle.split_l import split_l
 from anonymity.compiled.jit import Int, entry, leaf, procedure
 from anonymity.compiled.random import shuffle
-from anonymity.promise.checks import guarantee, guarantee_counted
+from anonymity.noise.within import add_noise, count_linked, note_scale, settle, span_domain, widen, withhold_all
+from anonymity.promise.checks import guarantee, guarantee_counted, keeps_promises
 from anonymity.promise.counting import stable_order
 from anonymity.promise.tally import count_set
 from anonymity.promise.waiting import impossible
@@ -136,6 +137,7 @@ def reuse(shard: CastleArrays, slot: Int, published: Int) -> None:
     assign(out.box, release, omega.box, published)
     for a in range(out.diversity.shape[1]):
         out.diversity[release, a] = omega.diversity[published, a]
+    widen(shard.noise, omega.span[published], slot)
     _leave_alone(shard, slot, np.int64(REUSED), omega.subjects[published])
 
 
@@ -148,6 +150,7 @@ def suppress(shard: CastleArrays, slot: Int, reason: Int) -> None:
         fully_generalise(shard.domain, shard.out.box, release)
         for a in range(shard.out.diversity.shape[1]):
             shard.out.diversity[release, a] = 1
+        span_domain(shard.noise)
         _leave_alone(shard, slot, np.int64(GENERALISED), np.int64(1))
         return
     withhold(shard.out, shard.totals, slot, reason)
@@ -196,16 +199,23 @@ def release_part(shard: CastleArrays, members: NDArray[np.int64], kind: Int) -> 
     domain, box, others = shard.domain, out.box, points(tuples)
     newest = NO_TIME
     assign(box, release, others, members[0])
-    for member in members:
-        enclose(domain, box, release, others, member)
-        newest = max(newest, tuples.event_time[member])
-    count_set(shard.counter, members, tuples.subject, shard.waiting.value, shard.of.by_name != 0)
-    guarantee(shard.checks, shard.of.k, tally, out.diversity[release])
     for i in range(len(members)):
-        if not contains(domain, box, release, others, members[i]):
-            raise RuntimeError("a member lies outside its generalisation; nothing of this release was emitted")
-        _note_delay(shard, members[i])
+        enclose(domain, box, release, others, members[i])
+        newest = max(newest, tuples.event_time[members[i]])
         out.members[start + i] = members[i]
+        _note_delay(shard, members[i])
+    if shard.noise.value.shape[1] > 0:
+        stop = settle(shard.noise, out, shard.totals, shard.random, tuples.subject, start, stop)
+    count_set(shard.counter, out.members[start:stop], tuples.subject, shard.waiting.value, shard.of.by_name != 0)
+    if stop < start + len(members) and not keeps_promises(shard.checks, shard.of.k, tally):
+        withhold_all(shard.noise, out, shard.totals, start, stop)
+        return
+    guarantee(shard.checks, shard.of.k, tally, out.diversity[release])
+    for i in range(start, stop):
+        if not contains(domain, box, release, others, np.int64(out.members[i])):
+            raise RuntimeError("a member lies outside its generalisation; nothing of this release was emitted")
+    if shard.noise.value.shape[1] > 0:
+        count_linked(shard.noise, out, shard.totals, start, stop)
     shuffle(shard.random, out.members, start, stop)
     loss = info_loss(domain, box, release)
     update_tau(shard, loss)
@@ -217,9 +227,14 @@ def release_part(shard: CastleArrays, members: NDArray[np.int64], kind: Int) -> 
 @leaf
 def _leave_alone(shard: CastleArrays, slot: Int, kind: Int, subjects: Int) -> None:
     out = shard.out
-    stop = out.filled.members + 1
-    out.members[stop - 1] = slot
+    start = out.filled.members
+    stop = start + 1
+    out.members[start] = slot
     _note_delay(shard, slot)
+    if shard.noise.value.shape[1] > 0:
+        note_scale(shard.noise, out.filled.releases)
+        add_noise(shard.noise, shard.random, out.members[start:stop])
+        shard.noise.linked[slot] = False  # among whom it is, is not known any more
     loss = info_loss(shard.domain, out.box, out.filled.releases)
     close_release(out, shard.totals, kind, subjects, loss, stop, shard.tuples.event_time[slot])
     shard.now.next_release += 1

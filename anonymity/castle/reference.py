@@ -7,6 +7,7 @@ from numba.experimental import structref
 from anonymity.castle.arrays import CastleArrays, Clusters, Expiry, Omega, Tuples
 from anonymity.compiled.random import RandomStream
 from anonymity.compiled.reference import Fields, Proxy, by_reference
+from anonymity.noise.within import Within
 from anonymity.promise.counting import Counts
 from anonymity.promise.waiting import Waiting
 from anonymity.tuples.leaving import Out
@@ -53,6 +54,11 @@ class _OutFields(Fields):
 
 
 @structref.register
+class _NoiseFields(Fields):
+    pass
+
+
+@structref.register
 class _ShardFields(Fields):
     pass
 
@@ -89,6 +95,10 @@ class _Out(Proxy):
     pass
 
 
+class _Noise(Proxy):
+    pass
+
+
 class _Shard(Proxy):
     pass
 
@@ -104,6 +114,7 @@ share = by_reference(
         Expiry: (_Expiry, _ExpiryFields),
         Omega: (_Omega, _OmegaFields),
         Out: (_Out, _OutFields),
+        Within: (_Noise, _NoiseFields),
         CastleArrays: (_Shard, _ShardFields),
     },
 )

@@ -18,6 +18,7 @@ from anonymity.castle.reference import share
 from anonymity.castle.stored import Snapshot
 from anonymity.compiled.random import random_stream
 from anonymity.noise.perturb import Noise
+from anonymity.noise.within import let_in
 from anonymity.policy import KINDS, PolicyError
 from anonymity.promise.counting import grown
 from anonymity.promise.waiting import entries_of
@@ -109,6 +110,7 @@ class Castle(Shard):
             tuples_in=came,
             sampled_out=0 if self._noise is None else self._noise.sampled_out,
             released=int(totals.sums.released),
+            linked=int(totals.sums.linked),
             suppressed=self._suppressed(),
             releases=dict(zip(KINDS, totals.kinds.tolist(), strict=True)),
             loss_sum=float(totals.sums.loss),
@@ -135,7 +137,7 @@ class Castle(Shard):
         position, out = arrays.tuples.position, arrays.out
         released, withheld = out.members[: filled.members], out.suppressed[: filled.suppressed]
         leaving = Leaving(released, withheld, position, arrays.tuples.event_time)
-        releases = collect(out, int(arrays.now.next_release), leaving, self._slots, self.offsets)
+        releases = collect(out, int(arrays.now.next_release), leaving, self._slots, self.offsets, arrays.noise)
         changes = None
         if self._ledger is not None:
             left = np.concatenate([position[released], position[withheld]])
@@ -152,6 +154,7 @@ class Castle(Shard):
         """Copy tuples into free slots; the slots, in the tuples' order."""
         self._reserve(len(tuples))
         slots = self._slots.take(tuples.members) if len(tuples) else _NO_SLOTS
+        let_in(self.arrays.noise, slots, tuples.members)
         into = self.arrays.tuples
         into.numeric[slots] = tuples.numeric
         into.leaf[slots] = tuples.categorical + self.offsets
@@ -203,6 +206,7 @@ class Castle(Shard):
             omega.box.node[into] = entry.node[rows] + self.offsets
             omega.subjects[into] = entry.subjects[rows]
             omega.diversity[into] = entry.diversity[rows]
+            omega.span[into] = entry.span[rows]
             row += len(rows)
         now.omega_used, now.omega_next = row, 0
 
@@ -242,6 +246,7 @@ class Castle(Shard):
         news: list[NDArray[Any]] = [*made.tuples]
         for old, new in zip(olds, news, strict=True):
             new[: len(used)] = old[used]
+        made.noise.value[: len(used)] = before.noise.value[used]
         row = made.tuples.cluster[: len(used)].copy()
         changed = clusters.changed.copy()
         kept = {name: getattr(before, name) for name in ("now", "ring", "domain", "clusters", "omega", "totals")}
@@ -265,6 +270,7 @@ def _restored_arrays(terms: Terms, snapshot: Snapshot) -> CastleArrays:
     now.next_position, now.next_cluster, now.next_release = state.numbers[:3].tolist()
     now.merges, now.splits = state.merges, state.splits
     totals.sums.released, totals.sums.longest, totals.sums.loss = state.released, state.longest, state.loss
+    totals.sums.linked = state.linked
     for i, reason in enumerate(terms.privacy.reasons):
         totals.suppressed[i] = state.suppressed.get(reason, 0)
     totals.kinds[:] = state.kinds

@@ -157,4 +157,6 @@ def _require_well_formed(
         require(bool((np.diff(entry.id) > 0).all()) and len(entry.id) > 0 and entry.id[-1] < next_release, "releases")
         require(len(entry.subjects) == len(entry.diversity) == len(entry.id), "counts")
         require(entry.diversity.shape[1] == len(terms.policy.sensitive), "diversity")
+        require(entry.span.shape == (len(entry.id), 2, len(terms.policy.noised)), "noised values")
+        require(bool(np.isfinite(entry.span).all()), "noised values")
         require_boxes(entry.lower, entry.upper, entry.node, terms.policy)

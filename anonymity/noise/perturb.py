@@ -122,7 +122,7 @@ def _grid(policy: Policy, parameters: DifferentialPrivacy) -> Grid:
     steps, ends, scales = [], [], []
     for attribute in policy.numeric:
         steps.append(_step(attribute, parameters))
-        ends.append(_ends(attribute))
+        ends.append(grid_ends(attribute))
         domain = attribute.domain or (0.0, 0.0)
         scales.append(scale_in_steps(domain[1] - domain[0], steps[-1], parameters.phi))
     for category in policy.categorical:
@@ -131,7 +131,7 @@ def _grid(policy: Policy, parameters: DifferentialPrivacy) -> Grid:
     first, last = np.array(ends, np.int64).T
     numerator, denominator = np.array(scales, np.int64).T
     observed = np.full(len(policy.numeric), parameters.observed_range)
-    parts, whole = np.array([_decimal(step) for step in steps], np.float64).reshape(-1, 2).T.copy()
+    parts, whole = np.array([decimal_step(step) for step in steps], np.float64).reshape(-1, 2).T.copy()
     bounds = [attribute.domain or (-np.inf, np.inf) for attribute in policy.numeric]
     lower, upper = np.array(bounds, np.float64).reshape(-1, 2).T.copy()
     return Grid(
@@ -158,7 +158,7 @@ def _step(attribute: Numeric, parameters: DifferentialPrivacy) -> float:
     return attribute.step
 
 
-def _decimal(step: float) -> tuple[float, float]:
+def decimal_step(step: float) -> tuple[float, float]:
     """A step as (parts, whole), whole a power of ten; (step, 1) where floats do not hold them exactly."""
     fraction = Decimal(repr(step)).as_tuple()
     exponent = int(fraction.exponent)
@@ -167,7 +167,8 @@ def _decimal(step: float) -> tuple[float, float]:
     return (float(parts), float(whole)) if max(parts, whole) <= 2**53 else (step, 1.0)
 
 
-def _ends(attribute: Numeric) -> tuple[int, int]:
+def grid_ends(attribute: Numeric) -> tuple[int, int]:
+    """The first and the last step of the grid within the domain; the farthest there are where it has none."""
     if attribute.domain is None or attribute.step is None:
         return -_LARGEST, _LARGEST
     # Ends such as 0.3 are a little more, or less, than three steps of 0.1.
@@ -205,27 +206,28 @@ def perturb(
             if grid.observed[a]:
                 observed[0, a] = min(observed[0, a], numeric[i, a])
                 observed[1, a] = max(observed[1, a], numeric[i, a])
-                numerator, denominator = _fraction((observed[1, a] - observed[0, a]) / grid.step[a] / grid.phi[0])
+                numerator, denominator = fraction((observed[1, a] - observed[0, a]) / grid.step[a] / grid.phi[0])
             position = np.rint(min(max(numeric[i, a] / grid.step[a], -_LARGEST), _LARGEST))
-            moved = _moved(stream, np.int64(position), numerator, denominator, grid.first[a], grid.last[a])
-            numeric[i, a] = min(max(moved * grid.parts[a] / grid.whole[a], grid.lower[a]), grid.upper[a])
+            found = moved(stream, np.int64(position), numerator, denominator, grid.first[a], grid.last[a])
+            numeric[i, a] = min(max(found * grid.parts[a] / grid.whole[a], grid.lower[a]), grid.upper[a])
         for c in range(categorical.shape[1]):
             a = attributes + c
-            categorical[i, c] = _moved(
+            categorical[i, c] = moved(
                 stream, np.int64(categorical[i, c]), grid.numerator[a], grid.denominator[a], grid.first[a], grid.last[a]
             )
 
 
 @procedure
-def _moved(stream: RandomStream, position: Int, numerator: Int, denominator: Int, first: Int, last: Int) -> Int:
+def moved(stream: RandomStream, position: Int, numerator: Int, denominator: Int, first: Int, last: Int) -> Int:
+    """A position of the grid with noise of the scale numerator / denominator, kept from ``first`` to ``last``."""
     # Clamped before too: a value may stand beside the grid's last step, at the end of its domain.
     position = min(max(position, first), last)
     return min(max(position + discrete_laplace(stream, numerator, denominator), first), last)
 
 
 @inner
-def _fraction(scale: float) -> tuple[Int, Int]:
-    # As scale_in_steps, of a range that is only known here.
+def fraction(scale: float) -> tuple[Int, Int]:
+    """As ``scale_in_steps``, of a scale that is only known in compiled code."""
     denominator = np.int64(1)
     if scale <= 0.0:
         return np.int64(0), denominator

@@ -147,6 +147,12 @@ def hopeless(checks: Checks, tally: Tally) -> Int:
 
 
 @inner
+def keeps_promises(checks: Checks, k: Int, tally: Tally) -> bool:
+    """Whether a set has k subjects and satisfies all checks."""
+    return bool(tally.persons[0] >= k and broken(checks, tally) < 0)
+
+
+@inner
 def guarantee(checks: Checks, k: Int, tally: Tally, diversities: NDArray[np.int64]) -> None:
     """The last word before a release leaves: raise where its members break a promise.
 

@@ -48,7 +48,8 @@ class Totals(NamedTuple):
 
     Attributes
     ----------
-    sums : ``released`` tuples, the ``longest`` delay in tuples, and ``loss``, InfoLoss summed over released tuples
+    sums : ``released`` tuples, those of them that were ``linked`` (``anonymity.noise.within``), the ``longest`` delay
+        in tuples, and ``loss``, InfoLoss summed over released tuples
     suppressed : (reasons,) tuples by ``Privacy.reasons``
     kinds : (kinds,) releases by ``anonymity.policy.KINDS``
     delays : (buckets,) tuples by ``delay_bucket``
@@ -80,7 +81,7 @@ def empty_out(slots: int, boxes: Boxes, sensitive: int) -> Out:
 def empty_totals(reasons: int, kinds: int) -> Totals:
     """Nothing has left."""
     return Totals(
-        record("released longest", "loss"),
+        record("released linked longest", "loss"),
         np.zeros(reasons, np.int64),
         np.zeros(kinds, np.int64),
         np.zeros(DELAY_BUCKETS, np.int64),

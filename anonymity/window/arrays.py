@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from anonymity.compiled.arrays import record, zeros
 from anonymity.compiled.jit import inner
 from anonymity.compiled.random import RandomStream
+from anonymity.noise.within import Within, within
 from anonymity.policy import KINDS, Policy, Privacy
 from anonymity.promise.checks import Checks, checks_of
 from anonymity.promise.tally import Counter, empty_counter
@@ -125,6 +126,7 @@ class WindowArrays(NamedTuple):
     there: Trial
     out: Out
     totals: Totals
+    noise: Within
     log: Any
     actions: NDArray[Any]
 
@@ -161,6 +163,7 @@ def empty_arrays(
         there=empty_trial(sensitive, slots, checks),
         out=empty_out(slots, boxes(slots, policy), sensitive),
         totals=empty_totals(len(privacy.reasons), len(KINDS)),
+        noise=within(policy, privacy, slots),
         log=empty_log(),
         actions=empty_actions(slots * max(sensitive, 1)),
     )
@@ -171,6 +174,7 @@ def moved(arrays: WindowArrays, made: WindowArrays, slots: NDArray[np.int32]) ->
     pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]] = zip(arrays.points, made.points, strict=True)
     for old, new in pairs:
         new[: len(slots)] = old[slots]
+    made.noise.value[: len(slots)] = arrays.noise.value[slots]
     place = np.zeros(len(arrays.held), np.int32)
     place[slots] = np.arange(len(slots))
     made.held[: arrays.now.held] = place[arrays.held[: arrays.now.held]]

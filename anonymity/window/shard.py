@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from anonymity.algorithm import Counters, Shard, Step, Terms
 from anonymity.compiled.random import random_stream
+from anonymity.noise.within import let_in
 from anonymity.policy import KINDS, PolicyError
 from anonymity.release import Leaving, collect
 from anonymity.space.domain import NONE, node_offsets, scales
@@ -126,6 +127,7 @@ class Window(Shard):
             tuples_in=came,
             sampled_out=0,
             released=int(totals.sums.released),
+            linked=int(totals.sums.linked),
             suppressed=self._suppressed(),
             releases=dict(zip(KINDS, totals.kinds.tolist(), strict=True)),
             loss_sum=float(totals.sums.loss),
@@ -155,7 +157,7 @@ class Window(Shard):
         position, out = arrays.points.position, arrays.out
         released, withheld = out.members[: filled.members], out.suppressed[: filled.suppressed]
         leaving = Leaving(released, withheld, position, arrays.points.event_time)
-        releases = collect(out, int(arrays.now.next_release), leaving, self._slots, self.offsets)
+        releases = collect(out, int(arrays.now.next_release), leaving, self._slots, self.offsets, arrays.noise)
         changes = None
         if self._ledger is not None:
             left = np.concatenate([position[released], position[withheld]])
@@ -182,6 +184,7 @@ class Window(Shard):
         if (slots := self._slots.reserve(len(tuples))) is not None:
             self._move(slots, np.arange(len(self.arrays.held), dtype=np.int32))
         admitted = self._slots.take(tuples.members) if len(tuples) else _NO_SLOTS
+        let_in(self.arrays.noise, admitted, tuples.members)
         into = self.arrays.points
         into.numeric[admitted] = tuples.numeric + 0.0  # -0.0 is 0.0
         into.leaf[admitted] = tuples.categorical + self.offsets
@@ -259,6 +262,7 @@ def _restored_arrays(terms: Terms, state: WindowState) -> WindowArrays:
     now.target = target if aim is None else min(max(int(now.target), target), aim.most)
     now.merges, now.swaps = state.merges, state.swaps
     totals.sums.released, totals.sums.longest, totals.sums.loss = state.released, state.longest, state.loss
+    totals.sums.linked = state.linked
     for i, reason in enumerate(terms.privacy.reasons):
         totals.suppressed[i] = state.suppressed.get(reason, 0)
     totals.kinds[:] = state.kinds

@@ -234,6 +234,7 @@ class Ledger:
             key=arrays.random.key.astype(np.uint64),
             key_used=int(arrays.random.used[0]),
             released=int(sums.released),
+            linked=int(sums.linked),
             longest=int(sums.longest),
             merges=int(now.merges),
             swaps=int(now.swaps),

@@ -90,6 +90,8 @@ def _policy(config: Config) -> Iterator[tuple[str, str]]:
     for attribute in policy.quasi_identifiers:
         yield "quasi-identifier", f"{attribute.name}: {_described(attribute)}"
     yield "sensitive", ", ".join(policy.sensitive) or "none"
+    for noised in policy.noised:
+        yield "noised", f"{noised.name}: {_described(noised)}"
     yield "pass-through", ", ".join(policy.passthrough) or "none"
     yield "drop", ", ".join(policy.drop) or "none"
     yield "reference", policy.reference or "none"
@@ -112,11 +114,24 @@ def _parameters(config: Config) -> Iterator[tuple[str, str]]:
     yield "l", f"{privacy.l}-diversity of each sensitive column in every release"
     for promise, parameter in privacy.further:
         yield promise.name, f"{parameter:g} of each sensitive column in every release"
+    yield from _noise_within(config)
     yield "algorithm", config.algorithm.name
     yield from config.algorithm.tell(parameters)
     yield "shards", f"{shards.count} by {shards.by}"
     yield "seed", "from the operating system" if config.seed is None else str(config.seed)
     yield "subject_key", "given" if config.subject_key else "none: subjects are hashed without a key"
+
+
+def _noise_within(config: Config) -> Iterator[tuple[str, str]]:
+    noise = config.privacy.noise_within
+    if noise is None:
+        return
+    shares = zip(config.policy.noised, noise.of(len(config.policy.noised)), strict=True)
+    each = ", ".join(f"{attribute.name} {epsilon:g}" for attribute, epsilon in shares)
+    least = f", no less than {noise.least:g} of the domain" if noise.scale == "release" else ""
+    yield "noise_within_release", f"epsilon {noise.epsilon:g} for a record ({each}), width of the {noise.scale}{least}"
+    if noise.confidence is not None:
+        yield "confidence", f"{noise.confidence.k} subjects within the linking range at {noise.confidence.c:g}, or none"
 
 
 def _print(console: Console, title: str, rows: Iterator[tuple[str, str]] | list[tuple[str, str]]) -> None:

@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 
 from anonymity.algorithm import Algorithm, known_algorithms
 from anonymity.builders.builder import BuilderError
+from anonymity.noise.within import problems_within
 from anonymity.policy import (
     SHARD_BY_SUBJECT,
     DifferentialPrivacy,
@@ -128,7 +129,7 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
         raise ConfigError(path, problems)
     return Config(
         policy=file.policy.core(),
-        privacy=file.privacy.core(),
+        privacy=file.promised,
         algorithm=file.chosen,
         parameters=file.parameters,
         differential_privacy=file.differential_privacy.core() if file.differential_privacy else None,
@@ -156,6 +157,10 @@ def _import_extensions(content: Mapping[str, Any]) -> Iterator[str]:
 def _contradictions(file: File) -> Iterator[str]:
     """What is wrong between sections that are right in themselves."""
     policy, by, algorithm = file.policy.core(), file.shards.by, file.chosen
+    try:
+        yield from problems_within(policy, file.promised)
+    except PolicyError as error:
+        yield str(error)
     yield from algorithm.problems(policy, file.privacy.core(), file.parameters)
     own = {output.name for output in algorithm.outputs}
     for name in sorted(_sinks(file).keys() - own - set(SinksSection.model_fields)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
@@ -14,7 +15,10 @@ from anonymity.noise.budget import phi_within
 from anonymity.policy import (
     SHARD_BY_SUBJECT,
     Categorical,
+    Confidence,
     DifferentialPrivacy,
+    Noised,
+    NoiseWithin,
     Numeric,
     Policy,
     PolicyError,
@@ -38,6 +42,7 @@ from jobs.config.hierarchies import HierarchyField
 from jobs.config.sections import AlgorithmSection, section_of
 
 _Section = TypeVar("_Section", bound=Section)
+_OF_ATTRIBUTES = ("quasi_identifiers", "noised")
 
 
 def _increasing(domain: tuple[float, float]) -> tuple[float, float]:
@@ -73,12 +78,26 @@ class QuasiIdentifier(Section):
         return self
 
 
+class NoisedAttribute(Section):
+    type: Literal["numeric"] = Field("numeric", description="'numeric'")
+    domain: Annotated[tuple[Real, Real], AfterValidator(_increasing)] = Field(
+        description="[lowest, highest], two finite numbers: noise stays within"
+    )
+    step: AboveZero | None = Field(
+        None,
+        description="a number above 0: the grid that noise is drawn on, in the column's unit; 1 for whole numbers",
+    )
+
+
 class PolicySection(Section):
     quasi_identifiers: dict[Column, QuasiIdentifier] = Field(
         min_length=1,
         description="at least one 'column: {type: numeric}' or 'column: {type: categorical, hierarchy: FILE}'",
     )
     sensitive: Columns = Field((), description="a list of columns, such as [income]")
+    noised: dict[Column, NoisedAttribute] = Field(
+        {}, description="numbers that are published with noise: 'column: {type: numeric, domain: [100, 220], step: 1}'"
+    )
     passthrough: Columns = Field((), description="a list of columns, such as [trip_id]")
     drop: Columns = Field((), description="a list of columns, such as [name]")
     subject: Column | None = Field(None, description="a column, or null where every row is its own person")
@@ -102,7 +121,8 @@ class PolicySection(Section):
     def _core(self) -> Policy:
         return Policy(
             quasi_identifiers=tuple(self._attribute(name, field) for name, field in self.quasi_identifiers.items()),
-            **{role: getattr(self, role) for role in PolicySection.model_fields if role != "quasi_identifiers"},
+            noised=tuple(Noised(name, field.domain, field.step) for name, field in self.noised.items()),
+            **{role: getattr(self, role) for role in PolicySection.model_fields if role not in _OF_ATTRIBUTES},
         )
 
     def _attribute(self, name: str, field: QuasiIdentifier) -> Numeric | Categorical:
@@ -131,6 +151,38 @@ class PrivacySection(Section):
         given = {name: getattr(self, name) for name in known if name in type(self).model_fields}
         further = tuple((known[name], value) for name, value in given.items() if value is not None)
         return Privacy(self.k, self.l, further)
+
+
+class ConfidenceSection(Section):
+    c: Annotated[Real, Field(gt=0, lt=1)] = Field(description="a number above 0 and below 1, such as 0.99")
+    k: Annotated[Positive, Field(ge=2)] = Field(description="a whole number from 2 to privacy.k")
+
+
+class NoiseWithinSection(Section):
+    epsilon: AboveZero = Field(description="a number above 0, such as 2: for all noised attributes of a record")
+    shares: dict[Column, AboveZero] | None = Field(
+        None, description="the share of epsilon of each noised attribute, 1 together; without it they are equal"
+    )
+    scale: Literal["release", "domain"] = Field("release", description="'release' or 'domain'")
+    least: Annotated[Real, Field(ge=0, le=1)] = Field(0.02, description="a share of the domain's width, from 0 to 1")
+    confidence: ConfidenceSection | None = Field(
+        None, description="a mapping such as {c: 0.99, k: 10}, or null for no suppression by it"
+    )
+
+    def core(self, policy: Policy) -> NoiseWithin:
+        """The noise, with shares in the order of the policy."""
+        names = [attribute.name for attribute in policy.noised]
+        if self.shares is not None and sorted(self.shares) != sorted(names):
+            raise PolicyError(
+                f"noise_within_release.shares: must name each column of policy.noised, which are {', '.join(names)}"
+            )
+        return NoiseWithin(
+            epsilon=self.epsilon,
+            shares=() if self.shares is None else tuple(self.shares[name] for name in names),
+            scale=self.scale,
+            least=self.least,
+            confidence=None if self.confidence is None else Confidence(self.confidence.c, self.confidence.k),
+        )
 
 
 class WithinSection(Section):
@@ -219,6 +271,9 @@ class File(Section):
     differential_privacy: DifferentialPrivacySection | None = Field(
         None, description="a mapping such as {sample_rate: 0.5, phi: 100}, or null for neither sampling nor noise"
     )
+    noise_within_release: NoiseWithinSection | None = Field(
+        None, description="a mapping such as {epsilon: 2}, needed with policy.noised, or null"
+    )
     shards: ShardsSection = Field(
         default_factory=ShardsSection, description="a mapping such as {count: 4, by: subject}"
     )
@@ -238,6 +293,12 @@ class File(Section):
     def chosen(self) -> Algorithm:
         """The algorithm."""
         return known_algorithms()[self.algorithm]
+
+    @property
+    def promised(self) -> Privacy:
+        """k, l and further promises, and noise within releases."""
+        noise = self.noise_within_release
+        return replace(self.privacy.core(), noise_within=None if noise is None else noise.core(self.policy.core()))
 
     @property
     def parameters(self) -> Any:

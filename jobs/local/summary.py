@@ -45,6 +45,7 @@ class Summary:
     suppressed, rejected : tuples and rows by reason, every reason named; where the policy publishes suppressed tuples
         fully generalised, these are among the released ones too
     releases : releases by kind (``anonymity.policy.KINDS``), every kind named
+    linked : released tuples whose noised values are nearest to their own originals; None where nothing is noised
     counts : what the algorithm counts beside that, by name
     algorithm : the one that worked
     mean_loss : mean InfoLoss in [0, 1] of the released tuples; None where none was released
@@ -62,6 +63,7 @@ class Summary:
     suppressed: dict[str, int]
     rejected: dict[str, int]
     releases: dict[str, int]
+    linked: int | None
     counts: dict[str, int]
     algorithm: Algorithm
     mean_loss: float | None
@@ -130,6 +132,7 @@ class Summary:
             suppressed=suppressed,
             rejected=rejected,
             releases=releases,
+            linked=count("linked") if "linked" in totals else None,
             counts={name: count(name) for name in algorithm.counted if name not in _COMMON},
             algorithm=algorithm,
             mean_loss=totals["loss_sum"] / released if released else None,
@@ -168,6 +171,7 @@ class Summary:
             "releases": sum(self.releases.values()),
             "releases_by_kind": self.releases,
             "reused": self.reused,
+            **({} if self.linked is None else {"linked": self.linked}),
             **self.counts,
             "mean_loss": self.mean_loss,
             "delay_tuples": self.delay and {"p50": self.delay.p50, "p99": self.delay.p99, "max": self.delay.longest},
@@ -197,6 +201,9 @@ class Summary:
         if self.delay is not None:
             others = f"tuples at the median, {self.delay.p99:,} at the 99th percentile, {self.delay.longest:,} at most"
             table.add_row("delay", f"{self.delay.p50:,}", others)
+        if self.linked is not None:
+            share = f"{self.linked / self.released:.1%} of released tuples" if self.released else ""
+            table.add_row("linked", f"{self.linked:,}", f"{share}: noised values nearest to their own originals")
         if "sample_rate" in self.parameters:
             rate, phi = self.parameters["sample_rate"], self.parameters["phi"]
             table.add_row("noise", "", f"sample rate {rate:g}, phi {phi:g}; see 'crenel budget' and docs/privacy.md")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from anonymity.policy import Categorical, Numeric, QuasiIdentifier
+from anonymity.policy import Categorical, Noised, Numeric, QuasiIdentifier
 from jobs.wiring.sql_types import INTEGERS, TEXTS, SqlType, quote
 from operators.encode.columns import Kind, Read
 
@@ -40,14 +40,7 @@ class Reader:
         if not isinstance(attribute, Numeric):
             return self._categorical(where, attribute, sql)
         self._require_numbers(where, sql, "a numeric one")
-        largest = extremes(sql)
-        if attribute.domain is not None and largest is not None:
-            lowest, highest = largest
-            if not (lowest <= attribute.domain[0] and attribute.domain[1] <= highest):
-                self.problems.append(
-                    f"{where}.domain: reaches beyond the column's type, {sql.text}; "
-                    f"give one within {lowest:.15g} and {highest:.15g}"
-                )
+        self._within_type(attribute, sql)
         return self._number(name, sql)
 
     def _categorical(self, where: str, attribute: Categorical, sql: SqlType) -> Read:
@@ -86,6 +79,29 @@ class Reader:
         if sql.name not in _REALS:
             return Read(name, "number", value)
         return Read(name, "single" if sql.name == "FLOAT" else "real", value, self._missing(name, sql))
+
+    def noised(self, attribute: Noised) -> Read:
+        """A noised attribute, which comes as int64 or float64 and goes back as its own type."""
+        name, sql = attribute.name, self._types[attribute.name]
+        if sql is None:
+            return Read(name, "real", 0)
+        self._require(
+            attribute.place, sql, (*INTEGERS, *_REALS), f"a noised one is of whole numbers, FLOAT or DOUBLE; {_CONVERT}"
+        )
+        self._within_type(attribute, sql)
+        if sql.name in INTEGERS:
+            return self._integer(name, sql)
+        return Read(name, "real", self._add(_cast(name, sql, "DOUBLE")), self._missing(name, sql))
+
+    def _within_type(self, attribute: Numeric, sql: SqlType) -> None:
+        largest = extremes(sql)
+        if attribute.domain is not None and largest is not None:
+            lowest, highest = largest
+            if not (lowest <= attribute.domain[0] and attribute.domain[1] <= highest):
+                self.problems.append(
+                    f"{attribute.place}.domain: reaches beyond the column's type, {sql.text}; "
+                    f"give one within {lowest:.15g} and {highest:.15g}"
+                )
 
     def member(self, role: str, name: str) -> Read:
         """A column that is published as it is; ``member_type`` tells how it comes back."""

@@ -14,7 +14,7 @@ from anonymity.algorithm import Output
 from anonymity.policy import Numeric, Policy, Shards
 from jobs.config.file import ConfigError
 from jobs.wiring.arguments import Reader, extremes, member_kind
-from jobs.wiring.sink_columns import SQL, Column, Plain, further_records, records
+from jobs.wiring.sink_columns import SQL, Column, Plain, further_records, noise_types, records
 from jobs.wiring.sql_types import INTEGERS, TEXTS, SqlType, parse
 from jobs.wiring.steps import fill_steps
 from operators.encode.columns import Kind, Read, members_schema
@@ -22,7 +22,7 @@ from operators.encode.encoder import EncodePlan
 from operators.encode.hashing import hash_key
 
 _PLAIN: dict[Kind, Plain] = {"integer": "LONG", "real": "DOUBLE", "boolean": "BOOLEAN", "text": "STRING"}
-_ROLES = "quasi_identifiers, sensitive, passthrough, subject, event_time, reference or drop"
+_ROLES = "quasi_identifiers, sensitive, noised, passthrough, subject, event_time, reference or drop"
 _UNKNOWN = SqlType("STRING", "STRING")
 """Stands for the type of a column that the source lacks, until the error is raised."""
 
@@ -37,7 +37,7 @@ class Layout:
     ----------
     policy : roles of the source's columns; with the steps of noise, where there is any
     arguments : SQL expressions that encode is called with
-    quasi_identifiers, sensitive, passthrough, subject, event_time, reference : how encode reads each column
+    quasi_identifiers, sensitive, noised, passthrough, subject, event_time, reference : how encode reads each column
     watermark : how it reads the watermark; None where there is no ``policy.event_time_limit``
     published : SQL type of each column that is published as it is, for ``anonymity.fingerprint.fingerprint``
     subject_type : SQL type of the subject, for the same; None where there is none
@@ -50,7 +50,8 @@ class Layout:
         ``FROM releases CROSS JOIN UNNEST(members) AS m (m0, m1, ...)``
     release_types : columns of a release: ``release_id``, ``shard``, ``event_ms``, ``kind``, ``subjects``, ``tuples``,
         ``d0``... (diversity), ``loss``, then by position in the policy ``q0_min`` and ``q0_max``, or ``q0``; the
-        column ``members`` comes after them
+        column ``members`` comes after them; where attributes are noised, ``linked``, ``e0`` and ``x0``... (error of the
+        noise and what was to be expected of it) after ``loss``
     member_types : columns of a member; where there is one, ``members`` is an array of it and not of rows, and where
         nothing is published as it is, an array that holds TRUE once for each member
     suppressed_types : columns of a suppressed tuple: ``reason``, ``shard``, ``seq``, ``event_ms``
@@ -61,6 +62,7 @@ class Layout:
     arguments: tuple[str, ...]
     quasi_identifiers: tuple[Read, ...]
     sensitive: tuple[Read, ...]
+    noised: tuple[Read, ...]
     passthrough: tuple[Read, ...]
     subject: Read | None
     event_time: Read | None
@@ -80,7 +82,7 @@ class Layout:
     @property
     def members_schema(self) -> pa.Schema:
         """Schema of ``Block.members``."""
-        return members_schema(self.sensitive + self.passthrough)
+        return members_schema(self.sensitive + self.noised + self.passthrough)
 
     @property
     def members_sql(self) -> str:
@@ -105,6 +107,7 @@ class Layout:
             keys=keys,
             quasi_identifiers=self.quasi_identifiers,
             sensitive=self.sensitive,
+            noised=self.noised,
             passthrough=self.passthrough,
             subject=self.subject,
             event_time=self.event_time,
@@ -136,7 +139,7 @@ def layout(
     policy : roles
     columns : SQL type by column of the source's query, in order, such as ``{"age": "INT NOT NULL"}``
     where : what an error names as its place, such as the path of the configuration
-    noise : whether numeric quasi-identifiers are noised; the policy of the layout then has a step for each of them
+    noise : whether numeric quasi-identifiers are noised; the policy of the layout has a step for each that is noised
     representative : whether a number is published as one value, and not as an interval
     further : the algorithm's own outputs
     in_force : further columns of the audit log, before the generalisation: what is promised, the same in each row
@@ -152,12 +155,11 @@ def layout(
         would have twice, step that is missing or does not fit its column, and a watermark that is missing.
     """
     found = {name: parse(text) for name, text in columns.items()}
-    stepless: list[str] = []
-    if noise:
-        policy, stepless = fill_steps(policy, found)
+    policy, stepless = fill_steps(policy, found, noise=noise)
     reader = Reader({name: found.get(name) for name in policy.roles})
     quasi_identifiers = tuple(reader.quasi_identifier(attribute) for attribute in policy.quasi_identifiers)
     sensitive = tuple(reader.member("sensitive", name) for name in policy.sensitive)
+    noised = tuple(reader.noised(attribute) for attribute in policy.noised)
     passthrough = tuple(reader.member("passthrough", name) for name in policy.passthrough)
     subject = None if policy.subject is None else reader.subject(policy.subject)
     event_time = None if policy.event_time is None else reader.event_time(policy.event_time)
@@ -187,6 +189,7 @@ def layout(
         arguments=tuple(reader.arguments),
         quasi_identifiers=quasi_identifiers,
         sensitive=sensitive,
+        noised=noised,
         passthrough=passthrough,
         subject=subject,
         event_time=event_time,
@@ -205,6 +208,7 @@ def layout(
             ("tuples", "LONG"),
             *diversity,
             ("loss", "DOUBLE"),
+            *noise_types(policy),
             *interval_types,
         ),
         member_types=carried or (("m0", "BOOLEAN"),),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
@@ -68,12 +68,28 @@ def records(
             Column("tuples", "BIGINT", "tuples"),
             *(Column(f"diversity_{name}", "BIGINT", f"d{i}") for i, name in enumerate(policy.sensitive)),
             Column("loss", "DOUBLE", "loss"),
+            *_of_noise(policy),
             *in_force,
             *generalisation,
         ),
         "suppressed": (reason, shard, Column("position", "BIGINT", "seq"), event_time),
         "rejected": (Column("column", "STRING", "col"), reason, event_time, *reference),
     }
+
+
+def _of_noise(policy: Policy) -> Iterator[Column]:
+    """What the audit log tells of the noise within a release."""
+    if policy.noised:
+        yield Column("linkable", "BIGINT", "linked")
+    for i, attribute in enumerate(policy.noised):
+        yield Column(f"noise_error_{attribute.name}", "DOUBLE", f"e{i}")
+        yield Column(f"noise_expected_{attribute.name}", "DOUBLE", f"x{i}")
+
+
+def noise_types(policy: Policy) -> tuple[tuple[str, Plain], ...]:
+    """The columns of a release behind these."""
+    errors: list[tuple[str, Plain]] = [(f"{kind}{i}", "DOUBLE") for i in range(len(policy.noised)) for kind in "ex"]
+    return (("linked", "LONG"), *errors) if policy.noised else ()
 
 
 def further_records(

@@ -5,38 +5,52 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from math import isclose
+from typing import TypeVar
 
-from anonymity.policy import Numeric, Policy, PolicyError, QuasiIdentifier
+from anonymity.policy import Numeric, Policy, PolicyError
 from jobs.wiring.sql_types import INTEGERS, SqlType
+
+AnyNumeric = TypeVar("AnyNumeric", bound=Numeric)
 
 INTEGER_STEP = 1.0
 """Of an integer column that names none."""
 
 
-def fill_steps(policy: Policy, types: Mapping[str, SqlType]) -> tuple[Policy, list[str]]:
-    """The policy with a step for each numeric quasi-identifier, and what is wrong with those that it has.
+def fill_steps(policy: Policy, types: Mapping[str, SqlType], *, noise: bool) -> tuple[Policy, list[str]]:
+    """The policy with a step for each attribute that is noised, and what is wrong with those that it has.
 
-    ``types`` are by column; a column that is not among them is passed over.
+    ``types`` are by column; a column that is not among them is passed over. ``noise``: whether quasi-identifiers are
+    noised as well.
     """
-    filled: list[QuasiIdentifier] = []
     problems: list[str] = []
-    for attribute in policy.quasi_identifiers:
-        if isinstance(attribute, Numeric) and (sql := types.get(attribute.name)) is not None:
-            where = f"policy.quasi_identifiers.{attribute.name}.step"
-            if attribute.step is not None:
-                problems += [f"{where}: {problem}" for problem in _unfit(attribute.step, sql)]
-            elif sql.name in INTEGERS:
-                try:
-                    attribute = replace(attribute, step=INTEGER_STEP)
-                except PolicyError as error:
-                    problems.append(str(error))
-            else:
-                problems.append(
-                    f"{where}: is missing; differential_privacy draws noise on a grid, and a column of type {sql.text} "
-                    "needs one: give the least difference that means something, such as 0.1"
-                )
-        filled.append(attribute)
-    return replace(policy, quasi_identifiers=tuple(filled)), problems
+    if not noise and not policy.noised:
+        return policy, problems
+
+    def filled(attribute: AnyNumeric, because: str) -> AnyNumeric:
+        sql = types.get(attribute.name)
+        if sql is None:
+            return attribute
+        where = f"{attribute.place}.step"
+        if attribute.step is not None:
+            problems.extend(f"{where}: {problem}" for problem in _unfit(attribute.step, sql))
+        elif sql.name in INTEGERS:
+            try:
+                return replace(attribute, step=INTEGER_STEP)
+            except PolicyError as error:
+                problems.append(str(error))
+        else:
+            problems.append(
+                f"{where}: is missing; {because} draws noise on a grid, and a column of type {sql.text} "
+                "needs one: give the least difference that means something, such as 0.1"
+            )
+        return attribute
+
+    attributes = tuple(
+        filled(attribute, "differential_privacy") if noise and isinstance(attribute, Numeric) else attribute
+        for attribute in policy.quasi_identifiers
+    )
+    noised = tuple(filled(attribute, "noise_within_release") for attribute in policy.noised)
+    return replace(policy, quasi_identifiers=attributes, noised=noised), problems
 
 
 def _unfit(step: float, sql: SqlType) -> list[str]:

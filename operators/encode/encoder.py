@@ -28,7 +28,7 @@ class EncodePlan:
     policy : roles, domains and hierarchies
     shards : how tuples are divided
     keys : (shards,) the Flink key of each shard, as ``operators.shards.keys`` chooses them
-    quasi_identifiers, sensitive, passthrough : in the order of the policy
+    quasi_identifiers, sensitive, noised, passthrough : in the order of the policy
     subject, event_time, reference : None where the policy names none
     null_text : how the released output writes a missing value
     watermark : the watermark when a row comes, missing before the first; None without ``policy.event_time_limit``
@@ -40,6 +40,7 @@ class EncodePlan:
     keys: tuple[int, ...]
     quasi_identifiers: tuple[Read, ...]
     sensitive: tuple[Read, ...]
+    noised: tuple[Read, ...]
     passthrough: tuple[Read, ...]
     subject: Read | None
     event_time: Read | None
@@ -54,7 +55,7 @@ class EncodePlan:
 
         The first of them that is wrong is the one that a row is rejected for; ``Rejected.column`` counts them.
         """
-        reads = (*self.quasi_identifiers, *self.sensitive, self.subject, self.event_time)
+        reads = (*self.quasi_identifiers, *self.sensitive, *self.noised, self.subject, self.event_time)
         return tuple(read.name for read in reads if read is not None)
 
     @property
@@ -83,7 +84,7 @@ class Encoder:
             attribute.name: Categories(attribute, keep_missing=self._keep_missing)
             for attribute in plan.policy.categorical
         }
-        self._schema = members_schema(plan.sensitive + plan.passthrough)
+        self._schema = members_schema(plan.sensitive + plan.noised + plan.passthrough)
         self._divide = _divider(plan.policy, plan.shards)
 
     def encode(self, *series: Any) -> tuple[NDArray[np.int32], NDArray[np.object_]]:
@@ -153,6 +154,14 @@ class Encoder:
             null_text = plan.null_text if self._keep_missing else None
             sensitive.append(batch.published_codes(read, plan.hash_key, missing, null_text))
         passed = []
+        for attribute, read in zip(plan.policy.noised, plan.noised, strict=True):
+            member, missing = batch.member(read)
+            values, _, bad = batch.numbers(read)
+            values = _within_float32(values, attribute)
+            wrong.next(missing=missing, bad_type=bad, outside_domain=_outside(values, attribute))
+            members.append(member)
+            if plan.divided_by_row:
+                passed.append(batch.codes(read, plan.hash_key, missing, repeated=False))
         for read in plan.passthrough:
             member, missing = batch.member(read)
             members.append(member)

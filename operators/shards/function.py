@@ -195,6 +195,8 @@ def summary(plan: OperatorPlan, keyed: KeyedShard) -> Iterator[tuple[str, float]
     for group, amounts in groups.items():
         for name, amount in amounts.items():
             yield f"{group}.{name}", amount
+    if plan.terms.policy.noised:
+        yield "linked", counters.linked
     for bucket in counters.delays.nonzero()[0].tolist():
         yield f"delay.{delay_of_bucket(bucket)}", int(counters.delays[bucket])
     yield from keyed.oddities.found()

@@ -11,7 +11,7 @@ from anonymity.batch.windows import ClosedBy, WindowsCounters
 from anonymity.policy import KINDS, Policy, Privacy
 from anonymity.release import Releases
 from state.block import NO_TIME
-from tests.support.checker import Violation, diversity, expect
+from tests.support.checker import Violation, check_published, diversity, expect
 from tests.support.source import IDENTITY, Finish, Push, Row, Step
 from tests.support.space import Box, Seen, Space
 
@@ -93,7 +93,7 @@ class AtRestChecker:
         members = []
         for m in range(out.offsets[i], out.offsets[i + 1]):
             position = self._position[out.members[self._identity][m]]
-            expect("a published value", tuple(column[m] for column in out.members), self.rows[position].published)
+            check_published(self.policy, [column[m] for column in out.members], self.rows[position].published)
             members.append(position)
         return members
 

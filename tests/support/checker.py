@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from itertools import combinations
 from math import isclose
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -215,8 +216,7 @@ class Checker:
         positions = self._positions(out, release)
         for position, m in zip(positions, range(out.offsets[release], out.offsets[release + 1]), strict=True):
             self._leave(position)
-            if tuple(column[m] for column in out.members) != self.rows[position].published:
-                raise Violation("a published value is not the one that came")
+            check_published(self.policy, [column[m] for column in out.members], self.rows[position].published)
         return positions
 
     def _check_time(self, members: Sequence[int], box: Box, loss: float) -> list[Seen]:
@@ -403,6 +403,22 @@ class Checker:
             expect("longest_delay", counters.longest_delay, max(self._delays, default=0))
             exact = {waited: int(count) for waited, count in enumerate(counters.delays[:64]) if count}
             expect("delays", exact, {waited: count for waited, count in self._delays.items() if waited < 64})
+
+
+def check_published(policy: Policy, published: Sequence[Any], came: Sequence[Any]) -> None:
+    """Each value is the one that came; noised ones are on their grid, within their domain, and of their type."""
+    noised = {attribute.name: attribute for attribute in policy.noised}
+    for name, value, before in zip(policy.members, published, came, strict=True):
+        if (attribute := noised.get(name)) is None:
+            if value != before:
+                raise Violation("a published value is not the one that came")
+            continue
+        lowest, highest = attribute.domain or (0.0, 0.0)
+        step = Decimal(repr(attribute.step))
+        if type(value) is not type(before) or not lowest <= value <= highest:
+            raise Violation("a noised value is of another type, or outside its domain")
+        if float(round(Decimal(value) / step) * step) != value and value not in (lowest, highest):
+            raise Violation("a noised value is not on its grid")
 
 
 def diversity(people: Sequence[set[Any]]) -> int:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from anonymity.castle.parameters import CastleParameters
 from anonymity.hierarchy import Hierarchy, from_paths
-from anonymity.policy import Categorical, Numeric, Policy, Privacy, QuasiIdentifier
+from anonymity.policy import Categorical, Noised, NoiseWithin, Numeric, Policy, Privacy, QuasiIdentifier
 from state.block import NO_TIME
 from tests.support.drive import Setting
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row, Step
@@ -108,6 +108,22 @@ def with_domain(
     return attribute, values
 
 
+NOISED: tuple[tuple[float, pa.DataType, Sequence[Any]], ...] = (
+    (1.0, pa.int64(), range(7)),
+    (2.0, pa.int64(), (1, 2, 3)),
+    (0.5, pa.float64(), (0.0, 2.5, 6.0)),
+    (0.1, pa.float64(), (0.3, 0.30000000000000004, 5.9)),
+)
+"""Step, type and values of a noised attribute in the domain [0, 6]."""
+
+NOISES = st.builds(
+    NoiseWithin,
+    st.sampled_from((0.1, 1.0, 100.0)),
+    scale=st.sampled_from(("release", "domain")),
+    least=st.sampled_from((0.0, 0.02, 1.0)),
+)
+
+
 @st.composite
 def castle_parameters(draw: st.DrawFn, *, timed: bool) -> CastleParameters:
     """Parameters at their edges and between them."""
@@ -130,20 +146,22 @@ def settings_of(draw: st.DrawFn, timed: bool | None, changed: dict[str, Any]) ->
     attribute = [draw(attributes(f"q{i}")) for i in range(draw(st.integers(1, 6)))]
     sensitive = draw(st.lists(st.sampled_from(SHOWN), max_size=2))
     passed = draw(st.lists(st.sampled_from(SHOWN), max_size=1))
+    noised = draw(st.lists(st.sampled_from(NOISED), max_size=2)) if draw(st.booleans()) else []
     policy = Policy(
         quasi_identifiers=tuple(found for found, _ in attribute),
         sensitive=tuple(f"s{i}" for i in range(len(sensitive))),
+        noised=tuple(Noised(f"n{i}", (0.0, 6.0), step) for i, (step, _, _) in enumerate(noised)),
         passthrough=(*(f"p{i}" for i in range(len(passed))), IDENTITY),
         subject=draw(st.sampled_from((None, "who"))),
         event_time="at" if (draw(st.booleans()) if timed is None else timed) else None,
     )
     k = draw(st.sampled_from((1, 2, 3, 4, 6, 6)))
-    privacy = Privacy(k, draw(st.sampled_from(sorted({1, min(2, k), k}))))
+    privacy = Privacy(k, draw(st.sampled_from(sorted({1, min(2, k), k}))), (), draw(NOISES) if noised else None)
     parameters = replace(draw(castle_parameters(timed=policy.event_time is not None)), **changed)
     if parameters.suppression == "generalise":
         attribute = [with_domain(*pair) for pair in attribute]
         policy = replace(policy, quasi_identifiers=tuple(found for found, _ in attribute))
-    shown = [*sensitive, *passed]
+    shown = [*sensitive, *((kind, values) for _, kind, values in noised), *passed]
     setting = Setting(policy, privacy, parameters, (*(kind for kind, _ in shown), pa.int64()))
     return setting, [values for _, values in attribute], [values for _, values in shown]
 

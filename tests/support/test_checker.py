@@ -86,6 +86,7 @@ TOTALS = CastleCounters(
     tuples_in=10,
     sampled_out=0,
     released=9,
+    linked=0,
     suppressed={"outlier": 0, "too_few_subjects": 1, "too_little_diversity": 0},
     releases={"cluster": 2, "merged": 0, "split": 2, "reused": 1, "generalised": 0},
     merges=0,
@@ -123,6 +124,9 @@ def written(moment: Moment, first: int, rows: Sequence[Row]) -> Releases:
         node=np.array([[release.node] for release in releases], np.int32).reshape(-1, 1),
         offsets=np.cumsum([0, *sizes]),
         members=(illness, members),
+        linked=np.zeros(len(releases), np.int64),
+        noise_expected=np.zeros((len(releases), 0)),
+        noise_error=np.zeros((len(releases), 0)),
         suppressed_reason=np.array([SUPPRESSIONS.index(s.reason) for s in suppressed], np.int8),
         suppressed_position=np.array([s.position for s in suppressed], np.int64),
         suppressed_event_time=np.array([s.event_time for s in suppressed], np.int64),
@@ -343,6 +347,7 @@ def test_a_full_generalisation_covers_everything(release: Release, problem: str 
             replace(
                 TOTALS,
                 released=10,
+                linked=0,
                 releases=TOTALS.releases | {"generalised": 1},
                 loss_sum=TOTALS.loss_sum + 1.0,
             )

@@ -12,7 +12,7 @@ from anonymity.release import Releases
 from anonymity.window.log import ACTIONS, Repairs
 from anonymity.window.parameters import WindowParameters
 from state.block import NO_TIME
-from tests.support.checker import Violation, diversity, expect
+from tests.support.checker import Violation, check_published, diversity, expect
 from tests.support.source import IDENTITY, Finish, Push, Row, Step
 from tests.support.space import Box, Space
 
@@ -82,7 +82,7 @@ class WindowChecker:
         for m in range(out.offsets[i], out.offsets[i + 1]):
             position = self._position[out.members[self._identity][m]]
             self._leave(position)
-            expect("a published value", tuple(column[m] for column in out.members), self.rows[position].published)
+            check_published(self.policy, [column[m] for column in out.members], self.rows[position].published)
             members.append(position)
         subjects = {p if self.policy.subject is None else self.rows[p].subject for p in members}
         columns = [[self.rows[p].published[a] for p in members] for a in range(len(self.policy.sensitive))]

@@ -73,7 +73,8 @@ class ChangedChecker(Checker):
 def others(draw: st.DrawFn, setting: Setting) -> Setting:
     """The same columns under another k, l, delay and bounds."""
     k = draw(st.sampled_from((1, 2, 3, 4, 6)))
-    privacy = Privacy(k, draw(st.sampled_from(sorted({1, min(2, k), k}))))
+    values = draw(st.sampled_from(sorted({1, min(2, k), k})))
+    privacy = Privacy(k, values, (), setting.privacy.noise_within)
     parameters = draw(castle_parameters(timed=setting.policy.event_time is not None))
     return replace(setting, privacy=privacy, parameters=replace(parameters, suppression=setting.parameters.suppression))
 

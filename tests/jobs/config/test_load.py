@@ -403,7 +403,7 @@ def test_an_unset_variable_is_named_with_its_field_and_once(tmp_path: Path, monk
             "policy.event_time_limit=soon",
             "policy.event_time_limit: is not a duration; a duration such as '1 h', or null",
         ),
-        ("policy.noised={}", "policy.noised: is unknown; known here: quasi_identifiers,"),
+        ("policy.hidden={}", "policy.hidden: is unknown; known here: quasi_identifiers,"),
         ("sinks.released=null", "sinks.released: is not a mapping; the options of a Flink connector"),
         ("sinks.audit={path: x}", "sinks.audit: the option 'connector' is missing; the options of"),
         ("sinks.audit.path=null", "sinks.audit.path: is not text; the options of a Flink connector"),

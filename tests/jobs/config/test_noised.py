@@ -1,0 +1,73 @@
+"""Noised attributes and noise within releases, as a configuration has them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from anonymity.policy import Confidence, Noised, NoiseWithin
+from jobs.config.load import ConfigError, load
+
+TEXT = """
+policy:
+  quasi_identifiers: {age: {type: numeric}}
+  noised:
+    height: {domain: [100, 220], step: 1}
+    weight: {type: numeric, domain: [30, 250], step: 0.1}
+privacy: {k: 10}
+noise_within_release: {epsilon: 2}
+castle: {delay: {tuples: 5}}
+source: {ddl: CREATE TEMPORARY TABLE source}
+sinks: {released: {connector: blackhole}}
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    found = tmp_path / "job.yaml"
+    found.write_text(TEXT, encoding="utf-8")
+    return found
+
+
+def test_shares_are_in_the_order_of_the_policy(path: Path) -> None:
+    config = load(path, ["noise_within_release={epsilon: 4, shares: {weight: 0.75, height: 0.25}, scale: domain}"])
+    assert config.policy.noised == (Noised("height", (100, 220), 1), Noised("weight", (30, 250), 0.1))
+    assert config.privacy.noise_within == NoiseWithin(4, (0.25, 0.75), "domain")
+    confident = load(path, ["noise_within_release.confidence={c: 0.99, k: 10}", "noise_within_release.least=0"])
+    assert confident.privacy.noise_within == NoiseWithin(2, least=0, confidence=Confidence(0.99, 10))
+    assert "linkable" in confident.privacy.reasons
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ("policy.noised.height.domain=null", "policy.noised.height.domain: is not"),
+        ("policy.noised.weight={domain: [220, 220]}", "policy.noised.weight.domain: holds one value"),
+        ("policy.noised.height.step=0", "policy.noised.height.step: "),
+        ("policy.noised.height.step=200", "policy.noised.height.step: is wider than the domain"),
+        ("policy.noised.age={domain: [0, 99]}", "policy.noised: column 'age' has the role 'quasi_identifiers' already"),
+        ("policy.drop=[height]", "policy.drop: column 'height' has the role 'noised' already"),
+        ("noise_within_release=null", "noise_within_release: is missing; policy.noised names height, weight"),
+        ("policy.noised={}", "noise_within_release: policy.noised names no column; name one, or remove it"),
+        ("noise_within_release.epsilon=0", "noise_within_release.epsilon: "),
+        ("noise_within_release.epsilon=-1", "noise_within_release.epsilon: "),
+        ("noise_within_release.least=2", "noise_within_release.least: "),
+        ("noise_within_release.shares={height: 0.5, weight: 0.4}", "noise_within_release.shares: must be above 0 each"),
+        (
+            "noise_within_release.shares={height: 1}",
+            "noise_within_release.shares: must name each column of policy.noised",
+        ),
+        ("noise_within_release.confidence={c: 1, k: 3}", "noise_within_release.confidence.c: "),
+        ("noise_within_release.confidence={c: 0.9, k: 1}", "noise_within_release.confidence.k: "),
+        (
+            "noise_within_release.confidence={c: 0.9, k: 11}",
+            "noise_within_release.confidence.k: must be at most privacy.k (10)",
+        ),
+        ("noise_within_release.scale=widest", "noise_within_release.scale: "),
+    ],
+)
+def test_what_is_wrong_is_told_by_field(path: Path, change: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        load(path, [change])
+    assert [found for found in error.value.problems if found.startswith(problem)], error.value.problems
