@@ -21,6 +21,7 @@ EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0)
 SHARES = (0.5, 0.95, 0.99)
 """Shares of tuples for which it is told how far noise moves them at most."""
 
+_WORDS = ("attribute", "unit", "of its domain")
 _GRID = "1 is the step of a column of whole numbers; another column must be given one."
 _ASSUMED = (
     "Both are per tuple, and rest on a generalisation that does not depend on the data, which CASTLE's does; "
@@ -129,21 +130,21 @@ class Budget:
         if self.smallest == inf:
             console.print("  Every tuple is let in: no epsilon is guaranteed.\n")
         else:
-            deltas = _table("epsilon", "delta")
+            deltas = figures("epsilon", "delta")
             for epsilon, found in self.deltas:
                 shown = _up(log(epsilon), 4) if epsilon == self.smallest else f"{epsilon:g}"
                 deltas.add_row(shown, "none: too small" if found is None else _up(found))
-            _indent(console, deltas)
-            _indent(console, f"The smallest epsilon is {self._least().split(',')[0]}: -ln(1 - sample_rate).")
-            _indent(console, f"{self._floor().capitalize()}: sample_rate^k.")
-            _indent(console, _ASSUMED, below=1)
+            indent(console, deltas)
+            indent(console, f"The smallest epsilon is {self._least().split(',')[0]}: -ln(1 - sample_rate).")
+            indent(console, f"{self._floor().capitalize()}: sample_rate^k.")
+            indent(console, _ASSUMED, below=1)
         if self.wanted is not None:
             epsilon, most, rate = self.wanted
             console.print(f"epsilon {epsilon:g} and delta {most:g} with k {self.k}", style="bold")
             largest = "no sample_rate gives them" if rate is None else f"the largest sample_rate is {_decimal(rate)}"
-            _indent(console, f"{largest[0].upper()}{largest[1:]}.", below=1)
+            indent(console, f"{largest[0].upper()}{largest[1:]}.", below=1)
         console.print(f"noise with phi {self.phi:.6g}", style="bold")
-        noise = _table("attribute", "unit", "range", "step", "scale", *(f"{100 * share:.3g} %" for share in SHARES))
+        noise = figures("attribute", "unit", "range", "step", "scale", *(f"{100 * share:.3g} %" for share in SHARES))
         for reach in self.reaches:
             noise.add_row(
                 reach.name,
@@ -153,10 +154,10 @@ class Budget:
                 f"{reach.scale:.6g}",
                 *(f"{amount:.6g}" for amount in reach.within),
             )
-        _indent(console, noise)
-        _indent(console, "The scale is range / phi. Such a share of tuples is moved by so much or less.")
+        indent(console, noise)
+        indent(console, "The scale is range / phi. Such a share of tuples is moved by so much or less.")
         if self.assumed_step:
-            _indent(console, _GRID)
+            indent(console, _GRID)
 
     def _least(self) -> str:
         return f"{_up(log(self.smallest), 4)}, {_up(log_delta(self.k, self.sample_rate, self.smallest))}"
@@ -244,12 +245,14 @@ def _decimal(rate: float) -> str:
     return f"{rate:.{max(6, 6 - floor(log10(rate)))}f}".rstrip("0")
 
 
-def _table(*columns: str) -> Table:
+def figures(*columns: str) -> Table:
+    """A table of figures, with words at the left."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in columns:
-        table.add_column(column, justify="left" if column in ("attribute", "unit") else "right")
+        table.add_column(column, justify="left" if column in _WORDS else "right")
     return table
 
 
-def _indent(console: Console, what: Table | str, below: int = 0) -> None:
+def indent(console: Console, what: Table | str, below: int = 0) -> None:
+    """Print below a title."""
     console.print(Padding(what, (0, 0, below, 2), expand=False))

@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from jobs.commands import within
 from jobs.commands.account import NothingToAccountError, account
 from jobs.commands.check import show_configuration
 from jobs.commands.demo import demo as run_demo
@@ -113,15 +114,22 @@ def budget(
             raise typer.BadParameter("--epsilon must be a finite number")
         wanted = _wanted(wanted_epsilon, wanted_delta)
         config = load(configuration, overrides or [])
-        found = account(config, epsilon or None, wanted)
+        if config.differential_privacy is None and config.privacy.noise_within is None:
+            raise NothingToAccountError
+        found = None if config.differential_privacy is None else account(config, epsilon or None, wanted)
         if plot is not None:
+            if found is None:
+                raise typer.BadParameter("--plot draws delta, and the configuration has no differential_privacy")
             draw(plot, config.privacy.k, found.sample_rate)
         _warn(config)
         if json:
-            print(jsonlib.dumps(found.as_json()))
+            figures = {} if found is None else found.as_json()
+            print(jsonlib.dumps(figures | {"noise_within_release": within.as_json(config)}))
             return
         console = _console()
-        found.show(console)
+        if found is not None:
+            found.show(console)
+        within.show(console, config)
         if plot is not None:
             console.print(f"\n{plot} shows delta against epsilon.", soft_wrap=True)
 
@@ -210,7 +218,8 @@ def _reported(configuration: Path) -> Iterator[None]:
     except UnknownHierarchyError as error:
         _end(f"{configuration} {error}", 2)
     except NothingToAccountError:
-        _end(f"{configuration} has no differential_privacy, so there is nothing to account for", 2)
+        neither = "has neither differential_privacy nor noise_within_release"
+        _end(f"{configuration} {neither}, so there is nothing to account for", 2)
     except PlotError as error:
         _end(str(error), 2)
     except JobError as error:

@@ -147,7 +147,8 @@ def test_the_operator_is_told_of_sampling_and_noise_with_every_step() -> None:
 def test_without_sampling_and_noise_there_is_nothing_to_account_for() -> None:
     result = crenel("budget", DEMO)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == (f"crenel: {DEMO} has no differential_privacy, so there is nothing to account for\n")
+    neither = "has neither differential_privacy nor noise_within_release"
+    assert result.stderr == f"crenel: {DEMO} {neither}, so there is nothing to account for\n"
 
 
 @pytest.mark.parametrize(
