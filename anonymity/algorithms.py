@@ -2,6 +2,7 @@
 
 from anonymity.castle.algorithm import CASTLE
 from anonymity.mondrian.algorithm import MONDRIAN
+from anonymity.ola.algorithm import OLA
 from anonymity.window.algorithm import WINDOW
 
-__all__ = ["CASTLE", "MONDRIAN", "WINDOW"]
+__all__ = ["CASTLE", "MONDRIAN", "OLA", "WINDOW"]

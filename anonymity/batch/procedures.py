@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, entry, procedure
+from anonymity.compiled.jit import Int, entry, leaf, procedure
 from anonymity.compiled.random import RandomStream, shuffle
 from anonymity.noise.within import Within, count_linked, settle, withhold_all
 from anonymity.promise.checks import Checks, broken, guarantee, keeps_promises
 from anonymity.promise.tally import Counter, count_set
-from anonymity.space.boxes import assign, contains, enclose, info_loss, observe
+from anonymity.space.boxes import assign, contains, covers, enclose, info_loss, observe
 from anonymity.space.domain import Boxes, Domain
 from anonymity.tuples.leaving import CLUSTER, Out, Totals, close_release, note_delay, withhold
 from state.block import NO_TIME
@@ -56,6 +56,12 @@ def observe_all(domain: Domain, points: Boxes) -> None:
 @entry
 def judge(arrays: BatchArrays, members: NDArray[np.int64]) -> Int:
     """Which check a set of tuples breaks; -1: none, -2: it has fewer than k subjects."""
+    return judge_set(arrays, members)
+
+
+@leaf
+def judge_set(arrays: BatchArrays, members: NDArray[np.int64]) -> Int:
+    """The same as a part of others."""
     count_set(arrays.counter, members, arrays.subject, arrays.value, arrays.of.by_name != 0)
     if arrays.counter.tally.persons[0] < arrays.of.k:
         return np.int64(-2)
@@ -63,17 +69,33 @@ def judge(arrays: BatchArrays, members: NDArray[np.int64]) -> Int:
 
 
 @entry
-def release_groups(arrays: BatchArrays, members: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
-    """Release some tuples, group by group: ``members[: ends[0]]`` under one generalisation, and so on."""
+def judge_groups(
+    arrays: BatchArrays, members: NDArray[np.int64], ends: NDArray[np.int64], found: NDArray[np.int64]
+) -> None:
+    """``judge`` each group of tuples, ``members[: ends[0]]`` and so on, into ``found``, (groups,)."""
     start = np.int64(0)
-    for end in ends:
-        release(arrays, members[start:end])
-        start = end
+    for i in range(len(ends)):
+        found[i] = judge_set(arrays, members[start : ends[i]])
+        start = ends[i]
+
+
+@entry
+def release_groups(
+    arrays: BatchArrays, members: NDArray[np.int64], ends: NDArray[np.int64], nodes: NDArray[np.int32]
+) -> None:
+    """Release some tuples, group by group: ``members[: ends[0]]`` under one generalisation, and so on.
+
+    ``nodes`` (groups, categorical) are published where there are any; else the lowest that are above all members.
+    """
+    start = np.int64(0)
+    for i in range(len(ends)):
+        release(arrays, members[start : ends[i]], nodes[i])
+        start = ends[i]
 
 
 @procedure
-def release(arrays: BatchArrays, members: NDArray[np.int64]) -> None:
-    """Release some tuples under their least generalisation."""
+def release(arrays: BatchArrays, members: NDArray[np.int64], nodes: NDArray[np.int32]) -> None:
+    """Release some tuples under one generalisation."""
     out, domain, points, tally = arrays.out, arrays.domain, arrays.points, arrays.counter.tally
     number, start = out.filled.releases, out.filled.members
     stop = start + len(members)
@@ -84,6 +106,10 @@ def release(arrays: BatchArrays, members: NDArray[np.int64]) -> None:
         newest = max(newest, arrays.event_time[members[i]])
         out.members[start + i] = members[i]
         note_delay(arrays.totals, arrays.now.next_position - 1 - arrays.position[members[i]])
+    for a in range(len(nodes)):
+        if not covers(domain, nodes[a], out.box.node[number, a]):
+            raise RuntimeError("a member lies outside its generalisation; nothing of this release was emitted")
+        out.box.node[number, a] = nodes[a]
     if arrays.noise.value.shape[1] > 0:
         stop = settle(arrays.noise, out, arrays.totals, arrays.random, arrays.subject, start, stop)
     count_set(arrays.counter, out.members[start:stop], arrays.subject, arrays.value, arrays.of.by_name != 0)

@@ -39,10 +39,13 @@ class Choice:
     ----------
     groups : tuples that leave together, each group by indices among all that waits; each keeps the promises
     suppressed : tuples that leave unpublished, by index, and the position of the reason in ``Privacy.reasons``
+    nodes : (groups, categorical) nodes that groups are published under, numbered over all hierarchies, each above those
+        of its members; None: the lowest that there are
     """
 
     groups: Sequence[NDArray[np.int64]] = ()
     suppressed: Sequence[tuple[int, int]] = ()
+    nodes: NDArray[np.int32] | None = None
 
 
 class BatchShard(Shard):
@@ -113,8 +116,10 @@ class BatchShard(Shard):
     def broken(self, members: NDArray[np.int64]) -> int | None:
         """Why some tuples may not leave together, as a position in ``Privacy.reasons``; None where they may."""
         check = int(procedures.judge(self.arrays(), np.asarray(members, np.int64)))
-        if check == -1:
-            return None
+        return None if check == -1 else self.reason_of(check)
+
+    def reason_of(self, check: int) -> int:
+        """The position in ``Privacy.reasons`` of what ``procedures.judge`` found broken."""
         return SUBJECTS if check < 0 else int(self._checks.reason[check])
 
     def push(self, block: Block, watermark: int = NO_TIME) -> Step:
@@ -181,7 +186,8 @@ class BatchShard(Shard):
         arrays, waiting = self.arrays(), self.waiting
         if len(choice.groups):
             ends = np.cumsum([len(members) for members in choice.groups])
-            procedures.release_groups(arrays, np.concatenate(choice.groups).astype(np.int64), ends)
+            nodes = np.zeros((len(ends), 0), np.int32) if choice.nodes is None else choice.nodes.astype(np.int32)
+            procedures.release_groups(arrays, np.concatenate(choice.groups).astype(np.int64), ends, nodes)
         if len(choice.suppressed):
             procedures.suppress(arrays, np.array(choice.suppressed, np.int64))
         found = self._collected(arrays, waiting)

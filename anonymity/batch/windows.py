@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from anonymity.algorithm import Counters, Section, Setting, Terms
 from anonymity.batch.shard import BatchShard, Choice
@@ -76,8 +75,8 @@ class ShardOfWindows(BatchShard):
     """
 
     @abstractmethod
-    def divided(self) -> Sequence[NDArray[np.int64]]:
-        """``waiting``, which keeps every promise, in groups of which each does, by indices."""
+    def divided(self) -> Choice:
+        """What becomes of ``waiting``, which keeps every promise: groups of which each does, and what is suppressed."""
 
     def choose(self, watermark: int, *, ended: bool) -> Choice:
         over = self._over
@@ -86,7 +85,7 @@ class ShardOfWindows(BatchShard):
         self.counted["windows"] = self.counted.get("windows", 0) + 1
         if (reason := self.broken(np.arange(len(self._held)))) is not None:
             return Choice(suppressed=[(i, reason) for i in range(len(self._held))])
-        return Choice(groups=self.divided())
+        return self.divided()
 
     def until_asked(self) -> int | None:
         window = self._window

@@ -1,0 +1,76 @@
+"""OLA as others know it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from anonymity.algorithm import Algorithm, Setting, Shard, Terms, add_algorithm
+from anonymity.batch.stored import ENTRIES, begun, read
+from anonymity.batch.windows import SECTION, SETTINGS, ClosedBy
+from anonymity.compiled.warm import run_through
+from anonymity.ola.parameters import OlaParameters
+from anonymity.ola.shard import Ola
+from anonymity.policy import Policy, Privacy
+from state.batch import BatchState
+from state.stored import Stored
+
+
+def _new(terms: Terms, number: int, key: bytes) -> Shard:
+    return Ola(terms, begun(terms, number, key))
+
+
+def _restored(terms: Terms, stored: Stored, where: str) -> Shard:
+    return Ola(terms, read(terms, stored, where))
+
+
+def _compile() -> None:
+    run_through(OLA, OlaParameters(ClosedBy(tuples=32)))
+
+
+def _problems(policy: Policy, privacy: Privacy, parameters: OlaParameters) -> Iterator[str]:
+    yield from parameters.problems(policy, privacy)
+
+
+def _tell(ola: OlaParameters) -> Iterator[tuple[str, str]]:
+    yield from ola.window.tell()
+    yield "max_suppression", f"{ola.max_suppression:g} of a window"
+    yield "metric", ola.metric
+
+
+def _summary(counts: Mapping[str, int]) -> tuple[str, str, str]:
+    return "windows", f"{counts['windows']:,}", "one generalisation each, by OLA"
+
+
+OLA = add_algorithm(
+    Algorithm(
+        name="ola",
+        parameters=OlaParameters,
+        settings=(
+            *SETTINGS,
+            Setting("max_suppression", "max_suppression", "share", "a share of a window's tuples, from 0 to 1"),
+            Setting(
+                "metric",
+                "metric",
+                "choice",
+                "'precision', 'discernibility' or 'entropy'",
+                choices=("precision", "discernibility", "entropy"),
+            ),
+        ),
+        sections=(SECTION,),
+        example="{window: {tuples: 1000}}",
+        new=_new,
+        restored=_restored,
+        state=("batch", BatchState),
+        entries=ENTRIES,
+        problems=_problems,
+        counted={
+            "tuples_in": "tuples let in",
+            "released": "tuples released",
+            "windows": "windows closed",
+        },
+        gauges={},
+        tell=_tell,
+        summary=_summary,
+        compile=_compile,
+    )
+)
