@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from anonymity.algorithm import Algorithm, Terms, known_algorithms
 from anonymity.noise.perturb import Noise
-from anonymity.policy import DifferentialPrivacy, Numeric, Policy, Privacy
+from anonymity.policy import DifferentialPrivacy, Numeric, Policy, Privacy, QuasiIdentifier
 from state.block import Block
 from state.stored import Stored
 
@@ -20,11 +20,14 @@ _TUPLES = 64
 _MEMBERS = pa.schema([("s", pa.int64())])
 
 
-def run_through(algorithm: Algorithm, parameters: Any) -> None:
-    """Run a few tuples through every procedure of an algorithm: a shard, its restore, and its end."""
-    policy = Policy((Numeric("x"),), sensitive=("s",), subject="who", event_time="at")
+def run_through(algorithm: Algorithm, parameters: Any, attribute: QuasiIdentifier | None = None) -> None:
+    """Run a few tuples through every procedure of an algorithm: a shard, its restore, and its end.
+
+    ``attribute`` is their quasi-identifier, a number where none is given.
+    """
+    policy = Policy((attribute or Numeric("x"),), sensitive=("s",), subject="who", event_time="at")
     terms = Terms(policy, Privacy(2, 2), parameters, _MEMBERS)
-    changes = algorithm.new(terms, 0, bytes(32)).push(_block()).changes
+    changes = algorithm.new(terms, 0, bytes(32)).push(_block(len(policy.numeric))).changes
     if changes is not None:
         entries = {kind: {key: blob for key, blob in e.items() if blob} for kind, e in changes.entries.items()}
         algorithm.restored(terms, Stored(changes.shard, entries), "").finish()
@@ -51,12 +54,12 @@ def main() -> None:
             done.result()
 
 
-def _block() -> Block:
+def _block(numeric: int = 1) -> Block:
     numbers = np.arange(_TUPLES)
     return Block(
         shard=0,
-        numeric=(numbers[:, None] % 7).astype(np.float64),
-        categorical=np.zeros((_TUPLES, 0), np.int32),
+        numeric=(numbers[:, None] % 7).astype(np.float64)[:, :numeric],
+        categorical=np.zeros((_TUPLES, 1 - numeric), np.int32),
         subject=numbers.astype(np.uint64),
         sensitive=(numbers[:, None] % 3).astype(np.uint64),
         event_time=numbers,

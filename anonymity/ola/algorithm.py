@@ -8,9 +8,10 @@ from anonymity.algorithm import Algorithm, Setting, Shard, Terms, add_algorithm
 from anonymity.batch.stored import ENTRIES, begun, read
 from anonymity.batch.windows import SECTION, SETTINGS, ClosedBy
 from anonymity.compiled.warm import run_through
+from anonymity.hierarchy import from_paths
 from anonymity.ola.parameters import OlaParameters
 from anonymity.ola.shard import Ola
-from anonymity.policy import Policy, Privacy
+from anonymity.policy import Categorical, Policy, Privacy
 from state.batch import BatchState
 from state.stored import Stored
 
@@ -24,7 +25,7 @@ def _restored(terms: Terms, stored: Stored, where: str) -> Shard:
 
 
 def _compile() -> None:
-    run_through(OLA, OlaParameters(ClosedBy(tuples=32)))
+    run_through(OLA, OlaParameters(ClosedBy(tuples=32)), Categorical("x", from_paths([("x", "*")])))
 
 
 def _problems(policy: Policy, privacy: Privacy, parameters: OlaParameters) -> Iterator[str]:
