@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from anonymity.policy import DifferentialPrivacy, Policy
+from anonymity.policy import DifferentialPrivacy, NoiseWithin, Policy
 
 OBSERVED_RANGE = (
     "differential_privacy.range: observed scales noise by the range seen so far. That range is made of values of "
@@ -41,13 +41,26 @@ UNSAMPLED = (
 )
 
 
+WITHOUT_LEAST = (
+    "noise_within_release.least: is 0, so a release whose members have the same number publishes it as it is; give a "
+    "share of the domain's width, such as 0.02"
+)
+
+
 def cautions(
-    policy: Policy, noise: DifferentialPrivacy | None, *, seeded: bool, key: bytes, duplicates: bool
+    policy: Policy,
+    noise: DifferentialPrivacy | None,
+    within: NoiseWithin | None = None,
+    *,
+    seeded: bool,
+    key: bytes,
+    duplicates: bool,
 ) -> Iterator[str]:
     """What a run with these begins with, each with its field.
 
     Parameters
     ----------
+    within : noise within releases
     seeded : random choices are fixed
     key : of the subject hash; empty where none is given
     duplicates : a record may leave twice
@@ -59,6 +72,10 @@ def cautions(
             yield UNSAMPLED
         if seeded:
             yield PREDICTABLE
+    elif seeded and within is not None:
+        yield PREDICTABLE
+    if within is not None and within.least == 0 and within.scale == "release":
+        yield WITHOUT_LEAST
     if policy.subject is not None and len(key) < SHORTEST_KEY:
         yield SHORT_KEY if key else UNKEYED
     if duplicates:

@@ -92,6 +92,7 @@ class Config:
             cautions(
                 self.policy,
                 self.differential_privacy,
+                self.privacy.noise_within,
                 seeded=self.seed is not None,
                 key=self.subject_key,
                 duplicates=self.accept_duplicates,

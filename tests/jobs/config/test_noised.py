@@ -39,6 +39,15 @@ def test_shares_are_in_the_order_of_the_policy(path: Path) -> None:
     assert "linkable" in confident.privacy.reasons
 
 
+def test_what_promises_less_than_it_seems_to_is_warned_of(path: Path) -> None:
+    assert load(path).warnings == ()
+    assert [warning.partition(":")[0] for warning in load(path, ["seed=3"]).warnings] == ["seed"]
+    assert [warning.partition(":")[0] for warning in load(path, ["noise_within_release.least=0"]).warnings] == [
+        "noise_within_release.least"
+    ]
+    assert load(path, ["noise_within_release={epsilon: 2, least: 0, scale: domain}"]).warnings == ()
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
