@@ -80,17 +80,6 @@ class TupleColumns:
         own = {f.name: getattr(self, f.name)[rows] for f in fields(self) if f.name not in _OF_ALL}
         return type(self)(**self.chosen(rows), **own)
 
-    def joined(self, others: Self) -> Self:
-        """These tuples and others behind them, with all that a subclass knows of each."""
-        columns: dict[str, Any] = {}
-        for name in (f.name for f in fields(self)):
-            mine, theirs = getattr(self, name), getattr(others, name)
-            if isinstance(mine, pa.RecordBatch):
-                columns[name] = pa.Table.from_batches([mine, theirs]).combine_chunks()
-            else:
-                columns[name] = None if mine is None else np.concatenate([mine, theirs])
-        return type(self)(**columns | {"members": _one_batch(columns["members"])})
-
     def written(self) -> dict[str, Column]:
         """The columns by name, for ``state.codec.pack``."""
         columns: dict[str, Column] = {
@@ -118,11 +107,6 @@ class TupleColumns:
 
 
 _OF_ALL = tuple(f.name for f in fields(TupleColumns))
-
-
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
-    arrays = [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in table.columns]
-    return pa.record_batch(arrays, schema=table.schema)
 
 
 @dataclass(frozen=True, kw_only=True)

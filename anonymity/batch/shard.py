@@ -19,12 +19,13 @@ from anonymity.batch.procedures import BatchArrays
 from anonymity.batch.stored import Snapshot
 from anonymity.compiled.arrays import record
 from anonymity.compiled.random import random_stream
-from anonymity.noise.within import let_in, within
+from anonymity.noise.within import let_in, with_slots, within
 from anonymity.policy import KINDS, PolicyError
 from anonymity.promise.checks import SUBJECTS, checks_of
 from anonymity.promise.tally import empty_counter
 from anonymity.release import Releases, noise_of, with_noise
 from anonymity.space.domain import Boxes, boxes, domain, node_offsets, scales
+from anonymity.tuples.history import History
 from anonymity.tuples.leaving import empty_out, empty_totals
 from state.batch import BatchState, Held
 from state.block import NO_TIME, Block
@@ -78,18 +79,13 @@ class BatchShard(Shard):
         self._domain.lower[:], self._domain.upper[:] = state.lower, state.upper
         self._domain.scale[:] = scales(state.lower, state.upper, len(terms.policy.quasi_identifiers))
         self._totals = empty_totals(len(terms.privacy.reasons), len(KINDS))
-        self._restore_totals(state)
-        # Counted under promises that are no longer made.
-        self._earlier = {
-            reason: amount
-            for reason, amount in state.suppressed.items()
-            if reason not in terms.privacy.reasons and amount
-        }
+        self._history = History(self._totals, terms.privacy, state)
         self._now = record("next_position next_release")
         self._now.next_position, self._now.next_release = state.numbers.tolist()
         self._of = record("k by_name")
         self._of.k, self._of.by_name = terms.privacy.k, terms.policy.subject is not None
         self._checks = checks_of(terms.policy, terms.privacy)
+        self._noise = within(terms.policy, terms.privacy, 0)
         self._arrays: BatchArrays | None = None
 
     @abstractmethod
@@ -148,20 +144,13 @@ class BatchShard(Shard):
         return Counters(**self._counts())
 
     def _counts(self) -> dict[str, Any]:
-        totals, came = self._totals, int(self._now.next_position)
+        came = int(self._now.next_position)
         return {
+            **self._history.counted(),
             "tuples_in": came,
             "sampled_out": 0,
-            "released": int(totals.sums.released),
-            "linked": int(totals.sums.linked),
-            "suppressed": self._earlier
-            | dict(zip(self.terms.privacy.reasons, totals.suppressed.tolist(), strict=True)),
-            "releases": dict(zip(KINDS, totals.kinds.tolist(), strict=True)),
-            "loss_sum": float(totals.sums.loss),
             "buffered": len(self._held),
             "oldest_waiting": came - int(self._held.first.position[0]) if len(self._held) else 0,
-            "longest_delay": int(totals.sums.longest),
-            "delays": totals.delays.copy(),
         }
 
     def _let_in(self, held: Held) -> None:
@@ -243,7 +232,7 @@ class BatchShard(Shard):
     def _arrays_of(self, waiting: Held) -> BatchArrays:
         policy = self.terms.policy
         count, sensitive = len(waiting), len(policy.sensitive)
-        noise = within(policy, self.terms.privacy, count)
+        noise = with_slots(self._noise, count)
         let_in(noise, np.arange(count, dtype=np.int32), waiting.members)
         value = np.zeros((count, sensitive), np.int32)
         for a in range(sensitive):
@@ -265,19 +254,9 @@ class BatchShard(Shard):
             noise=noise,
         )
 
-    def _restore_totals(self, state: BatchState) -> None:
-        totals = self._totals
-        totals.sums.released, totals.sums.longest, totals.sums.loss = state.released, state.longest, state.loss
-        totals.sums.linked = state.linked
-        for i, reason in enumerate(self.terms.privacy.reasons):
-            totals.suppressed[i] = state.suppressed.get(reason, 0)
-        totals.kinds[:] = state.kinds
-        totals.delays[state.delays[:, 0]] = state.delays[:, 1]
-
     def _changes(self) -> Changes:
         blocks = self._held.changes()
         self._inventory.update({"blocks": blocks})
-        buckets = np.flatnonzero(self._totals.delays)
         state = BatchState(
             shard=self.number,
             fingerprint=dict(self.terms.fingerprint),
@@ -286,14 +265,8 @@ class BatchShard(Shard):
             upper=self._domain.upper,
             key=self._random.key.astype(np.uint64),
             key_used=int(self._random.used[0]),
-            released=int(self._totals.sums.released),
-            linked=int(self._totals.sums.linked),
-            longest=int(self._totals.sums.longest),
-            loss=float(self._totals.sums.loss),
-            suppressed=self._counts()["suppressed"],
             counted=self.counted,
-            kinds=self._totals.kinds,
-            delays=np.stack([buckets, self._totals.delays[buckets]], axis=1),
             entries=self._inventory.told(),
+            **self._history.stored(),
         )
         return Changes(state.to_bytes(), {"blocks": blocks})

@@ -17,6 +17,7 @@ from anonymity.castle.arrays import CastleArrays
 from anonymity.castle.stored import Snapshot, promised
 from anonymity.noise.perturb import Noise
 from anonymity.space.domain import NONE, node_offsets
+from anonymity.tuples.history import History
 from anonymity.tuples.stored_blocks import StoredBlocks
 from state.block import Block
 from state.castle import Buffered, CastleState, Generalisations, NoiseState
@@ -63,7 +64,7 @@ class Ledger:
         self._inventory = snapshot.inventory
         self._offsets = node_offsets(terms.policy)
 
-    def changes(self, arrays: CastleArrays, noise: Noise | None, suppressed: dict[str, int], moved: Moved) -> Changes:
+    def changes(self, arrays: CastleArrays, noise: Noise | None, history: History, moved: Moved) -> Changes:
         """What to write after one step."""
         now = arrays.now
         oldest = int(arrays.tuples.position[now.oldest]) if now.waiting else int(now.next_position)
@@ -79,7 +80,7 @@ class Ledger:
         }
         self._forgotten = {}
         self._inventory.update(entries)
-        return Changes(self._state(arrays, noise, suppressed, oldest).to_bytes(), entries)
+        return Changes(self._state(arrays, noise, history, oldest).to_bytes(), entries)
 
     def _changed_blocks(self, arrays: CastleArrays, moved: Moved) -> dict[int, bytes | None]:
         # Tuples of the block that is being pushed are not counted yet.
@@ -158,9 +159,8 @@ class Ledger:
             entries[int(entry.id[0])] = entry.to_bytes("omega")
         return entries
 
-    def _state(self, arrays: CastleArrays, noise: Noise | None, suppressed: dict[str, int], oldest: int) -> CastleState:
-        now, sums = arrays.now, arrays.totals.sums
-        buckets = np.flatnonzero(arrays.totals.delays)
+    def _state(self, arrays: CastleArrays, noise: Noise | None, history: History, oldest: int) -> CastleState:
+        now = arrays.now
         numbers = (now.next_position, now.next_cluster, now.next_release, self.blocks.next_number)
         return CastleState(
             shard=self._number,
@@ -175,18 +175,12 @@ class Ledger:
             upper=arrays.domain.upper,
             key=arrays.random.key.astype(np.uint64),
             key_used=int(arrays.random.used[0]),
-            released=int(sums.released),
-            linked=int(sums.linked),
-            longest=int(sums.longest),
             merges=int(now.merges),
             splits=int(now.splits),
-            loss=float(sums.loss),
-            suppressed=suppressed,
-            kinds=arrays.totals.kinds,
-            delays=np.stack([buckets, arrays.totals.delays[buckets]], axis=1),
             noise=None if noise is None else _noise(noise),
             promised=promised(self._terms.privacy),
             entries=self._inventory.told(),
+            **history.stored(),
         )
 
 

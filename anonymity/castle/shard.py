@@ -19,11 +19,12 @@ from anonymity.castle.stored import Snapshot
 from anonymity.compiled.random import random_stream
 from anonymity.noise.perturb import Noise
 from anonymity.noise.within import let_in
-from anonymity.policy import KINDS, PolicyError
+from anonymity.policy import PolicyError
 from anonymity.promise.counting import grown
 from anonymity.promise.waiting import entries_of
 from anonymity.release import Leaving, collect
 from anonymity.space.domain import NONE, node_offsets, scales
+from anonymity.tuples.history import History
 from anonymity.tuples.leaving import GENERALISED, REUSED
 from anonymity.tuples.slots import Slots
 from state.block import NO_TIME, Block, TupleColumns
@@ -68,13 +69,8 @@ class Castle(Shard):
         self._slots = Slots(terms.policy, terms.members, _FEWEST_SLOTS)
         self._ledger = Ledger(terms, snapshot, self._buffered) if remembers else None
         self.arrays = _restored_arrays(terms, snapshot)
+        self._history = History(self.arrays.totals, terms.privacy, snapshot.state)
         self._noise = _restored_noise(terms, snapshot)
-        # Counted under promises that are no longer made.
-        self._earlier = {
-            reason: amount
-            for reason, amount in snapshot.state.suppressed.items()
-            if reason not in terms.privacy.reasons and amount
-        }
         rows = self._restore_gamma(snapshot)
         self._restore_omega(snapshot)
         for number, buffered in snapshot.blocks.items():
@@ -104,29 +100,19 @@ class Castle(Shard):
 
     @property
     def counters(self) -> CastleCounters:
-        now, totals, position = self.arrays.now, self.arrays.totals, self.arrays.tuples.position
+        now, position = self.arrays.now, self.arrays.tuples.position
         waiting, came = int(now.waiting), int(now.next_position)
         return CastleCounters(
+            **self._history.counted(),
             tuples_in=came,
             sampled_out=0 if self._noise is None else self._noise.sampled_out,
-            released=int(totals.sums.released),
-            linked=int(totals.sums.linked),
-            suppressed=self._suppressed(),
-            releases=dict(zip(KINDS, totals.kinds.tolist(), strict=True)),
-            loss_sum=float(totals.sums.loss),
             buffered=waiting,
             oldest_waiting=came - (int(position[now.oldest]) if waiting else came),
-            longest_delay=int(totals.sums.longest),
-            delays=totals.delays.copy(),
             merges=int(now.merges),
             splits=int(now.splits),
             open_clusters=int(now.open),
             tau=float(now.tau),
         )
-
-    def _suppressed(self) -> dict[str, int]:
-        counts = self.arrays.totals.suppressed.tolist()
-        return self._earlier | dict(zip(self.terms.privacy.reasons, counts, strict=True))
 
     def _step(self, block: Block | None, watermark: int, *, ended: bool) -> Step:
         admitted = _NO_SLOTS if block is None else self._admit(block)
@@ -143,9 +129,7 @@ class Castle(Shard):
             left = np.concatenate([position[released], position[withheld]])
             alone = np.repeat(np.isin(releases.kind, (REUSED, GENERALISED)), releases.tuples)
             left_alone = np.concatenate([position[released[alone]], position[withheld]])
-            changes = self._ledger.changes(
-                arrays, self._noise, self._suppressed(), Moved(block, admitted, left, left_alone)
-            )
+            changes = self._ledger.changes(arrays, self._noise, self._history, Moved(block, admitted, left, left_alone))
         if self._slots.spare():
             self._shrink()
         return Step(releases, changes)
@@ -266,15 +250,9 @@ def _restored_arrays(terms: Terms, snapshot: Snapshot) -> CastleArrays:
     state = snapshot.state
     random = random_stream(state.key.astype("<u4").tobytes(), state.key_used)
     arrays = empty_arrays(terms.policy, terms.privacy, terms.parameters, random, len(snapshot.gamma))
-    now, totals = arrays.now, arrays.totals
+    now = arrays.now
     now.next_position, now.next_cluster, now.next_release = state.numbers[:3].tolist()
     now.merges, now.splits = state.merges, state.splits
-    totals.sums.released, totals.sums.longest, totals.sums.loss = state.released, state.longest, state.loss
-    totals.sums.linked = state.linked
-    for i, reason in enumerate(terms.privacy.reasons):
-        totals.suppressed[i] = state.suppressed.get(reason, 0)
-    totals.kinds[:] = state.kinds
-    totals.delays[state.delays[:, 0]] = state.delays[:, 1]
     arrays.domain.lower[:], arrays.domain.upper[:] = state.lower, state.upper
     arrays.domain.scale[:] = scales(state.lower, state.upper, len(terms.policy.quasi_identifiers))
     _restore_ring(arrays, snapshot)

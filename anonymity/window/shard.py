@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from anonymity.algorithm import Counters, Shard, Step, Terms
 from anonymity.compiled.random import random_stream
 from anonymity.noise.within import let_in
-from anonymity.policy import KINDS, PolicyError
+from anonymity.policy import PolicyError
 from anonymity.release import Leaving, collect
 from anonymity.space.domain import NONE, node_offsets, scales
+from anonymity.tuples.history import History
 from anonymity.tuples.slots import Slots
 from anonymity.window import procedures
 from anonymity.window.arrays import WindowArrays, empty_arrays, moved
@@ -87,13 +88,8 @@ class Window(Shard):
         self._ledger = Ledger(terms, snapshot, self._held) if remembers else None
         self._clock = clock
         self.arrays = _restored_arrays(terms, snapshot.state)
+        self._history = History(self.arrays.totals, terms.privacy, snapshot.state)
         self._shared = share(self.arrays)
-        # Counted under promises that are no longer made.
-        self._earlier = {
-            reason: amount
-            for reason, amount in snapshot.state.suppressed.items()
-            if reason not in terms.privacy.reasons and amount
-        }
         for number, held in snapshot.blocks.items():
             self._restore_block(number, held, snapshot.state)
 
@@ -121,20 +117,14 @@ class Window(Shard):
 
     @property
     def counters(self) -> WindowCounters:
-        now, totals = self.arrays.now, self.arrays.totals
+        now = self.arrays.now
         waiting, came = int(now.held), int(now.next_position)
         return WindowCounters(
+            **self._history.counted(),
             tuples_in=came,
             sampled_out=0,
-            released=int(totals.sums.released),
-            linked=int(totals.sums.linked),
-            suppressed=self._suppressed(),
-            releases=dict(zip(KINDS, totals.kinds.tolist(), strict=True)),
-            loss_sum=float(totals.sums.loss),
             buffered=waiting,
             oldest_waiting=came - (int(self.arrays.points.position[self.arrays.held[0]]) if waiting else came),
-            longest_delay=int(totals.sums.longest),
-            delays=totals.delays.copy(),
             windows=int(now.next_window),
             swaps=int(now.swaps),
             merges=int(now.merges),
@@ -142,10 +132,6 @@ class Window(Shard):
             target=int(now.target),
             size=int(now.window_tuples) if now.window_tuples > 0 else None,
         )
-
-    def _suppressed(self) -> dict[str, int]:
-        counts = self.arrays.totals.suppressed.tolist()
-        return self._earlier | dict(zip(self.terms.privacy.reasons, counts, strict=True))
 
     def _step(self, block: Block | None, watermark: int, *, ended: bool) -> WindowStep:
         admitted = _NO_SLOTS if block is None else self._admit(block)
@@ -161,7 +147,7 @@ class Window(Shard):
         changes = None
         if self._ledger is not None:
             left = np.concatenate([position[released], position[withheld]])
-            changes = self._ledger.changes(arrays, self._suppressed(), Moved(block, admitted, left))
+            changes = self._ledger.changes(arrays, self._history, Moved(block, admitted, left))
         if self._slots.spare():
             self._shrink()
         return WindowStep(releases, changes, Rows(self.number, repairs, releases), repairs=repairs)
@@ -250,7 +236,7 @@ def _positions_of(stored: tuple[str, ...], now: tuple[str, ...]) -> NDArray[np.i
 def _restored_arrays(terms: Terms, state: WindowState) -> WindowArrays:
     random = random_stream(state.key.astype("<u4").tobytes(), state.key_used)
     arrays = empty_arrays(terms.policy, terms.privacy, terms.parameters, random)
-    now, totals = arrays.now, arrays.totals
+    now = arrays.now
     size, target = int(now.window_tuples), int(now.target)
     now.next_position, now.next_release, now.next_window = state.numbers[:3].tolist()
     values = [*state.controllers.tolist(), *state.control.tolist()]
@@ -261,12 +247,6 @@ def _restored_arrays(terms: Terms, state: WindowState) -> WindowArrays:
     now.window_tuples = size if adaptive is None else min(max(int(now.window_tuples), adaptive.least), size)
     now.target = target if aim is None else min(max(int(now.target), target), aim.most)
     now.merges, now.swaps = state.merges, state.swaps
-    totals.sums.released, totals.sums.longest, totals.sums.loss = state.released, state.longest, state.loss
-    totals.sums.linked = state.linked
-    for i, reason in enumerate(terms.privacy.reasons):
-        totals.suppressed[i] = state.suppressed.get(reason, 0)
-    totals.kinds[:] = state.kinds
-    totals.delays[state.delays[:, 0]] = state.delays[:, 1]
     arrays.domain.lower[:], arrays.domain.upper[:] = state.lower, state.upper
     arrays.domain.scale[:] = scales(state.lower, state.upper, len(terms.policy.quasi_identifiers))
     return arrays

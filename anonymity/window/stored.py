@@ -15,6 +15,7 @@ from anonymity.algorithm import Terms
 from anonymity.fingerprint import require_same
 from anonymity.policy import KINDS
 from anonymity.space.domain import NONE, domain
+from anonymity.tuples.history import History
 from anonymity.tuples.stored_blocks import StoredBlocks
 from anonymity.tuples.well_formed import require, require_counts, require_tuples
 from anonymity.window.arrays import WindowArrays
@@ -184,11 +185,11 @@ class Ledger:
         self.blocks = StoredBlocks(int(snapshot.state.numbers[3]))
         self._inventory = snapshot.inventory
 
-    def changes(self, arrays: WindowArrays, suppressed: dict[str, int], moved: Moved) -> Changes:
+    def changes(self, arrays: WindowArrays, history: History, moved: Moved) -> Changes:
         """What to write after one step."""
         blocks = self._changed_blocks(arrays, moved) | self._rewritten_blocks(arrays)
         self._inventory.update({"blocks": blocks})
-        return Changes(self._state(arrays, suppressed).to_bytes(), {"blocks": blocks})
+        return Changes(self._state(arrays, history).to_bytes(), {"blocks": blocks})
 
     def _changed_blocks(self, arrays: WindowArrays, moved: Moved) -> dict[int, bytes | None]:
         # Tuples of the block that is being pushed are not counted yet.
@@ -214,10 +215,9 @@ class Ledger:
             entries[number] = self._tuples(kept).to_bytes()
         return entries
 
-    def _state(self, arrays: WindowArrays, suppressed: dict[str, int]) -> WindowState:
-        now, sums, points = arrays.now, arrays.totals.sums, arrays.points
+    def _state(self, arrays: WindowArrays, history: History) -> WindowState:
+        now, points = arrays.now, arrays.points
         carried, new = arrays.held[: now.carried], arrays.held[now.carried : now.held]
-        buckets = np.flatnonzero(arrays.totals.delays)
         numbers = (now.next_position, now.next_release, now.next_window, self.blocks.next_number)
         return WindowState(
             shard=self._number,
@@ -233,14 +233,8 @@ class Ledger:
             upper=arrays.domain.upper,
             key=arrays.random.key.astype(np.uint64),
             key_used=int(arrays.random.used[0]),
-            released=int(sums.released),
-            linked=int(sums.linked),
-            longest=int(sums.longest),
             merges=int(now.merges),
             swaps=int(now.swaps),
-            loss=float(sums.loss),
-            suppressed=suppressed,
-            kinds=arrays.totals.kinds,
-            delays=np.stack([buckets, arrays.totals.delays[buckets]], axis=1),
             entries=self._inventory.told(),
+            **history.stored(),
         )
