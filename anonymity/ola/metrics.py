@@ -1,8 +1,9 @@
 """What a generalisation of all of a window loses (El Emam and others, 2009, "Information loss"); less is better.
 
 - ``precision``: mean over the attributes of level / highest level (Sweeney's Prec, as a loss)
-- ``discernibility``: squares of the sizes of all classes, and for each suppressed tuple the size of the window (Bayardo
-  and Agrawal, 2005)
+- ``discernibility``: squares of the sizes of all classes, those that are suppressed among them (DM*). The penalty that
+  Bayardo and Agrawal (2005) put on a suppressed tuple, the size of the window, is not monotonic: a node above one that
+  satisfies could lose less, and the lattice could not be searched
 - ``entropy``: bits by which a tuple's values are uncertain, given what they became, over all tuples and attributes
   (non-uniform entropy: Gionis and Tassa, 2007)
 """
@@ -23,10 +24,9 @@ def precision(node: Node, levels: Node) -> float:
     return sum(shares) / max(len(levels), 1)
 
 
-def discernibility(sizes: NDArray[np.int64], suppressed: int) -> float:
-    """Of the sizes of the classes that are released; ``suppressed`` tuples are not."""
-    whole = int(sizes.sum()) + suppressed
-    return float((sizes.astype(np.float64) ** 2).sum() + whole * suppressed)
+def discernibility(sizes: NDArray[np.int64]) -> float:
+    """Of the sizes of all classes."""
+    return float((sizes.astype(np.float64) ** 2).sum())
 
 
 def entropies(leaf: NDArray[np.int32], levels: Sequence[NDArray[np.int32]]) -> list[NDArray[np.float64]]:

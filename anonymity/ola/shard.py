@@ -80,8 +80,7 @@ class Ola(ShardOfWindows):
                 return metrics.precision(node, levels)
             if self.terms.parameters.metric == "entropy":
                 return float(sum(of[level] for of, level in zip(bits, node, strict=True)))
-            classes = self._classes(node)
-            return metrics.discernibility(classes.sizes[classes.broken == -1], classes.suppressed)
+            return metrics.discernibility(self._classes(node).sizes)
 
         return min(found, key=lambda node: (loss(node), node))
 

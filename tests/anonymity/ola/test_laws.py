@@ -117,12 +117,16 @@ class Exhaustive:
             p: [of.index(value) for of, value in zip(labels, case.rows[p].values, strict=True)] for p in window
         }
 
-    def classes(self, node: tuple[int, ...]) -> tuple[Published, set[int]]:
+    def alike(self, node: tuple[int, ...]) -> dict[tuple[int, ...], set[int]]:
         found: dict[tuple[int, ...], set[int]] = defaultdict(set)
         for p in self.window:
             found[tuple(of[level][leaf] for of, level, leaf in zip(self.levels, node, self.leaf[p], strict=True))].add(
                 p
             )
+        return found
+
+    def classes(self, node: tuple[int, ...]) -> tuple[Published, set[int]]:
+        found = self.alike(node)
         kept = {nodes: frozenset(members) for nodes, members in found.items() if self.keeps(members)}
         return kept, set(self.window) - {p for members in kept.values() for p in members}
 
@@ -137,11 +141,11 @@ class Exhaustive:
         return all(held[0] <= share * len(people) for _, share in privacy.further)
 
     def loss(self, node: tuple[int, ...]) -> float:
-        metric, (kept, suppressed) = self.case.setting.parameters.metric, self.classes(node)
+        metric = self.case.setting.parameters.metric
         if metric == "precision":
             return sum(level / (len(of) - 1) for level, of in zip(node, self.levels, strict=True) if len(of) > 1)
         if metric == "discernibility":
-            return sum(len(members) ** 2 for members in kept.values()) + len(self.window) * len(suppressed)
+            return sum(len(members) ** 2 for members in self.alike(node).values())
         total = 0.0
         for a, level in enumerate(node):
             of = Counter(leaf[a] for leaf in self.leaf.values())

@@ -15,9 +15,9 @@ def test_precision_is_the_mean_height() -> None:
     assert metrics.precision((0,), (1,)) == 0
 
 
-def test_a_suppressed_tuple_is_like_all_others_of_its_window() -> None:
-    assert metrics.discernibility(np.array([3, 2]), 0) == 13
-    assert metrics.discernibility(np.array([3, 2]), 4) == 13 + 4 * 9
+def test_discernibility_counts_with_whom_each_tuple_is() -> None:
+    assert metrics.discernibility(np.array([3, 2])) == 13
+    assert metrics.discernibility(np.array([1, 1, 1])) == 3
 
 
 def test_entropy_is_what_is_uncertain_of_each_value() -> None:
