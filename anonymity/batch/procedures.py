@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anonymity.compiled.jit import Int, entry, leaf, procedure
-from anonymity.compiled.random import RandomStream, shuffle
-from anonymity.noise.within import Within, count_linked, settle, withhold_all
-from anonymity.promise.checks import Checks, broken, guarantee, keeps_promises
+from anonymity.compiled.random import RandomStream
+from anonymity.noise.within import Within
+from anonymity.promise.checks import Checks, broken
 from anonymity.promise.tally import Counter, count_set
 from anonymity.space.boxes import assign, contains, covers, enclose, info_loss, observe
 from anonymity.space.domain import Boxes, Domain
 from anonymity.tuples.leaving import CLUSTER, Out, Totals, close_release, note_delay, withhold
+from anonymity.tuples.together import leave_together, withhold_all
 from state.block import NO_TIME
 
 
@@ -110,19 +111,13 @@ def release(arrays: BatchArrays, members: NDArray[np.int64], nodes: NDArray[np.i
         if not covers(domain, nodes[a], out.box.node[number, a]):
             raise RuntimeError("a member lies outside its generalisation; nothing of this release was emitted")
         out.box.node[number, a] = nodes[a]
-    if arrays.noise.value.shape[1] > 0:
-        stop = settle(arrays.noise, out, arrays.totals, arrays.random, arrays.subject, start, stop)
-    count_set(arrays.counter, out.members[start:stop], arrays.subject, arrays.value, arrays.of.by_name != 0)
-    if stop < start + len(members) and not keeps_promises(arrays.checks, arrays.of.k, tally):
-        withhold_all(arrays.noise, out, arrays.totals, start, stop)
+    stop, leaves = leave_together(arrays, arrays.subject, arrays.value, start, stop)
+    if not leaves:
+        withhold_all(arrays, start, stop)
         return
-    guarantee(arrays.checks, arrays.of.k, tally, out.diversity[number])
     for i in range(start, stop):
         if not contains(domain, out.box, number, points, np.int64(out.members[i])):
             raise RuntimeError("a member lies outside its generalisation; nothing of this release was emitted")
-    if arrays.noise.value.shape[1] > 0:
-        count_linked(arrays.noise, out, arrays.totals, start, stop)
-    shuffle(arrays.random, out.members, start, stop)
     loss = info_loss(domain, out.box, number)
     close_release(out, arrays.totals, CLUSTER, tally.persons[0], loss, stop, newest)
     arrays.now.next_release += 1

@@ -22,11 +22,9 @@ from anonymity.castle.omega import keep, reusable, update_tau
 from anonymity.castle.split import group_by_subject, join_broken_parts, may_break, split
 from anonymity.castle.split_l import split_l
 from anonymity.compiled.jit import Int, entry, leaf, procedure
-from anonymity.compiled.random import shuffle
-from anonymity.noise.within import add_noise, count_linked, note_scale, settle, span_domain, widen, withhold_all
-from anonymity.promise.checks import guarantee, guarantee_counted, keeps_promises
+from anonymity.noise.draw import add_noise, note_scale, span_domain, widen
+from anonymity.promise.checks import guarantee_counted
 from anonymity.promise.counting import stable_order
-from anonymity.promise.tally import count_set
 from anonymity.promise.waiting import impossible
 from anonymity.space.boxes import assign, contains, enclose, fully_generalise, info_loss, observe
 from anonymity.space.domain import NONE
@@ -40,6 +38,7 @@ from anonymity.tuples.leaving import (
     note_delay,
     withhold,
 )
+from anonymity.tuples.together import leave_together, withhold_all
 from state.block import NO_TIME
 
 OUTLIER, TOO_FEW_SUBJECTS = 0, 1  # positions in anonymity.policy.SUPPRESSIONS
@@ -204,19 +203,13 @@ def release_part(shard: CastleArrays, members: NDArray[np.int64], kind: Int) -> 
         newest = max(newest, tuples.event_time[members[i]])
         out.members[start + i] = members[i]
         _note_delay(shard, members[i])
-    if shard.noise.value.shape[1] > 0:
-        stop = settle(shard.noise, out, shard.totals, shard.random, tuples.subject, start, stop)
-    count_set(shard.counter, out.members[start:stop], tuples.subject, shard.waiting.value, shard.of.by_name != 0)
-    if stop < start + len(members) and not keeps_promises(shard.checks, shard.of.k, tally):
-        withhold_all(shard.noise, out, shard.totals, start, stop)
+    stop, leaves = leave_together(shard, tuples.subject, shard.waiting.value, start, stop)
+    if not leaves:
+        withhold_all(shard, start, stop)
         return
-    guarantee(shard.checks, shard.of.k, tally, out.diversity[release])
     for i in range(start, stop):
         if not contains(domain, box, release, others, np.int64(out.members[i])):
             raise RuntimeError("a member lies outside its generalisation; nothing of this release was emitted")
-    if shard.noise.value.shape[1] > 0:
-        count_linked(shard.noise, out, shard.totals, start, stop)
-    shuffle(shard.random, out.members, start, stop)
     loss = info_loss(domain, box, release)
     update_tau(shard, loss)
     keep(shard, release, tally.persons[0], loss)

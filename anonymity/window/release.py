@@ -7,13 +7,10 @@ from typing import Any
 import numpy as np
 
 from anonymity.compiled.jit import Int, leaf
-from anonymity.compiled.random import shuffle
-from anonymity.noise.within import count_linked, settle, withhold_all
-from anonymity.promise.checks import guarantee, keeps_promises
-from anonymity.promise.tally import count_set
 from anonymity.space.boxes import assign, contains
 from anonymity.space.domain import NONE
 from anonymity.tuples.leaving import CLUSTER, MERGED, Totals, close_release, note_delay
+from anonymity.tuples.together import leave_together, withhold_all
 from anonymity.window.arrays import Points, WindowArrays, places
 from anonymity.window.controllers import entropy
 from anonymity.window.representative import represent
@@ -37,19 +34,12 @@ def release(shard: WindowArrays, group: Int) -> None:
             raise RuntimeError("a member lies outside its generalisation; nothing of this release was emitted")
         leave(now, points, shard.totals, slot)
         slot = np.int64(work.next[slot])
-    whole = stop
-    if shard.noise.value.shape[1] > 0:
-        stop = settle(shard.noise, out, shard.totals, shard.random, points.value[:, 0], start, stop)
     # Counted once more from its members, not from what grouping and repair made of it.
-    members, tally, sensitive = out.members[start:stop], shard.counter.tally, points.value.shape[1] - 1
-    count_set(shard.counter, members, points.value[:, 0], work.code[:, 1 : 1 + sensitive], of.by_name != 0)
-    if stop < whole and not keeps_promises(shard.checks, of.k, tally):
-        withhold_all(shard.noise, out, shard.totals, start, stop)
+    sensitive = points.value.shape[1] - 1
+    stop, leaves = leave_together(shard, points.value[:, 0], work.code[:, 1 : 1 + sensitive], start, stop)
+    if not leaves:
+        withhold_all(shard, start, stop)
         return
-    guarantee(shard.checks, of.k, tally, out.diversity[number])
-    if shard.noise.value.shape[1] > 0:
-        count_linked(shard.noise, out, shard.totals, start, stop)
-    shuffle(shard.random, out.members, start, stop)
     if of.representative != 0:
         represent(points, groups, work, group, of.median != 0, of.ancestor != 0)
         if not contains(domain, groups.box, group, groups.centre, group):
@@ -58,7 +48,7 @@ def release(shard: WindowArrays, group: Int) -> None:
     else:
         assign(out.box, number, groups.box, group)
     kind = MERGED if groups.merged[group] else CLUSTER
-    close_release(out, shard.totals, kind, tally.persons[0], groups.loss[group], stop, newest)
+    close_release(out, shard.totals, kind, shard.counter.tally.persons[0], groups.loss[group], stop, newest)
     now.next_release += 1
     _note(shard, start, stop)
 

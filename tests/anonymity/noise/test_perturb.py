@@ -19,7 +19,8 @@ from anonymity.castle.parameters import CastleParameters
 from anonymity.compiled.jit import entry
 from anonymity.compiled.random import RandomStream, random_stream, shard_key
 from anonymity.hierarchy import from_paths
-from anonymity.noise.perturb import Noise, discrete_laplace, scale_in_steps
+from anonymity.noise.laplace import discrete_laplace, scale_in_steps
+from anonymity.noise.perturb import Noise
 from anonymity.policy import Categorical, DifferentialPrivacy, Numeric, Policy, PolicyError, Privacy
 from state.block import Block
 from tests.anonymity.castle.test_laws import check_restores

@@ -20,7 +20,8 @@ from anonymity.castle.algorithm import CASTLE
 from anonymity.castle.parameters import CastleParameters
 from anonymity.mondrian.algorithm import MONDRIAN
 from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.noise.within import linking_range, problems_within
+from anonymity.noise.linking import linking_range
+from anonymity.noise.within import problems_within
 from anonymity.policy import Confidence, Noised, NoiseWithin, Numeric, Policy, PolicyError, Privacy
 from anonymity.release import Releases
 from anonymity.window.algorithm import WINDOW

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from anonymity.noise.within import linking_range
+from anonymity.noise.linking import linking_range
 from jobs.commands.cli import app
 
 TEXT = """

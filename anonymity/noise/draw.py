@@ -1,0 +1,63 @@
+"""Drawing the noise of a class: its scales, and what is published of its members (Section IV of the paper)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anonymity.compiled.jit import Int, leaf, procedure
+from anonymity.noise.laplace import fraction, with_noise
+from anonymity.noise.linking import linking_range
+from anonymity.noise.within import Within
+from anonymity.promise.tally import Slots
+
+
+@leaf
+def span(noise: Within, members: Slots) -> None:
+    """Let ``Within.span`` be that of some tuples."""
+    for a in range(noise.value.shape[1]):
+        noise.span[0, a], noise.span[1, a] = np.inf, -np.inf
+        for member in members:
+            noise.span[0, a] = min(noise.span[0, a], noise.value[member, a])
+            noise.span[1, a] = max(noise.span[1, a], noise.value[member, a])
+
+
+@leaf
+def widen(noise: Within, known: NDArray[np.float64], member: Int) -> None:
+    """Let ``Within.span`` be a class's, ``known`` (2, noised), with one tuple more."""
+    for a in range(noise.value.shape[1]):
+        noise.span[0, a] = min(known[0, a], noise.value[member, a])
+        noise.span[1, a] = max(known[1, a], noise.value[member, a])
+
+
+@leaf
+def span_domain(noise: Within) -> None:
+    """Let ``Within.span`` be the declared domains: of who is published among nobody."""
+    for a in range(noise.value.shape[1]):
+        noise.span[0, a], noise.span[1, a] = noise.steps.lower[a], noise.steps.upper[a]
+
+
+@leaf
+def note_scale(noise: Within, release: Int) -> None:
+    """Note the scales of a class that has ``Within.span``, and write them to its release of this step, by number."""
+    for a in range(noise.scale.shape[1]):
+        width = noise.domain[a]
+        if noise.of.by_domain == 0:
+            width = max(noise.span[1, a] - noise.span[0, a], noise.least[a])
+        noise.scale[release, a] = width / noise.epsilon[a]
+        in_steps = noise.scale[release, a] / noise.steps.step[a]
+        noise.numerator[a], noise.denominator[a] = fraction(in_steps)
+        if noise.of.subjects > 0:
+            noise.reach[a] = (linking_range(in_steps, noise.of.beyond) + 1e-6) * noise.steps.step[a]
+
+
+@procedure
+def add_noise(noise: Within, stream: Any, members: Slots) -> None:
+    """Draw what is published of some tuples of a class whose scales were noted, once for each."""
+    for member in members:
+        for a in range(noise.value.shape[1]):
+            numerator, denominator = noise.numerator[a], noise.denominator[a]
+            value = noise.value[member, a]
+            noise.shown[member, a] = with_noise(stream, noise.steps, np.int64(a), value, numerator, denominator)

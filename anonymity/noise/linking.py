@@ -1,0 +1,88 @@
+"""Who may be meant by a noised value ((k, epsilon)-anonymity, Sections V-B and V-C).
+
+With confidence a record is suppressed where somebody, but fewer than k subjects of its class, lies within the linking
+range of what would be published of it (Section V-C). Equation (9) centres that range on the published value, the line
+below it on the original one. It is the published one here: that is what an observer sees, and about the original one
+there is always somebody, its own record, so that the paper's remark on records that have none would be about nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anonymity.compiled.jit import Int, leaf
+from anonymity.noise.within import Within
+from anonymity.promise.tally import Slots
+
+
+@leaf
+def linking_range(scale: float, beyond: float) -> float:
+    """The least whole number r with P(|noise| > r) <= ``beyond``, for discrete Laplace noise of a scale in steps.
+
+    For a scale of many steps this is the paper's -b ln(1 - c), ``beyond`` being 1 - c (Section V-C).
+    """
+    if scale <= 0.0:
+        return 0.0
+    ratio = np.exp(-1.0 / scale)
+    return max(np.ceil(scale * np.log(2.0 / (beyond * (1.0 + ratio))) - 1.0 - 1e-9), 0.0)
+
+
+@leaf
+def near(noise: Within, member: Int, ranked: Slots, first: NDArray[np.float64], subject: NDArray[np.uint64]) -> Int:
+    # How many subjects lie within the linking range of what is published of a tuple; not counted beyond the wanted.
+    shown, reach = noise.shown[member, 0], noise.reach[0]
+    found = np.int64(0)
+    for i in range(_rank(first, shown - reach), len(ranked)):
+        if first[i] > shown + reach or found == noise.of.subjects:
+            break
+        other = ranked[i]
+        known = False
+        for a in range(1, noise.value.shape[1]):
+            known |= abs(noise.value[other, a] - noise.shown[member, a]) > noise.reach[a]
+        for j in range(found if noise.of.by_name != 0 else 0):
+            known |= noise.near[j] == subject[other]
+        if not known:
+            noise.near[found] = subject[other]
+            found += 1
+    return found
+
+
+@leaf
+def nearest_is_own(noise: Within, member: Int, ranked: Slots, first: NDArray[np.float64]) -> bool:
+    # Over several attributes distances are added up, each relative to its domain.
+    shown = noise.shown[member, 0]
+    own = _apart(noise, member, member)
+    start = _rank(first, shown)
+    for i in range(start, len(ranked)):
+        if (first[i] - shown) / noise.domain[0] >= own:
+            break
+        if _apart(noise, np.int64(ranked[i]), member) < own:
+            return False
+    for i in range(start - 1, -1, -1):
+        if (shown - first[i]) / noise.domain[0] >= own:
+            break
+        if _apart(noise, np.int64(ranked[i]), member) < own:
+            return False
+    return True
+
+
+@leaf
+def _rank(first: NDArray[np.float64], value: float) -> Int:
+    """How many of some ascending values are below another."""
+    low, high = np.int64(0), np.int64(len(first))
+    while low < high:
+        middle = (low + high) // 2
+        if first[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@leaf
+def _apart(noise: Within, original: Int, published: Int) -> float:
+    total = 0.0
+    for a in range(noise.value.shape[1]):
+        total += abs(noise.value[original, a] - noise.shown[published, a]) / noise.domain[a]
+    return total
