@@ -54,8 +54,8 @@ class Counters:
     tuples_in : tuples let in
     sampled_out : tuples that sampling did not let in
     released, suppressed : tuples by what became of them; the latter by reason (``Privacy.reasons``)
-    linked : released tuples whose published noised values are nearest to their own originals, of those that left with
-        them; 0 where nothing is noised
+    linked : released tuples whose published noised values are nearest to an original of their own subject, of
+        those that left with them; 0 where nothing is noised
     releases : releases by kind (``anonymity.policy.KINDS``)
     loss_sum : InfoLoss summed over released tuples
     buffered : tuples that wait

@@ -32,8 +32,8 @@ class Releases:
     node : (releases, categorical quasi-identifiers) the published node of each hierarchy
     offsets : (releases + 1,) release i has the members offsets[i] to offsets[i + 1]
     members : one list a published column, in the order of ``Policy.members``; None where a value is missing
-    linked : (releases,) members whose published noised values are nearest to their own originals, of those that leave
-        with them (``anonymity.noise.within``); 0 for ``reused``, whose class is not known any more
+    linked : (releases,) members whose published noised values are nearest to an original of their own subject, of
+        those that leave with them (``anonymity.noise.linking``); 0 for ``reused``, whose class is not known any more
     noise_expected, noise_error : (releases, noised) mean relative error of the noise, as it is to be expected
         ((k, epsilon)-anonymity, equation 7) and as it came out; of values that are not 0
     suppressed_reason : (suppressed,) position in ``Privacy.reasons``

@@ -9,6 +9,7 @@ from anonymity.castle.arrays import CastleArrays, points
 from anonymity.castle.expiry import schedule, unschedule
 from anonymity.compiled.jit import Int, entry, leaf, procedure
 from anonymity.promise.checks import broken
+from anonymity.promise.counting import stable_order
 from anonymity.promise.tally import count_set
 from anonymity.promise.waiting import come, go, join_group, leave_group
 from anonymity.space.boxes import assign, empty_boxes, enclose, enlargement, equal, loss_after
@@ -176,16 +177,27 @@ def close_cluster(shard: CastleArrays, row: Int) -> None:
 
 @leaf
 def release_members(shard: CastleArrays, row: Int) -> None:
-    """Empty a cluster whose members have all been released, and delete it."""
-    clusters = shard.clusters
+    """Empty a cluster whose members have been released, and delete it; who has no cluster any more waits on."""
+    clusters, tuples = shard.clusters, shard.tuples
     member = np.int64(clusters.head[row])
     while member != NONE:
-        after = np.int64(shard.tuples.next[member])
+        after = np.int64(tuples.next[member])
         _count_out(shard, row, member)
-        depart(shard, member)
+        if tuples.cluster[member] != NONE:
+            depart(shard, member)
         member = after
     clusters.tuples[row] = 0
     close_cluster(shard, row)
+
+
+@procedure
+def wait_on(shard: CastleArrays, members: NDArray[np.int64]) -> None:
+    """Open a cluster over tuples that wait and have none, in order of position."""
+    order = stable_order(shard.tuples.position[members])
+    open_cluster(shard, np.int64(members[order[0]]))
+    row = np.int64(shard.tuples.cluster[members[order[0]]])
+    for i in range(1, len(order)):
+        push(shard, row, np.int64(members[order[i]]))
 
 
 @leaf

@@ -58,6 +58,7 @@ class Ledger:
         self.blocks = StoredBlocks(int(state.numbers[3]))
         self._gone = state.gone
         self._gamma = set(snapshot.gamma)
+        self._next_cluster = int(state.numbers[1])
         # Stored entries, oldest first, and the last release in each.
         self._omega = {i: int(entry.id[-1]) for i, entry in snapshot.omega.items()}
         self._forgotten = dict(snapshot.forgotten)
@@ -74,7 +75,7 @@ class Ledger:
         gone = np.concatenate([self._gone, before])
         self._gone = gone[(gone >= oldest) & self.blocks.within(gone)]
         entries = {
-            "blocks": blocks | self._rewritten_blocks(arrays),
+            "blocks": blocks | self._rewritten_blocks(arrays, self._moved_on(arrays, moved)),
             "gamma": self._changed_gamma(arrays),
             "omega": self._forgotten | self._changed_omega(arrays),
         }
@@ -98,10 +99,23 @@ class Ledger:
             changed[number] = buffered.to_bytes()
         return changed
 
-    def _rewritten_blocks(self, arrays: CastleArrays) -> dict[int, bytes | None]:
+    def _moved_on(self, arrays: CastleArrays, moved: Moved) -> NDArray[np.int64]:
+        # Positions of stored tuples that wait in a cluster that is younger than they are: they could not leave theirs.
+        tuples, clusters, now = arrays.tuples, arrays.clusters, arrays.now
+        stored_before = int(now.next_position) - len(moved.admitted)
+        rows = clusters.rows[: now.open]
+        rows = rows[clusters.id[rows] >= self._next_cluster]
+        rows = rows[tuples.position[clusters.head[rows]] < stored_before]
+        self._next_cluster = int(now.next_cluster)
+        if not len(rows):
+            return np.zeros(0, np.int64)
+        found = tuples.position[np.isin(tuples.cluster, rows)]
+        return np.sort(found[found < stored_before])
+
+    def _rewritten_blocks(self, arrays: CastleArrays, moved_on: NDArray[np.int64]) -> dict[int, bytes | None]:
         entries: dict[int, bytes | None] = {}
         position, cluster = arrays.tuples.position, arrays.tuples.cluster
-        for number, slots in self.blocks.sparse():
+        for number, slots in {**dict(self.blocks.sparse()), **dict(self.blocks.holding(moved_on))}.items():
             first, end = self.blocks.span(number)
             kept = slots[(cluster[slots] != NONE) & (position[slots] >= first) & (position[slots] < end)]
             self.blocks.rewrite(number, kept, position[kept])

@@ -17,6 +17,7 @@ from anonymity.castle.gamma import (
     release_members,
     remove,
     satisfied,
+    wait_on,
 )
 from anonymity.castle.omega import keep, reusable, update_tau
 from anonymity.castle.split import group_by_subject, join_broken_parts, may_break, split
@@ -38,7 +39,7 @@ from anonymity.tuples.leaving import (
     note_delay,
     withhold,
 )
-from anonymity.tuples.together import leave_together, withhold_all
+from anonymity.tuples.together import leave_together
 from state.block import NO_TIME
 
 OUTLIER, TOO_FEW_SUBJECTS = 0, 1  # positions in anonymity.policy.SUPPRESSIONS
@@ -113,7 +114,7 @@ def delay_constraint(shard: CastleArrays, slot: Int) -> None:
         merge_clusters(shard, row)
         shard.now.merges += 1
         kind = np.int64(MERGED)
-    output_cluster(shard, row, kind)
+    output_cluster(shard, row, slot, kind)
 
 
 @leaf
@@ -159,8 +160,11 @@ def suppress(shard: CastleArrays, slot: Int, reason: Int) -> None:
 
 
 @procedure
-def output_cluster(shard: CastleArrays, row: Int, kind: Int) -> None:
-    """Release a cluster, split first where it is large enough (CASTLE, Section 4.1, procedure output_cluster)."""
+def output_cluster(shard: CastleArrays, row: Int, due: Int, kind: Int) -> None:
+    """Release a cluster, split first where it is large enough (CASTLE, Section 4.1, procedure output_cluster).
+
+    Its members but ``due`` go on waiting, together, where noise within releases has left too few of a part.
+    """
     groups = group_by_subject(shard, row)
     parts: Int = np.int64(0)
     if shard.clusters.subjects[row] >= 2 * shard.of.k:
@@ -177,21 +181,29 @@ def output_cluster(shard: CastleArrays, row: Int, kind: Int) -> None:
         shard.now.splits += 1
     order = stable_order(groups.part)
     members = np.empty(len(groups.members), np.int64)
-    start, stop = 0, 0
+    start, stop, waiting = 0, 0, 0
     for i in range(len(order)):
         group = order[i]
         for m in range(groups.start[group], groups.start[group + 1]):
             members[stop] = groups.members[m]
             stop += 1
         if i + 1 == len(order) or groups.part[order[i + 1]] != groups.part[group]:
-            release_part(shard, members[start:stop], kind)
+            for m in range(start, start + release_part(shard, members[start:stop], due, kind)):
+                members[waiting] = members[m]
+                waiting += 1
             start = stop
     release_members(shard, row)
+    if waiting > 0:
+        wait_on(shard, members[:waiting])
 
 
 @leaf
-def release_part(shard: CastleArrays, members: NDArray[np.int64], kind: Int) -> None:
-    """Release some tuples under one generalisation (output_cluster, steps 6 to 11)."""
+def release_part(shard: CastleArrays, members: NDArray[np.int64], due: Int, kind: Int) -> Int:
+    """Release some tuples under one generalisation (output_cluster, steps 6 to 11).
+
+    Where they cannot leave together, all but ``due`` may wait on: they come first in ``members`` then, and have no
+    cluster; how many.
+    """
     tuples, out, tally = shard.tuples, shard.out, shard.counter.tally
     release, start = out.filled.releases, out.filled.members
     stop = start + len(members)
@@ -202,12 +214,17 @@ def release_part(shard: CastleArrays, members: NDArray[np.int64], kind: Int) -> 
         enclose(domain, box, release, others, members[i])
         newest = max(newest, tuples.event_time[members[i]])
         out.members[start + i] = members[i]
-        _note_delay(shard, members[i])
+    withheld = out.filled.suppressed
     stop, leaves = leave_together(shard, tuples.subject, shard.waiting.value, start, stop)
+    waiting: Int = np.int64(0)
     if not leaves:
-        withhold_all(shard, start, stop)
-        return
+        waiting = _keep_waiting(shard, members, due, start, stop)
+    for i in range(withheld, out.filled.suppressed):
+        _note_delay(shard, np.int64(out.suppressed[i]))
+    if not leaves:
+        return waiting
     for i in range(start, stop):
+        _note_delay(shard, np.int64(out.members[i]))
         if not contains(domain, box, release, others, np.int64(out.members[i])):
             raise RuntimeError("a member lies outside its generalisation; nothing of this release was emitted")
     loss = info_loss(domain, box, release)
@@ -215,6 +232,21 @@ def release_part(shard: CastleArrays, members: NDArray[np.int64], kind: Int) -> 
     keep(shard, release, tally.persons[0], loss)
     close_release(out, shard.totals, kind, tally.persons[0], loss, stop, newest)
     shard.now.next_release += 1
+    return waiting
+
+
+@leaf
+def _keep_waiting(shard: CastleArrays, members: NDArray[np.int64], due: Int, start: Int, stop: Int) -> Int:
+    waiting = np.int64(0)
+    for i in range(start, stop):
+        slot = np.int64(shard.out.members[i])
+        if slot == due:
+            withhold(shard.out, shard.totals, slot, shard.noise.of.reason)
+        else:
+            shard.tuples.cluster[slot] = NONE
+            members[waiting] = slot
+            waiting += 1
+    return waiting
 
 
 @leaf

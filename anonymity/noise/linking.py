@@ -30,7 +30,14 @@ def linking_range(scale: float, beyond: float) -> float:
 
 @leaf
 def near(noise: Within, member: Int, ranked: Slots, first: NDArray[np.float64], subject: NDArray[np.uint64]) -> Int:
-    # How many subjects lie within the linking range of what is published of a tuple; not counted beyond the wanted.
+    """How many subjects lie within the linking range of what is published of a tuple, not counted beyond the wanted.
+
+    Parameters
+    ----------
+    ranked, first : (members,) the class in the order of its first attribute, and that attribute's values: whoever is
+        near has a near one
+    subject : (slots,) keyed hashes
+    """
     shown, reach = noise.shown[member, 0], noise.reach[0]
     found = np.int64(0)
     for i in range(_rank(first, shown - reach), len(ranked)):
@@ -49,22 +56,31 @@ def near(noise: Within, member: Int, ranked: Slots, first: NDArray[np.float64], 
 
 
 @leaf
-def nearest_is_own(noise: Within, member: Int, ranked: Slots, first: NDArray[np.float64]) -> bool:
-    # Over several attributes distances are added up, each relative to its domain.
-    shown = noise.shown[member, 0]
-    own = _apart(noise, member, member)
-    start = _rank(first, shown)
-    for i in range(start, len(ranked)):
-        if (first[i] - shown) / noise.domain[0] >= own:
-            break
-        if _apart(noise, np.int64(ranked[i]), member) < own:
-            return False
-    for i in range(start - 1, -1, -1):
-        if (shown - first[i]) / noise.domain[0] >= own:
-            break
-        if _apart(noise, np.int64(ranked[i]), member) < own:
-            return False
-    return True
+def nearest_is_own(
+    noise: Within, member: Int, ranked: Slots, first: NDArray[np.float64], subject: NDArray[np.uint64]
+) -> bool:
+    """Whether no other subject's value is nearer to what is published of a tuple than its own subject's.
+
+    Over several attributes distances are added up, each relative to its domain.
+    """
+    by_name, domain, shown = noise.of.by_name != 0, noise.domain[0], noise.shown[member, 0]
+    own, other = _apart(noise, member, member), np.inf
+    above = _rank(first, shown)
+    below = above - 1
+    while True:
+        up = (first[above] - shown) / domain if above < len(first) else np.inf
+        down = (shown - first[below]) / domain if below >= 0 else np.inf
+        nearer = min(up, down)
+        if nearer >= own or nearer > other or (other < own and not by_name):
+            return bool(own <= other)
+        i = above if up <= down else below
+        above += up <= down
+        below -= up > down
+        apart = _apart(noise, np.int64(ranked[i]), member)
+        if by_name and subject[ranked[i]] == subject[member]:
+            own = min(own, apart)
+        elif ranked[i] != member:
+            other = min(other, apart)
 
 
 @leaf

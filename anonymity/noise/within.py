@@ -25,7 +25,7 @@ class Within(NamedTuple):
     ----------
     value : (slots, noised) values of the tuples that wait
     shown : (slots, noised) what is published of those that leave in this step
-    linked : (slots,) whether the original nearest to what is published of a tuple, in its class, is its own
+    linked : (slots,) whether no original in its class is nearer to what is published of a tuple than its subject's
     scale : (releases, noised) the Laplace scale of each release of this step, in the attribute's unit
     place : (noised,) of each among the columns that members have of their own
     steps : the grids

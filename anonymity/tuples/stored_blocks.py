@@ -62,6 +62,12 @@ class StoredBlocks:
         for number in self._numbers[self._stored > _SPARSE * self._waiting].tolist():
             yield number, self._slots[number]
 
+    def holding(self, positions: NDArray[np.int64]) -> Iterable[tuple[int, NDArray[np.int32]]]:
+        """The same of each block in which tuples at some positions are stored."""
+        for index in np.unique(np.searchsorted(self._first, positions, side="right") - 1).tolist():
+            number = int(self._numbers[index])
+            yield number, self._slots[number]
+
     def rewrite(self, number: int, slots: NDArray[np.int32], positions: NDArray[np.int64]) -> None:
         """Note what of a block is stored now: all of it waits."""
         index = int(np.flatnonzero(self._numbers == number)[0])

@@ -70,7 +70,7 @@ def settle(shard: Any, subject: NDArray[np.uint64], start: Int, stop: Int) -> In
     span(noise, members)
     note_scale(noise, out.filled.releases)
     add_noise(noise, shard.random, members)
-    first = np.empty(len(members))  # the first attribute's values; whoever is near has a near one
+    first = np.empty(len(members))
     for i in range(len(members)):
         first[i] = noise.value[members[i], 0]
     order = np.argsort(first)
@@ -78,7 +78,7 @@ def settle(shard: Any, subject: NDArray[np.uint64], start: Int, stop: Int) -> In
     lonely = np.zeros(len(members), np.bool_)
     for i in range(len(members)):
         member = np.int64(members[i])
-        noise.linked[member] = nearest_is_own(noise, member, ranked, first)
+        noise.linked[member] = nearest_is_own(noise, member, ranked, first, subject)
         if noise.of.subjects > 0:
             lonely[i] = 0 < near(noise, member, ranked, first, subject) < noise.of.subjects
     kept = start

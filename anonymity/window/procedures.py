@@ -180,7 +180,7 @@ def release_groups(shard: WindowArrays, made: Int) -> None:
             continue
         start = out.filled.members
         release(shard, group)
-        loss += groups.loss[group] * groups.tuples[group]
+        loss += groups.loss[group] * (out.filled.members - start)
         for i in range(start, out.filled.members):
             waited += now.next_position - 1 - shard.points.position[out.members[i]]
     released = out.filled.members - before

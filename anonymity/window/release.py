@@ -10,7 +10,7 @@ from anonymity.compiled.jit import Int, leaf
 from anonymity.space.boxes import assign, contains
 from anonymity.space.domain import NONE
 from anonymity.tuples.leaving import CLUSTER, MERGED, Totals, close_release, note_delay
-from anonymity.tuples.together import leave_together, withhold_all
+from anonymity.tuples.together import leave_together
 from anonymity.window.arrays import Points, WindowArrays, places
 from anonymity.window.controllers import entropy
 from anonymity.window.representative import represent
@@ -19,7 +19,10 @@ from state.block import NO_TIME
 
 @leaf
 def release(shard: WindowArrays, group: Int) -> None:
-    """Release a group under its generalisation or its representative (Algorithm 1, lines 36 to 40)."""
+    """Release a group under its generalisation or its representative (Algorithm 1, lines 36 to 40).
+
+    What noise within releases has left of it stays for the next window where it is too little to leave.
+    """
     now, of, points, groups, out, work = shard.now, shard.of, shard.points, shard.groups, shard.out, shard.work
     domain, where = shard.domain, places(shard.points)
     number, start = out.filled.releases, out.filled.members
@@ -32,13 +35,19 @@ def release(shard: WindowArrays, group: Int) -> None:
         newest = max(newest, points.event_time[slot])
         if not contains(domain, groups.box, group, where, slot):
             raise RuntimeError("a member lies outside its generalisation; nothing of this release was emitted")
-        leave(now, points, shard.totals, slot)
         slot = np.int64(work.next[slot])
     # Counted once more from its members, not from what grouping and repair made of it.
     sensitive = points.value.shape[1] - 1
+    withheld = out.filled.suppressed
     stop, leaves = leave_together(shard, points.value[:, 0], work.code[:, 1 : 1 + sensitive], start, stop)
+    for i in range(withheld, out.filled.suppressed):
+        leave(now, points, shard.totals, np.int64(out.suppressed[i]))
+    for i in range(start, stop):
+        if leaves:
+            leave(now, points, shard.totals, np.int64(out.members[i]))
+        else:
+            points.reason[out.members[i]] = shard.noise.of.reason
     if not leaves:
-        withhold_all(shard, start, stop)
         return
     if of.representative != 0:
         represent(points, groups, work, group, of.median != 0, of.ancestor != 0)

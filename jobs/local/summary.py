@@ -45,7 +45,7 @@ class Summary:
     suppressed, rejected : tuples and rows by reason, every reason named; where the policy publishes suppressed tuples
         fully generalised, these are among the released ones too
     releases : releases by kind (``anonymity.policy.KINDS``), every kind named
-    linked : released tuples whose noised values are nearest to their own originals; None where nothing is noised
+    linked : released tuples whose noised values are nearest to their own subject's; None where nothing is noised
     counts : what the algorithm counts beside that, by name
     algorithm : the one that worked
     mean_loss : mean InfoLoss in [0, 1] of the released tuples; None where none was released
@@ -203,7 +203,7 @@ class Summary:
             table.add_row("delay", f"{self.delay.p50:,}", others)
         if self.linked is not None:
             share = f"{self.linked / self.released:.1%} of released tuples" if self.released else ""
-            table.add_row("linked", f"{self.linked:,}", f"{share}: noised values nearest to their own originals")
+            table.add_row("linked", f"{self.linked:,}", f"{share}: noised values nearest to their own subject's")
         if "sample_rate" in self.parameters:
             rate, phi = self.parameters["sample_rate"], self.parameters["phi"]
             table.add_row("noise", "", f"sample rate {rate:g}, phi {phi:g}; see 'crenel budget' and docs/privacy.md")

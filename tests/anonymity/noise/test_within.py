@@ -230,6 +230,34 @@ def test_what_is_left_of_a_class_keeps_k_and_nobody_is_among_too_few(
         assert lonely == 0
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "parameters"),
+    [(CASTLE, CastleParameters(15)), (WINDOW, WindowParameters(15, delay_tuples=45))],
+    ids=lambda found: getattr(found, "name", ""),
+)
+def test_whoever_is_left_of_too_small_a_class_waits_on_while_its_delay_allows(
+    algorithm: Algorithm, parameters: CastleParameters | WindowParameters
+) -> None:
+    # All have the same x: who waits is in one cluster or group.
+    chance = np.random.default_rng(5)
+    stream = [(0, i, int(height)) for i, height in enumerate(chance.integers(100, 221, 600))]
+    noise = NoiseWithin(2.0, least=0.1, confidence=Confidence(0.5, 8))
+    of = replace(terms(algorithm, noise, HEIGHT, WEIGHT, k=12), parameters=parameters)
+    outputs, shard = run(algorithm, of, stream, 1)
+    waited_on = failed = 0
+    for i, out in enumerate(outputs):
+        withheld = set(out.suppressed_position.tolist())
+        assert all(i - position <= 45 for position in withheld)
+        if withheld and not len(out):
+            failed += 1
+            waited_on += any(row <= i for rows, _ in classes(outputs[i + 1 :]) for row in rows)
+    assert waited_on > failed / 3 > 0
+    released = {row for rows, _ in classes(outputs) for row in rows}
+    assert len(released) == shard.counters.released
+    parts, _ = run(algorithm, of, stream, 7, restored=True)
+    assert classes(parts) == classes(outputs)
+
+
 def test_a_release_of_equal_values_is_not_published_as_it_is() -> None:
     stream = [(0, i, 160) for i in range(200)]
     for least, moved in ((0.0, False), (0.02, True)):
@@ -247,6 +275,23 @@ def test_nobody_is_linked_where_all_values_are_far_from_what_is_published() -> N
     assert sum(out.linked.sum() for out in outputs) == shard.counters.linked == 15
     (error,) = [out.noise_error for out in outputs if len(out)]
     assert error.max() < 0.01
+
+
+@given(streams, st.floats(0.2, 50.0), st.booleans())
+@FEW
+def test_whoever_is_nearest_to_values_of_their_own_is_linked(stream: Stream, epsilon: float, by_name: bool) -> None:
+    of = terms(MONDRIAN, NoiseWithin(epsilon), HEIGHT, WEIGHT, k=3)
+    of = of if by_name else replace(of, policy=replace(of.policy, subject=None))
+    outputs, shard = run(MONDRIAN, of, stream, 1000)
+    expected = 0
+    for rows, shown in classes(outputs):
+        originals = [(stream[row][2], stream[row][2] / 2 + 30) for row in rows]
+        who = [stream[row][1] if by_name else row for row in rows]
+        for person, height, weight in zip(who, *shown, strict=True):
+            apart = [abs(h - height) / 120 + abs(w - weight) / 220 for h, w in originals]
+            nearest = [other for other, distance in zip(who, apart, strict=True) if distance <= min(apart) + 1e-12]
+            expected += person in nearest
+    assert shard.counters.linked == expected
 
 
 # What does not go together.
