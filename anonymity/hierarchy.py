@@ -57,13 +57,8 @@ class Hierarchy:
             node = int(self.parent[node])
         return node
 
-    def level_nodes(self) -> NDArray[np.int32]:
-        """The node of each leaf at each level, as full-domain generalisation takes them.
-
-        Returns
-        -------
-        (levels, leaves) : the leaves themselves first, the root last; the nodes of one level are disjoint and cover
-            all leaves, and each lies within a node of the level above
+    def levels(self) -> NDArray[np.int32]:
+        """The level of each node as full-domain generalisation counts them: the leaves at 0, the root highest.
 
         Raises
         ------
@@ -75,11 +70,27 @@ class Hierarchy:
                 "has no levels; give every value as many labels up to the root, each label at one level only, and "
                 "repeat a label where a value skips a level: 'a;a;group;*'"
             )
-        nodes = np.empty((int(self.level[self.root]) + 1, self.leaves), np.int32)
+        return self.level
+
+    def level_nodes(self) -> NDArray[np.int32]:
+        """The node of each leaf at each level, as full-domain generalisation takes them.
+
+        Returns
+        -------
+        (levels, leaves) : the leaves themselves first, the root last; the nodes of one level are disjoint and cover
+            all leaves, and each lies within a node of the level above
+
+        Raises
+        ------
+        HierarchyError
+            As of ``levels``.
+        """
+        levels = self.levels()
+        nodes = np.empty((int(levels[self.root]) + 1, self.leaves), np.int32)
         nodes[0] = np.arange(self.leaves)
         for number in range(1, len(nodes)):
             above = self.parent[nodes[number - 1]]
-            nodes[number] = np.where(self.level[above] <= number, above, nodes[number - 1])
+            nodes[number] = np.where(levels[above] <= number, above, nodes[number - 1])
         return nodes
 
     def paths(self) -> list[tuple[str, ...]]:

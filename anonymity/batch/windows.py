@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from anonymity.algorithm import Counters, Section, Setting, Terms
+from anonymity.algorithm import Algorithm, Counters, Section, Setting, Shard, Terms, add_algorithm
 from anonymity.batch.shard import BatchShard, Choice
+from anonymity.batch.stored import ENTRIES
 from anonymity.policy import Policy, PolicyError, Privacy
+from state.batch import BatchState
+from state.stored import Stored
 
 _LAST = 2**63 - 2
 """The last epoch milliseconds at which a timer can fire before the input ends."""
@@ -52,11 +56,53 @@ class ClosedBy:
             yield "window", "all of the input"
 
 
-SECTION = Section("window", "{tuples: 1000}, {event_time: 10 s}, or both, or null for all of a bounded input")
-SETTINGS = (
-    Setting("window.tuples", "window.tuples", "positive", "a whole number, privacy.k or more, or null"),
-    Setting("window.event_time", "window.event_time", "duration", "a duration such as '10 s', or null"),
-)
+def algorithm_of_windows(
+    *,
+    name: str,
+    parameters: type,
+    settings: tuple[Setting, ...],
+    new: Callable[[Terms, int, bytes], Shard],
+    restored: Callable[[Terms, Stored, str], Shard],
+    tell: Callable[[Any], Iterator[tuple[str, str]]],
+    summary: Callable[[Mapping[str, int]], tuple[str, str, str]],
+    compile: Callable[[], None],
+) -> Algorithm:
+    """Make known an algorithm whose shards are ``ShardOfWindows``: what ``Algorithm`` has beside what all of them have.
+
+    ``parameters`` have a ``window`` and ``problems``, and ``settings`` are those beside the window's.
+    """
+    bounds = (
+        Setting("window.tuples", "window.tuples", "positive", "a whole number, privacy.k or more, or null"),
+        Setting("window.event_time", "window.event_time", "duration", "a duration such as '10 s', or null"),
+    )
+    window = Section("window", "{tuples: 1000}, {event_time: 10 s}, or both, or null for all of a bounded input")
+    return add_algorithm(
+        Algorithm(
+            name=name,
+            parameters=parameters,
+            settings=(*bounds, *settings),
+            sections=(window,),
+            example="{window: {tuples: 1000}}",
+            new=new,
+            restored=restored,
+            state=("batch", BatchState),
+            entries=ENTRIES,
+            problems=_problems,
+            counted={
+                "tuples_in": "tuples let in",
+                "released": "tuples released",
+                "windows": "windows closed",
+            },
+            gauges={},
+            tell=tell,
+            summary=summary,
+            compile=compile,
+        )
+    )
+
+
+def _problems(policy: Policy, privacy: Privacy, parameters: Any) -> Iterator[str]:
+    yield from parameters.problems(policy, privacy)
 
 
 @dataclass(frozen=True)

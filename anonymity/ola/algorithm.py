@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from anonymity.algorithm import Algorithm, Setting, Shard, Terms, add_algorithm
-from anonymity.batch.stored import ENTRIES, begun, read
-from anonymity.batch.windows import SECTION, SETTINGS, ClosedBy
+from anonymity.algorithm import Setting, Shard, Terms
+from anonymity.batch.stored import begun, read
+from anonymity.batch.windows import ClosedBy, algorithm_of_windows
 from anonymity.compiled.warm import run_through
 from anonymity.hierarchy import from_paths
 from anonymity.ola.parameters import OlaParameters
 from anonymity.ola.shard import Ola
-from anonymity.policy import Categorical, Policy, Privacy
-from state.batch import BatchState
+from anonymity.policy import Categorical
 from state.stored import Stored
 
 
@@ -28,10 +27,6 @@ def _compile() -> None:
     run_through(OLA, OlaParameters(ClosedBy(tuples=32)), Categorical("x", from_paths([("x", "*")])))
 
 
-def _problems(policy: Policy, privacy: Privacy, parameters: OlaParameters) -> Iterator[str]:
-    yield from parameters.problems(policy, privacy)
-
-
 def _tell(ola: OlaParameters) -> Iterator[tuple[str, str]]:
     yield from ola.window.tell()
     yield "max_suppression", f"{ola.max_suppression:g} of a window"
@@ -42,36 +37,22 @@ def _summary(counts: Mapping[str, int]) -> tuple[str, str, str]:
     return "windows", f"{counts['windows']:,}", "one generalisation each, by OLA"
 
 
-OLA = add_algorithm(
-    Algorithm(
-        name="ola",
-        parameters=OlaParameters,
-        settings=(
-            *SETTINGS,
-            Setting("max_suppression", "max_suppression", "share", "a share of a window's tuples, from 0 to 1"),
-            Setting(
-                "metric",
-                "metric",
-                "choice",
-                "'precision', 'discernibility' or 'entropy'",
-                choices=("precision", "discernibility", "entropy"),
-            ),
+OLA = algorithm_of_windows(
+    name="ola",
+    parameters=OlaParameters,
+    settings=(
+        Setting("max_suppression", "max_suppression", "share", "a share of a window's tuples, from 0 to 1"),
+        Setting(
+            "metric",
+            "metric",
+            "choice",
+            "'precision', 'discernibility' or 'entropy'",
+            choices=("precision", "discernibility", "entropy"),
         ),
-        sections=(SECTION,),
-        example="{window: {tuples: 1000}}",
-        new=_new,
-        restored=_restored,
-        state=("batch", BatchState),
-        entries=ENTRIES,
-        problems=_problems,
-        counted={
-            "tuples_in": "tuples let in",
-            "released": "tuples released",
-            "windows": "windows closed",
-        },
-        gauges={},
-        tell=_tell,
-        summary=_summary,
-        compile=_compile,
-    )
+    ),
+    new=_new,
+    restored=_restored,
+    tell=_tell,
+    summary=_summary,
+    compile=_compile,
 )

@@ -47,7 +47,7 @@ class OlaParameters:
                 )
                 continue
             try:
-                levels.append(len(attribute.hierarchy.level_nodes()))
+                levels.append(int(attribute.hierarchy.levels()[attribute.hierarchy.root]) + 1)
             except HierarchyError as error:
                 yield f"policy.quasi_identifiers.{attribute.name}.hierarchy: {error}"
         if (nodes := prod(levels)) > MOST_NODES:
