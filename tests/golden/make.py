@@ -2,7 +2,8 @@
 
 A snapshot is what lies in managed state after ``TAKEN`` of ``STEPS``, a file an entry, and beside it what the rest of
 the steps released when it was made. Nothing here may change: the snapshots of all versions are of this one stream. From
-version 2 on there is a second one of each, ``vN-noise``, of the same stream under sampling and perturbation.
+version 2 on there is a second one of each, ``vN-noise``, of the same stream under sampling and perturbation; from
+version 3 on a third one, ``vN-within``, where each tuple has two noised attributes as well.
 """
 
 from __future__ import annotations
@@ -19,9 +20,18 @@ import pyarrow as pa
 from anonymity.castle.parameters import CastleParameters
 from anonymity.castle.shard import Castle
 from anonymity.castle.stored import ENTRIES
-from anonymity.fingerprint import fingerprint
+from anonymity.fingerprint import Fingerprint, fingerprint
 from anonymity.hierarchy import from_paths
-from anonymity.policy import Categorical, DifferentialPrivacy, Numeric, Policy, Privacy, Shards
+from anonymity.policy import (
+    Categorical,
+    DifferentialPrivacy,
+    Noised,
+    NoiseWithin,
+    Numeric,
+    Policy,
+    Privacy,
+    Shards,
+)
 from state.castle import VERSION
 from state.stored import Stored
 from tests.support.drive import Kept, Setting, apply, columns_of
@@ -49,9 +59,24 @@ NOISED = replace(
     ),
     differential_privacy=DifferentialPrivacy(0.9, 40.0, observed_range=True),
 )
-FINGERPRINT = fingerprint(SETTING.policy, Shards(), b"golden", {"illness": "STRING", IDENTITY: "BIGINT"})
+WITHIN = replace(
+    SETTING,
+    policy=replace(SETTING.policy, noised=(Noised("height", (100, 220), 1), Noised("dose", (0, 2), 0.1))),
+    privacy=replace(SETTING.privacy, noise_within=NoiseWithin(2.0, (0.75, 0.25))),
+    types=(pa.string(), pa.int64(), pa.float64(), pa.int64()),
+)
 UNSALTED = "1abb1f63fb58f4fb"  # the key's hash as these snapshots have it: one with a salt would be another each time
-FINGERPRINT["subject_key"] = UNSALTED
+
+
+def fingerprint_of(policy: Policy) -> Fingerprint:
+    """What stored state has in common with one of these policies."""
+    types = {"illness": "STRING", "height": "INT", "dose": "DOUBLE", IDENTITY: "BIGINT"}
+    found = fingerprint(policy, Shards(), b"golden", {name: types[name] for name in policy.members})
+    found["subject_key"] = UNSALTED
+    return found
+
+
+FINGERPRINT = fingerprint_of(SETTING.policy)
 
 
 def _steps() -> list[Step]:
@@ -83,25 +108,40 @@ TAKEN = 28
 
 def setting_of(folder: Path) -> Setting:
     """What a snapshot was made of, by its name."""
-    return NOISED if folder.name.endswith("-noise") else SETTING
+    return {"noise": NOISED, "within": WITHIN}.get(folder.name.partition("-")[2], SETTING)
+
+
+def steps_of(policy: Policy) -> list[Step]:
+    """The stream; with heights and doses where the policy has them noised."""
+    return [_with_noised(step) for step in STEPS] if policy.noised else STEPS
+
+
+def _with_noised(step: Step) -> Step:
+    if not isinstance(step, Push):
+        return step
+    rows = []
+    for row in step.rows:
+        illness, identity = row.published
+        rows.append(replace(row, published=(illness, 150 + 37 * identity % 60, 13 * identity % 20 / 10, identity)))
+    return replace(step, rows=tuple(rows))
 
 
 def snapshot(setting: Setting) -> Stored:
     """What is stored after ``TAKEN`` steps."""
-    shard = Kept(setting, FINGERPRINT)
-    for step in STEPS[:TAKEN]:
+    shard = Kept(setting, fingerprint_of(setting.policy))
+    for step in steps_of(setting.policy)[:TAKEN]:
         shard.take(step)
     return shard.stored
 
 
 def restored(stored: Stored, where: str = "", setting: Setting = SETTING) -> Castle:
     """The shard that was stored."""
-    return setting.restored(stored, FINGERPRINT, where)
+    return setting.restored(stored, fingerprint_of(setting.policy), where)
 
 
 def rest(castle: Castle, setting: Setting = SETTING) -> dict[str, list[Any]]:
     """What the steps after the snapshot release."""
-    return columns_of([apply(setting, castle, step) for step in STEPS[TAKEN:]])
+    return columns_of([apply(setting, castle, step) for step in steps_of(setting.policy)[TAKEN:]])
 
 
 def files(stored: Stored) -> dict[str, bytes]:
@@ -136,7 +176,7 @@ def write(folder: Path, stored: Stored, released: dict[str, list[Any]]) -> None:
 
 def main(parent: Path = HERE) -> None:
     """Make the snapshots of this version."""
-    for folder in (parent / f"v{VERSION}", parent / f"v{VERSION}-noise"):
+    for folder in (parent / f"v{VERSION}", parent / f"v{VERSION}-noise", parent / f"v{VERSION}-within"):
         refuse_anew(folder)
         setting = setting_of(folder)
         stored = snapshot(setting)

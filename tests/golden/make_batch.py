@@ -1,7 +1,8 @@
 """Golden snapshots of shards that are judged as a batch: ``python -m tests.golden.make_batch``.
 
 As ``tests.golden.make`` has them of CASTLE. Version 1, of which nothing came with Crenel, was made by
-``tests.seams.in_order``; the later ones are of Mondrian.
+``tests.seams.in_order``; the later ones are of Mondrian, and there is a second one of each, ``vN-within``, with noised
+attributes and confidence.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from anonymity.algorithm import Algorithm, Shard, Terms
 from anonymity.batch.windows import ClosedBy
 from anonymity.mondrian.algorithm import MONDRIAN
 from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.policy import Privacy
+from anonymity.policy import Confidence, NoiseWithin, Privacy
 from state.batch import VERSION
 from state.stored import Stored
-from tests.golden.make import FINGERPRINT, SETTING, STEPS, TAKEN, refuse_anew, write
+from tests.golden.make import TAKEN, fingerprint_of, refuse_anew, setting_of, steps_of, write
 from tests.seams.in_order import IN_ORDER, InOrderParameters
 from tests.support.drive import KEY, columns_of, taken, with_changes
 
@@ -25,9 +26,11 @@ HERE = Path(__file__).parent / "batch"
 
 def made_of(folder: Path) -> tuple[Algorithm, Terms]:
     """What a snapshot was made of, by its name."""
+    of = setting_of(folder)
 
     def terms(parameters: object, k: int) -> Terms:
-        return Terms(SETTING.policy, Privacy(k, 2), parameters, SETTING.members, fingerprint=FINGERPRINT)
+        noise = NoiseWithin(1.25, (0.7, 0.3), confidence=Confidence(0.9, 2)) if of.policy.noised else None
+        return Terms(of.policy, Privacy(k, 2, (), noise), parameters, of.members, fingerprint=fingerprint_of(of.policy))
 
     if folder.name == "v1":
         return IN_ORDER, terms(InOrderParameters(40), 11)
@@ -46,21 +49,23 @@ def restored(folder: Path, stored: Stored) -> Shard:
     return algorithm.restored(terms, stored, "")
 
 
-def rest(shard: Shard) -> dict[str, list[Any]]:
+def rest(folder: Path, shard: Shard) -> dict[str, list[Any]]:
     """What the steps after the snapshot release."""
-    return columns_of([taken(SETTING, shard, step).releases for step in STEPS[TAKEN:]])
+    setting = setting_of(folder)
+    return columns_of([taken(setting, shard, step).releases for step in steps_of(setting.policy)[TAKEN:]])
 
 
 def main(parent: Path = HERE) -> None:
-    """Make the snapshot of this version."""
-    folder = parent / f"v{VERSION}"
-    refuse_anew(folder)
-    shard, stored = begun(folder), Stored(b"", {})
-    for step in STEPS[:TAKEN]:
-        changes = taken(SETTING, shard, step).changes
-        assert changes is not None
-        stored = with_changes(stored, changes)
-    write(folder, stored, rest(restored(folder, stored)))
+    """Make the snapshots of this version."""
+    for folder in (parent / f"v{VERSION}", parent / f"v{VERSION}-within"):
+        refuse_anew(folder)
+        setting = setting_of(folder)
+        shard, stored = begun(folder), Stored(b"", {})
+        for step in steps_of(setting.policy)[:TAKEN]:
+            changes = taken(setting, shard, step).changes
+            assert changes is not None
+            stored = with_changes(stored, changes)
+        write(folder, stored, rest(folder, restored(folder, stored)))
 
 
 if __name__ == "__main__":

@@ -1,17 +1,21 @@
-"""Golden snapshots of windows, as ``tests.golden.make`` has them of CASTLE: ``python -m tests.golden.make_windows``."""
+"""Golden snapshots of windows, as ``tests.golden.make`` has them of CASTLE: ``python -m tests.golden.make_windows``.
+
+From version 2 on there is a second one of each, ``vN-within``, with noised attributes and confidence.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from anonymity.policy import Privacy
+from anonymity.policy import Confidence, NoiseWithin, Privacy
 from anonymity.window.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
 from anonymity.window.shard import Window
 from state.stored import Stored
 from state.window import VERSION
 from tests.golden import make
-from tests.golden.make import FINGERPRINT, STEPS, refuse_anew, write
+from tests.golden.make import fingerprint_of, refuse_anew, steps_of, write
 from tests.support.drive import columns_of
 from tests.support.window_drive import KeptWindow, WindowSetting, take
 
@@ -31,33 +35,45 @@ SETTING = WindowSetting(
     ),
     make.SETTING.types,
 )
+WITHIN = replace(
+    SETTING,
+    policy=make.WITHIN.policy,
+    privacy=replace(SETTING.privacy, noise_within=NoiseWithin(2.0, (0.7, 0.3), confidence=Confidence(0.95, 2))),
+    types=make.WITHIN.types,
+)
 TAKEN = 28
 
 
-def snapshot() -> Stored:
+def setting_of(folder: Path) -> WindowSetting:
+    """What a snapshot was made of, by its name."""
+    return WITHIN if folder.name.endswith("-within") else SETTING
+
+
+def snapshot(setting: WindowSetting) -> Stored:
     """What is stored after ``TAKEN`` steps."""
-    shard = KeptWindow(SETTING, FINGERPRINT)
-    for step in STEPS[:TAKEN]:
+    shard = KeptWindow(setting, fingerprint_of(setting.policy))
+    for step in steps_of(setting.policy)[:TAKEN]:
         shard.take(step)
     return shard.stored
 
 
-def restored(stored: Stored) -> Window:
+def restored(stored: Stored, setting: WindowSetting = SETTING) -> Window:
     """The shard that was stored."""
-    return SETTING.again(stored, FINGERPRINT)
+    return setting.again(stored, fingerprint_of(setting.policy))
 
 
-def rest(window: Window) -> dict[str, list[Any]]:
+def rest(window: Window, setting: WindowSetting = SETTING) -> dict[str, list[Any]]:
     """What the steps after the snapshot release."""
-    return columns_of([take(SETTING, window, step) for step in STEPS[TAKEN:]])
+    return columns_of([take(setting, window, step) for step in steps_of(setting.policy)[TAKEN:]])
 
 
 def main(parent: Path = HERE) -> None:
-    """Make the snapshot of this version."""
-    folder = parent / f"v{VERSION}"
-    refuse_anew(folder)
-    stored = snapshot()
-    write(folder, stored, rest(restored(stored)))
+    """Make the snapshots of this version."""
+    for folder in (parent / f"v{VERSION}", parent / f"v{VERSION}-within"):
+        refuse_anew(folder)
+        setting = setting_of(folder)
+        stored = snapshot(setting)
+        write(folder, stored, rest(restored(stored, setting), setting))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import pytest
 from state.batch import VERSION, BatchState, Held
 from state.block import NO_TIME
 from state.stored import Stored
-from tests.golden.make import SETTING, STEPS, TAKEN, files, read
+from tests.golden.make import TAKEN, files, read, setting_of, steps_of
 from tests.golden.make_batch import HERE, begun, rest, restored
 from tests.support.drive import columns_of, taken
 
@@ -19,7 +19,9 @@ of_each_version = pytest.mark.parametrize("folder", SNAPSHOTS, ids=lambda folder
 
 
 def test_there_is_a_snapshot_of_each_version() -> None:
-    assert {folder.name for folder in SNAPSHOTS} == {f"v{version}" for version in range(1, VERSION + 1)}, (
+    since = {"": 1, "-within": 2}
+    names = {f"v{version}{of}" for of, first in since.items() for version in range(first, VERSION + 1)}
+    assert {folder.name for folder in SNAPSHOTS} == names, (
         "make the snapshot of a new version: python -m tests.golden.make_batch"
     )
 
@@ -31,30 +33,34 @@ def test_a_snapshot_holds_something_of_everything(folder: Path) -> None:
     assert counters.buffered > 0
     assert counters.released > 0
     assert len(stored.entries["blocks"]) > 1 or folder.name == "v1"
-    assert bool(BatchState.from_bytes(stored.shard).counted) == (folder.name != "v1")
+    state, within = BatchState.from_bytes(stored.shard), folder.name.endswith("-within")
+    assert bool(state.counted) == (folder.name != "v1")
+    assert (state.linked > 0, state.suppressed.get("linkable", 0) > 0) == (within, within)
 
 
 @of_each_version
 def test_a_snapshot_goes_on_as_the_shard_that_was_never_stored(folder: Path) -> None:
+    setting = setting_of(folder)
     shard, never_stored = restored(folder, read(folder)), begun(folder)
-    outputs = [taken(SETTING, never_stored, step).releases for step in STEPS]
-    assert rest(shard) == columns_of(outputs[TAKEN:])
+    outputs = [taken(setting, never_stored, step).releases for step in steps_of(setting.policy)]
+    assert rest(folder, shard) == columns_of(outputs[TAKEN:])
     assert str(shard.counters) == str(never_stored.counters)
 
 
 @of_each_version
 def test_a_snapshot_releases_what_it_released_when_it_was_made(folder: Path) -> None:
-    released = rest(restored(folder, read(folder)))
+    released = rest(folder, restored(folder, read(folder)))
     assert json.loads(json.dumps(released)) == json.loads((folder / "released.json").read_text("ascii")), (
         "a job that is upgraded goes on otherwise than before: if that is meant, write released.json anew, and say so "
         "in CHANGELOG.md"
     )
 
 
-def test_what_this_version_writes_is_what_its_snapshot_holds() -> None:
-    folder = HERE / f"v{VERSION}"
-    stored = read(folder)
-    blocks = {key: Held.from_bytes(blob, SETTING.members).to_bytes() for key, blob in stored.entries["blocks"].items()}
+@pytest.mark.parametrize("name", [f"v{VERSION}", f"v{VERSION}-within"])
+def test_what_this_version_writes_is_what_its_snapshot_holds(name: str) -> None:
+    folder = HERE / name
+    stored, members = read(folder), setting_of(folder).members
+    blocks = {key: Held.from_bytes(blob, members).to_bytes() for key, blob in stored.entries["blocks"].items()}
     again = Stored(BatchState.from_bytes(stored.shard).to_bytes(), {"blocks": blocks})
     assert files(again) == files(stored), (
         "the stored format has changed: give it a new version (state.batch.VERSION), read the old one as well, and "

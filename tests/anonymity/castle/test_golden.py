@@ -13,7 +13,7 @@ from anonymity.castle.shard import Castle
 from state.castle import VERSION, Buffered, CastleState, Generalisations
 from state.stored import Stored
 from tests.golden import make
-from tests.golden.make import HERE, SETTING, STEPS, TAKEN, files, read, rest, restored, setting_of
+from tests.golden.make import HERE, TAKEN, files, read, rest, restored, setting_of, steps_of
 from tests.support.drive import Setting, apply, columns_of
 
 SNAPSHOTS = sorted(HERE.glob("v*"))
@@ -30,14 +30,13 @@ of_each_version = pytest.mark.parametrize("folder", SNAPSHOTS, ids=lambda folder
 def uninterrupted(setting: Setting) -> tuple[Castle, dict[str, list[object]]]:
     """A shard that was never stored, and what it released after the snapshot was taken."""
     castle = setting.castle()
-    outputs = [apply(setting, castle, step) for step in STEPS]
+    outputs = [apply(setting, castle, step) for step in steps_of(setting.policy)]
     return castle, columns_of(outputs[TAKEN:])
 
 
 def test_there_is_a_snapshot_of_each_version() -> None:
-    names = {f"v{version}" for version in range(1, VERSION + 1)} | {
-        f"v{version}-noise" for version in range(2, VERSION + 1)
-    }
+    since = {"": 1, "-noise": 2, "-within": 3}
+    names = {f"v{version}{of}" for of, first in since.items() for version in range(first, VERSION + 1)}
     assert {folder.name for folder in SNAPSHOTS} == names, (
         "make the snapshot of a new version: python -m tests.golden.make"
     )
@@ -57,6 +56,10 @@ def test_a_snapshot_holds_something_of_everything(folder: Path) -> None:
     assert noise is not None or counted_people(folder) or len(state.gone) > 0
     assert (noise is not None) == folder.name.endswith("-noise")
     assert noise is None or (noise.used > 0 and noise.sampled_out > 0 and np.isfinite(noise.observed).all())
+    within = folder.name.endswith("-within")
+    kept = [Generalisations.from_bytes("omega", blob) for blob in stored.entries["omega"].values()]
+    assert (state.linked > 0) == within
+    assert all((entry.span[:, 0] <= entry.span[:, 1]).all() and bool(entry.span.size) == within for entry in kept)
     assert sum(map(len, files(stored).values())) < 100_000
 
 
@@ -65,7 +68,9 @@ def test_a_snapshot_goes_on_as_the_shard_that_was_never_stored(folder: Path) -> 
     setting = setting_of(folder)
     castle = restored(read(folder), setting=setting)
     never_stored, released = uninterrupted(setting)
+    reused = castle.counters.releases["reused"]
     assert rest(castle, setting) == released
+    assert castle.counters.releases["reused"] > reused
     assert str(castle.counters) == str(never_stored.counters)
     assert castle.counters.delays.tolist() == never_stored.counters.delays.tolist()
 
@@ -80,23 +85,23 @@ def test_a_snapshot_releases_what_it_released_when_it_was_made(folder: Path) -> 
     )
 
 
-@pytest.mark.parametrize("name", [f"v{VERSION}", f"v{VERSION}-noise"])
+@pytest.mark.parametrize("name", [f"v{VERSION}", f"v{VERSION}-noise", f"v{VERSION}-within"])
 def test_what_this_version_writes_is_what_its_snapshot_holds(name: str) -> None:
-    stored = read(HERE / name)
-    assert files(written_again(stored)) == files(stored), (
+    stored, setting = read(HERE / name), setting_of(HERE / name)
+    assert files(written_again(stored, setting)) == files(stored), (
         "the stored format has changed: give it a new version (state.shard.VERSION), read the old one as well, and "
         "make the new snapshot: python -m tests.golden.make"
     )
-    again = restored(stored, setting=setting_of(HERE / name)).push(SETTING.block([])).changes
+    again = restored(stored, setting=setting).push(setting.block([])).changes
     assert again is not None
     # Entries of which a part is forgotten are written anew.
     states = [replace(CastleState.from_bytes(blob), entries=None) for blob in (again.shard, stored.shard)]
     assert states[0].to_bytes() == states[1].to_bytes()
 
 
-def written_again(stored: Stored) -> Stored:
+def written_again(stored: Stored, setting: Setting) -> Stored:
     """Each entry read and written."""
-    members, entries = SETTING.members, stored.entries
+    members, entries = setting.members, stored.entries
     return Stored(
         CastleState.from_bytes(stored.shard).to_bytes(),
         {
