@@ -52,6 +52,7 @@ def test_what_promises_less_than_it_seems_to_is_warned_of(path: Path) -> None:
     ("change", "problem"),
     [
         ("policy.noised.height.domain=null", "policy.noised.height.domain: is not"),
+        ("policy.noised.weight={step: 0.1}", "policy.noised.weight.domain: is missing"),
         ("policy.noised.weight={domain: [220, 220]}", "policy.noised.weight.domain: holds one value"),
         ("policy.noised.height.step=0", "policy.noised.height.step: "),
         ("policy.noised.height.step=200", "policy.noised.height.step: is wider than the domain"),
@@ -59,10 +60,11 @@ def test_what_promises_less_than_it_seems_to_is_warned_of(path: Path) -> None:
         ("policy.drop=[height]", "policy.drop: column 'height' has the role 'noised' already"),
         ("noise_within_release=null", "noise_within_release: is missing; policy.noised names height, weight"),
         ("policy.noised={}", "noise_within_release: policy.noised names no column; name one, or remove it"),
-        ("noise_within_release.epsilon=0", "noise_within_release.epsilon: "),
-        ("noise_within_release.epsilon=-1", "noise_within_release.epsilon: "),
+        ("noise_within_release.epsilon=0", "noise_within_release.epsilon: is too small; a number above 0"),
+        ("noise_within_release.epsilon=-1", "noise_within_release.epsilon: is too small; a number above 0"),
         ("noise_within_release.least=2", "noise_within_release.least: "),
         ("noise_within_release.shares={height: 0.5, weight: 0.4}", "noise_within_release.shares: must be above 0 each"),
+        ("noise_within_release.shares={height: 1.5, weight: -0.5}", "noise_within_release.shares.weight: "),
         (
             "noise_within_release.shares={height: 1}",
             "noise_within_release.shares: must name each column of policy.noised",
