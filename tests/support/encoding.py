@@ -82,6 +82,7 @@ def arguments(plan: EncodePlan, rows: Sequence[dict[str, Any]]) -> list[pd.Serie
     reads = [
         *plan.quasi_identifiers,
         *plan.sensitive,
+        *plan.noised,
         *plan.passthrough,
         *(read for read in single if read is not None),
     ]
@@ -122,7 +123,7 @@ def blocks_of(plan: EncodePlan, rows: Sequence[dict[str, Any]]) -> list[Block]:
     """The blocks of one batch, read back from their bytes."""
     keys, blobs = Encoder(plan).encode(*arguments(plan, rows))
     assert len(keys) == len(blobs) == len(rows)
-    schema = members_schema(plan.sensitive + plan.passthrough)
+    schema = members_schema(plan.sensitive + plan.noised + plan.passthrough)
     blocks = []
     for key, blob in zip(keys.tolist(), blobs, strict=True):
         if blob is None:
