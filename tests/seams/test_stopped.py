@@ -12,7 +12,7 @@ from tests.support.cluster import Cluster, restored
 pytestmark = pytest.mark.cluster("standalone")
 
 
-@pytest.mark.parametrize("algorithm", ["in_order", "castle", "mondrian"])
+@pytest.mark.parametrize("algorithm", ["in_order", "castle", "mondrian", "ola"])
 def test_a_job_that_is_stopped_and_restored_publishes_what_it_would_have_published(
     cluster: Cluster, tmp_path: Path, algorithm: str
 ) -> None:
@@ -41,8 +41,12 @@ def paced(folder: Path, name: str, algorithm: str) -> Path:
     section = {
         "castle": "castle: {delay: {tuples: 40}}",
         "mondrian": "algorithm: mondrian\nmondrian: {window: {tuples: 500}}",
+        "ola": "algorithm: ola\nola: {window: {tuples: 500}}",
     }.get(algorithm, "algorithm: in_order\nin_order: {most: 20}")
     text = text.replace("algorithm: in_order\nin_order: {most: 20}", section)
+    if algorithm == "ola":  # which moves numbers by levels
+        levels = "{type: categorical, hierarchy: {numbers: {domain: [0, 100], levels: [1, 5, 20]}}}"
+        text = text.replace("{type: numeric, domain: [0, 100]}", levels)
     (of / "job.yaml").write_text(text, encoding="utf-8")
     return of / "job.yaml"
 
