@@ -1,7 +1,7 @@
 """Run the benchmarks: all of them, or those named.
 
-They are ``core``, ``job``, ``state``, ``restore``, ``window``, ``mondrian``, ``ola``, ``latency`` and ``castleguard``;
-of the last only the experiments on loss: ``python -m benchmarks.castleguard`` runs all.
+They are ``core``, ``job``, ``state``, ``restore``, ``window``, ``mondrian``, ``ola``, ``within``, ``latency`` and
+``castleguard``; of the last only the experiments on loss: ``python -m benchmarks.castleguard`` runs all.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 
-from benchmarks import core, job, latency, mondrian, ola, restore, state, window
+from benchmarks import core, job, latency, mondrian, ola, restore, state, window, within
 from benchmarks.castleguard import loss
 from benchmarks.table import Table
 
@@ -21,6 +21,7 @@ _FILES: dict[str, Callable[[], Iterable[Table]]] = {
     "window": window.tables,
     "mondrian": mondrian.tables,
     "ola": ola.tables,
+    "within": within.tables,
     "latency": latency.tables,
     "castleguard": loss.tables,
 }
