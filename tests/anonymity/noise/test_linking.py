@@ -1,0 +1,94 @@
+"""Who is withheld because too few others may be meant: judged by what is published, in classes that are known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anonymity.batch.windows import ClosedBy
+from anonymity.mondrian.algorithm import MONDRIAN
+from anonymity.mondrian.parameters import MondrianParameters
+from anonymity.policy import LINKABLE, Confidence, NoiseWithin
+from tests.anonymity.noise.test_within import HEIGHT, WEIGHT, Stream, classes, linking_range_of, run, terms
+from tests.support.strategies import FEW
+
+K, SIZE = 4, 60
+HALVES = replace(WEIGHT, step=0.5)  # heights that are one apart have weights that are one step apart
+
+# No value is ever moved: by the scales in steps. That of the second is 1 / 25, so that one in 10^11 is, and at such a
+# confidence the linking range is one step.
+QUIET = {
+    0: (NoiseWithin(2.0**40, least=0.0), 0.9),
+    1: (NoiseWithin(14_180.0, (120 / 560, 440 / 560), scale="domain"), 1 - 1e-12),
+}
+
+# All have the same x, so a window is one class; few heights, which several persons have, and one person several times.
+streams = st.lists(
+    st.tuples(st.just(0), st.integers(0, 12), st.sampled_from((110, 111, 130, 160, 161, 163, 200))), max_size=120
+)
+
+
+def outcome(stream: Stream, noise: NoiseWithin, *, by_name: bool) -> tuple[list[range], dict[int, tuple[float, float]]]:
+    """Windows that have enough subjects, and what is published of each row that was released."""
+    of = terms(MONDRIAN, noise, HEIGHT, HALVES, k=K)
+    of = replace(of, parameters=MondrianParameters(ClosedBy(SIZE)))
+    of = of if by_name else replace(of, policy=replace(of.policy, subject=None))
+    outputs, shard = run(MONDRIAN, of, stream, 7)
+    windows = [range(i, min(i + SIZE, len(stream))) for i in range(0, len(stream), SIZE)]
+    large = [rows for rows in windows if len({subject(stream, row, by_name=by_name) for row in rows}) >= K]
+    shown = {
+        row: (height, weight)
+        for rows, columns in classes(outputs)
+        for row, height, weight in zip(rows, *columns, strict=True)
+    }
+    assert shard.counters.suppressed[LINKABLE] == sum(map(len, large)) - len(shown)
+    assert shard.counters.tuples_in == len(shown) + sum(shard.counters.suppressed.values()) == len(stream)
+    return large, shown
+
+
+def subject(stream: Stream, row: int, *, by_name: bool) -> int:
+    return stream[row][1] if by_name else row
+
+
+@given(streams, st.sampled_from((0, 1)), st.integers(2, K), st.booleans())
+@FEW
+def test_where_nothing_is_moved_those_leave_near_whom_enough_subjects_are(
+    stream: Stream, reach: int, least: int, by_name: bool
+) -> None:
+    noise, c = QUIET[reach]
+    noise = replace(noise, confidence=Confidence(c, least))
+    windows, shown = outcome(stream, noise, by_name=by_name)
+    expected = set()
+    for rows in windows:
+        of = {
+            height: {subject(stream, r, by_name=by_name) for r in rows if abs(stream[r][2] - height) <= reach}
+            for height in range(220)
+        }
+        stay = {row for row in rows if len(of[stream[row][2]]) >= least}
+        if len({subject(stream, row, by_name=by_name) for row in stay}) >= K:
+            expected |= stay
+    assert shown == {row: (stream[row][2], stream[row][2] / 2 + 30) for row in expected}
+
+
+@given(streams, st.floats(0.5, 50.0), st.sampled_from((0.3, 0.9)), st.integers(2, K), st.booleans())
+@FEW
+def test_whoever_leaves_has_nobody_or_enough_subjects_within_the_linking_range(
+    stream: Stream, epsilon: float, c: float, least: int, by_name: bool
+) -> None:
+    noise = NoiseWithin(epsilon, least=0.0, confidence=Confidence(c, least))
+    windows, shown = outcome(stream, noise, by_name=by_name)
+    for rows in windows:
+        heights = [stream[row][2] for row in rows]
+        width = max(heights) - min(heights)
+        steps = (1.0, width), (0.5, width / 2)
+        reach = [step * linking_range_of(2 * of / epsilon / step, 1 - c**0.5) + 1e-6 for step, of in steps]
+        for row in shown.keys() & set(rows):
+            height, weight = shown[row]
+            inside = {
+                subject(stream, other, by_name=by_name)
+                for other in rows
+                if abs(stream[other][2] - height) <= reach[0] and abs(stream[other][2] / 2 + 30 - weight) <= reach[1]
+            }
+            assert not 0 < len(inside) < least
