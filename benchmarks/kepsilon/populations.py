@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -210,3 +210,6 @@ def _codes(people: int, codes: int, first: str, random: np.random.Generator) -> 
     size = random.lognormal(0.0, 1.0, len(known))
     labels = np.array([f"{first}{code:04d}" for code in known], object)
     return labels[random.choice(len(known), people, p=size / size.sum())]
+
+
+POPULATIONS: dict[str, Callable[[], Population]] = {"adult": adult, "a": list_a, "b": list_b}

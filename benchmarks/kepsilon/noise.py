@@ -1,0 +1,223 @@
+"""Error, linking risk and suppression of noise within classes, by k and epsilon (Figures 3 to 6, Table IV)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.kepsilon.core import (
+    ALGORITHMS,
+    EPSILONS,
+    KS,
+    Algorithm,
+    choice,
+    expected_error,
+    noise,
+    run,
+)
+from benchmarks.kepsilon.populations import POPULATIONS, Population
+from benchmarks.table import Table
+
+RUNS = {"adult": 30, "a": 10, "b": 30}
+"""Seeds for each cell. List A is four times as large as Adult, and its figures differ less between seeds."""
+
+TABLE_IV = {
+    "adult": (1.67, 2.42, 3.71, 1.47, 1.76, 4.80),
+    "a": (4.77, 3.91, 4.15, 4.18, 3.47, 3.48),
+    "b": (4.83, 1.88, 3.73, 3.96, 1.53, 1.34),
+}
+"""What the paper's OLA suppresses at most 5 % of, in percent by k; its Florida and Michigan stand beside ours."""
+
+PROCESSES = 2
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What runs with one k gave, by epsilon and seed.
+
+    Attributes
+    ----------
+    classes : of the algorithm
+    suppressed : share of the people that the algorithm itself suppressed
+    expected : (epsilons,) error by equation (8)
+    error : (epsilons, seeds) mean relative error of what was published
+    linked : (epsilons, seeds) share of the published that are linked
+    withheld : (epsilons, seeds) share of the people suppressed for confidence, in runs of their own
+    """
+
+    classes: int
+    suppressed: float
+    expected: list[float]
+    error: list[list[float]]
+    linked: list[list[float]]
+    withheld: list[list[float]]
+
+
+def cell(people: Population, algorithm: Algorithm, k: int, seeds: int) -> Cell:
+    """Run one k with every epsilon and seed."""
+    chosen = choice(people, algorithm, k)
+    error, linked, withheld = [], [], []
+    for epsilon in EPSILONS:
+        plain = [run(people, algorithm, noise(epsilon, k, confident=False), chosen, seed) for seed in range(seeds)]
+        error.append([float(found.errors(people).mean()) for found in plain])
+        linked.append([found.linked for found in plain])
+        confident = noise(epsilon, k, confident=True)
+        withheld.append([run(people, algorithm, confident, chosen, seed).withheld for seed in range(seeds)])
+    return Cell(
+        classes=len(chosen.groups),
+        suppressed=len(chosen.suppressed) / len(people),
+        expected=[expected_error(people, chosen, epsilon) for epsilon in EPSILONS],
+        error=error,
+        linked=linked,
+        withheld=withheld,
+    )
+
+
+class Measured:
+    """Cells that were run, kept in a file where one is given, so that they are run once.
+
+    Parameters
+    ----------
+    kept : a file of JSON, which need not exist; None: nothing outlives this object
+    """
+
+    def __init__(self, kept: Path | None = None) -> None:
+        self._kept = kept
+        found = json.loads(kept.read_text("utf-8")) if kept is not None and kept.exists() else {}
+        self._cells = {name: Cell(**fields) for name, fields in found.items()}
+
+    def of(self, population: str, algorithm: Algorithm, k: int) -> Cell:
+        """A cell that is there; see ``run``."""
+        return self._cells[_name(population, algorithm, k)]
+
+    def run(self, populations: Sequence[str] = tuple(POPULATIONS)) -> None:
+        """Run all cells of some populations that are not there, in two processes."""
+        wanted = [(p, algorithm, k) for p in populations for algorithm in ALGORITHMS for k in KS]
+        missing = [of for of in wanted if _name(*of) not in self._cells]
+        if not missing:
+            return
+        with ProcessPoolExecutor(PROCESSES, get_context("spawn")) as pool:
+            for of, made in zip(missing, pool.map(_run, missing), strict=True):
+                self._cells[_name(*of)] = made
+                self._keep()
+
+    def _keep(self) -> None:
+        if self._kept is not None:
+            self._kept.write_text(json.dumps({name: asdict(made) for name, made in self._cells.items()}), "utf-8")
+
+
+def _name(population: str, algorithm: Algorithm, k: int) -> str:
+    return f"{population} {algorithm} {k}"
+
+
+def _run(of: tuple[str, Algorithm, int]) -> Cell:
+    population, algorithm, k = of
+    return cell(POPULATIONS[population](), algorithm, k, RUNS[population])
+
+
+def error_table(measured: Measured, population: str, algorithm: Algorithm) -> Table:
+    """Figures 3 and 4: error by k and epsilon, and by equation (8)."""
+
+    def shown(made: Cell, e: int) -> str:
+        return f"{percent(np.mean(made.error[e]))} ({percent(made.expected[e])})"
+
+    return _by_k_and_epsilon(measured, population, algorithm, "mean relative error, and by equation (8)", shown)
+
+
+def linking_table(measured: Measured, population: str, algorithm: Algorithm) -> Table:
+    """Figure 5: linking risk by epsilon and k."""
+    return _by_k_and_epsilon(
+        measured, population, algorithm, "linked records", lambda made, e: percent(np.mean(made.linked[e]))
+    )
+
+
+def suppression_table(measured: Measured, population: str, algorithm: Algorithm) -> Table:
+    """Figure 6: what is suppressed for confidence by k and epsilon, beside what the algorithm suppressed."""
+    what = "suppressed at 99 % confidence, beside what the algorithm suppresses"
+    return _by_k_and_epsilon(
+        measured,
+        population,
+        algorithm,
+        what,
+        lambda made, e: percent(np.mean(made.withheld[e])),
+        ("algorithm", lambda made: percent(made.suppressed)),
+    )
+
+
+def table_iv(measured: Measured) -> Table:
+    """Table IV: what OLA itself suppresses, ours and the paper's."""
+    table = Table(
+        "Table IV: suppressed by OLA, 5 % at most (in brackets the paper's, of its own Adult and voter lists)",
+        ["population", *(f"k = {k}" for k in KS)],
+    )
+    for population, paper in TABLE_IV.items():
+        ours = [measured.of(population, "OLA", k).suppressed for k in KS]
+        table.add(
+            POPULATIONS[population]().name,
+            *(f"{percent(own)} ({theirs:.2f} %)" for own, theirs in zip(ours, paper, strict=True)),
+        )
+    return table
+
+
+def spread_table(measured: Measured) -> Table:
+    """How far the figures of seeds lie apart: the largest standard deviation of any cell."""
+    table = Table(
+        "Between seeds: the largest standard deviation of any cell, in points of a percent",
+        ["population", "algorithm", "runs", "error at epsilon of 1 and more", "linked", "suppressed"],
+    )
+    first = EPSILONS.index(1.0)
+    for population, runs in RUNS.items():
+        for algorithm in ALGORITHMS:
+            cells = [measured.of(population, algorithm, k) for k in KS]
+            most = (
+                _widest([made.error[first:] for made in cells]),
+                _widest([made.linked for made in cells]),
+                _widest([made.withheld for made in cells]),
+            )
+            table.add(POPULATIONS[population]().name, algorithm, runs, *(f"{each * 100:.3f}" for each in most))
+    return table
+
+
+def tables(measured: Measured) -> Iterator[Table]:
+    """All tables of this file."""
+    measured.run()
+    for make in (error_table, linking_table, suppression_table):
+        for population in POPULATIONS:
+            for algorithm in ALGORITHMS:
+                yield make(measured, population, algorithm)
+    yield table_iv(measured)
+    yield spread_table(measured)
+
+
+def _by_k_and_epsilon(
+    measured: Measured,
+    population: str,
+    algorithm: Algorithm,
+    what: str,
+    shown: Callable[[Cell, int], str],
+    beside: tuple[str, Callable[[Cell], str]] = ("classes", lambda made: f"{made.classes:,}"),
+) -> Table:
+    people, runs = POPULATIONS[population](), RUNS[population]
+    table = Table(
+        f"{people.name}, {algorithm}: {what} ({people.noised.name}, {runs} runs)",
+        ["k \\ epsilon", *(f"{epsilon:g}" for epsilon in EPSILONS), beside[0]],
+    )
+    for k in KS:
+        made = measured.of(population, algorithm, k)
+        table.add(k, *(shown(made, e) for e in range(len(EPSILONS))), beside[1](made))
+    return table
+
+
+def _widest(cells: list[list[list[float]]]) -> float:
+    return max(float(np.std(seeds, ddof=1)) for by_epsilon in cells for seeds in by_epsilon)
+
+
+def percent(share: float | np.floating[Any]) -> str:
+    return f"{share * 100:.0f} %" if share >= 1 else f"{share * 100:.2f} %"

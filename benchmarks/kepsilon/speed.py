@@ -1,0 +1,90 @@
+"""Run time with the noised attribute generalised like the others, and with noise on it (Section VII-D)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from math import prod
+
+import numpy as np
+
+from anonymity.policy import Privacy
+from benchmarks.kepsilon.core import ALGORITHMS, KS, Algorithm, noise, shard, terms
+from benchmarks.kepsilon.populations import POPULATIONS, Population
+from benchmarks.table import Table
+
+_RUNS = 5
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """Seconds of some runs, from a block to its releases; run i of one was made just before run i of the other.
+
+    Attributes
+    ----------
+    generalised : (runs,) with the attribute as one more quasi-identifier
+    noised : (runs,) with noise on it
+    """
+
+    generalised: tuple[float, ...]
+    noised: tuple[float, ...]
+
+    @property
+    def ratio(self) -> float:
+        """How many times as fast noise is; the median of pairs."""
+        return float(np.median(np.array(self.generalised) / np.array(self.noised)))
+
+
+@cache
+def seconds(population: str, algorithm: Algorithm, k: int) -> Seconds:
+    """Time both ways in turn."""
+    people = POPULATIONS[population]()
+    spent: dict[bool, list[float]] = {False: [], True: []}
+    for _ in range(_RUNS):
+        for noised in (False, True):
+            spent[noised].append(_once(people, algorithm, k, noised=noised))
+    return Seconds(tuple(spent[False]), tuple(spent[True]))
+
+
+def _once(people: Population, algorithm: Algorithm, k: int, *, noised: bool) -> float:
+    of = terms(people, algorithm, noise(1.0, k, confident=False) if noised else Privacy(k))
+    block = people.block(of.policy)
+    working = shard(of, algorithm)
+    start = time.perf_counter()
+    working.push(block)
+    working.finish()
+    return time.perf_counter() - start
+
+
+def lattice(population: str, *, noised: bool) -> int:
+    """How many nodes the lattice of OLA has."""
+    policy = POPULATIONS[population]().policy(by_levels=True, noised=noised)
+    return prod(len(attribute.hierarchy.level_nodes()) for attribute in policy.categorical)
+
+
+def speed_table(population: str, algorithm: Algorithm) -> Table:
+    """Figure 7 or 8, of one population."""
+    people = POPULATIONS[population]()
+    nodes = ""
+    if algorithm == "OLA":
+        nodes = f"; lattices of {lattice(population, noised=False)} and {lattice(population, noised=True)} nodes"
+    table = Table(
+        f"{people.name}, {algorithm}: seconds with the {people.noised.name} generalised and with noise on it "
+        f"(medians of {_RUNS}, in turn, on a shared machine{nodes})",
+        ["k", "generalised", "noised", "times as fast"],
+    )
+    for k in KS:
+        found = seconds(population, algorithm, k)
+        table.add(k, f"{np.median(found.generalised):.3f}", f"{np.median(found.noised):.3f}", f"{found.ratio:.2f}")
+    return table
+
+
+def tables() -> Iterator[Table]:
+    """All tables of this file."""
+    for algorithm in reversed(ALGORITHMS):
+        for population in POPULATIONS:
+            for noised in (False, True):
+                _once(POPULATIONS[population]().first(2000), algorithm, 10, noised=noised)  # compile
+            yield speed_table(population, algorithm)

@@ -1,0 +1,145 @@
+"""What the paper does not show: error, linking risk and suppression where Adult comes as a stream, in file order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from multiprocessing import get_context
+
+import numpy as np
+
+from anonymity.algorithm import Shard, Terms
+from anonymity.castle import stored as castle
+from anonymity.castle.parameters import CastleParameters
+from anonymity.castle.shard import Castle
+from anonymity.policy import Privacy
+from anonymity.window import stored as window
+from anonymity.window.parameters import WindowParameters
+from anonymity.window.shard import Window
+from benchmarks.kepsilon.core import EPSILONS, Run, key, noise, published
+from benchmarks.kepsilon.noise import PROCESSES, percent
+from benchmarks.kepsilon.populations import Population, adult
+from benchmarks.table import Table
+
+KS = (5, 10, 20, 50)
+RUNS = 30
+DELTA = 1000
+METHODS = ("CASTLE", "windows")
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """What runs with one k and epsilon gave, as means over seeds.
+
+    Attributes
+    ----------
+    error, expected : of what was published; as the core expected it (equation 7, with the least width)
+    linked : share of the published
+    withheld : share of the people that was suppressed for confidence, in runs of their own
+    lost : share of the people that was suppressed for other reasons, without confidence
+    loss : of the k-quasis, of what was published
+    loss_confident : the same in the runs with confidence, in which nothing is reused
+    """
+
+    error: float
+    expected: float
+    linked: float
+    withheld: float
+    lost: float
+    loss: float
+    loss_confident: float
+
+
+def shard(people: Population, method: str, privacy: Privacy, seed: int) -> Shard:
+    """A shard that has not seen anybody."""
+    policy = people.policy(by_levels=False, noised=True)
+    members = people.members(policy)
+    if method == "CASTLE":
+        terms = Terms(policy, privacy, CastleParameters(delay_tuples=DELTA), members)
+        return Castle(terms, castle.begun(terms, 0, key(seed)), remembers=False)
+    terms = Terms(policy, privacy, WindowParameters(DELTA), members)
+    return Window(terms, window.begun(terms, 0, key(seed)), remembers=False)
+
+
+def run(people: Population, method: str, privacy: Privacy, seed: int) -> tuple[Run, float]:
+    """Push all people through a shard; what it published, and its mean loss."""
+    working = shard(people, method, privacy, seed)
+    first = working.push(people.block(people.policy(by_levels=False, noised=True))).releases
+    found = first.joined([first, working.finish().releases], first)
+    counters = working.counters
+    return published(people, found, counters), counters.loss_sum / max(counters.released, 1)
+
+
+def streamed(people: Population, method: str, k: int, epsilon: float, seeds: int = RUNS) -> Streamed:
+    """Run one k and epsilon with every seed."""
+    plain, confident = (
+        [run(people, method, noise(epsilon, k, confident=each), seed) for seed in range(seeds)]
+        for each in (False, True)
+    )
+
+    def mean(of: Callable[[Run], float]) -> float:
+        return float(np.mean([of(found) for found, _ in plain]))
+
+    return Streamed(
+        error=mean(lambda found: float(found.errors(people).mean())),
+        expected=mean(
+            lambda found: float(np.average(found.releases.noise_expected[:, 0], weights=found.releases.tuples))
+        ),
+        linked=mean(lambda found: found.linked),
+        withheld=float(np.mean([found.withheld for found, _ in confident])),
+        lost=mean(lambda found: 1 - len(found.rows) / len(people)),
+        loss=float(np.mean([loss for _, loss in plain])),
+        loss_confident=float(np.mean([loss for _, loss in confident])),
+    )
+
+
+@cache
+def measured() -> dict[tuple[str, int, float], Streamed]:
+    """All of them, by method, k and epsilon."""
+    wanted = [(method, k, epsilon) for method in METHODS for k in KS for epsilon in EPSILONS]
+    with ProcessPoolExecutor(PROCESSES, get_context("spawn")) as pool:
+        return dict(zip(wanted, pool.map(_streamed, wanted), strict=True))
+
+
+def _streamed(of: tuple[str, int, float]) -> Streamed:
+    return streamed(adult(), *of)
+
+
+def stream_table(method: str, what: str, shown: Callable[[Streamed], str]) -> Table:
+    """One figure of one method by k and epsilon."""
+    setting = f"a delay of {DELTA:,}" if method == "CASTLE" else f"windows of {DELTA:,}"
+    table = Table(
+        f"Adult as a stream, {method}: {what} ({setting}, {RUNS} runs)",
+        ["k \\ epsilon", *(f"{epsilon:g}" for epsilon in EPSILONS)],
+    )
+    for k in KS:
+        table.add(k, *(shown(measured()[method, k, epsilon]) for epsilon in EPSILONS))
+    return table
+
+
+def other_table() -> Table:
+    """What else became of the people; the same for all epsilon but for the last column."""
+    table = Table(
+        f"Adult as a stream: loss of the k-quasis and what else is suppressed (epsilon 1, {RUNS} runs)",
+        ["method", "k", "mean loss", "mean loss with confidence", "suppressed for other reasons"],
+    )
+    for method in METHODS:
+        for k in KS:
+            found = measured()[method, k, 1.0]
+            table.add(method, k, f"{found.loss:.3f}", f"{found.loss_confident:.3f}", percent(found.lost))
+    return table
+
+
+def tables() -> Iterator[Table]:
+    """All tables of this file."""
+    for method in METHODS:
+        yield stream_table(
+            method,
+            "mean relative error, and as the core expected it",
+            lambda found: f"{percent(found.error)} ({percent(found.expected)})",
+        )
+        yield stream_table(method, "linked records", lambda found: percent(found.linked))
+        yield stream_table(method, "suppressed at 99 % confidence", lambda found: percent(found.withheld))
+    yield other_table()
