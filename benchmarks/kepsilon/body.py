@@ -7,7 +7,7 @@ fits an earlier edition of the same report.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,10 +75,15 @@ def heights(age: NDArray[np.int64], sex: NDArray[np.object_], random: np.random.
     return _rounded(random.normal(mean, (high - low) / _TENTH_TO_NINETIETH))
 
 
-def weights(age: NDArray[np.int64], sex: NDArray[np.object_], random: np.random.Generator) -> NDArray[np.float64]:
-    """Log-normal by age and sex, in kilograms."""
+def weights(
+    age: NDArray[np.int64],
+    sex: NDArray[np.object_],
+    random: np.random.Generator,
+    spread: Callable[[NDArray[np.float64]], NDArray[np.float64]] = np.positive,
+) -> NDArray[np.float64]:
+    """Log-normal by age and sex, in kilograms; ``spread`` changes the standard deviations of the logarithms."""
     median, low, high = np.log(_of(WEIGHT, age, sex))
-    return _rounded(np.exp(random.normal(median, (high - low) / _TENTH_TO_NINETIETH)))
+    return _rounded(np.exp(random.normal(median, spread((high - low) / _TENTH_TO_NINETIETH))))
 
 
 def _of(

@@ -26,11 +26,11 @@ from benchmarks.kepsilon.populations import Population
 from state.block import NO_TIME
 
 Algorithm: TypeAlias = Literal["OLA", "Mondrian"]
+Metric: TypeAlias = Literal["entropy", "precision", "discernibility"]
 Floats: TypeAlias = NDArray[np.float64]
 
 ALGORITHMS: tuple[Algorithm, ...] = ("OLA", "Mondrian")
 SHARDS: dict[Algorithm, type[ShardOfWindows]] = {"OLA": Ola, "Mondrian": Mondrian}
-PARAMETERS = {"OLA": OlaParameters(max_suppression=0.05), "Mondrian": MondrianParameters(cut="widest")}
 
 KS = (2, 5, 10, 20, 50, 100)
 EPSILONS = (0.05, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -74,10 +74,11 @@ class Chosen(ShardOfWindows):
         return self._choice
 
 
-def terms(people: Population, algorithm: Algorithm, privacy: Privacy) -> Terms:
+def terms(people: Population, algorithm: Algorithm, privacy: Privacy, metric: Metric = "entropy") -> Terms:
     """What a shard is held to; without noise in ``privacy`` the attribute that would have it is generalised too."""
     policy = people.policy(by_levels=algorithm == "OLA", noised=privacy.noise_within is not None)
-    return Terms(policy, privacy, PARAMETERS[algorithm], people.members(policy))
+    made = {"OLA": OlaParameters(max_suppression=0.05, metric=metric), "Mondrian": MondrianParameters(cut="widest")}
+    return Terms(policy, privacy, made[algorithm], people.members(policy))
 
 
 def key(seed: int) -> bytes:

@@ -153,7 +153,7 @@ def _stream() -> Figure:
                 shares = [100 * getattr(stream.measured()[method, k, epsilon], field) for epsilon in EPSILONS]
                 panel.semilogx(EPSILONS, shares, marker="o", markersize=3, label=f"k = {k}")
             panel.set(title=f"Adult as a stream, {method}", xlabel="epsilon", ylabel=name)
-    panels[0, 0].legend(fontsize=7)
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), fontsize=8, loc="outside lower center", ncols=7)
     return figure
 
 
@@ -188,5 +188,5 @@ def _label(panel: Any, population: str, algorithm: Algorithm, x: str, y: str) ->
 
 
 def _finished(figure: Figure, panels: Any) -> Figure:
-    panels[0, 0].legend(fontsize=7)
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), fontsize=8, loc="outside lower center", ncols=7)
     return figure

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from anonymity.policy import Categorical, Privacy
-from benchmarks.kepsilon.core import ALGORITHMS, KS, Algorithm, Floats, noise, shard, terms
+from benchmarks.kepsilon.core import ALGORITHMS, KS, Algorithm, Floats, Metric, noise, shard, terms
 from benchmarks.kepsilon.populations import POPULATIONS, Population
 from benchmarks.table import Table
 
@@ -38,9 +38,9 @@ def loss(population: str, algorithm: Algorithm, k: int, *, extra: bool) -> Loss:
     return loss_of(POPULATIONS[population](), algorithm, k, extra=extra)
 
 
-def loss_of(people: Population, algorithm: Algorithm, k: int, *, extra: bool) -> Loss:
-    """The same of any people."""
-    of = terms(people, algorithm, Privacy(k) if extra else noise(1.0, k, confident=False))
+def loss_of(people: Population, algorithm: Algorithm, k: int, *, extra: bool, metric: Metric = "entropy") -> Loss:
+    """The same of any people, and with any metric of OLA."""
+    of = terms(people, algorithm, Privacy(k) if extra else noise(1.0, k, confident=False), metric)
     working = shard(of, algorithm)
     working.push(people.block(of.policy))
     found = working.finish().releases

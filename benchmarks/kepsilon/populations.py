@@ -29,7 +29,10 @@ WEIGHTS = Noised("weight", (15.0, 300.0), STEP)
 ROW = "row"
 """A column that is published as it is, so that what is published of a record can be compared with it."""
 
-_ADULT_YEAR, _LISTS_YEAR = 1994, 2016
+LISTS_YEAR = 2016
+"""Ages of the invented lists are those of this year."""
+
+_ADULT_YEAR = 1994
 _WIDTHS = (1.0, 2.0, 4.0, 8.0)
 _EXTRA_WIDTHS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 # Of 18 and 19 year olds, then by decade; from 80 on, fewer each year.
@@ -185,7 +188,7 @@ def _invented(
         {
             "zip": _codes(people, codes, first, random),
             "sex": sex,
-            "born": _LISTS_YEAR - age,
+            "born": LISTS_YEAR - age,
             "race": random.choice(np.array(list(_RACES), object), people, p=list(_RACES.values())),
             noised.name: np.clip(drawn, *(noised.domain or (0, 0))),
         }

@@ -23,7 +23,7 @@ from benchmarks.kepsilon.noise import PROCESSES, percent
 from benchmarks.kepsilon.populations import Population, adult
 from benchmarks.table import Table
 
-KS = (5, 10, 20, 50)
+KS = (5, 10, 50)
 RUNS = 30
 DELTA = 1000
 METHODS = ("CASTLE", "windows")
