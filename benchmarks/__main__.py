@@ -1,7 +1,8 @@
 """Run the benchmarks: all of them, or those named.
 
-They are ``core``, ``job``, ``state``, ``restore``, ``window``, ``mondrian``, ``ola``, ``within``, ``latency`` and
-``castleguard``; of the last only the experiments on loss: ``python -m benchmarks.castleguard`` runs all.
+They are ``core``, ``job``, ``state``, ``restore``, ``window``, ``mondrian``, ``ola``, ``within``, ``latency``,
+``castleguard`` and ``kepsilon``; of the last two only the experiments on loss: ``python -m benchmarks.castleguard`` and
+``python -m benchmarks.kepsilon`` run all.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterable
 
 from benchmarks import core, job, latency, mondrian, ola, restore, state, window, within
 from benchmarks.castleguard import loss
+from benchmarks.kepsilon import loss as loss_of_one_more
 from benchmarks.table import Table
 
 _FILES: dict[str, Callable[[], Iterable[Table]]] = {
@@ -24,6 +26,7 @@ _FILES: dict[str, Callable[[], Iterable[Table]]] = {
     "within": within.tables,
     "latency": latency.tables,
     "castleguard": loss.tables,
+    "kepsilon": loss_of_one_more.tables,
 }
 
 

@@ -28,16 +28,17 @@ def errors(population: str, algorithm: Algorithm, epsilon: float) -> dict[str, F
     the mean error that noise by class had.
     """
     people, privacy = POPULATIONS[population](), noise(epsilon, K, confident=False)
-    chosen, whole = choice(people, algorithm, K), together(people)
-    seeds = range(_SEEDS[population])
-    found = {
-        "the whole": [run(people, algorithm, privacy, whole, seed).errors(people) for seed in seeds],
-        "classes": [run(people, algorithm, privacy, chosen, seed).errors(people) for seed in seeds],
-    }
-    sorted_errors = {way: np.sort(np.concatenate(each)) for way, each in found.items()}
-    mean = sorted_errors["classes"].mean()
-    uniform = np.random.default_rng(0).uniform(0, 2 * mean, len(sorted_errors["classes"]))
-    return {**sorted_errors, "uniform": np.sort(uniform)}
+    chosen, seeds = choice(people, algorithm, K), range(_SEEDS[population])
+    classes = np.concatenate([run(people, algorithm, privacy, chosen, seed).errors(people) for seed in seeds])
+    uniform = np.random.default_rng(0).uniform(0, 2 * classes.mean(), len(classes))
+    return {"the whole": _of_the_whole(population, epsilon), "classes": np.sort(classes), "uniform": np.sort(uniform)}
+
+
+@cache
+def _of_the_whole(population: str, epsilon: float) -> Floats:
+    people, privacy = POPULATIONS[population](), noise(epsilon, K, confident=False)
+    found = [run(people, "OLA", privacy, together(people), seed).errors(people) for seed in range(_SEEDS[population])]
+    return np.sort(np.concatenate(found))
 
 
 def below(sorted_errors: Floats, limit: float) -> float:
