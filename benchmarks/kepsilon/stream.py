@@ -14,11 +14,11 @@ from anonymity.algorithm import Shard, Terms
 from anonymity.castle import stored as castle
 from anonymity.castle.parameters import CastleParameters
 from anonymity.castle.shard import Castle
-from anonymity.policy import Privacy
+from anonymity.policy import Confidence, NoiseWithin, Privacy
 from anonymity.window import stored as window
 from anonymity.window.parameters import WindowParameters
 from anonymity.window.shard import Window
-from benchmarks.kepsilon.core import EPSILONS, Run, key, noise, published
+from benchmarks.kepsilon.core import CONFIDENCE, EPSILONS, Run, key, noise, published
 from benchmarks.kepsilon.noise import PROCESSES, percent
 from benchmarks.kepsilon.populations import Population, adult
 from benchmarks.table import Table
@@ -27,6 +27,9 @@ KS = (5, 10, 50)
 RUNS = 30
 DELTA = 1000
 METHODS = ("CASTLE", "windows")
+
+_K = 10
+_FEW_RUNS = 3
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,25 @@ def stream_table(method: str, what: str, shown: Callable[[Streamed], str]) -> Ta
     return table
 
 
+def nearer_table() -> Table:
+    """What is suppressed where fewer than k persons must be near."""
+    people = adult()
+    epsilons = (1.0, 2.0, 4.0, 8.0)
+    table = Table(
+        f"Adult as a stream, k = {_K}: suppressed at 99 % confidence by confidence.k ({_FEW_RUNS} runs)",
+        ["method", "confidence.k", *(f"epsilon {epsilon:g}" for epsilon in epsilons)],
+    )
+    for method in METHODS:
+        for near in (2, 5, _K):
+            cells = []
+            for epsilon in epsilons:
+                privacy = Privacy(_K, noise_within=NoiseWithin(epsilon, confidence=Confidence(CONFIDENCE, near)))
+                withheld = [run(people, method, privacy, seed)[0].withheld for seed in range(_FEW_RUNS)]
+                cells.append(percent(float(np.mean(withheld))))
+            table.add(method, near, *cells)
+    return table
+
+
 def other_table() -> Table:
     """What else became of the people; the same for all epsilon but for the last column."""
     table = Table(
@@ -142,4 +164,5 @@ def tables() -> Iterator[Table]:
         )
         yield stream_table(method, "linked records", lambda found: percent(found.linked))
         yield stream_table(method, "suppressed at 99 % confidence", lambda found: percent(found.withheld))
+    yield nearer_table()
     yield other_table()
