@@ -70,7 +70,7 @@ def _distribution() -> Figure:
                 label = f"{way}, epsilon {epsilon:g}"
                 panel.semilogx(limits * 100, shares, linestyle=styles[way], color=colour, label=label)
         _label(panel, population, algorithm, "relative error, %", "share of people")
-    return _finished(figure, panels)
+    return _finished(figure, panels, columns=3)
 
 
 def _error_by_k(measured: Measured) -> Figure:
@@ -187,6 +187,6 @@ def _label(panel: Any, population: str, algorithm: Algorithm, x: str, y: str) ->
         panel.set_ylabel(y)
 
 
-def _finished(figure: Figure, panels: Any) -> Figure:
-    figure.legend(*panels[0, 0].get_legend_handles_labels(), fontsize=8, loc="outside lower center", ncols=7)
+def _finished(figure: Figure, panels: Any, columns: int = 7) -> Figure:
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), fontsize=8, loc="outside lower center", ncols=columns)
     return figure
