@@ -12,11 +12,10 @@ from anonymity.compiled.random import RandomStream
 from anonymity.noise.within import Within
 from anonymity.promise.checks import Checks, broken
 from anonymity.promise.tally import Counter, count_set
-from anonymity.space.boxes import assign, contains, covers, enclose, info_loss, observe
+from anonymity.space.boxes import contains, covers, info_loss, observe
 from anonymity.space.domain import Boxes, Domain
 from anonymity.tuples.leaving import CLUSTER, Out, Totals, close_release, note_delay, withhold
-from anonymity.tuples.together import leave_together, withhold_all
-from state.block import NO_TIME
+from anonymity.tuples.together import enclose_all, leave_together, withhold_all
 
 
 class BatchArrays(NamedTuple):
@@ -100,21 +99,18 @@ def release(arrays: BatchArrays, members: NDArray[np.int64], nodes: NDArray[np.i
     out, domain, points, tally = arrays.out, arrays.domain, arrays.points, arrays.counter.tally
     number, start = out.filled.releases, out.filled.members
     stop = start + len(members)
-    newest = NO_TIME
-    assign(out.box, number, points, members[0])
     for i in range(len(members)):
-        enclose(domain, out.box, number, points, members[i])
-        newest = max(newest, arrays.event_time[members[i]])
         out.members[start + i] = members[i]
         note_delay(arrays.totals, arrays.now.next_position - 1 - arrays.position[members[i]])
-    for a in range(len(nodes)):
-        if not covers(domain, nodes[a], out.box.node[number, a]):
-            raise RuntimeError("a member lies outside its generalisation; nothing of this release was emitted")
-        out.box.node[number, a] = nodes[a]
     stop, leaves = leave_together(arrays, arrays.subject, arrays.value, start, stop)
     if not leaves:
         withhold_all(arrays, start, stop)
         return
+    newest = enclose_all(domain, out.box, number, points, out.members[start:stop], arrays.event_time)
+    for a in range(len(nodes)):
+        if not covers(domain, nodes[a], out.box.node[number, a]):
+            raise RuntimeError("a member lies outside its generalisation; nothing of this release was emitted")
+        out.box.node[number, a] = nodes[a]
     for i in range(start, stop):
         if not contains(domain, out.box, number, points, np.int64(out.members[i])):
             raise RuntimeError("a member lies outside its generalisation; nothing of this release was emitted")

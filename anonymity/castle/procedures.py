@@ -27,7 +27,7 @@ from anonymity.noise.draw import add_noise, note_scale, span_domain, widen
 from anonymity.promise.checks import guarantee_counted
 from anonymity.promise.counting import stable_order
 from anonymity.promise.waiting import impossible
-from anonymity.space.boxes import assign, contains, enclose, fully_generalise, info_loss, observe
+from anonymity.space.boxes import assign, contains, fully_generalise, info_loss, observe
 from anonymity.space.domain import NONE
 from anonymity.tuples.leaving import (
     CLUSTER,
@@ -39,7 +39,7 @@ from anonymity.tuples.leaving import (
     note_delay,
     withhold,
 )
-from anonymity.tuples.together import leave_together
+from anonymity.tuples.together import enclose_all, leave_together
 from state.block import NO_TIME
 
 OUTLIER, TOO_FEW_SUBJECTS = 0, 1  # positions in anonymity.policy.SUPPRESSIONS
@@ -208,11 +208,7 @@ def release_part(shard: CastleArrays, members: NDArray[np.int64], due: Int, kind
     release, start = out.filled.releases, out.filled.members
     stop = start + len(members)
     domain, box, others = shard.domain, out.box, points(tuples)
-    newest = NO_TIME
-    assign(box, release, others, members[0])
     for i in range(len(members)):
-        enclose(domain, box, release, others, members[i])
-        newest = max(newest, tuples.event_time[members[i]])
         out.members[start + i] = members[i]
     withheld = out.filled.suppressed
     stop, leaves = leave_together(shard, tuples.subject, shard.waiting.value, start, stop)
@@ -223,6 +219,7 @@ def release_part(shard: CastleArrays, members: NDArray[np.int64], due: Int, kind
         _note_delay(shard, np.int64(out.suppressed[i]))
     if not leaves:
         return waiting
+    newest = enclose_all(domain, box, release, others, out.members[start:stop], tuples.event_time)
     for i in range(start, stop):
         _note_delay(shard, np.int64(out.members[i]))
         if not contains(domain, box, release, others, np.int64(out.members[i])):

@@ -15,8 +15,11 @@ from anonymity.compiled.random import shuffle
 from anonymity.noise.draw import add_noise, note_scale, span
 from anonymity.noise.linking import near, nearest_is_own
 from anonymity.promise.checks import guarantee, keeps_promises
-from anonymity.promise.tally import count_set
+from anonymity.promise.tally import Slots, count_set
+from anonymity.space.boxes import assign, enclose
+from anonymity.space.domain import Boxes, Domain
 from anonymity.tuples.leaving import withhold
+from state.block import NO_TIME
 
 
 @leaf
@@ -55,6 +58,22 @@ def leave_together(
             shard.totals.sums.linked += shard.noise.linked[out.members[i]]
     shuffle(shard.random, out.members, start, stop)
     return stop, True
+
+
+@leaf
+def enclose_all(
+    domain: Domain, boxes: Boxes, row: Int, points: Boxes, members: Slots, event_time: NDArray[np.int64]
+) -> Int:
+    """Let a box be the least around some tuples; the event time of the newest.
+
+    Around those that leave, not those that were withheld: an end of the box would be the value of one of them.
+    """
+    newest = NO_TIME
+    assign(boxes, row, points, np.int64(members[0]))
+    for i in range(len(members)):
+        enclose(domain, boxes, row, points, np.int64(members[i]))
+        newest = max(newest, event_time[members[i]])
+    return newest
 
 
 @procedure

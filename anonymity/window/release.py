@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from anonymity.compiled.jit import Int, leaf
-from anonymity.space.boxes import assign, contains
+from anonymity.space.boxes import assign, contains, info_loss
 from anonymity.space.domain import NONE
 from anonymity.tuples.leaving import CLUSTER, MERGED, Totals, close_release, note_delay
-from anonymity.tuples.together import leave_together
+from anonymity.tuples.together import enclose_all, leave_together
 from anonymity.window.arrays import Points, WindowArrays, places
 from anonymity.window.controllers import entropy
 from anonymity.window.representative import represent
@@ -27,7 +27,7 @@ def release(shard: WindowArrays, group: Int) -> None:
     domain, where = shard.domain, places(shard.points)
     number, start = out.filled.releases, out.filled.members
     stop = start
-    newest = NO_TIME
+    newest: Int = NO_TIME
     slot = np.int64(groups.head[group])
     while slot != NONE:
         out.members[stop] = slot
@@ -38,7 +38,7 @@ def release(shard: WindowArrays, group: Int) -> None:
         slot = np.int64(work.next[slot])
     # Counted once more from its members, not from what grouping and repair made of it.
     sensitive = points.value.shape[1] - 1
-    withheld = out.filled.suppressed
+    withheld, whole = out.filled.suppressed, stop
     stop, leaves = leave_together(shard, points.value[:, 0], work.code[:, 1 : 1 + sensitive], start, stop)
     for i in range(withheld, out.filled.suppressed):
         leave(now, points, shard.totals, np.int64(out.suppressed[i]))
@@ -49,6 +49,8 @@ def release(shard: WindowArrays, group: Int) -> None:
             points.reason[out.members[i]] = shard.noise.of.reason
     if not leaves:
         return
+    if stop < whole:
+        newest = _regroup(shard, group, start, stop)
     if of.representative != 0:
         represent(points, groups, work, group, of.median != 0, of.ancestor != 0)
         if not contains(domain, groups.box, group, groups.centre, group):
@@ -60,6 +62,19 @@ def release(shard: WindowArrays, group: Int) -> None:
     close_release(out, shard.totals, kind, shard.counter.tally.persons[0], groups.loss[group], stop, newest)
     now.next_release += 1
     _note(shard, start, stop)
+
+
+@leaf
+def _regroup(shard: WindowArrays, group: Int, start: Int, stop: Int) -> Int:
+    """Let a group hold the members of the next release only; the event time of the newest."""
+    groups, members, following = shard.groups, shard.out.members, shard.work.next
+    groups.head[group], groups.tuples[group] = members[start], stop - start
+    for i in range(start, stop):
+        following[members[i]] = members[i + 1] if i + 1 < stop else NONE
+    where, times = places(shard.points), shard.points.event_time
+    newest = enclose_all(shard.domain, groups.box, group, where, members[start:stop], times)
+    groups.loss[group] = info_loss(shard.domain, groups.box, group)
+    return newest
 
 
 @leaf

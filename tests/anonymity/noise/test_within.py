@@ -230,6 +230,19 @@ def test_what_is_left_of_a_class_keeps_k_and_nobody_is_among_too_few(
         assert lonely == 0
 
 
+@of_each_algorithm
+@given(streams, st.floats(0.5, 20.0), st.sampled_from((0.5, 0.9)))
+@FEW
+def test_nothing_of_who_was_withheld_is_in_a_release(
+    algorithm: Algorithm, stream: Stream, epsilon: float, c: float
+) -> None:
+    of = terms(algorithm, NoiseWithin(epsilon, confidence=Confidence(c, 3)), HEIGHT, WEIGHT, k=3)
+    outputs, _ = run(algorithm, of, stream, 20)
+    lower, upper = (np.concatenate([getattr(out, end)[:, 0] for out in outputs]) for end in ("lower", "upper"))
+    ends = [[stream[row][0] for row in rows] for rows, _ in classes(outputs)]
+    assert (lower.tolist(), upper.tolist()) == ([min(x) for x in ends], [max(x) for x in ends])
+
+
 @pytest.mark.parametrize(
     ("algorithm", "parameters"),
     [(CASTLE, CastleParameters(15)), (WINDOW, WindowParameters(15, delay_tuples=45))],
