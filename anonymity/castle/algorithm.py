@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from anonymity.algorithm import Algorithm, Section, Setting, Shard, Terms, add_algorithm
 from anonymity.castle.parameters import NO_DELAY, CastleParameters, problems
@@ -25,11 +26,31 @@ def _compile() -> None:
     run_through(CASTLE, CastleParameters(delay_tuples=64, delay_event_time=1000))
 
 
+DELAY = Section("delay", "{tuples: 1000}, {event_time: 10 min}, or both", required=True, empty=NO_DELAY)
+DELAY_SETTINGS = (
+    Setting("delay.tuples", "delay_tuples", "natural", "how many later tuples one may wait for, 0 or more"),
+    Setting(
+        "delay.event_time",
+        "delay_event_time",
+        "duration",
+        "a duration such as '10 min', '500 ms', '2 h', '1 day', or whole milliseconds",
+    ),
+)
+SUPPRESSION = Setting(
+    "suppression", "suppression", "choice", "'withhold' or 'generalise'", choices=("withhold", "generalise")
+)
+
+
+def tell_delay(parameters: Any) -> Iterator[tuple[str, str]]:
+    """A delay as ``crenel check`` shows it."""
+    if parameters.delay_tuples is not None:
+        yield "delay.tuples", f"{parameters.delay_tuples} later tuples of the shard"
+    if parameters.delay_event_time is not None:
+        yield "delay.event_time", f"{parameters.delay_event_time} ms"
+
+
 def _tell(castle: CastleParameters) -> Iterator[tuple[str, str]]:
-    if castle.delay_tuples is not None:
-        yield "delay.tuples", f"{castle.delay_tuples} later tuples of the shard"
-    if castle.delay_event_time is not None:
-        yield "delay.event_time", f"{castle.delay_event_time} ms"
+    yield from tell_delay(castle)
     yield "max_clusters", str(castle.max_clusters)
     yield "loss_window", str(castle.loss_window)
     yield "reuse_limit", str(castle.reuse_limit)
@@ -44,25 +65,13 @@ CASTLE = add_algorithm(
     Algorithm(
         name="castle",
         parameters=CastleParameters,
-        sections=(Section("delay", "{tuples: 1000}, {event_time: 10 min}, or both", required=True, empty=NO_DELAY),),
+        sections=(DELAY,),
         settings=(
-            Setting("delay.tuples", "delay_tuples", "natural", "how many later tuples one may wait for, 0 or more"),
-            Setting(
-                "delay.event_time",
-                "delay_event_time",
-                "duration",
-                "a duration such as '10 min', '500 ms', '2 h', '1 day', or whole milliseconds",
-            ),
+            *DELAY_SETTINGS,
             Setting("max_clusters", "max_clusters", "positive", "a whole number, 1 or more"),
             Setting("loss_window", "loss_window", "positive", "a whole number, 1 or more"),
             Setting("reuse_limit", "reuse_limit", "natural", "a whole number, 0 or more"),
-            Setting(
-                "suppression",
-                "suppression",
-                "choice",
-                "'withhold' or 'generalise'",
-                choices=("withhold", "generalise"),
-            ),
+            SUPPRESSION,
         ),
         example="{delay: {tuples: 1000}}",
         new=_new,

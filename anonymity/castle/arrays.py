@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.castle.parameters import CastleParameters
 from anonymity.compiled.arrays import full, record, zeros
 from anonymity.compiled.jit import inner
 from anonymity.compiled.random import RandomStream
@@ -104,14 +103,16 @@ class Omega(NamedTuple):
     Attributes
     ----------
     box : what was published
+    by_attribute : the same
     subjects : (rows,) distinct subjects behind it
     diversity : (rows, sensitive) l-diversity behind it
     release : (rows,) id of the release it stems from
     span : (rows, 2, noised) lowest and highest values of its noised attributes
-    matches : (rows,) scratch
+    matches : (rows + 1,) scratch
     """
 
     box: Boxes
+    by_attribute: BoxesByAttribute
     subjects: NDArray[np.int64]
     diversity: NDArray[np.int64]
     release: NDArray[np.int64]
@@ -128,7 +129,8 @@ class CastleArrays(NamedTuple):
         ``waiting``, ``open``: tuples that wait, open clusters; ``oldest``, ``youngest``: slots; ``ring_used``,
         ``ring_next``, ``omega_used``, ``omega_next``: of the two rings; ``merges``, ``splits`` so far; ``tau``
     of : what it was told. ``k``; ``delay_tuples``, ``delay_event_time``: -1 where there is none; ``max_clusters``;
-        ``generalise``, ``by_name``: 0 or 1; ``least_values`` that each release has
+        ``generalise``, ``by_name``, ``keep_all`` (whatever a release loses, it is kept for reuse): 0 or 1;
+        ``least_values`` that each release has
     ring : (loss_window,) the losses that tau averages
     """
 
@@ -150,7 +152,7 @@ class CastleArrays(NamedTuple):
 
 
 def empty_arrays(
-    policy: Policy, privacy: Privacy, castle: CastleParameters, random: RandomStream, clusters: int = 0
+    policy: Policy, privacy: Privacy, castle: Any, random: RandomStream, clusters: int = 0
 ) -> CastleArrays:
     """A shard before its first tuple, with room for ``clusters`` open ones, and ``max_clusters`` at least."""
     rows = max(castle.max_clusters, clusters)
@@ -186,11 +188,12 @@ def empty_arrays(
         expiry=_expiry(0, castle),
         omega=Omega(
             box=boxes(castle.reuse_limit, policy),
+            by_attribute=boxes_by_attribute(castle.reuse_limit, policy),
             subjects=np.zeros(castle.reuse_limit, np.int64),
             diversity=np.zeros((castle.reuse_limit, sensitive), np.int64),
             release=np.zeros(castle.reuse_limit, np.int64),
             span=np.zeros((castle.reuse_limit, 2, len(policy.noised))),
-            matches=np.zeros(castle.reuse_limit, np.int32),
+            matches=np.zeros(castle.reuse_limit + 1, np.int32),
         ),
         out=empty_out(0, boxes(0, policy), sensitive),
         totals=empty_totals(len(privacy.reasons), len(KINDS)),
@@ -198,8 +201,8 @@ def empty_arrays(
     )
 
 
-def _told(policy: Policy, privacy: Privacy, castle: CastleParameters) -> Any:
-    of = record("k delay_tuples delay_event_time max_clusters generalise by_name least_values")
+def _told(policy: Policy, privacy: Privacy, castle: Any) -> Any:
+    of = record("k delay_tuples delay_event_time max_clusters generalise by_name least_values keep_all")
     of.k = privacy.k
     of.delay_tuples = NONE if castle.delay_tuples is None else castle.delay_tuples
     of.delay_event_time = NONE if castle.delay_event_time is None else castle.delay_event_time
@@ -210,7 +213,7 @@ def _told(policy: Policy, privacy: Privacy, castle: CastleParameters) -> Any:
     return of
 
 
-def with_slots(arrays: CastleArrays, slots: int, policy: Policy, castle: CastleParameters) -> CastleArrays:
+def with_slots(arrays: CastleArrays, slots: int, policy: Policy, castle: Any) -> CastleArrays:
     """The same shard with ``slots`` slots or more; what it holds keeps its slots."""
     held = len(arrays.tuples.position)
     if slots <= held:
@@ -247,7 +250,7 @@ def _tuples(slots: int, policy: Policy) -> Tuples:
     )
 
 
-def _expiry(slots: int, castle: CastleParameters) -> Expiry:
+def _expiry(slots: int, castle: Any) -> Expiry:
     count = 0 if castle.delay_event_time is None else slots
     return Expiry(full(count, NONE, np.int32), full(count, NONE, np.int32))
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from anonymity.castle.arrays import CastleArrays
 from anonymity.compiled.jit import Int, leaf, procedure
 
 
 @leaf
-def _earlier(shard: CastleArrays, one: Int, other: Int) -> bool:
+def _earlier(shard: Any, one: Int, other: Int) -> bool:
     tuples = shard.tuples
     if tuples.event_time[one] != tuples.event_time[other]:
         return tuples.event_time[one] < tuples.event_time[other]
@@ -17,18 +18,18 @@ def _earlier(shard: CastleArrays, one: Int, other: Int) -> bool:
 
 
 @leaf
-def _put(shard: CastleArrays, place: Int, slot: Int) -> None:
+def _put(shard: Any, place: Int, slot: Int) -> None:
     shard.expiry.slots[place] = slot
     shard.expiry.place[slot] = place
 
 
 @leaf
-def _slot(shard: CastleArrays, place: Int) -> Int:
+def _slot(shard: Any, place: Int) -> Int:
     return np.int64(shard.expiry.slots[place])
 
 
 @leaf
-def _rise(shard: CastleArrays, place: Int, slot: Int) -> None:
+def _rise(shard: Any, place: Int, slot: Int) -> None:
     while place > 0 and _earlier(shard, slot, _slot(shard, (place - 1) // 2)):
         _put(shard, place, _slot(shard, (place - 1) // 2))
         place = (place - 1) // 2
@@ -36,7 +37,7 @@ def _rise(shard: CastleArrays, place: Int, slot: Int) -> None:
 
 
 @leaf
-def _sink(shard: CastleArrays, place: Int, slot: Int, size: Int) -> None:
+def _sink(shard: Any, place: Int, slot: Int, size: Int) -> None:
     while 2 * place + 1 < size:
         child = 2 * place + 1
         if child + 1 < size and _earlier(shard, _slot(shard, child + 1), _slot(shard, child)):
@@ -49,13 +50,13 @@ def _sink(shard: CastleArrays, place: Int, slot: Int, size: Int) -> None:
 
 
 @procedure
-def schedule(shard: CastleArrays, slot: Int) -> None:
+def schedule(shard: Any, slot: Int) -> None:
     """Add a tuple that has just arrived, so that ``now.waiting`` counts it."""
     _rise(shard, shard.now.waiting - 1, slot)
 
 
 @procedure
-def unschedule(shard: CastleArrays, slot: Int) -> None:
+def unschedule(shard: Any, slot: Int) -> None:
     """Drop a tuple that is about to depart, so that ``now.waiting`` still counts it."""
     size = shard.now.waiting - 1
     place, moved = np.int64(shard.expiry.place[slot]), _slot(shard, size)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,7 +32,7 @@ def _count_out(shard: CastleArrays, row: Int, slot: Int) -> None:
 
 
 @leaf
-def arrive(shard: CastleArrays, slot: Int) -> None:
+def arrive(shard: Any, slot: Int) -> None:
     """Put a tuple at the young end of all that wait."""
     now, tuples = shard.now, shard.tuples
     tuples.older[slot] = now.youngest
@@ -47,7 +49,7 @@ def arrive(shard: CastleArrays, slot: Int) -> None:
 
 
 @leaf
-def depart(shard: CastleArrays, slot: Int) -> None:
+def depart(shard: Any, slot: Int) -> None:
     """Take a tuple out of all that wait; its slot is free once the step is over."""
     now, tuples = shard.now, shard.tuples
     if len(shard.expiry.slots) > 0:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from anonymity.castle.arrays import CastleArrays, points
+from anonymity.castle.arrays import points
 from anonymity.compiled.jit import Int, leaf
 from anonymity.compiled.random import below
-from anonymity.space.boxes import assign, contains
+from anonymity.space.boxes import assign
+from anonymity.space.boxes_by_attribute import containing, lay
 from anonymity.space.domain import NONE
 
 
 @leaf
-def reusable(shard: CastleArrays, slot: Int) -> Int:
+def reusable(shard: Any, slot: Int) -> Int:
     """The row of a random one of the published generalisations that contain a tuple, ``NONE`` where none does.
 
     Never the best of them: that would tell where the tuple is not (CASTLE, Section 3.2.2).
@@ -21,15 +24,17 @@ def reusable(shard: CastleArrays, slot: Int) -> Int:
     if shard.noise.of.subjects > 0:  # who else would be near what is published is not known any more
         return np.int64(NONE)
     size, used = len(omega.release), now.omega_used
+    if used == 0:
+        return np.int64(NONE)
     found = 0
     row = now.omega_next - used  # oldest first, so that the choice does not depend on where the ring begins
     if row < 0:
         row += size
-    domain, box, tuples, matches = shard.domain, omega.box, points(shard.tuples), omega.matches
+    within, matches = omega.by_attribute.step, omega.matches
+    containing(shard.domain, omega.by_attribute, points(shard.tuples), slot, size)
     for _ in range(used):
-        if contains(domain, box, row, tuples, slot):
-            matches[found] = row
-            found += 1
+        matches[found] = row
+        found += within[row] > 0.0
         row += 1
         if row == size:
             row = 0
@@ -39,12 +44,13 @@ def reusable(shard: CastleArrays, slot: Int) -> Int:
 
 
 @leaf
-def keep(shard: CastleArrays, release: Int, subjects: Int, loss: float) -> None:
-    """Keep a release of this step for reuse where it loses less than tau (output_cluster, steps 8 to 11)."""
+def keep(shard: Any, release: Int, subjects: Int, loss: float) -> None:
+    """Keep a release of this step for reuse: one that loses less than tau (output_cluster, steps 8 to 11), or all."""
     omega, now, out = shard.omega, shard.now, shard.out
-    if loss < now.tau and len(omega.release) > 0:
+    if (loss < now.tau or shard.of.keep_all != 0) and len(omega.release) > 0:
         row = now.omega_next
         assign(omega.box, row, out.box, release)
+        lay(shard.domain, omega.by_attribute, row, omega.box, row)
         omega.subjects[row] = subjects
         for a in range(omega.diversity.shape[1]):
             omega.diversity[row, a] = out.diversity[release, a]
@@ -58,7 +64,7 @@ def keep(shard: CastleArrays, release: Int, subjects: Int, loss: float) -> None:
 
 
 @leaf
-def update_tau(shard: CastleArrays, loss: float) -> None:
+def update_tau(shard: Any, loss: float) -> None:
     """Tau is the mean loss of the most recent releases (CASTLE, Section 3.2.3)."""
     now, ring = shard.now, shard.ring
     ring[now.ring_next] = loss

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from anonymity.policy import Policy, PolicyError, Privacy, without_domain
 
@@ -33,29 +33,32 @@ class CastleParameters:
     suppression: Literal["withhold", "generalise"] = "withhold"
 
     def __post_init__(self) -> None:
-        if self.delay_tuples is None and self.delay_event_time is None:
-            raise PolicyError(f"castle.delay: {NO_DELAY}")
-        for field, value, least in (
-            ("delay.tuples", self.delay_tuples, 0),
-            ("delay.event_time", self.delay_event_time, 0),
-            ("max_clusters", self.max_clusters, 1),
-            ("loss_window", self.loss_window, 1),
-            ("reuse_limit", self.reuse_limit, 0),
-        ):
-            if value is not None and value < least:
-                raise PolicyError(f"castle.{field}: must be {least} or more, not {value}")
+        require_delay(self, "castle", ("max_clusters", 1), ("loss_window", 1), ("reuse_limit", 0))
 
 
-NEEDS_DOMAIN = (
-    "castle.suppression: generalise publishes the whole range, and without a domain that is the range seen so far, "
-    "whose ends are values of persons; give a domain, or withhold"
-)
+def require_delay(parameters: Any, algorithm: str, *least: tuple[str, int]) -> None:
+    """Raise ``PolicyError`` where there is no delay, or a number is below its least, which is 0 for delays."""
+    if parameters.delay_tuples is None and parameters.delay_event_time is None:
+        raise PolicyError(f"{algorithm}.delay: {NO_DELAY}")
+    delays = ("delay.tuples", parameters.delay_tuples, 0), ("delay.event_time", parameters.delay_event_time, 0)
+    for field, value, lowest in (*delays, *((name, getattr(parameters, name), number) for name, number in least)):
+        if value is not None and value < lowest:
+            raise PolicyError(f"{algorithm}.{field}: must be {lowest} or more, not {value}")
 
 
 def problems(policy: Policy, privacy: Privacy, parameters: CastleParameters) -> Iterator[str]:
     """What does not go together, each with its field and what would be valid."""
+    yield from problems_of_delay(policy, parameters, "castle")
+
+
+def problems_of_delay(policy: Policy, parameters: Any, algorithm: str) -> Iterator[str]:
+    """The same of any algorithm whose tuples wait for a delay, and may be published fully generalised after it."""
     if parameters.suppression == "generalise":
         for name in without_domain(policy):
-            yield f"policy.quasi_identifiers.{name}.domain: is missing; {NEEDS_DOMAIN}"
+            yield (
+                f"policy.quasi_identifiers.{name}.domain: is missing; {algorithm}.suppression: generalise publishes "
+                "the whole range, and without a domain that is the range seen so far, whose ends are values of "
+                "persons; give a domain, or withhold"
+            )
     if parameters.delay_event_time is not None and policy.event_time is None:
-        yield "castle.delay.event_time: policy.event_time names no column; name one, or give delay.tuples alone"
+        yield f"{algorithm}.delay.event_time: policy.event_time names no column; name one, or give delay.tuples alone"

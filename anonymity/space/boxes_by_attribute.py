@@ -48,6 +48,17 @@ def lay(domain: Domain, laid: BoxesByAttribute, place: Int, boxes: Boxes, row: I
         laid.loss[a, place] = domain.loss[node]
 
 
+def lay_rows(domain: Domain, laid: BoxesByAttribute, boxes: Boxes, rows: NDArray[np.int64]) -> None:
+    """Write some boxes to the places of their rows."""
+    laid.lower[:, rows], laid.upper[:, rows] = boxes.lower[rows].T, boxes.upper[rows].T
+    node = boxes.node[rows].T
+    laid.first[:, rows], laid.last[:, rows], laid.loss[:, rows] = (
+        domain.first[node],
+        domain.last[node],
+        domain.loss[node],
+    )
+
+
 @leaf
 def enlargements_by(domain: Domain, laid: BoxesByAttribute, boxes: Boxes, row: Int, count: Int) -> None:
     """Write to ``growth`` how much each of the first boxes grows to enclose one box (CASTLE, Definition 3.4)."""
@@ -64,6 +75,24 @@ def enlargements_by(domain: Domain, laid: BoxesByAttribute, boxes: Boxes, row: I
         _ancestor_losses(domain, laid, np.int64(boxes.node[row, a]), a, count)
         for i in range(np.uint64(0), stop):
             growth[i] += step[i] - laid.loss[a, i]
+
+
+@leaf
+def containing(domain: Domain, laid: BoxesByAttribute, boxes: Boxes, row: Int, count: Int) -> None:
+    """Write to ``step`` which of the first boxes contain one box: 1, else 0."""
+    step, stop = laid.step, np.uint64(count)
+    for i in range(np.uint64(0), stop):
+        step[i] = 1.0
+    for a in range(boxes.lower.shape[1]):
+        lower, upper = boxes.lower[row, a], boxes.upper[row, a]
+        for i in range(np.uint64(0), stop):
+            inside = (laid.lower[a, i] <= lower) & (upper <= laid.upper[a, i])
+            step[i] = step[i] if inside else 0.0
+    for a in range(boxes.node.shape[1]):
+        first, last = domain.first[boxes.node[row, a]], domain.last[boxes.node[row, a]]
+        for i in range(np.uint64(0), stop):
+            inside = (laid.first[a, i] <= first) & (last <= laid.last[a, i])
+            step[i] = step[i] if inside else 0.0
 
 
 @leaf

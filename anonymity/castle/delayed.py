@@ -1,0 +1,285 @@
+"""Shards whose tuples wait for their delay: what goes in, what comes out, and how it is remembered."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anonymity.algorithm import Shard, Step, Terms
+from anonymity.castle.ledger import Ledger, Moved
+from anonymity.castle.stored import Snapshot
+from anonymity.compiled.random import RandomStream, random_stream
+from anonymity.noise.perturb import Noise
+from anonymity.noise.within import let_in
+from anonymity.policy import PolicyError
+from anonymity.promise.counting import grown
+from anonymity.promise.waiting import entries_of
+from anonymity.release import Leaving, Releases, collect
+from anonymity.space.boxes_by_attribute import lay_rows
+from anonymity.space.domain import NONE, node_offsets, scales
+from anonymity.tuples.history import History
+from anonymity.tuples.slots import Slots
+from state.block import NO_TIME, Block, TupleColumns
+from state.castle import Buffered
+
+_FEWEST_SLOTS = 1024
+_NO_SLOTS = np.zeros(0, np.int32)
+
+
+class DelayedShard(Shard):
+    """The live form of one shard whose tuples wait for their delay, as CASTLE has them.
+
+    Parameters
+    ----------
+    terms : what it is held to
+    snapshot : what is stored of it (``anonymity.castle.stored``)
+    remembers : whether each step tells what is to be stored; a shard that is thrown away need not
+    """
+
+    def __init__(self, terms: Terms, snapshot: Snapshot, *, remembers: bool = True) -> None:
+        self.terms, self.number = terms, snapshot.state.shard
+        for problem in self._problems():
+            raise PolicyError(problem)
+        self.offsets = node_offsets(terms.policy)
+        self._slots = Slots(terms.policy, terms.members, _FEWEST_SLOTS)
+        self._ledger = Ledger(terms, snapshot, self._buffered) if remembers else None
+        self.arrays = self._restored_arrays(snapshot)
+        self._history = History(self.arrays.totals, terms.privacy, snapshot.state)
+        self._noise = _restored_noise(terms, snapshot)
+        rows = self._restore_gamma(snapshot)
+        self._restore_omega(snapshot)
+        for number, buffered in snapshot.blocks.items():
+            self._restore_block(number, buffered, snapshot, rows)
+
+    def push(self, block: Block, watermark: int = NO_TIME) -> Step:
+        """As ``Shard.push``; with noise, tuples are sampled and perturbed first.
+
+        Those that are sampled out leave no trace but a count (CASTLEGUARD, Algorithm 1).
+        """
+        return self._step(block if self._noise is None else self._noise.let_in(block), watermark, ended=False)
+
+    def advance(self, watermark: int) -> Step:
+        return self._step(None, watermark, ended=False)
+
+    def finish(self) -> Step:
+        """The input has ended: release everything, in order of expiry."""
+        return self._step(None, NO_TIME, ended=True)
+
+    @property
+    def next_deadline(self) -> int | None:
+        delay = self.terms.parameters.delay_event_time
+        if delay is None or not self.arrays.now.waiting:
+            return None
+        earliest = int(self.arrays.tuples.event_time[self.arrays.expiry.slots[0]])
+        return min(earliest + int(delay), np.iinfo(np.int64).max - 1)
+
+    def _counts(self) -> dict[str, Any]:
+        now, position = self.arrays.now, self.arrays.tuples.position
+        waiting, came = int(now.waiting), int(now.next_position)
+        return {
+            **self._history.counted(),
+            "tuples_in": came,
+            "sampled_out": 0 if self._noise is None else self._noise.sampled_out,
+            "buffered": waiting,
+            "oldest_waiting": came - (int(position[now.oldest]) if waiting else came),
+        }
+
+    def _step(self, block: Block | None, watermark: int, *, ended: bool) -> Step:
+        admitted = _NO_SLOTS if block is None else self._admit(block)
+        filled = self.arrays.out.filled
+        filled.releases = filled.members = filled.suppressed = 0
+        self._run(admitted, watermark, ended=ended)
+        arrays = self.arrays
+        position, out = arrays.tuples.position, arrays.out
+        released, withheld = out.members[: filled.members], out.suppressed[: filled.suppressed]
+        leaving = Leaving(released, withheld, position, arrays.tuples.event_time)
+        releases = collect(out, int(arrays.now.next_release), leaving, self._slots, self.offsets, arrays.noise)
+        changes = None
+        if self._ledger is not None:
+            left = np.concatenate([position[released], position[withheld]])
+            alone = self._left_alone(releases)
+            left_alone = np.concatenate([position[released[alone]], position[withheld]])
+            changes = self._ledger.changes(arrays, self._noise, self._history, Moved(block, admitted, left, left_alone))
+        if self._slots.spare():
+            self._shrink()
+        return Step(releases, changes)
+
+    @abstractmethod
+    def _problems(self) -> Iterator[str]:
+        """What does not go together in the terms."""
+
+    @abstractmethod
+    def _begin(self, random: RandomStream, clusters: int) -> Any:
+        """The arrays of a shard with room for so many clusters and no tuple."""
+
+    @abstractmethod
+    def _enlarged(self, arrays: Any, slots: int) -> Any:
+        """The same with so many slots."""
+
+    @abstractmethod
+    def _run(self, admitted: NDArray[np.int32], watermark: int, *, ended: bool) -> None:
+        """Let in tuples, and let leave what falls due."""
+
+    @abstractmethod
+    def _relink(self, slots: NDArray[np.int32], rows: NDArray[np.int32]) -> None:
+        """Let tuples wait again in the clusters in which they waited, in order of position."""
+
+    @abstractmethod
+    def _left_alone(self, releases: Releases) -> NDArray[np.bool_]:
+        """(members,) which of those that were released left others of their cluster behind."""
+
+    @abstractmethod
+    def _restore_gamma(self, snapshot: Snapshot) -> dict[int, int]:
+        """Open the clusters that were stored; the row of each, by id."""
+
+    def _admit(self, tuples: TupleColumns) -> NDArray[np.int32]:
+        """Copy tuples into free slots; the slots, in the tuples' order."""
+        self._reserve(len(tuples))
+        slots = self._slots.take(tuples.members) if len(tuples) else _NO_SLOTS
+        let_in(self.arrays.noise, slots, tuples.members)
+        into = self.arrays.tuples
+        into.numeric[slots] = tuples.numeric
+        into.leaf[slots] = tuples.categorical + self.offsets
+        into.sensitive[slots] = tuples.sensitive
+        into.event_time[slots] = tuples.event_time
+        if tuples.subject is not None:
+            into.subject[slots] = tuples.subject
+        return slots
+
+    def _reserve(self, count: int) -> None:
+        policy, arrays = self.terms.policy, self.arrays
+        if (slots := self._slots.reserve(count)) is not None:
+            arrays = self._enlarged(arrays, slots)
+        checked = len(arrays.checks.address) > 0
+        entries = count * entries_of(len(policy.sensitive), by_name=policy.subject is not None, checked=checked)
+        waiting = arrays.waiting._replace(counts=grown(arrays.waiting.counts, entries))
+        self.arrays = arrays._replace(waiting=waiting)
+
+    def _buffered(self, slots: NDArray[np.int32]) -> Buffered:
+        tuples = self.arrays.tuples
+        return Buffered(
+            numeric=tuples.numeric[slots],
+            categorical=tuples.leaf[slots] - self.offsets,
+            subject=None if self.terms.policy.subject is None else tuples.subject[slots],
+            sensitive=tuples.sensitive[slots],
+            event_time=tuples.event_time[slots],
+            members=self._slots.batch(slots),
+            position=tuples.position[slots],
+            cluster=self.arrays.clusters.id[tuples.cluster[slots]],
+        )
+
+    def _restored_arrays(self, snapshot: Snapshot) -> Any:
+        state = snapshot.state
+        random = random_stream(state.key.astype("<u4").tobytes(), state.key_used)
+        arrays = self._begin(random, len(snapshot.gamma))
+        now = arrays.now
+        now.next_position, now.next_cluster, now.next_release = state.numbers[:3].tolist()
+        now.merges, now.splits = state.merges, state.splits
+        arrays.domain.lower[:], arrays.domain.upper[:] = state.lower, state.upper
+        arrays.domain.scale[:] = scales(state.lower, state.upper, len(self.terms.policy.quasi_identifiers))
+        _restore_ring(arrays, snapshot)
+        return arrays
+
+    def _restore_omega(self, snapshot: Snapshot) -> None:
+        omega, now = self.arrays.omega, self.arrays.now
+        size, row = len(omega.release), 0
+        for entry in reversed(snapshot.omega.values()):  # the youngest at the end of the ring
+            rows = np.arange(len(entry.id))[::-1][: size - row]
+            into = np.arange(size - 1 - row, size - 1 - row - len(rows), -1)
+            omega.release[into] = entry.id[rows]
+            omega.box.lower[into], omega.box.upper[into] = entry.lower[rows], entry.upper[rows]
+            omega.box.node[into] = entry.node[rows] + self.offsets
+            omega.subjects[into] = entry.subjects[rows]
+            omega.diversity[into] = entry.diversity[rows]
+            omega.span[into] = entry.span[rows]
+            lay_rows(self.arrays.domain, omega.by_attribute, omega.box, into)
+            row += len(rows)
+        now.omega_used, now.omega_next = row, 0
+
+    def _restore_block(self, number: int, buffered: Buffered, snapshot: Snapshot, rows: dict[int, int]) -> None:
+        state = snapshot.state
+        waits = np.isin(buffered.cluster, list(rows)) & (buffered.position >= state.oldest)
+        waits &= ~np.isin(buffered.position, state.gone)
+        slots = self._admit(buffered)
+        self.arrays.tuples.position[slots] = buffered.position
+        self._slots.give_back(slots[~waits])
+        kept = slots[waits]
+        row = np.array([rows[i] for i in buffered.cluster[waits].tolist()], np.int32)
+        self._relink(kept, row)
+        if self._ledger is not None:
+            self._ledger.blocks.add(number, slots, buffered.position, len(kept))
+
+    def _shrink(self) -> None:
+        """Give back the memory that a burst took: tuples move to the first slots, in order of position."""
+        before = self.arrays
+        used = np.flatnonzero(before.tuples.cluster != NONE).astype(np.int32)
+        used = used[np.argsort(before.tuples.position[used])]
+        slots = self._slots.shrink(used)
+        if self._ledger is not None:
+            moved = np.full(len(before.tuples.cluster), NONE, np.int32)
+            moved[used] = np.arange(len(used))
+            self._ledger.blocks.renumber(moved)
+        terms = self.terms
+        rows = len(before.clusters.rows)
+        made = self._enlarged(self._begin(before.random, rows), slots)
+        clusters = before.clusters
+        clusters.head[:] = clusters.tail[:] = NONE
+        clusters.tuples[:] = clusters.subjects[:] = 0
+        now = before.now
+        now.waiting, now.oldest, now.youngest = 0, NONE, NONE
+        olds: list[NDArray[Any]] = [*before.tuples]
+        news: list[NDArray[Any]] = [*made.tuples]
+        for old, new in zip(olds, news, strict=True):
+            new[: len(used)] = old[used]
+        made.noise.value[: len(used)] = before.noise.value[used]
+        row = made.tuples.cluster[: len(used)].copy()
+        changed = clusters.changed.copy()
+        kept = {name: getattr(before, name) for name in ("now", "ring", "domain", "clusters", "omega", "totals")}
+        self.arrays = made._replace(**kept)
+        entries = len(used) * entries_of(
+            len(terms.policy.sensitive),
+            by_name=terms.policy.subject is not None,
+            checked=len(made.checks.address) > 0,
+        )
+        waiting = self.arrays.waiting
+        self.arrays = self.arrays._replace(waiting=waiting._replace(counts=grown(waiting.counts, entries)))
+        self._relink(np.arange(len(used), dtype=np.int32), row)
+        clusters.changed[:] = changed
+
+
+def _restore_ring(arrays: Any, snapshot: Snapshot) -> None:
+    state, now, ring = snapshot.state, arrays.now, arrays.ring
+    if len(ring) == len(state.ring):
+        ring[:] = state.ring
+        now.ring_used, now.ring_next = state.ring_used, state.ring_next
+    else:
+        oldest = state.ring_next if state.ring_used == len(state.ring) else 0
+        kept = np.roll(state.ring[: state.ring_used], -oldest)[-len(ring) :]
+        ring[: len(kept)] = kept
+        now.ring_used = len(kept)
+        now.ring_next = len(kept) % len(ring)
+    used = int(now.ring_used)
+    total = 0.0
+    for loss in ring[:used].tolist():  # in the order in which the procedures sum it
+        total += loss
+    now.tau = total / used if used else 0.0
+
+
+def _restored_noise(terms: Terms, snapshot: Snapshot) -> Noise | None:
+    if terms.differential_privacy is None:
+        return None
+    key, noise = snapshot.state.key.astype("<u4").tobytes(), snapshot.state.noise
+    if noise is None:
+        return Noise(terms.policy, terms.differential_privacy, key)
+    return Noise(
+        terms.policy,
+        terms.differential_privacy,
+        key,
+        used=noise.used,
+        sampled_out=noise.sampled_out,
+        observed=noise.observed,
+    )
