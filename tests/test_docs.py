@@ -19,6 +19,7 @@ from anonymity import algorithms
 from anonymity.algorithm import Algorithm
 from anonymity.algorithms import WINDOW
 from anonymity.batch.windows import ClosedBy
+from anonymity.nearest.parameters import NearestParameters
 from anonymity.ola.parameters import OlaParameters
 from anonymity.policy import KINDS, REJECTIONS, SUPPRESSIONS, Confidence, Noised, NoiseWithin, Numeric, Policy, Privacy
 from jobs.anonymize import main as anonymize
@@ -322,7 +323,7 @@ def test_the_hierarchies_of_the_configuration_are_built(folder: Path) -> None:
 def test_what_algorithms_adds_to_a_policy_is_valid(folder: Path) -> None:
     path = folder / "policy.yaml"
     path.write_text(blocks(DOCS / "configuration.md")[0], encoding="utf-8")
-    windows, cut, levels, within, noise = (yaml.safe_load(block) for block in blocks(DOCS / "algorithms.md"))
+    near, windows, cut, levels, within, noise = (yaml.safe_load(block) for block in blocks(DOCS / "algorithms.md"))
     apart = load(
         path,
         [
@@ -332,6 +333,8 @@ def test_what_algorithms_adds_to_a_policy_is_valid(folder: Path) -> None:
     )
     assert [attribute.name for attribute in apart.policy.noised] == ["height", "weight"]
     assert apart.privacy.noise_within == NoiseWithin(2)
+    nearest = load(path, ["castle=null", *(f"{name}={json.dumps(value)}" for name, value in near.items())])
+    assert nearest.parameters == NearestParameters(1000)
     at_rest = load(path, ["castle=null", *(f"{name}={json.dumps(value)}" for name, value in cut.items())])
     assert (at_rest.algorithm.name, at_rest.parameters.window) == ("mondrian", ClosedBy(10_000, 3_600_000))
     area = "policy.quasi_identifiers={area: {type: categorical, hierarchy: hierarchies/area.csv}}"

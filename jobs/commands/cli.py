@@ -30,7 +30,7 @@ from jobs.local.run import run as run_job
 
 app = typer.Typer(
     name="crenel",
-    help="Anonymise a stream of personal records while it flows: CASTLE, windows, or Mondrian, on Apache Flink.",
+    help="Anonymise a stream of personal records while it flows: CASTLE, windows and others, on Apache Flink.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

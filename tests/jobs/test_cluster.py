@@ -39,17 +39,18 @@ def variables(output: Path) -> dict[str, str]:
     return {"ADULT_CSV": str(ADULT / "adult.data"), "ADULT_HIERARCHIES": str(ADULT), "CRENEL_OUTPUT": str(output)}
 
 
-def test_adult_comes_out_k_anonymous_and_l_diverse(cluster: Cluster, tmp_path: Path) -> None:
-    command = ("run", "-p", "2", *PYTHON, "-py", "jobs/anonymize.py", *arguments("adult", "shards.count=2"))
+@pytest.mark.parametrize("name", ["adult", "adult-nearest"])
+def test_adult_comes_out_k_anonymous_and_l_diverse(cluster: Cluster, tmp_path: Path, name: str) -> None:
+    command = ("run", "-p", "2", *PYTHON, "-py", "jobs/anonymize.py", *arguments(name, "shards.count=2"))
     ended = cluster.flink(*command, **variables(tmp_path))
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "was submitted" in ended.stdout
     assert "The job has ended." in ended.stdout
 
-    released = rows_of(tmp_path / "adult" / "released", RELEASED)
-    suppressed = rows_of(tmp_path / "adult" / "suppressed", ("reason", "shard", "position", "event_time"))
-    rejected = rows_of(tmp_path / "adult" / "rejected", ("column", "reason", "event_time"))
-    audit = rows_of(tmp_path / "adult" / "audit", AUDIT)
+    released = rows_of(tmp_path / name / "released", RELEASED)
+    suppressed = rows_of(tmp_path / name / "suppressed", ("reason", "shard", "position", "event_time"))
+    rejected = rows_of(tmp_path / name / "rejected", ("column", "reason", "event_time"))
+    audit = rows_of(tmp_path / name / "audit", AUDIT)
     came = Counter(row["income"] for row in complete())
     assert len(released) + len(suppressed) + len(rejected) == 32_561
     assert len(released) + len(suppressed) == sum(came.values())

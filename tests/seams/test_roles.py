@@ -25,6 +25,8 @@ from anonymity.castle.parameters import CastleParameters
 from anonymity.hierarchy import MISSING, from_paths
 from anonymity.mondrian.algorithm import MONDRIAN
 from anonymity.mondrian.parameters import MondrianParameters
+from anonymity.nearest.algorithm import NEAREST
+from anonymity.nearest.parameters import NearestParameters
 from anonymity.ola.algorithm import OLA
 from anonymity.ola.parameters import OlaParameters
 from anonymity.policy import (
@@ -53,12 +55,13 @@ from tests.support.strategies import FEW, LAWS
 
 MADE: dict[str, Any] = {
     CASTLE.name: CastleParameters(25, 40, max_clusters=6),
+    NEAREST.name: NearestParameters(25, 40),
     WINDOW.name: WindowParameters(tuples=20, event_time=60),
     MONDRIAN.name: MondrianParameters(ClosedBy(25, 60)),
     OLA.name: OlaParameters(ClosedBy(25), 0.2),
     IN_ORDER.name: InOrderParameters(20),
 }
-ALGORITHMS = [CASTLE, WINDOW, MONDRIAN, OLA, IN_ORDER]
+ALGORITHMS = [CASTLE, NEAREST, WINDOW, MONDRIAN, OLA, IN_ORDER]
 
 
 @dataclass(frozen=True)

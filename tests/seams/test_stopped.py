@@ -12,7 +12,7 @@ from tests.support.cluster import Cluster, restored
 pytestmark = pytest.mark.cluster("standalone")
 
 
-@pytest.mark.parametrize("algorithm", ["in_order", "castle", "mondrian", "ola"])
+@pytest.mark.parametrize("algorithm", ["in_order", "castle", "nearest", "mondrian", "ola"])
 def test_a_job_that_is_stopped_and_restored_publishes_what_it_would_have_published(
     cluster: Cluster, tmp_path: Path, algorithm: str
 ) -> None:
@@ -40,6 +40,7 @@ def paced(folder: Path, name: str, algorithm: str) -> Path:
     text += "flink: {execution.checkpointing.interval: 1 s, python.fn-execution.bundle.size: '200'}\n"
     section = {
         "castle": "castle: {delay: {tuples: 40}}",
+        "nearest": "algorithm: nearest\nnearest: {delay: {tuples: 40}}",
         "mondrian": "algorithm: mondrian\nmondrian: {window: {tuples: 500}}",
         "ola": "algorithm: ola\nola: {window: {tuples: 500}}",
     }.get(algorithm, "algorithm: in_order\nin_order: {most: 20}")

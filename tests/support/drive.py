@@ -45,6 +45,7 @@ class Setting:
         return pa.schema(list(zip(self.policy.members, self.types, strict=True)))
 
     algorithm: ClassVar[Algorithm] = CASTLE
+    shard_class: ClassVar[Any] = Castle
 
     def terms(self, fingerprint: Mapping[str, str] | None = None) -> Terms:
         return Terms(
@@ -59,12 +60,12 @@ class Setting:
     def castle(self, key: bytes = KEY, fingerprint: Mapping[str, str] | None = None) -> Castle:
         """A shard of which nothing is stored."""
         terms = self.terms(fingerprint)
-        return Castle(terms, begun(terms, 0, key))
+        return self.shard_class(terms, begun(terms, 0, key))
 
     def restored(self, stored: Stored, fingerprint: Mapping[str, str] | None = None, where: str = "") -> Castle:
         """The shard that was stored."""
         terms = self.terms(fingerprint)
-        return Castle(terms, read(terms, stored, where))
+        return self.shard_class(terms, read(terms, stored, where))
 
     def checker(self) -> Checker:
         return Checker(self.policy, self.privacy, self.parameters)

@@ -217,7 +217,7 @@ def test_defaults_are_those_that_are_documented(tmp_path: Path) -> None:
     assert list(config.policy.roles) == ["age"]
 
 
-@pytest.mark.parametrize("name", ["adult", "adult-window", "taxi", "taxi-noise", "demo"])
+@pytest.mark.parametrize("name", ["adult", "adult-nearest", "adult-window", "taxi", "taxi-noise", "demo"])
 def test_the_examples_are_valid(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for column in ("education", "marital-status", "occupation", "native-country"):
         (tmp_path / f"hierarchy_{column}.csv").write_text("a;*\nb;*\n")

@@ -1,0 +1,91 @@
+"""The arrays of a shard of nearest release, which its compiled procedures share."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anonymity.castle import arrays as castle
+from anonymity.castle.arrays import CastleArrays, Clusters, Expiry, Omega, Tuples
+from anonymity.compiled.arrays import zeros
+from anonymity.compiled.random import RandomStream
+from anonymity.nearest.columns import Columns, columns
+from anonymity.nearest.columns import with_slots as columns_with_slots
+from anonymity.nearest.parameters import NearestParameters
+from anonymity.noise.within import Within
+from anonymity.policy import Policy, Privacy
+from anonymity.promise.checks import Checks
+from anonymity.promise.tally import Counter
+from anonymity.promise.trial import Trial, empty_trial
+from anonymity.promise.waiting import Waiting
+from anonymity.space.domain import Boxes, Domain, boxes
+from anonymity.tuples.leaving import Out, Totals
+
+
+class NearestArrays(NamedTuple):
+    """One shard: as ``anonymity.castle.arrays.CastleArrays``, whose clusters are one here; and more.
+
+    Attributes
+    ----------
+    columns : the tuples that wait, by attribute
+    codes : (slots, 1 + sensitive) nothing, and the number of each sensitive value, as ``trial`` takes them
+    trial : the group that grows
+    group : (2 * slots,) slots of its members, and room for as many
+    box : (2,) its generalisation, and the one before it
+    """
+
+    now: Any
+    of: Any
+    checks: Checks
+    ring: NDArray[np.float64]
+    random: RandomStream
+    domain: Domain
+    tuples: Tuples
+    clusters: Clusters
+    waiting: Waiting
+    counter: Counter
+    expiry: Expiry
+    omega: Omega
+    out: Out
+    totals: Totals
+    noise: Within
+    columns: Columns
+    codes: NDArray[np.int32]
+    trial: Trial
+    group: NDArray[np.int64]
+    box: Boxes
+
+
+def empty_arrays(
+    policy: Policy, privacy: Privacy, parameters: NearestParameters, random: RandomStream
+) -> NearestArrays:
+    """A shard before its first tuple."""
+    made = castle.empty_arrays(policy, privacy, parameters, random)
+    made.of.keep_all = True  # what reuse is worth is weighed against a group (``anonymity.nearest.procedures``)
+    return _with_search(made, columns(0, policy), policy)
+
+
+def with_slots(arrays: NearestArrays, slots: int, policy: Policy, parameters: NearestParameters) -> NearestArrays:
+    """The same shard with ``slots`` slots or more; what it holds keeps its slots."""
+    held = len(arrays.group) // 2
+    if slots <= held:
+        return arrays
+    shared = CastleArrays(**{name: getattr(arrays, name) for name in CastleArrays._fields})
+    larger = castle.with_slots(shared, slots, policy, parameters)
+    made = _with_search(larger, columns_with_slots(arrays.columns, slots, policy), policy)
+    made.codes[:held] = arrays.codes
+    return made
+
+
+def _with_search(shared: CastleArrays, laid: Columns, policy: Policy) -> NearestArrays:
+    slots, sensitive = len(shared.tuples.position), len(policy.sensitive)
+    return NearestArrays(
+        **shared._asdict(),
+        columns=laid,
+        codes=zeros((slots, 1 + sensitive), np.int32),
+        trial=empty_trial(sensitive, slots, shared.checks),
+        group=zeros(2 * slots, np.int64),
+        box=boxes(2, policy),
+    )

@@ -1,0 +1,41 @@
+"""How nearest release works."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from anonymity.castle.parameters import problems_of_delay, require_delay
+from anonymity.policy import Policy, Privacy
+
+
+@dataclass(frozen=True)
+class NearestParameters:
+    """How nearest release works.
+
+    Attributes
+    ----------
+    delay_tuples : how many later tuples of its shard a tuple may wait for, 0 or more; None: no such bound
+    delay_event_time : how long a tuple may wait, milliseconds of event time, 0 or more; None: no such bound
+    loss_window : how many recent releases the mean loss tau is taken of, 1 or more
+    reuse_limit : most generalisations kept for reuse, 0 or more; the oldest leave first
+    suppression : ``withhold`` a tuple that cannot be released, or publish it fully ``generalise`` d
+    """
+
+    delay_tuples: int | None = None
+    delay_event_time: int | None = None
+    loss_window: int = 100
+    reuse_limit: int = 1000
+    suppression: Literal["withhold", "generalise"] = "withhold"
+
+    max_clusters: ClassVar[int] = 1
+    """All that waits is one cluster to what is shared with CASTLE (``anonymity.nearest.shard``)."""
+
+    def __post_init__(self) -> None:
+        require_delay(self, "nearest", ("loss_window", 1), ("reuse_limit", 0))
+
+
+def problems(policy: Policy, privacy: Privacy, parameters: NearestParameters) -> Iterator[str]:
+    """What does not go together, each with its field and what would be valid."""
+    yield from problems_of_delay(policy, parameters, "nearest")

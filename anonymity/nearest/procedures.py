@@ -1,0 +1,128 @@
+"""Nearest release: whoever expires leaves with the tuples that are nearest, and nobody else, compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anonymity.castle.arrays import points
+from anonymity.castle.gamma import arrive, depart
+from anonymity.castle.leave import release_part, reuse, suppress
+from anonymity.castle.omega import reusable
+from anonymity.castle.procedures import TOO_FEW_SUBJECTS, next_due
+from anonymity.compiled.jit import Int, entry, leaf, procedure
+from anonymity.nearest.arrays import NearestArrays
+from anonymity.nearest.columns import drop, enter
+from anonymity.nearest.grow import grow, reuse_is_better
+from anonymity.promise.waiting import impossible
+from anonymity.space.boxes import assign, enclose, info_loss, observe
+from anonymity.space.domain import NONE
+from anonymity.tuples.leaving import CLUSTER
+
+
+@entry
+def nearest(shard: NearestArrays, slots: NDArray[np.int32], watermark: Int, ended: bool) -> None:
+    """Let in the tuples in ``slots``, in order, and let leave what falls due.
+
+    ``watermark`` is the event time that has passed; where the input has ``ended``, everything falls due.
+    """
+    for i in range(len(slots) + 1):
+        if i < len(slots):
+            place(shard, np.int64(slots[i]))
+        due = next_due(shard, watermark, ended and i == len(slots))
+        while due != NONE:
+            serve(shard, due)
+            due = next_due(shard, watermark, ended and i == len(slots))
+
+
+@entry
+def relink(shard: NearestArrays, slots: NDArray[np.int32]) -> None:
+    """Let restored tuples wait again, in order of position."""
+    for i in range(len(slots)):
+        wait(shard, np.int64(slots[i]))
+
+
+@leaf
+def place(shard: NearestArrays, slot: Int) -> None:
+    """Let a new tuple wait."""
+    now, tuples = shard.now, shard.tuples
+    tuples.position[slot] = now.next_position
+    now.next_position += 1
+    observe(shard.domain, points(tuples), slot, tuples.numeric.shape[1] + tuples.leaf.shape[1])
+    wait(shard, slot)
+
+
+@leaf
+def wait(shard: NearestArrays, slot: Int) -> None:
+    """Put a tuple at the young end of all that wait."""
+    shard.tuples.cluster[slot] = 0
+    arrive(shard, slot)
+    enter(shard, slot)
+    for a in range(shard.codes.shape[1] - 1):
+        shard.codes[slot, 1 + a] = shard.waiting.value[slot, a]
+
+
+@procedure
+def serve(shard: NearestArrays, slot: Int) -> None:
+    """Let an expiring tuple leave: by reuse, with the group that is grown around it, or suppressed."""
+    members: Int = np.int64(0)
+    reason, published, other_loss = hopeless(shard), reusable(shard, slot), np.inf
+    if published != NONE:
+        other_loss = info_loss(shard.domain, shard.omega.box, published)
+    if reason == NONE:
+        members = grow(shard, slot, other_loss)
+        if members == 0:
+            members = gather(shard)
+            if reuse_is_better(shard, other_loss):
+                members = np.int64(-1)
+    if published != NONE and (reason != NONE or members < 0):
+        reuse(shard, slot, published)
+        leave(shard, slot)
+    elif reason != NONE:
+        suppress(shard, slot, reason)
+        leave(shard, slot)
+    else:
+        release_group(shard, members, slot)
+
+
+@leaf
+def hopeless(shard: NearestArrays) -> Int:
+    """Why no group of all that waits could leave, ``NONE`` where one may."""
+    if shard.waiting.tally.persons[0] < shard.of.k:
+        return np.int64(TOO_FEW_SUBJECTS)
+    check = impossible(shard.waiting, shard.checks)
+    return np.int64(NONE) if check == NONE else np.int64(shard.checks.reason[check])
+
+
+@leaf
+def gather(shard: NearestArrays) -> Int:
+    """Let all that waits be the group; how many there are."""
+    tuples, members, slot = shard.tuples, np.int64(0), np.int64(shard.now.oldest)
+    assign(shard.box, np.int64(0), points(tuples), slot)
+    while slot != NONE:
+        enclose(shard.domain, shard.box, np.int64(0), points(tuples), slot)
+        shard.group[members] = slot
+        members += 1
+        slot = np.int64(tuples.younger[slot])
+    return members
+
+
+@leaf
+def release_group(shard: NearestArrays, members: Int, due: Int) -> None:
+    """Release the group that was grown; who lies in its generalisation and is no member goes on waiting."""
+    group, tuples = shard.group, shard.tuples
+    for i in range(members):
+        group[members + i] = group[i]
+    release_part(shard, group[members : 2 * members], due, np.int64(CLUSTER))
+    for i in range(members):
+        if tuples.cluster[group[i]] == NONE:  # noise within releases has left too few of the group
+            tuples.cluster[group[i]] = 0
+        else:
+            leave(shard, group[i])
+
+
+@leaf
+def leave(shard: NearestArrays, slot: Int) -> None:
+    """Take a tuple out of all that wait."""
+    drop(shard, slot)
+    depart(shard, slot)

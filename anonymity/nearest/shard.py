@@ -1,0 +1,61 @@
+"""Nearest release on one shard. What waits, what is reused, and how it is remembered, is as in CASTLE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anonymity.algorithm import Counters
+from anonymity.castle.delayed import DelayedShard
+from anonymity.castle.stored import Snapshot
+from anonymity.compiled.random import RandomStream
+from anonymity.nearest import procedures
+from anonymity.nearest.arrays import NearestArrays, empty_arrays, with_slots
+from anonymity.nearest.parameters import problems
+from anonymity.nearest.reference import share
+from anonymity.release import Releases
+
+
+@dataclass(frozen=True)
+class NearestCounters(Counters):
+    """What has happened in a shard so far; ``tau`` : mean loss of the most recent releases."""
+
+    tau: float
+
+
+class Nearest(DelayedShard):
+    """The live form of one shard; its parameters are ``NearestParameters``.
+
+    All that waits is one cluster to CASTLE, of number 0, that is never stored: whoever has left and is stored is among
+    those that are noted as gone.
+    """
+
+    arrays: NearestArrays
+
+    @property
+    def counters(self) -> NearestCounters:
+        return NearestCounters(**self._counts(), tau=float(self.arrays.now.tau))
+
+    def _problems(self) -> Iterator[str]:
+        yield from problems(self.terms.policy, self.terms.privacy, self.terms.parameters)
+
+    def _begin(self, random: RandomStream, clusters: int) -> NearestArrays:
+        return empty_arrays(self.terms.policy, self.terms.privacy, self.terms.parameters, random)
+
+    def _enlarged(self, arrays: NearestArrays, slots: int) -> NearestArrays:
+        return with_slots(arrays, slots, self.terms.policy, self.terms.parameters)
+
+    def _run(self, admitted: NDArray[np.int32], watermark: int, *, ended: bool) -> None:
+        procedures.nearest(share(self.arrays), admitted, watermark, ended)
+
+    def _relink(self, slots: NDArray[np.int32], rows: NDArray[np.int32]) -> None:
+        procedures.relink(share(self.arrays), slots)
+
+    def _left_alone(self, releases: Releases) -> NDArray[np.bool_]:
+        return np.ones(int(releases.tuples.sum()), np.bool_)
+
+    def _restore_gamma(self, snapshot: Snapshot) -> dict[int, int]:
+        return {0: 0}

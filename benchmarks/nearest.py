@@ -1,0 +1,116 @@
+"""Loss and speed of nearest release beside CASTLE's, on Adult."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+from anonymity.algorithm import Terms
+from anonymity.castle.parameters import CastleParameters
+from anonymity.castle.shard import Castle
+from anonymity.castle.stored import begun
+from anonymity.nearest.parameters import NearestParameters
+from anonymity.nearest.shard import Nearest
+from anonymity.policy import Privacy
+from benchmarks.adult import Stream, stream
+from benchmarks.table import Table
+
+_SEEDS = 5
+_BLOCK = 1000
+_FOUR = ("age", "education-num", "hours-per-week", "occupation")
+
+
+def tables() -> Iterator[Table]:
+    """Loss by setting, then microseconds a tuple by delay."""
+    adult = stream()
+    yield _loss(adult)
+    yield _speed(adult)
+
+
+def run(tuples: Stream, privacy: Privacy, parameters: Any, seed: int = 0) -> tuple[float, float, float]:
+    """Mean loss, share that was suppressed, and seconds of one shard, to the end of a stream."""
+    terms = Terms(tuples.policy, privacy, parameters, tuples.members.schema)
+    made = Nearest if isinstance(parameters, NearestParameters) else Castle
+    shard = made(terms, begun(terms, 0, bytes([seed]) * 32), remembers=False)
+    blocks = tuples.blocks(_BLOCK)
+    start = time.perf_counter()
+    for block in blocks:
+        shard.push(block)
+    shard.finish()
+    seconds = time.perf_counter() - start
+    counters = shard.counters
+    lost = sum(counters.suppressed.values()) / len(tuples)
+    return counters.loss_sum / max(counters.released, 1), lost, seconds
+
+
+def of_attributes(adult: Stream, names: Sequence[str]) -> Stream:
+    """The same rows with some of the quasi-identifiers."""
+    numeric = [i for i, attribute in enumerate(adult.policy.numeric) if attribute.name in names]
+    categorical = [i for i, attribute in enumerate(adult.policy.categorical) if attribute.name in names]
+    chosen = tuple(attribute for attribute in adult.policy.quasi_identifiers if attribute.name in names)
+    return replace(
+        adult,
+        policy=replace(adult.policy, quasi_identifiers=chosen),
+        numeric=adult.numeric[:, numeric].copy(),
+        categorical=adult.categorical[:, categorical].copy(),
+    )
+
+
+def _loss(adult: Stream) -> Table:
+    table = Table(
+        f"Loss of nearest release and of CASTLE on Adult (file order, one shard, mean of {_SEEDS} seeds)",
+        ["stream", "k", "l", "delay", "CASTLE", "suppressed", "nearest", "suppressed", "without reuse", "to reach"],
+    )
+    four, people = of_attributes(adult, _FOUR), adult.of_people(5)
+    twice = adult.enlarged(2 * len(adult)).of_people(5)
+    for name, tuples, k, l, delay, aim in (  # noqa: E741
+        ("10 quasi-identifiers", adult, 10, 1, 1000, "0.195"),
+        ("10 quasi-identifiers", adult, 10, 2, 1000, "-"),
+        ("10 quasi-identifiers", adult, 10, 1, 10_000, "0.108"),
+        ("10 quasi-identifiers", adult, 100, 1, 10_000, "0.33"),
+        ("4 quasi-identifiers", four, 50, 1, 1000, "0.37"),
+        ("10, five rows a person", people, 10, 1, 1000, "0.30"),
+        ("10, five rows a person, 60,324 rows drawn anew", twice, 10, 1, 1000, "-"),
+    ):
+        privacy = Privacy(k, l)
+        castle = _mean(tuples, privacy, CastleParameters(delay))
+        nearest = _mean(tuples, privacy, NearestParameters(delay))
+        alone, _ = _mean(tuples, privacy, NearestParameters(delay, reuse_limit=0))
+        table.add(
+            name,
+            k,
+            l,
+            f"{delay:,}",
+            f"{castle[0]:.3f}",
+            f"{castle[1]:.2%}",
+            f"{nearest[0]:.3f}",
+            f"{nearest[1]:.2%}",
+            f"{alone:.3f}",
+            aim,
+        )
+    return table
+
+
+def _mean(tuples: Stream, privacy: Privacy, parameters: Any) -> tuple[float, float]:
+    found = [run(tuples, privacy, parameters, seed) for seed in range(_SEEDS)]
+    return sum(loss for loss, _, _ in found) / _SEEDS, sum(lost for _, lost, _ in found) / _SEEDS
+
+
+def _speed(adult: Stream) -> Table:
+    table = Table(
+        "Microseconds a tuple in the core, k = 10, in turn (median of five; of three from a delay of 100,000 on)",
+        ["delay", "tuples", "CASTLE", "nearest", "nearest, tuples/s"],
+    )
+    for delay, tuples in ((1000, adult), (10_000, adult), (100_000, adult.enlarged(300_000))):
+        times = 5 if delay < 100_000 else 3
+        spent: dict[str, list[float]] = {"castle": [], "nearest": []}
+        run(tuples, Privacy(10), NearestParameters(1000))
+        for _ in range(times):
+            spent["castle"].append(run(tuples, Privacy(10), CastleParameters(delay))[2])
+            spent["nearest"].append(run(tuples, Privacy(10), NearestParameters(delay))[2])
+        castle, nearest = (median(found) / len(tuples) * 1e6 for found in spent.values())
+        table.add(f"{delay:,}", f"{len(tuples):,}", f"{castle:.2f}", f"{nearest:.2f}", f"{1e6 / nearest:,.0f}")
+    return table

@@ -1,0 +1,38 @@
+"""Golden snapshots of nearest release, as ``tests.golden.make`` has them of CASTLE, whose format they have.
+
+``python -m tests.golden.make_nearest`` makes one of each policy.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from anonymity.nearest.parameters import NearestParameters
+from state.castle import VERSION
+from tests.golden.make import refuse_anew, rest, restored, setting_of, snapshot, write
+from tests.support.nearest_drive import NearestSetting
+
+HERE = Path(__file__).parent / "nearest"
+FIRST = 3
+"""The version of the format in which the first ones were made."""
+
+
+def setting(folder: Path) -> NearestSetting:
+    """What a snapshot was made of, by its name."""
+    of = setting_of(folder)
+    parameters = NearestParameters(delay_tuples=50, delay_event_time=90_000, loss_window=8, reuse_limit=12)
+    return NearestSetting(of.policy, of.privacy, parameters, of.types, of.differential_privacy)
+
+
+def main(parent: Path = HERE) -> None:
+    """Make the snapshots of this version."""
+    for name in (f"v{VERSION}", f"v{VERSION}-noise", f"v{VERSION}-within"):
+        folder = parent / name
+        refuse_anew(folder)
+        of = setting(folder)
+        stored = snapshot(of)
+        write(folder, stored, rest(restored(stored, setting=of), of))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""How tests get tuples into a ``Nearest`` and judge what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from hypothesis import strategies as st
+
+from anonymity.algorithm import Algorithm
+from anonymity.nearest.algorithm import NEAREST
+from anonymity.nearest.parameters import NearestParameters
+from anonymity.nearest.shard import Nearest
+from tests.support.checker import Checker, Stated, Violation
+from tests.support.drive import Setting
+from tests.support.strategies import Case, cases
+
+
+class NearestChecker(Checker):
+    """As of CASTLE, but for clusters: who leaves are k persons, more only where l asks for it."""
+
+    keeps_all = True
+
+    def _check_cluster(self, stated: Stated, members: Sequence[int], loss: float) -> None:
+        super()._check_cluster(stated, members, loss)
+        if len(members) > self.privacy.k and self.privacy.l == 1:
+            raise Violation(f"a release has {len(members)} members, where k = {self.privacy.k} were enough")
+
+    def _agree_on_clusters(self, counters: Any) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class NearestSetting(Setting):
+    """What a shard of nearest release is built from."""
+
+    parameters: NearestParameters  # type: ignore[assignment]
+    algorithm: ClassVar[Algorithm] = NEAREST
+    shard_class: ClassVar[Any] = Nearest
+
+    def checker(self) -> NearestChecker:
+        return NearestChecker(self.policy, self.privacy, self.parameters)
+
+
+@st.composite
+def nearest_cases(draw: st.DrawFn, /, *, timed: bool | None = None, **changed: Any) -> Case:
+    """A setting and a stream; ``changed`` are parameters that are not random."""
+    case = draw(cases(timed=timed, **changed))
+    old = case.setting
+    parameters = NearestParameters(**{f.name: getattr(old.parameters, f.name) for f in fields(NearestParameters)})
+    setting = NearestSetting(old.policy, old.privacy, parameters, old.types)
+    return Case(setting, case.rows, case.passed)
