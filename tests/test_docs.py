@@ -21,7 +21,7 @@ from anonymity.algorithms import WINDOW
 from anonymity.batch.windows import ClosedBy
 from anonymity.nearest.parameters import NearestParameters
 from anonymity.ola.parameters import OlaParameters
-from anonymity.policy import KINDS, REJECTIONS, SUPPRESSIONS, Confidence, Noised, NoiseWithin, Numeric, Policy, Privacy
+from anonymity.policy import KINDS, REJECTIONS, Confidence, Noised, NoiseWithin, Numeric, Policy, Privacy
 from jobs.anonymize import main as anonymize
 from jobs.commands.cli import app
 from jobs.config.fields import Section
@@ -34,6 +34,8 @@ PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), ROOT / "docker" / "READ
 PACKAGES = ("anonymity", "benchmarks", "conf", "docker", "docs", "jobs", "operators", "state", "tests")
 
 ALGORITHMS: list[Algorithm] = [getattr(algorithms, name) for name in algorithms.__all__]
+
+EVERY_REASON = Privacy(2, noise_within=NoiseWithin(1, confidence=Confidence(0.9, 2)))
 
 _FENCE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`([^`\n]+)`")
@@ -76,7 +78,7 @@ def words() -> dict[str, set[str]]:
     """What a release, a suppressed tuple and a rejected row may be called, by the heading of its table."""
     return {
         "kind of release": set(KINDS),
-        "reason for suppression": set(SUPPRESSIONS),
+        "reason for suppression": set(EVERY_REASON.reasons),
         "reason for rejection": set(REJECTIONS),
     }
 
@@ -89,7 +91,7 @@ def metrics() -> dict[str, dict[str, str]]:
     found = {}
     for algorithm in ALGORITHMS:
         group: Any = FakeMetrics()
-        ShardMetrics(group, {}, algorithm, Privacy(2, 1, (), NoiseWithin(1, confidence=Confidence(0.9, 2))))
+        ShardMetrics(group, {}, algorithm, EVERY_REASON)
         found[algorithm.name] = {
             path.removeprefix("crenel."): "counter" if isinstance(metric, FakeCounter) else "gauge"
             for path, metric in group.known.items()

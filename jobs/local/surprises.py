@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from anonymity.policy import LINKABLE
+
 if TYPE_CHECKING:
     from jobs.local.summary import Summary
 
@@ -20,6 +22,8 @@ _LONGER = "let tuples wait longer"
 _REMEDIES = {
     "outlier": f"more than half of the clusters were larger than theirs; {_LONGER}, or keep fewer clusters open",
     "too_few_subjects": f"fewer than k people waited together; {_LONGER}, or divide the stream into fewer shards",
+    LINKABLE: "too few people were near what would have been published; lower noise_within_release.confidence.k or "
+    f"noise_within_release.epsilon, or {_LONGER}",
 }
 _OF_VALUES = (
     "those that waited together had too few sensitive values. A stream that comes ordered by a sensitive value does "

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from anonymity.algorithms import CASTLE
-from anonymity.policy import SUPPRESSIONS
+from anonymity.policy import LINKABLE, SUPPRESSIONS
 from jobs.local.summary import Summary
 
 PLAIN = {"tuples_in": 1000.0, "released": 1000.0}
 
 
 def warnings(changed: dict[str, float], field: str | None = "castle.delay.event_time") -> list[str]:
-    return Summary.of((PLAIN | changed).items(), 1.0, CASTLE, SUPPRESSIONS, field).warnings
+    return Summary.of((PLAIN | changed).items(), 1.0, CASTLE, (*SUPPRESSIONS, LINKABLE), field).warnings
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,11 @@ def warnings(changed: dict[str, float], field: str | None = "castle.delay.event_
             {"released": 500.0, "suppressed.outlier": 500.0},
             "suppressed: 50% of the tuples, most of them as outlier",
             "keep fewer clusters open",
+        ),
+        (
+            {"released": 850.0, "suppressed.outlier": 20.0, "suppressed.linkable": 130.0},
+            "suppressed: 15% of the tuples, most of them as linkable",
+            "lower noise_within_release.confidence.k or noise_within_release.epsilon, or let tuples wait longer",
         ),
         ({"stretch.wage": 2.5}, "policy.quasi_identifiers.wage.domain: is not given", "give the domain"),
         ({"overdue": 600.0}, "castle.delay.event_time: 60% of the tuples left after", "'on-event'"),
