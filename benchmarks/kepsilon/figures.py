@@ -145,7 +145,7 @@ def _stream() -> Figure:
     fields: tuple[tuple[str, str], ...] = (
         ("error", "error, %"),
         ("linked", "linked records, %"),
-        ("withheld", "suppressed, %"),
+        ("gone", "suppressed with confidence, %"),
     )
     for row, method in zip(panels, stream.METHODS, strict=True):
         for panel, (field, name) in zip(row, fields, strict=True):

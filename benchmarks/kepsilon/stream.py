@@ -28,8 +28,12 @@ RUNS = 30
 DELTA = 1000
 METHODS = ("CASTLE", "windows")
 
+_SUPPRESSED = "suppressed at 99 % confidence as linkable, and in brackets for any reason"
+
 _K = 10
 _FEW_RUNS = 3
+_LITTLE = 0.5
+"""An epsilon at which confidence withholds hardly anybody: classes are whole, and nothing is reused."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,8 @@ class Streamed:
     error, expected : of what was published; as the core expected it (equation 7, with the least width)
     linked : share of the published
     withheld : share of the people that was suppressed for confidence, in runs of their own
-    lost : share of the people that was suppressed for other reasons, without confidence
+    gone : share of the people that was suppressed for any reason in the same runs
+    lost : share of the people that was suppressed without confidence
     loss : of the k-quasis, of what was published
     loss_confident : the same in the runs with confidence, in which nothing is reused
     """
@@ -50,29 +55,35 @@ class Streamed:
     expected: float
     linked: float
     withheld: float
+    gone: float
     lost: float
     loss: float
     loss_confident: float
 
 
-def shard(people: Population, method: str, privacy: Privacy, seed: int) -> Shard:
-    """A shard that has not seen anybody."""
+def shard(people: Population, method: str, privacy: Privacy, seed: int, delay: int = DELTA) -> Shard:
+    """A shard that has not seen anybody; the delay of CASTLE, or the size of windows."""
     policy = people.policy(by_levels=False, noised=True)
     members = people.members(policy)
     if method == "CASTLE":
-        terms = Terms(policy, privacy, CastleParameters(delay_tuples=DELTA), members)
+        terms = Terms(policy, privacy, CastleParameters(delay_tuples=delay), members)
         return Castle(terms, castle.begun(terms, 0, key(seed)), remembers=False)
-    terms = Terms(policy, privacy, WindowParameters(DELTA), members)
+    terms = Terms(policy, privacy, WindowParameters(delay), members)
     return Window(terms, window.begun(terms, 0, key(seed)), remembers=False)
 
 
-def run(people: Population, method: str, privacy: Privacy, seed: int) -> tuple[Run, float]:
+def run(people: Population, method: str, privacy: Privacy, seed: int, delay: int = DELTA) -> tuple[Run, float]:
     """Push all people through a shard; what it published, and its mean loss."""
-    working = shard(people, method, privacy, seed)
+    working = shard(people, method, privacy, seed, delay)
     first = working.push(people.block(people.policy(by_levels=False, noised=True))).releases
     found = first.joined([first, working.finish().releases], first)
     counters = working.counters
     return published(people, found, counters), counters.loss_sum / max(counters.released, 1)
+
+
+def gone(people: Population, found: Run) -> float:
+    """The share of the people that a run suppressed, for whatever reason."""
+    return 1 - len(found.rows) / len(people)
 
 
 def streamed(people: Population, method: str, k: int, epsilon: float, seeds: int = RUNS) -> Streamed:
@@ -92,7 +103,8 @@ def streamed(people: Population, method: str, k: int, epsilon: float, seeds: int
         ),
         linked=mean(lambda found: found.linked),
         withheld=float(np.mean([found.withheld for found, _ in confident])),
-        lost=mean(lambda found: 1 - len(found.rows) / len(people)),
+        gone=float(np.mean([gone(people, found) for found, _ in confident])),
+        lost=mean(lambda found: gone(people, found)),
         loss=float(np.mean([loss for _, loss in plain])),
         loss_confident=float(np.mean([loss for _, loss in confident])),
     )
@@ -127,7 +139,7 @@ def nearer_table() -> Table:
     people = adult()
     epsilons = (1.0, 2.0, 4.0, 8.0)
     table = Table(
-        f"Adult as a stream, k = {_K}: suppressed at 99 % confidence by confidence.k ({_FEW_RUNS} runs)",
+        f"Adult as a stream, k = {_K}: {_SUPPRESSED}, by confidence.k ({_FEW_RUNS} runs)",
         ["method", "confidence.k", *(f"epsilon {epsilon:g}" for epsilon in epsilons)],
     )
     for method in METHODS:
@@ -135,17 +147,54 @@ def nearer_table() -> Table:
             cells = []
             for epsilon in epsilons:
                 privacy = Privacy(_K, noise_within=NoiseWithin(epsilon, confidence=Confidence(CONFIDENCE, near)))
-                withheld = [run(people, method, privacy, seed)[0].withheld for seed in range(_FEW_RUNS)]
-                cells.append(percent(float(np.mean(withheld))))
+                found = [run(people, method, privacy, seed)[0] for seed in range(_FEW_RUNS)]
+                withheld = float(np.mean([each.withheld for each in found]))
+                cells.append(_of_all(withheld, float(np.mean([gone(people, each) for each in found]))))
             table.add(method, near, *cells)
     return table
 
 
-def other_table() -> Table:
-    """What else became of the people; the same for all epsilon but for the last column."""
+def delay_table() -> Table:
+    """What is suppressed by how long tuples wait, and how large classes are then."""
+    people = adult()
+    epsilons = (2.0, 4.0, 8.0)
     table = Table(
-        f"Adult as a stream: loss of the k-quasis and what else is suppressed (epsilon 1, {RUNS} runs)",
-        ["method", "k", "mean loss", "mean loss with confidence", "suppressed for other reasons"],
+        f"Adult as a stream, k = {_K}: {_SUPPRESSED}, by the delay or the size of windows ({_FEW_RUNS} runs)",
+        [
+            "method",
+            "tuples",
+            *(f"epsilon {epsilon:g}" for epsilon in epsilons),
+            "loss",
+            "people in the class of a person, median",
+            f"share in classes below {2 * _K}",
+        ],
+    )
+    for method in METHODS:
+        for delay in (200, DELTA, 5 * DELTA):
+            cells = []
+            for epsilon in epsilons:
+                privacy = noise(epsilon, _K, confident=True)
+                found = [run(people, method, privacy, seed, delay)[0] for seed in range(_FEW_RUNS)]
+                withheld = float(np.mean([each.withheld for each in found]))
+                cells.append(_of_all(withheld, float(np.mean([gone(people, each) for each in found]))))
+            whole, loss = run(people, method, noise(_LITTLE, _K, confident=True), 0, delay)
+            of = np.repeat(whole.releases.tuples, whole.releases.tuples)
+            table.add(
+                method,
+                f"{delay:,}",
+                *cells,
+                f"{loss:.3f}",
+                f"{np.median(of):,.0f}",
+                f"{np.mean(of < 2 * _K) * 100:.0f} %",
+            )
+    return table
+
+
+def other_table() -> Table:
+    """What else became of the people; but for the loss with confidence the same for all epsilon."""
+    table = Table(
+        f"Adult as a stream: loss of the k-quasis and what is suppressed without confidence (epsilon 1, {RUNS} runs)",
+        ["method", "k", "mean loss", "mean loss with confidence", "suppressed without confidence"],
     )
     for method in METHODS:
         for k in KS:
@@ -163,6 +212,11 @@ def tables() -> Iterator[Table]:
             lambda found: f"{percent(found.error)} ({percent(found.expected)})",
         )
         yield stream_table(method, "linked records", lambda found: percent(found.linked))
-        yield stream_table(method, "suppressed at 99 % confidence", lambda found: percent(found.withheld))
+        yield stream_table(method, _SUPPRESSED, lambda found: _of_all(found.withheld, found.gone))
     yield nearer_table()
+    yield delay_table()
     yield other_table()
+
+
+def _of_all(withheld: float, lost: float) -> str:
+    return f"{percent(withheld)} ({percent(lost)})"

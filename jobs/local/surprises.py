@@ -23,7 +23,7 @@ _REMEDIES = {
     "outlier": f"more than half of the clusters were larger than theirs; {_LONGER}, or keep fewer clusters open",
     "too_few_subjects": f"fewer than k people waited together; {_LONGER}, or divide the stream into fewer shards",
     LINKABLE: "too few people were near what would have been published; lower noise_within_release.confidence.k or "
-    f"noise_within_release.epsilon, or {_LONGER}",
+    "noise_within_release.epsilon. Larger windows help too, a longer delay of CASTLE does not",
 }
 _OF_VALUES = (
     "those that waited together had too few sensitive values. A stream that comes ordered by a sensitive value does "

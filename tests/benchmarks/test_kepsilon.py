@@ -222,3 +222,4 @@ def test_people_of_a_stream_are_published_once_with_the_error_that_is_told(metho
     assert near.linked > far.linked
     assert near.error == pytest.approx(near.expected, rel=0.1)
     assert near.withheld > far.withheld
+    assert near.lost < near.withheld <= near.gone + 1e-9

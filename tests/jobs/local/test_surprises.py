@@ -36,7 +36,7 @@ def warnings(changed: dict[str, float], field: str | None = "castle.delay.event_
         (
             {"released": 850.0, "suppressed.outlier": 20.0, "suppressed.linkable": 130.0},
             "suppressed: 15% of the tuples, most of them as linkable",
-            "lower noise_within_release.confidence.k or noise_within_release.epsilon, or let tuples wait longer",
+            "lower noise_within_release.confidence.k or noise_within_release.epsilon. Larger windows help",
         ),
         ({"stretch.wage": 2.5}, "policy.quasi_identifiers.wage.domain: is not given", "give the domain"),
         ({"overdue": 600.0}, "castle.delay.event_time: 60% of the tuples left after", "'on-event'"),
