@@ -11,8 +11,7 @@ from anonymity.castle import arrays as castle
 from anonymity.castle.arrays import CastleArrays, Clusters, Expiry, Omega, Tuples
 from anonymity.compiled.arrays import zeros
 from anonymity.compiled.random import RandomStream
-from anonymity.nearest.columns import Columns, columns
-from anonymity.nearest.columns import with_slots as columns_with_slots
+from anonymity.nearest.cells import Cells, empty_cells
 from anonymity.nearest.parameters import NearestParameters
 from anonymity.noise.within import Within
 from anonymity.policy import Policy, Privacy
@@ -29,7 +28,7 @@ class NearestArrays(NamedTuple):
 
     Attributes
     ----------
-    columns : the tuples that wait, by attribute
+    cells : the tuples that wait once more, neighbours together
     codes : (slots, 1 + sensitive) nothing, and the number of each sensitive value, as ``trial`` takes them
     trial : the group that grows
     group : (2 * slots,) slots of its members, and room for as many
@@ -51,7 +50,7 @@ class NearestArrays(NamedTuple):
     out: Out
     totals: Totals
     noise: Within
-    columns: Columns
+    cells: Cells
     codes: NDArray[np.int32]
     trial: Trial
     group: NDArray[np.int64]
@@ -64,7 +63,7 @@ def empty_arrays(
     """A shard before its first tuple."""
     made = castle.empty_arrays(policy, privacy, parameters, random)
     made.of.keep_all = True  # what reuse is worth is weighed against a group (``anonymity.nearest.procedures``)
-    return _with_search(made, columns(0, policy), policy)
+    return _with_search(made, policy)
 
 
 def with_slots(arrays: NearestArrays, slots: int, policy: Policy, parameters: NearestParameters) -> NearestArrays:
@@ -74,16 +73,16 @@ def with_slots(arrays: NearestArrays, slots: int, policy: Policy, parameters: Ne
         return arrays
     shared = CastleArrays(**{name: getattr(arrays, name) for name in CastleArrays._fields})
     larger = castle.with_slots(shared, slots, policy, parameters)
-    made = _with_search(larger, columns_with_slots(arrays.columns, slots, policy), policy)
+    made = _with_search(larger, policy)
     made.codes[:held] = arrays.codes
     return made
 
 
-def _with_search(shared: CastleArrays, laid: Columns, policy: Policy) -> NearestArrays:
+def _with_search(shared: CastleArrays, policy: Policy) -> NearestArrays:
     slots, sensitive = len(shared.tuples.position), len(policy.sensitive)
     return NearestArrays(
         **shared._asdict(),
-        columns=laid,
+        cells=empty_cells(slots, policy),
         codes=zeros((slots, 1 + sensitive), np.int32),
         trial=empty_trial(sensitive, slots, shared.checks),
         group=zeros(2 * slots, np.int64),

@@ -7,11 +7,16 @@ import numpy as np
 from anonymity.castle.arrays import points
 from anonymity.compiled.jit import Int, leaf, procedure
 from anonymity.nearest.arrays import NearestArrays
-from anonymity.nearest.columns import exclude, least, measure, measure_again
+from anonymity.nearest.cells import SIZE, measure, measure_again, nearest_cell, visit
 from anonymity.promise.checks import broken
 from anonymity.promise.trial import forget, may_help, only_diversity, put, take_out, weigh
 from anonymity.space.boxes import assign, enclose, info_loss
 from anonymity.space.domain import NONE
+
+WAITS, CHOSEN = 0, 1
+"""``Tuples.cluster`` of a tuple that waits, and of one that is in the group that grows."""
+
+_REUSE = -2
 
 
 @procedure
@@ -29,39 +34,39 @@ def grow(shard: NearestArrays, slot: Int, other_loss: float) -> Int:
     members : how many there are in ``group``, under the generalisation ``box``; 0 where no such group keeps promises,
         -1 where reuse is better
     """
-    columns, tuples, domain, box, group = shard.columns, shard.tuples, shard.domain, shard.box, shard.group
-    trial, checks, waiting = shard.trial, shard.checks, np.int64(shard.now.waiting)
+    cells, tuples, domain, box, group = shard.cells, shard.tuples, shard.domain, shard.box, shard.group
+    trial, checks = shard.trial, shard.checks
     now, before = np.int64(0), np.int64(1)
     assign(box, now, points(tuples), slot)
-    measure(domain, columns, box, now, waiting)
+    measure(domain, cells, box, now)
     members = np.int64(0)
     next_one = slot
     while True:
         group[members] = next_one
         members += 1
-        columns.growth[columns.place[next_one]] = np.inf
-        if shard.of.by_name != 0:
-            exclude(columns, tuples.subject[next_one], waiting)
-        if len(checks.address) > 0:
-            put(trial, shard.codes, next_one, True)
+        tuples.cluster[next_one] = CHOSEN
         check = np.int64(NONE)
         if len(checks.address) > 0:
+            put(trial, shard.codes, next_one, True)
             check = np.int64(broken(checks, trial.tally))
         if members >= shard.of.k and check == NONE:
             break
         next_one = _next(shard, members, check)
         if next_one == NONE:
-            members = np.int64(0)
             break
         assign(box, before, box, now)
         enclose(domain, box, now, points(tuples), next_one)
         if reuse_is_better(shard, other_loss):  # a group that grows on only becomes worse
-            members = np.int64(-1)
+            next_one = np.int64(_REUSE)
             break
-        measure_again(domain, columns, box, before, now, waiting)
+        measure_again(domain, cells, box, before, now)
     if len(checks.address) > 0:
         forget(trial)
-    return members
+    for i in range(members):
+        tuples.cluster[group[i]] = WAITS
+    if next_one == _REUSE:
+        return np.int64(-1)
+    return np.int64(0) if next_one == NONE else members
 
 
 @leaf
@@ -77,20 +82,11 @@ def reuse_is_better(shard: NearestArrays, other_loss: float) -> bool:
 @leaf
 def _next(shard: NearestArrays, members: Int, check: Int) -> Int:
     """The tuple that comes next, ``NONE`` where there is none; ``check`` is one that the group breaks."""
-    waiting = np.int64(shard.now.waiting)
     if check != NONE and _values_lacking(shard) >= shard.of.k - members:
-        found = _nearest_that_helps(shard, members, waiting)
+        found = _nearest(shard, members, True)
         if found != NONE or only_diversity(shard.checks):
             return found
-    growth, slot, position = shard.columns.growth, shard.columns.slot, shard.tuples.position
-    smallest = least(shard.columns, waiting)
-    found = np.int64(NONE)
-    if smallest == np.inf:
-        return found
-    for i in range(waiting):
-        if growth[i] == smallest and (found == NONE or position[slot[i]] < position[found]):
-            found = np.int64(slot[i])
-    return found
+    return _nearest(shard, members, False)
 
 
 @leaf
@@ -104,28 +100,63 @@ def _values_lacking(shard: NearestArrays) -> float:
 
 
 @leaf
-def _nearest_that_helps(shard: NearestArrays, members: Int, waiting: Int) -> Int:
-    """The nearest tuple with which the group lacks less, ``NONE`` where there is none."""
-    trial, checks, codes = shard.trial, shard.checks, shard.codes
-    growth, slot, position = shard.columns.growth, shard.columns.slot, shard.tuples.position
-    row, alone = np.int64(0), True
-    simple = only_diversity(checks) or members < shard.of.k
-    found, smallest = np.int64(NONE), np.inf
-    weigh(checks, trial.tally, trial.lacks, row)
-    lacked = trial.lacks[row].sum()
-    for i in range(waiting):
-        other = np.int64(slot[i])
-        if growth[i] > smallest or growth[i] == np.inf:
-            continue
-        if growth[i] == smallest and position[other] > position[found]:
-            continue
-        if simple:
-            helps = may_help(trial, checks, trial.lacks, row, codes, other, alone)
-        else:
-            put(trial, codes, other, alone)
-            weigh(checks, trial.tally, trial.lacks, row)
-            helps = trial.lacks[row].sum() < lacked
-            take_out(trial, codes, other, alone)
-        if helps:
-            found, smallest = other, growth[i]
+def _nearest(shard: NearestArrays, members: Int, must_help: bool) -> Int:
+    """The nearest tuple that may come, or of those with which the group lacks less; ``NONE`` where there is none."""
+    cells = shard.cells
+    lacked = 0.0
+    if must_help:
+        weigh(shard.checks, shard.trial.tally, shard.trial.lacks, np.int64(0))
+        lacked = shard.trial.lacks[0].sum()
+    first = nearest_cell(cells)
+    if first == NONE:
+        return np.int64(NONE)
+    found, least = _nearer(shard, first, np.int64(NONE), np.inf, members, must_help, lacked)
+    for cell in range(cells.now.used):
+        # Bounds are summed in another order than what they bound.
+        if cells.ahead[cell] <= least + 1e-9 and cells.ahead[cell] < np.inf and cell != first:
+            found, least = _nearer(shard, np.int64(cell), found, least, members, must_help, lacked)
     return found
+
+
+@procedure
+def _nearer(
+    shard: NearestArrays, cell: Int, found: Int, least: float, members: Int, must_help: bool, lacked: float
+) -> tuple[Int, float]:
+    """The nearest of a cell and of the one that was found before, and by how much it enlarges the group."""
+    cells, position = shard.cells, shard.tuples.position
+    visit(shard.domain, cells, shard.box, np.int64(0), cell)
+    for i in range(cells.held[cell]):
+        if cells.growth[i] > least:
+            continue
+        other = np.int64(cells.slot[cell * SIZE + i])
+        if cells.growth[i] == least and position[other] > position[found]:
+            continue
+        if _may_come(shard, members, other) and (not must_help or _helps(shard, members, other, lacked)):
+            found, least = other, cells.growth[i]
+    return found, least
+
+
+@leaf
+def _may_come(shard: NearestArrays, members: Int, slot: Int) -> bool:
+    """Whether a tuple is of nobody in the group."""
+    tuples = shard.tuples
+    if tuples.cluster[slot] == CHOSEN:
+        return False
+    if shard.of.by_name != 0:
+        for i in range(members):
+            if tuples.subject[shard.group[i]] == tuples.subject[slot]:
+                return False
+    return True
+
+
+@leaf
+def _helps(shard: NearestArrays, members: Int, slot: Int, lacked: float) -> bool:
+    """Whether the group lacks less with a tuple; ``trial.lacks`` says what of, and ``lacked`` how much together."""
+    trial, checks, codes, row, alone = shard.trial, shard.checks, shard.codes, np.int64(0), True
+    if only_diversity(checks) or members < shard.of.k:
+        return may_help(trial, checks, trial.lacks, row, codes, slot, alone)
+    put(trial, codes, slot, alone)
+    weigh(checks, trial.tally, trial.lacks, row)
+    helps = bool(trial.lacks[row].sum() < lacked)
+    take_out(trial, codes, slot, alone)
+    return helps

@@ -12,8 +12,8 @@ from anonymity.castle.omega import reusable
 from anonymity.castle.procedures import TOO_FEW_SUBJECTS, next_due
 from anonymity.compiled.jit import Int, entry, leaf, procedure
 from anonymity.nearest.arrays import NearestArrays
-from anonymity.nearest.columns import drop, enter
-from anonymity.nearest.grow import grow, reuse_is_better
+from anonymity.nearest.cells import drop, enter, make_anew
+from anonymity.nearest.grow import WAITS, grow, reuse_is_better
 from anonymity.promise.waiting import impossible
 from anonymity.space.boxes import assign, enclose, info_loss, observe
 from anonymity.space.domain import NONE
@@ -42,6 +42,12 @@ def relink(shard: NearestArrays, slots: NDArray[np.int32]) -> None:
         wait(shard, np.int64(slots[i]))
 
 
+@entry
+def lay(shard: NearestArrays) -> None:
+    """Put all that waits into new cells."""
+    make_anew(shard)
+
+
 @leaf
 def place(shard: NearestArrays, slot: Int) -> None:
     """Let a new tuple wait."""
@@ -55,7 +61,7 @@ def place(shard: NearestArrays, slot: Int) -> None:
 @leaf
 def wait(shard: NearestArrays, slot: Int) -> None:
     """Put a tuple at the young end of all that wait."""
-    shard.tuples.cluster[slot] = 0
+    shard.tuples.cluster[slot] = WAITS
     arrive(shard, slot)
     enter(shard, slot)
     for a in range(shard.codes.shape[1] - 1):
@@ -116,7 +122,7 @@ def release_group(shard: NearestArrays, members: Int, due: Int) -> None:
     release_part(shard, group[members : 2 * members], due, np.int64(CLUSTER))
     for i in range(members):
         if tuples.cluster[group[i]] == NONE:  # noise within releases has left too few of the group
-            tuples.cluster[group[i]] = 0
+            tuples.cluster[group[i]] = WAITS
         else:
             leave(shard, group[i])
 

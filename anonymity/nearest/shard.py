@@ -46,7 +46,10 @@ class Nearest(DelayedShard):
         return empty_arrays(self.terms.policy, self.terms.privacy, self.terms.parameters, random)
 
     def _enlarged(self, arrays: NearestArrays, slots: int) -> NearestArrays:
-        return with_slots(arrays, slots, self.terms.policy, self.terms.parameters)
+        larger = with_slots(arrays, slots, self.terms.policy, self.terms.parameters)
+        if larger is not arrays:
+            procedures.lay(share(larger))
+        return larger
 
     def _run(self, admitted: NDArray[np.int32], watermark: int, *, ended: bool) -> None:
         procedures.nearest(share(self.arrays), admitted, watermark, ended)
