@@ -8,10 +8,11 @@ from math import isclose
 from typing import Any
 
 from anonymity.batch.windows import ClosedBy, WindowsCounters
-from anonymity.policy import KINDS, Policy, Privacy
+from anonymity.policy import KINDS, LINKABLE, Policy, Privacy
 from anonymity.release import Releases
 from state.block import NO_TIME
 from tests.support.checker import Violation, check_published, diversity, expect
+from tests.support.linking import linking_of
 from tests.support.source import IDENTITY, Finish, Push, Row, Step
 from tests.support.space import Box, Seen, Space
 
@@ -32,6 +33,7 @@ class AtRestChecker:
         self.waiting: list[int] = []  # positions
         self.kinds: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
+        self.confidence: Counter[str] = Counter()  # what it brought about
         self.released = self.windows = 0
         self.loss_sum = 0.0
         self.parts: list[tuple[list[int], Seen]] = []  # members of each release, and the ranges it is measured by
@@ -40,6 +42,7 @@ class AtRestChecker:
         self._position: dict[int, int] = {}
         self._seen = self.space.nothing_seen()
         self._delays: Counter[int] = Counter()
+        self._linking = linking_of(policy, privacy)
 
     def observe(self, step: Step, out: Releases) -> None:
         """Judge one step by what came in and what left."""
@@ -49,15 +52,23 @@ class AtRestChecker:
         expect("tuples", [0, *out.tuples.cumsum().tolist()], out.offsets.tolist())
         left: list[int] = []
         numbers = []
+        shown: list[list[list[Any]]] = []
         for i in range(len(out)):
             members = self._members(out, i)
             (number,) = {of.get(position, -1) for position in members}
             numbers.append(number)
+            columns = [column[out.offsets[i] : out.offsets[i + 1]] for column in out.members]
+            shown.append([list(values) for values in zip(*columns, strict=True)])
             self._check_release(out, i, members, closed[number][1])
             left += members
         expect("windows of the releases", numbers, sorted(numbers))
-        left += self._check_withheld(out, [members for members, _ in closed])
-        expect("what left", sorted(left), sorted(of))
+        withheld = self._check_withheld(out, [members for members, _ in closed])
+        expect("what left", sorted([*left, *withheld]), sorted(of))
+        for number, (members, _) in enumerate(closed):
+            if self._linking is not None and self.broken(members) is None:
+                first, end = numbers.index(number) if number in numbers else 0, numbers.count(number)
+                released = [members for members, _ in self.parts[len(self.parts) - len(numbers) :]][first : first + end]
+                self._check_confidence(members, list(zip(released, shown[first : first + end], strict=True)))
 
     def _closing(self, step: Step) -> Iterator[tuple[list[int], Seen]]:
         """The windows that a step closes, tuple by tuple, and the ranges seen by then."""
@@ -118,13 +129,35 @@ class AtRestChecker:
         self.parts.append((members, seen))
 
     def _check_withheld(self, out: Releases, closed: Sequence[list[int]]) -> list[int]:
-        expected = [(p, reason) for members in closed if (reason := self.broken(members)) for p in members]
         positions = out.suppressed_position.tolist()
         reasons = [self.privacy.reasons[reason] for reason in out.suppressed_reason]
+        expected: list[tuple[int, str]] = []
+        for members in closed:
+            reason = self.broken(members)
+            there = [p for p in positions if p in members] if reason is None and self._linking is not None else members
+            expected += [(p, reason or LINKABLE) for p in there if reason is not None or self._linking is not None]
         expect("suppressed", list(zip(positions, reasons, strict=True)), expected)
         expect("event times", out.suppressed_event_time.tolist(), [self.rows[p].event_time for p in positions])
         self.reasons.update(reasons)
         return positions
+
+    def _check_confidence(self, window: Sequence[int], parts: Sequence[tuple[list[int], list[list[Any]]]]) -> None:
+        """Judge who was withheld from the parts of a window, and with it the rest of those that were too small then."""
+        assert self._linking is not None
+        released = {position for members, _ in parts for position in members}
+        withheld = [position for position in window if position not in released]
+        whole = not withheld or next(self.cuts(window), None) is None  # it was not cut, or all parts left whole
+        rows = [self.rows[position] for position in withheld]
+        for members, published in parts:
+            if self._linking.shows_too_much([self.rows[p] for p in members], published, rows, whole=whole):
+                raise Violation("too few subjects are near what was published of a member")
+        if whole and withheld:
+            of_class = [self.rows[p] for p in window]
+            lonely = [self._linking.may_show_too_much(row, of_class) for row in rows]
+            if not (all(lonely) if parts else any(lonely)):
+                raise Violation("a tuple was withheld as linkable that cannot have been")
+        self.confidence["lonely"] += bool(parts and withheld)
+        self.confidence["too few are left"] += not parts
 
     def broken(self, members: Sequence[int]) -> str | None:
         """Why some tuples may not leave together."""

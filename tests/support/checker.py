@@ -7,7 +7,7 @@ Of the project only types that hold data are imported.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from itertools import combinations
 from math import isclose
@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from anonymity.policy import KINDS, SUPPRESSIONS, Policy, Privacy
+from anonymity.policy import KINDS, LINKABLE, SUPPRESSIONS, Policy, Privacy
 from anonymity.release import Releases
 from state.block import NO_TIME
+from tests.support.linking import linking_of
 from tests.support.source import IDENTITY, Finish, Push, Row, Step
 from tests.support.space import Box, Seen, Space
 
@@ -65,6 +66,7 @@ class Checker:
         self.omega: deque[Stated] = deque(maxlen=parameters.reuse_limit)
         self.kinds: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
+        self.confidence: Counter[str] = Counter()  # what it brought about
         self.released = 0
         self.loss_sum = 0.0
         self._identity = policy.members.index(IDENTITY)
@@ -77,6 +79,10 @@ class Checker:
         self._due: set[int] = set()
         self._ended = False
         self._gamma: Gamma | None = None
+        self._linking = linking_of(policy, privacy)
+        self._linkable: set[int] = set()
+        self._classes: list[tuple[list[int], list[list[Any]]]] = []  # that left: members, and what was published
+        self._waits_on: set[int] = set()
 
     @property
     def tau(self) -> float:
@@ -96,14 +102,21 @@ class Checker:
             self._delays = None
         self._ended = isinstance(step, Finish)
         self._due = self._find_due(NO_TIME if isinstance(step, Finish) else step.watermark)
-        waited = set(self.waiting)
+        present = frozenset(self.waiting)
+        waited = set(present)
         reusable = Counter(self.omega if len(out.suppressed_reason) else ())
+        self._linkable, self._classes = set(), []
         withheld = self._check_withheld(out)
         self._check_releases(out)
         # What Omega held before and after, it held in between.
         self._check_reasons(withheld, waited, reusable & Counter(self.omega if withheld else ()))
-        if len(rows) == len(withheld) == 1 and not len(out.release_id):
+        if len(rows) == len(withheld) == 1 and not len(out.release_id) and not self._linkable:
             self._check_outlier(*withheld[0], gamma)
+        moved = self._check_gamma(gamma)
+        if self._linking is not None:
+            self._check_confidence(moved, gamma, present)
+        elif moved:
+            raise Violation("a tuple that waits was moved to another cluster")
         self._gamma = gamma
         if late := self._due & set(self.waiting):
             raise Violation(f"the tuple at position {min(late)} waits longer than it may")
@@ -174,10 +187,16 @@ class Checker:
         columns = (out.suppressed_reason, out.suppressed_position, out.suppressed_event_time)
         for reason, position, event_time in zip(*(column.tolist() for column in columns), strict=True):
             self._leave(position)
-            self._leave_alone(position, "withhold")
+            name = self.privacy.reasons[reason]
+            if name == LINKABLE:
+                self._linkable.add(position)
+                self.confidence["lonely"] += position not in self._due
+            else:
+                self._leave_alone(position, "withhold")
             expect("event time of a suppressed tuple", event_time, self.rows[position].event_time)
-            self.reasons[SUPPRESSIONS[reason]] += 1
-            withheld.append((SUPPRESSIONS[reason], position))
+            self.reasons[name] += 1
+            self.confidence["waited on and was suppressed"] += position in self._waits_on
+            withheld.append((name, position))
         return withheld
 
     def _check_releases(self, out: Releases) -> None:
@@ -198,14 +217,19 @@ class Checker:
                 self._check_generalised(stated, members, possible)
             else:
                 self._check_cluster(stated, members, loss)
+                columns = [column[out.offsets[i] : out.offsets[i + 1]] for column in out.members]
+                self._classes.append((members, [list(values) for values in zip(*columns, strict=True)]))
+            self.confidence["waited on and left"] += not self._waits_on.isdisjoint(members)
             self.kinds[KINDS[kind]] += 1
             self.released += len(members)
             self.loss_sum += loss * len(members)
-        for run in made_together(kinds):
-            if kinds[run[0]] == _SPLIT and len(run) < 2:
-                raise Violation("a split has one part only")
-            if self._due.isdisjoint(position for i in run for position in self._positions(out, i)):
-                raise Violation("a release holds no tuple that was due")
+        runs = made_together(kinds)
+        # Of a part that does not leave somebody was withheld; so was who was due, where no part has it.
+        if sum(kinds[run[0]] == _SPLIT and len(run) < 2 for run in runs) > len(self._linkable):
+            raise Violation("a split has one part only")
+        left = [{position for i in run for position in self._positions(out, i)} for run in runs]
+        if sum(map(self._due.isdisjoint, left)) > len(self._due & self._linkable):
+            raise Violation("a release holds no tuple that was due")
 
     def _positions(self, out: Releases, release: int) -> list[int]:
         identities = out.members[self._identity][out.offsets[release] : out.offsets[release + 1]]
@@ -261,7 +285,8 @@ class Checker:
         expect("the least generalisation", stated.box, found.box)
         self._ring[self._clusters % len(self._ring)] = loss
         self._clusters += 1
-        if loss < self.tau or self.keeps_all:
+        # With confidence nothing is reused.
+        if (loss < self.tau or self.keeps_all) and self._linking is None:
             self.omega.append(stated)
 
     def _subjects(self, positions: Iterable[int]) -> int:
@@ -314,7 +339,8 @@ class Checker:
     def _check_reasons(self, withheld: Sequence[tuple[str, int]], waited: set[int], reusable: Iterable[Stated]) -> None:
         for number, (reason, position) in enumerate(withheld):
             later = {position for _, position in withheld[number:]}
-            self._check_hopeless(position, (reason,), {*self.waiting, *later}, waited, reusable)
+            if reason != LINKABLE:
+                self._check_hopeless(position, (reason,), {*self.waiting, *later}, waited, reusable)
             waited.remove(position)
 
     def _check_hopeless(
@@ -368,13 +394,86 @@ class Checker:
         def expiry(position: int) -> tuple[int, int]:
             return self.rows[position].event_time if by_time else 0, position
 
-        withheld = [expiry(position) for position in out.suppressed_position.tolist()]
-        released = [
-            min(expiry(position) for i in run for position in self._positions(out, i))
-            for run in made_together(out.kind.tolist())
-        ]
-        if withheld != sorted(withheld) or released != sorted(released):
+        positions = [position for position in out.suppressed_position.tolist() if position not in self._linkable]
+        withheld, linkable = [expiry(position) for position in positions], [expiry(p) for p in self._linkable]
+        ordered, due = withheld == sorted(withheld), (NO_TIME, -1)
+        for run in made_together(out.kind.tolist()):
+            first = min(expiry(position) for i in run for position in self._positions(out, i))
+            ordered &= first > due
+            # Who was due is in the release, or was withheld from it.
+            due = min(time for time in (first, *linkable) if time > due) if first > due else first
+        if not ordered:
             raise Violation("at the end of the input tuples left out of the order of their expiry")
+
+    # What confidence withheld.
+
+    def _check_gamma(self, gamma: Gamma | None) -> list[frozenset[int]]:
+        """The clusters of tuples that waited before in another one; who waits is in one cluster."""
+        if gamma is None:
+            return []
+        in_clusters = sorted(position for held in gamma.values() for position in held)
+        expect("who is in open clusters", in_clusters, list(self.waiting))
+        moved = []
+        for id, held in gamma.items():
+            older = {position for position in held if position < self._placed_before}
+            if self._gamma is not None and not older <= self._gamma.get(id, frozenset()):
+                if id in self._gamma:
+                    raise Violation("a tuple that waits was moved into a cluster that there was")
+                moved.append(held)
+        return moved
+
+    def _check_confidence(self, moved: Sequence[frozenset[int]], gamma: Gamma | None, present: frozenset[int]) -> None:
+        """Judge who was withheld from the classes of a step, who of them left, and who waits on."""
+        assert self._linking is not None
+        withheld = self._rows_of(self._linkable)
+        for members, published in self._classes:
+            if self._linking.shows_too_much(self._rows_of(members), published, withheld, whole=False):
+                raise Violation("too few subjects are near what was published of a member")
+        if moved and not self._linkable:
+            raise Violation("tuples wait on though nobody was withheld from their class")
+        self._waits_on.update(*moved)
+        if not self._linkable:
+            return
+        left = {*self._linkable, *(position for members, _ in self._classes for position in members)}
+        if self._due.isdisjoint(left) or self._subjects(present) < self.privacy.k:
+            raise Violation("a tuple was withheld as linkable though no class was about to leave")
+        if len(moved) > len(self._due & left):
+            raise Violation("the rest of a class waits on in more than one cluster")
+        if gamma is None or len(self._due) > 1 or len(self.rows) - self._placed_before > 1:
+            return
+        waiting = [frozenset[int]().union(*moved)]
+        if not moved:  # a tuple that came in this step may have been alone before
+            waiting += [held for id, held in gamma.items() if id not in (self._gamma or {})]
+        if not self._due <= left or not any(self._is_class(left, held) for held in waiting):
+            raise Violation("tuples were withheld as linkable, or wait on, that cannot have been")
+
+    def _is_class(self, left: set[int], waiting: frozenset[int]) -> bool:
+        """Whether one class that was due can have left behind what it has: ``left``, and who of it waits on."""
+        assert self._linking is not None
+        whole, k, (due,) = left | waiting, self.privacy.k, self._due
+        failed = self._subjects(whole) // k - len(self._classes)  # parts, at most: each had k subjects
+        if not self._keeps_promises(whole) or failed < (len(waiting) > 0):
+            return False
+        if self.privacy.l == 1 and self._subjects(waiting) > failed * (k - 1):
+            return False
+        if waiting and failed == 1 and all(self._keeps_promises(rest) for rest in (waiting, waiting | {due})):
+            return False
+        if self._subjects(whole) >= 2 * k:
+            return True  # it may have been split, who knows how
+        of_class = self._rows_of(whole)
+        others = {p for p in self._linkable if not self._linking.may_show_too_much(self.rows[p], of_class)}
+        if not self._classes:  # who is due is withheld with the rest
+            return others <= {due} and others != self._linkable
+        ((members, published),) = self._classes
+        withheld = self._rows_of(self._linkable)
+        return not (others or self._linking.shows_too_much(self._rows_of(members), published, withheld, whole=True))
+
+    def _rows_of(self, positions: Iterable[int]) -> list[Row]:
+        return [self.rows[position] for position in positions]
+
+    def _keeps_promises(self, positions: Collection[int]) -> bool:
+        diverse = all(found >= self.privacy.l for found in self._diversity_by_sums(positions))
+        return diverse and self._subjects(positions) >= self.privacy.k
 
     # What is said of all steps.
 
@@ -386,8 +485,9 @@ class Checker:
         expect("released", counters.released, self.released)
         expect("buffered", counters.buffered, waiting)
         expect("suppressed", sum(counters.suppressed.values()), withheld + self.kinds["generalised"])
+        expect("linkable", counters.suppressed.get(LINKABLE, 0), self.reasons[LINKABLE])
         if self.parameters.suppression == "withhold":
-            expect("suppressed", counters.suppressed, {reason: self.reasons[reason] for reason in SUPPRESSIONS})
+            expect("suppressed", counters.suppressed, {reason: self.reasons[reason] for reason in self.privacy.reasons})
         expect("releases", counters.releases, {kind: self.kinds[kind] for kind in KINDS})
         expect("tau", counters.tau, self.tau)
         expect("oldest_waiting", counters.oldest_waiting, len(self.rows) - next(iter(self.waiting), len(self.rows)))
@@ -404,9 +504,11 @@ class Checker:
         waiting = len(self.waiting)
         if not min(waiting, 1) <= counters.open_clusters <= min(waiting, self.parameters.max_clusters):
             raise Violation(f"open_clusters: {counters.open_clusters} cannot be, where {waiting} tuples wait")
+        if self._gamma is not None:
+            expect("open_clusters", counters.open_clusters, len(self._gamma))
         if counters.merges < self.kinds["merged"]:
             raise Violation("merges: fewer than the releases of merged clusters")
-        if not min(self.kinds["split"], 1) <= counters.splits <= self.kinds["split"] // 2:
+        if not min(self.kinds["split"], 1) <= counters.splits <= (self.kinds["split"] + self.reasons[LINKABLE]) // 2:
             raise Violation("splits: do not go with the releases of their parts")
 
 

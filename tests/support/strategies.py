@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from anonymity.castle.parameters import CastleParameters
 from anonymity.hierarchy import Hierarchy, from_paths
-from anonymity.policy import Categorical, Noised, NoiseWithin, Numeric, Policy, Privacy, QuasiIdentifier
+from anonymity.policy import Categorical, Confidence, Noised, NoiseWithin, Numeric, Policy, Privacy, QuasiIdentifier
 from state.block import NO_TIME
 from tests.support.drive import Setting
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row, Step
@@ -116,12 +116,17 @@ NOISED: tuple[tuple[float, pa.DataType, Sequence[Any]], ...] = (
 )
 """Step, type and values of a noised attribute in the domain [0, 6]."""
 
-NOISES = st.builds(
-    NoiseWithin,
-    st.sampled_from((0.1, 1.0, 100.0)),
-    scale=st.sampled_from(("release", "domain")),
-    least=st.sampled_from((0.0, 0.02, 1.0)),
-)
+
+@st.composite
+def noises(draw: st.DrawFn, k: int, *, confident: bool | None) -> NoiseWithin:
+    """Noise for releases of so many subjects; ``confident``: with confidence, None: some of the time."""
+    asked = k >= 2 and (draw(st.booleans()) if confident is None else confident)
+    return NoiseWithin(
+        draw(st.sampled_from((0.1, 1.0, 10.0, 100.0) if asked else (0.1, 1.0, 100.0))),
+        scale=draw(st.sampled_from(("release", "domain"))),
+        least=draw(st.sampled_from((0.0, 0.02, 1.0))),
+        confidence=Confidence(draw(st.floats(0.3, 0.99)), draw(st.integers(2, k))) if asked else None,
+    )
 
 
 @st.composite
@@ -141,12 +146,15 @@ def castle_parameters(draw: st.DrawFn, *, timed: bool) -> CastleParameters:
 
 
 @st.composite
-def settings_of(draw: st.DrawFn, timed: bool | None, changed: dict[str, Any]) -> tuple[Setting, list[Any], list[Any]]:
+def settings_of(
+    draw: st.DrawFn, timed: bool | None, confident: bool | None, changed: dict[str, Any]
+) -> tuple[Setting, list[Any], list[Any]]:
     """A setting, the values of its quasi-identifiers, and the values of its published columns."""
     attribute = [draw(attributes(f"q{i}")) for i in range(draw(st.integers(1, 6)))]
     sensitive = draw(st.lists(st.sampled_from(SHOWN), max_size=2))
     passed = draw(st.lists(st.sampled_from(SHOWN), max_size=1))
-    noised = draw(st.lists(st.sampled_from(NOISED), max_size=2)) if draw(st.booleans()) else []
+    noised = draw(st.lists(st.sampled_from(NOISED), min_size=bool(confident), max_size=2))
+    noised = noised if confident or draw(st.booleans()) else []
     policy = Policy(
         quasi_identifiers=tuple(found for found, _ in attribute),
         sensitive=tuple(f"s{i}" for i in range(len(sensitive))),
@@ -155,8 +163,9 @@ def settings_of(draw: st.DrawFn, timed: bool | None, changed: dict[str, Any]) ->
         subject=draw(st.sampled_from((None, "who"))),
         event_time="at" if (draw(st.booleans()) if timed is None else timed) else None,
     )
-    k = draw(st.sampled_from((1, 2, 3, 4, 6, 6)))
-    privacy = Privacy(k, draw(st.sampled_from(sorted({1, min(2, k), k}))), (), draw(NOISES) if noised else None)
+    k = draw(st.sampled_from((2, 3, 4, 6) if confident else (1, 2, 3, 4, 6, 6)))
+    noise = draw(noises(k, confident=confident)) if noised else None
+    privacy = Privacy(k, draw(st.sampled_from(sorted({1, min(2, k), k}))), (), noise)
     parameters = replace(draw(castle_parameters(timed=policy.event_time is not None)), **changed)
     if parameters.suppression == "generalise":
         attribute = [with_domain(*pair) for pair in attribute]
@@ -167,9 +176,12 @@ def settings_of(draw: st.DrawFn, timed: bool | None, changed: dict[str, Any]) ->
 
 
 @st.composite
-def cases(draw: st.DrawFn, /, *, timed: bool | None = None, **changed: Any) -> Case:
-    """A setting and a stream; ``changed`` are parameters that are not random."""
-    setting, values, shown = draw(settings_of(timed, changed))
+def cases(draw: st.DrawFn, /, *, timed: bool | None = None, confident: bool | None = None, **changed: Any) -> Case:
+    """A setting and a stream; ``changed`` are parameters that are not random.
+
+    ``timed``, ``confident``: whether there is event time, and confidence in noise within releases; None: by chance.
+    """
+    setting, values, shown = draw(settings_of(timed, confident, changed))
     # Few places, so that tuples repeat, clusters fill and published generalisations contain later tuples.
     places = draw(st.lists(st.tuples(*map(st.sampled_from, values)), min_size=1, max_size=10))
     people = draw(st.sampled_from((1, 2, 4, 12, 12, 200)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -441,13 +442,15 @@ def test_no_event_time_is_none_in_releases() -> None:
 def test_an_outlier_is_judged_by_the_clusters_as_they_were() -> None:
     # The first tuple is alone in its cluster, and one, two or three of five clusters have more people.
     def observed(sizes: tuple[int, ...], reason: str) -> None:
-        checker = Checker(POLICY, Privacy(4, 2), CastleParameters(delay_tuples=9))
-        rows = [replace(ROWS[0], subject=who, published=("flu", who), event_time=100) for who in range(10)]
-        for row in rows[:9]:
-            checker.observe(Push((row,)), written(Moment(Push((row,))), 0, rows), {0: frozenset({0})})
-        starts = np.cumsum([1, *sizes])
-        gamma = {i + 1: frozenset(range(starts[i], starts[i + 1])) for i in range(len(sizes))}
-        last = Moment(Push((rows[9],)), (), (Suppressed(reason, 0, 100),))
+        checker = Checker(POLICY, Privacy(4, 2), CastleParameters(delay_tuples=sum(sizes)))
+        rows = [replace(ROWS[0], subject=who, published=("flu", who), event_time=100) for who in range(1 + sum(sizes))]
+        starts = np.cumsum([0, 1, *sizes])
+        clusters = [range(start, stop) for start, stop in pairwise(starts)]
+        for i, row in enumerate(rows[:-1]):
+            gamma = {id: frozenset(held[: max(i + 1 - held[0], 0)]) for id, held in enumerate(clusters)}
+            checker.observe(Push((row,)), written(Moment(Push((row,))), 0, rows), gamma)
+        gamma = {id: frozenset(held) for id, held in enumerate(clusters) if id > 0}
+        last = Moment(Push((rows[-1],)), (), (Suppressed(reason, 0, 100),))
         checker.observe(last.step, written(last, 0, rows), gamma)
 
     observed((2, 2, 2, 3), "outlier")

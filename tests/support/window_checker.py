@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from math import isclose, log2
 from typing import TYPE_CHECKING
 
-from anonymity.policy import KINDS, Policy, Privacy
+from anonymity.policy import KINDS, LINKABLE, Policy, Privacy
 from anonymity.release import Releases
 from anonymity.window.log import ACTIONS, Repairs
 from anonymity.window.parameters import WindowParameters
 from state.block import NO_TIME
 from tests.support.checker import Violation, check_published, diversity, expect
+from tests.support.linking import linking_of
 from tests.support.source import IDENTITY, Finish, Push, Row, Step
 from tests.support.space import Box, Space
 
@@ -37,6 +38,7 @@ class WindowChecker:
         self.kinds: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
         self.actions: Counter[str] = Counter()
+        self.confidence: Counter[str] = Counter()  # what it brought about
         self.released = self.windows = self.carried = 0
         self.loss_sum = 0.0
         self._identity = policy.members.index(IDENTITY)
@@ -44,6 +46,10 @@ class WindowChecker:
         self._seen = [self.space.nothing_seen()]
         self._watermark = NO_TIME
         self._ended = False
+        self._linking = linking_of(policy, privacy)
+        self._classes: list[tuple[list[int], list[list[object]]]] = []  # that left: members, and what was published
+        self._may_wait_on: set[int] = set()  # was carried by a window of which somebody was withheld
+        self._waits_on: set[int] = set()  # was carried for no other reason
 
     def observe(self, step: Step, out: Releases, repairs: Repairs) -> None:
         """Judge one step by what came in, what left, and what was told of it."""
@@ -52,11 +58,13 @@ class WindowChecker:
             self._watermark = step.watermark
         for row in step.rows if isinstance(step, Push) else ():
             self._place(row)
+        self._classes = []
         expect("release_id", out.release_id.tolist(), [self.kinds.total() + i for i in range(len(out))])
         expect("tuples", [0, *out.tuples.cumsum().tolist()], out.offsets.tolist())
         mixing = [self._check_release(out, i) for i in range(len(out))]
-        self._check_withheld(out)
+        linkable = self._check_withheld(out)
         self._check_delay()
+        self._check_confidence(linkable, repairs)
         self._check_log(out, repairs, mixing)
 
     def _place(self, row: Row) -> None:
@@ -78,12 +86,15 @@ class WindowChecker:
 
     def _check_release(self, out: Releases, i: int) -> float:
         """Judge one release; the entropy of its sensitive values, the least of several."""
-        members = []
+        members, shown = [], []
         for m in range(out.offsets[i], out.offsets[i + 1]):
             position = self._position[out.members[self._identity][m]]
             self._leave(position)
-            check_published(self.policy, [column[m] for column in out.members], self.rows[position].published)
+            shown.append([column[m] for column in out.members])
+            check_published(self.policy, shown[-1], self.rows[position].published)
             members.append(position)
+        self._classes.append((members, shown))
+        self.confidence["waited on and left"] += not self._waits_on.isdisjoint(members)
         subjects = {p if self.policy.subject is None else self.rows[p].subject for p in members}
         columns = [[self.rows[p].published[a] for p in members] for a in range(len(self.policy.sensitive))]
         found = [diversity(list(self._values(members, a).values())) for a in range(len(self.policy.sensitive))]
@@ -150,17 +161,48 @@ class WindowChecker:
             else:
                 expect("the mode", node, min(leaf for leaf in found if found[leaf] == max(found.values())))
 
-    def _check_withheld(self, out: Releases) -> None:
+    def _check_withheld(self, out: Releases) -> list[int]:
+        """Judge who was suppressed; who as linkable."""
+        linkable = []
         columns = (out.suppressed_reason, out.suppressed_position, out.suppressed_event_time)
         for reason, position, event_time in zip(*(column.tolist() for column in columns), strict=True):
             self._leave(position)
             expect("event time of a suppressed tuple", event_time, self.rows[position].event_time)
-            if not (self._ended or self._is_due(position)):
+            name, due = self.privacy.reasons[reason], self._ended or self._is_due(position)
+            if not due and name != LINKABLE:
                 raise Violation(f"the tuple at position {position} was suppressed before it was due")
-            name = self.privacy.reasons[reason]
             self.reasons[name] += 1
+            self.confidence["waited on and was suppressed"] += position in self._waits_on
+            if name == LINKABLE:
+                linkable.append(position)
+                self.confidence["lonely"] += not due
             if name == "outlier":
                 raise Violation("a window suppressed a tuple as an outlier")
+        return linkable
+
+    def _check_confidence(self, linkable: Sequence[int], repairs: Repairs) -> None:
+        """Judge who was withheld from a group of a window that closed, or waited on since its group could not leave."""
+        windows = repairs.windows
+        closed = (windows.groups - windows.merges).tolist()  # so many groups were about to leave
+        if not any(closed) and not self._may_wait_on.issuperset(linkable):
+            raise Violation("a tuple was withheld as linkable though no group was about to leave")
+        withheld = [self.rows[position] for position in linkable]
+        for members, published in self._classes if self._linking is not None else ():
+            of_class = [self.rows[position] for position in members]
+            if self._linking is not None and self._linking.shows_too_much(of_class, published, withheld, whole=False):
+                raise Violation("too few subjects are near what was published of a member")
+        left = int((windows.tuples - windows.carried).sum())
+        released = sum(len(members) for members, _ in self._classes)
+        if not released <= left <= released + len(linkable):
+            raise Violation(
+                f"windows tell that {left} tuples left, where it was {released} and {len(linkable)} withheld"
+            )
+        if sum(closed) - len(self._classes) - int(windows.unrepaired.sum()) > left - released:
+            raise Violation("a group stays though it keeps what is promised and nobody was withheld from it")
+        if closed:
+            carried = list(self.waiting)[: int(windows.carried[-1])]
+            self._may_wait_on = set(carried) if left > released else set()
+            self._waits_on = set(carried) if closed[-1] and not windows.violations[-1] else set()
 
     def _is_due(self, position: int) -> bool:
         by_tuples, by_time = self.parameters.delay_tuples, self.parameters.delay_event_time

@@ -148,9 +148,11 @@ def window_parameters(draw: st.DrawFn, k: int, l: int, *, timed: bool, diverse: 
 
 
 @st.composite
-def window_cases(draw: st.DrawFn, /, *, timed: bool | None = None, **changed: object) -> Case:
-    """A setting and a stream; ``changed`` are parameters that are not random."""
-    case = draw(cases(timed=timed))
+def window_cases(
+    draw: st.DrawFn, /, *, timed: bool | None = None, confident: bool | None = None, **changed: object
+) -> Case:
+    """A setting and a stream; ``changed`` are parameters that are not random, the others as those of ``cases``."""
+    case = draw(cases(timed=timed, confident=confident))
     policy, privacy = case.setting.policy, case.setting.privacy
     weights = tuple((a.name, draw(st.sampled_from((0.0, 1.0, 2.5)))) for a in policy.quasi_identifiers[:1])
     drawn = draw(

@@ -12,7 +12,7 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from anonymity.castle.parameters import CastleParameters
-from anonymity.policy import KINDS, SUPPRESSIONS, Numeric, Policy, Privacy
+from anonymity.policy import KINDS, LINKABLE, SUPPRESSIONS, Numeric, Policy, Privacy
 from anonymity.tuples.leaving import delay_of_bucket
 from state.block import NO_TIME
 from tests.support.drive import KEY, Kept, Setting, apply, columns_of, hashes, in_blocks, judged, steps_of
@@ -30,6 +30,14 @@ def test_k_and_l_hold_values_lie_inside_and_every_tuple_leaves_once_in_time(case
 @LAWS
 def test_counters_say_what_left_and_after_how_many_tuples(case: Case) -> None:
     # One by one the checker knows when each tuple left, and what had been seen by then.
+    judged(case.setting, case.steps(ONE_BY_ONE))
+
+
+@given(cases(confident=True))
+@LAWS
+def test_with_confidence_whoever_is_among_too_few_is_withheld_and_the_rest_of_too_small_a_class_waits_on(
+    case: Case,
+) -> None:
     judged(case.setting, case.steps(ONE_BY_ONE))
 
 
@@ -60,11 +68,12 @@ def test_nothing_is_reused_where_nothing_may_be_kept(case: Case) -> None:
 
 @given(cases(suppression="generalise"), cuts)
 @FEW
-def test_generalise_publishes_every_tuple(case: Case, cut: tuple[int, ...]) -> None:
+def test_generalise_publishes_every_tuple_but_those_that_confidence_withholds(case: Case, cut: tuple[int, ...]) -> None:
     _, counters, checker = judged(case.setting, case.steps(cut))
-    assert counters.released == len(case.rows)
-    assert sum(counters.suppressed.values()) == counters.releases["generalised"]
-    assert not checker.reasons
+    linkable = counters.suppressed.get(LINKABLE, 0)
+    assert counters.released == len(case.rows) - linkable
+    assert sum(counters.suppressed.values()) == counters.releases["generalised"] + linkable
+    assert checker.reasons.keys() <= {LINKABLE}
 
 
 @given(cases(), cuts, cuts)
@@ -166,13 +175,17 @@ def test_nothing_raw_leaves_but_the_ends_of_intervals(k: int, drawn: list[int], 
         assert raw.isdisjoint(np.ravel(values).tolist())
 
 
-@pytest.mark.parametrize("what", [*KINDS, *SUPPRESSIONS])
-def test_the_streams_of_these_laws_bring_about_every_kind_of_release_and_reason(what: str) -> None:
-    def brings_about(case: Case) -> bool:
-        _, _, checker = judged(case.setting, case.steps())
-        return checker.kinds[what] + checker.reasons[what] > 0
+CONFIDENT = ["lonely", "waited on and left", "waited on and was suppressed"]
 
-    find(cases(), brings_about, settings=settings(LAWS, max_examples=2000, phases=[Phase.generate]))
+
+@pytest.mark.parametrize("what", [*KINDS, *SUPPRESSIONS, *CONFIDENT])
+def test_the_streams_of_these_laws_bring_about_everything(what: str) -> None:
+    def brings_about(case: Case) -> bool:
+        _, _, checker = judged(case.setting, case.steps(ONE_BY_ONE))
+        return (checker.kinds + checker.reasons + checker.confidence)[what] > 0
+
+    made = cases(confident=True) if what in CONFIDENT else cases()
+    find(made, brings_about, settings=settings(LAWS, max_examples=2000, phases=[Phase.generate]))
 
 
 @pytest.mark.parametrize("delay", [0, 1, 63, 64, 65, 127, 128, 999, 70_000])

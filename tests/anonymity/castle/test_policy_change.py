@@ -72,9 +72,11 @@ class ChangedChecker(Checker):
 @st.composite
 def others(draw: st.DrawFn, setting: Setting) -> Setting:
     """The same columns under another k, l, delay and bounds."""
-    k = draw(st.sampled_from((1, 2, 3, 4, 6)))
+    noise = setting.privacy.noise_within
+    near = 1 if noise is None or noise.confidence is None else noise.confidence.k
+    k = draw(st.sampled_from((1, 2, 3, 4, 6)).filter(lambda k: k >= near))
     values = draw(st.sampled_from(sorted({1, min(2, k), k})))
-    privacy = Privacy(k, values, (), setting.privacy.noise_within)
+    privacy = Privacy(k, values, (), noise)
     parameters = draw(castle_parameters(timed=setting.policy.event_time is not None))
     return replace(setting, privacy=privacy, parameters=replace(parameters, suppression=setting.parameters.suppression))
 

@@ -28,6 +28,14 @@ def test_every_part_keeps_k_and_l_and_each_window_leaves_as_it_closes(case: Case
     judged(case.setting, case.steps(cut))
 
 
+@given(mondrian_cases(confident=True), cuts)
+@LAWS
+def test_with_confidence_whoever_is_among_too_few_is_withheld_and_the_rest_of_too_small_a_part_with_them(
+    case: Case, cut: tuple[int, ...]
+) -> None:
+    judged(case.setting, case.steps(cut))
+
+
 @given(mondrian_cases(timed=True, window=ClosedBy(None, 7)), cuts)
 @LAWS
 def test_event_time_closes_windows_however_late_tuples_come(case: Case, cut: tuple[int, ...]) -> None:
@@ -76,7 +84,7 @@ def check_restores(case: Case, cut: tuple[int, ...], restores: Container[int]) -
     assert replace(kept.shard.counters, delays=counters.delays) == counters
 
 
-@given(mondrian_cases(cut="loss"))
+@given(mondrian_cases(confident=False, cut="loss"))
 @FEW
 def test_no_part_has_a_cut_left_that_lowers_the_loss(case: Case) -> None:
     _, _, checker = judged(case.setting, case.steps())
@@ -86,7 +94,7 @@ def test_no_part_has_a_cut_left_that_lowers_the_loss(case: Case) -> None:
             assert sum(checker.loss_of(side, seen) for side in cut) >= whole - 1e-9
 
 
-@given(mondrian_cases(window=ALL, cut="loss"))
+@given(mondrian_cases(confident=False, window=ALL, cut="loss"))
 @LAWS
 def test_the_cut_that_is_made_is_the_one_of_least_loss(case: Case) -> None:
     k = case.setting.privacy.k
@@ -100,7 +108,7 @@ def test_the_cut_that_is_made_is_the_one_of_least_loss(case: Case) -> None:
     assert sum(checker.loss_of(part, seen) for part, _ in checker.parts) == pytest.approx(least, rel=1e-9, abs=1e-9)
 
 
-@given(mondrian_cases(), st.binary(min_size=32, max_size=32))
+@given(mondrian_cases(confident=False), st.binary(min_size=32, max_size=32))
 @FEW
 def test_the_key_decides_only_the_order_of_members_and_their_noise(case: Case, key: bytes) -> None:
     policy = case.setting.policy
@@ -115,14 +123,20 @@ def test_the_key_decides_only_the_order_of_members_and_their_noise(case: Case, k
             assert i in noised or mine == others
 
 
-@pytest.mark.parametrize("what", ["parts", "too_few_subjects", "too_little_diversity", "windows"])
+CONFIDENT = ["lonely", "too few are left"]
+
+
+@pytest.mark.parametrize("what", ["parts", "too_few_subjects", "too_little_diversity", "windows", *CONFIDENT])
 def test_the_streams_of_these_laws_bring_about_everything(what: str) -> None:
     def brings_about(case: Case) -> bool:
         _, counters, checker = judged(case.setting, case.steps(ONE_BY_ONE))
         parts = counters.releases["cluster"] > 2 * counters.windows
-        return {"parts": parts, "windows": counters.windows > 2}.get(what, checker.reasons[what] > 0)
+        return {"parts": parts, "windows": counters.windows > 2}.get(
+            what, (checker.reasons + checker.confidence)[what] > 0
+        )
 
-    find(mondrian_cases(), brings_about, settings=settings(LAWS, max_examples=2000, phases=[Phase.generate]))
+    made = mondrian_cases(confident=True) if what in CONFIDENT else mondrian_cases()
+    find(made, brings_about, settings=settings(LAWS, max_examples=2000, phases=[Phase.generate]))
 
 
 @pytest.mark.parametrize("event_time", [-(2**63) + 1, -(2**62), 0, 2**62, 2**63 - 1])

@@ -26,6 +26,14 @@ def test_k_and_l_hold_values_lie_inside_and_every_tuple_leaves_once_in_time(case
     judged_windows(case.setting, case.steps(cut))
 
 
+@given(window_cases(confident=True))
+@LAWS
+def test_with_confidence_whoever_is_among_too_few_is_withheld_and_the_rest_of_too_small_a_group_is_carried(
+    case: Case,
+) -> None:
+    judged_windows(case.setting, case.steps(ONE_BY_ONE))
+
+
 @given(window_cases(timed=True, event_time=7, delay_event_time=20), cuts)
 @LAWS
 def test_event_time_bounds_windows_and_delays_however_late_tuples_come(case: Case, cut: tuple[int, ...]) -> None:
@@ -79,7 +87,7 @@ def check_restores(case: Case, cut: tuple[int, ...], restores: Container[int]) -
     assert replace(window.counters, delays=counters.delays) == counters
 
 
-@given(window_cases(), st.binary(min_size=32, max_size=32))
+@given(window_cases(confident=False), st.binary(min_size=32, max_size=32))
 @FEW
 def test_the_key_decides_only_the_order_of_members_and_their_noise(case: Case, key: bytes) -> None:
     policy = case.setting.policy
@@ -136,16 +144,20 @@ def test_nothing_raw_leaves_but_means_and_the_ends_of_intervals(k: int, drawn: l
         assert raw.isdisjoint(np.ravel(values).tolist())
 
 
+CONFIDENT = ["lonely", "waited on and left", "waited on and was suppressed"]
+
+
 @pytest.mark.parametrize(
-    "what", ["cluster", "merged", "too_few_subjects", "too_little_diversity", "swap", "merge", "carried"]
+    "what", ["cluster", "merged", "too_few_subjects", "too_little_diversity", "swap", "merge", "carried", *CONFIDENT]
 )
 def test_the_streams_of_these_laws_bring_about_everything(what: str) -> None:
     def brings_about(case: Case) -> bool:
         _, counters, checker = judged_windows(case.setting, case.steps(ONE_BY_ONE))
-        happened = checker.kinds + checker.reasons + checker.actions
+        happened = checker.kinds + checker.reasons + checker.actions + checker.confidence
         return happened[what] > 0 or (what == "carried" and counters.longest_delay > (counters.size or 10**9))
 
-    find(window_cases(), brings_about, settings=settings(LAWS, max_examples=2000, phases=[Phase.generate]))
+    made = window_cases(confident=True) if what in CONFIDENT else window_cases()
+    find(made, brings_about, settings=settings(LAWS, max_examples=2000, phases=[Phase.generate]))
 
 
 @pytest.mark.parametrize("event_time", [-(2**63) + 1, -(2**62), 0, 2**62, 2**63 - 1])

@@ -1,0 +1,126 @@
+"""Who may be meant by a noised value, for the checkers: plain Python on values as they came and as they were shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import product
+from math import exp
+from typing import Any, TypeAlias
+
+from anonymity.policy import Confidence, NoiseWithin, Policy, Privacy
+from tests.support.source import IDENTITY, Row
+
+Span: TypeAlias = Sequence[tuple[float, float]]
+"""Lowest and highest value of each noised attribute in a class."""
+
+
+class Linking:
+    """What confidence asks of a class ((k, epsilon)-anonymity, Section V-C).
+
+    Of each value that is shown of it nobody of the class may be near, or enough subjects.
+    """
+
+    def __init__(self, policy: Policy, noise: NoiseWithin, confidence: Confidence) -> None:
+        self.confidence = confidence
+        self._policy, self._noise = policy, noise
+        self._places = [policy.members.index(attribute.name) for attribute in policy.noised]
+        self._identity = policy.members.index(IDENTITY)
+
+    def shows_too_much(
+        self, members: Sequence[Row], published: Sequence[Sequence[Any]], withheld: Sequence[Row], *, whole: bool
+    ) -> bool:
+        """Whether too few subjects are near what was published of a member, whoever of the withheld was of its class.
+
+        Parameters
+        ----------
+        members, published : as they came, and (members, columns) as they left
+        withheld, whole : rows that may have been of the class, or (``whole``) that were of it
+        """
+        known, perhaps = ([*members, *withheld], []) if whole else (list(members), withheld)
+        shown = [[float(values[place]) for place in self._places] for values in published]
+        return all(self._shows_too_much(known, shown, perhaps, span) for span in self._spans(known, perhaps))
+
+    def may_show_too_much(self, row: Row, of_class: Sequence[Row]) -> bool:
+        """Whether too few subjects would be near anything that could be shown of a member of a class."""
+        (span,) = self._spans(of_class, ())
+        reach, scales = self._reach(span), self._scales(span)
+        grids = [
+            self._grid(a) if scale > 0 else [round(value / self._step(a)) * self._step(a)]
+            for a, (scale, value) in enumerate(zip(scales, self._values(row), strict=True))
+        ]
+        return any(0 < self._near(shown, of_class, reach) < self.confidence.k for shown in product(*grids))
+
+    def _shows_too_much(
+        self, known: Sequence[Row], shown: Sequence[Sequence[float]], perhaps: Sequence[Row], span: Span
+    ) -> bool:
+        reach = self._reach(span)
+        inside = [row for row in perhaps if _lies_in(self._values(row), span)]
+        for values in shown:
+            if self._near(values, known, reach) and self._near(values, [*known, *inside], reach) < self.confidence.k:
+                return True
+        return False
+
+    def _spans(self, known: Sequence[Row], perhaps: Sequence[Row]) -> list[Span]:
+        """What a class may span that has some members, and perhaps some others."""
+        ends = []
+        for a in range(len(self._places)):
+            own, others = ([self._values(row)[a] for row in rows] for rows in (known, perhaps))
+            low, high = min(own), max(own)
+            lows, highs = {low, *(v for v in others if v < low)}, {high, *(v for v in others if v > high)}
+            ends.append(list(product(lows, highs)))
+        return list(product(*ends))
+
+    def _values(self, row: Row) -> list[float]:
+        return [float(row.published[place]) for place in self._places]
+
+    def _near(self, shown: Sequence[float], rows: Sequence[Row], reach: Sequence[float]) -> int:
+        around = [(value - far, value + far) for value, far in zip(shown, reach, strict=True)]
+        near = [row for row in rows if _lies_in(self._values(row), around)]
+        named = self._policy.subject is not None
+        return len({row.subject if named else row.published[self._identity] for row in near})
+
+    def _reach(self, span: Span) -> list[float]:
+        beyond = 1 - self.confidence.c ** (1 / len(self._places))
+        return [(linking_range(scale, beyond) + 1e-6) * self._step(a) for a, scale in enumerate(self._scales(span))]
+
+    def _scales(self, span: Span) -> list[float]:
+        """Laplace scales in steps."""
+        found, count = [], len(self._places)
+        shares = self._noise.shares or [1 / count] * count
+        for a, ((low, high), share) in enumerate(zip(span, shares, strict=True)):
+            lowest, highest = self._policy.noised[a].domain or (0.0, 0.0)
+            width = max(high - low, self._noise.least * (highest - lowest))
+            if self._noise.scale == "domain":
+                width = highest - lowest
+            found.append(width / (self._noise.epsilon * share) / self._step(a))
+        return found
+
+    def _grid(self, a: int) -> list[float]:
+        lowest, highest = self._policy.noised[a].domain or (0.0, 0.0)
+        step = self._step(a)
+        return [i * step for i in range(round(lowest / step), round(highest / step) + 1)]
+
+    def _step(self, a: int) -> float:
+        return self._policy.noised[a].step or 1.0
+
+
+def linking_of(policy: Policy, privacy: Privacy) -> Linking | None:
+    """What is asked under a policy, if anything is."""
+    noise = privacy.noise_within
+    if noise is None or noise.confidence is None:
+        return None
+    return Linking(policy, noise, noise.confidence)
+
+
+def _lies_in(values: Sequence[float], span: Span) -> bool:
+    return all(low <= value <= high for value, (low, high) in zip(values, span, strict=True))
+
+
+@cache
+def linking_range(scale: float, beyond: float) -> int:
+    """How many steps discrete Laplace noise exceeds with no larger probability, by trying one after another."""
+    ratio, steps = exp(-1 / scale) if scale > 0 else 0.0, 0
+    while 2 * ratio ** (steps + 1) / (1 + ratio) > beyond * (1 + 1e-9):
+        steps += 1
+    return steps
