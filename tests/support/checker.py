@@ -332,7 +332,8 @@ class Checker:
         expect("what stands behind a full generalisation", stated[1:], (1, (1,) * len(self.policy.sensitive)))
         if stated.box not in [self.space.everything(seen) for seen in possible]:
             raise Violation("a suppressed tuple was not fully generalised")
-        self._check_hopeless(members[0], SUPPRESSIONS, {*self.waiting, *members}, {*self.waiting, *members}, self.omega)
+        waiting = {*self.waiting, *members}  # and those who were withheld from a class later in the step
+        self._check_hopeless(members[0], SUPPRESSIONS, waiting, waiting | self._linkable, self.omega)
 
     # Why it left so.
 
