@@ -33,7 +33,7 @@ def test_counters_say_what_left_and_after_how_many_tuples(case: Case) -> None:
     judged(case.setting, case.steps(ONE_BY_ONE))
 
 
-@given(cases(confident=True))
+@given(cases(confident=True, timed=True, delay_tuples=16, max_clusters=2))
 @LAWS
 def test_with_confidence_whoever_is_among_too_few_is_withheld_and_the_rest_of_too_small_a_class_waits_on(
     case: Case,

@@ -28,7 +28,7 @@ def test_every_part_keeps_k_and_l_and_each_window_leaves_as_it_closes(case: Case
     judged(case.setting, case.steps(cut))
 
 
-@given(mondrian_cases(confident=True), cuts)
+@given(mondrian_cases(confident=True, timed=True), cuts)
 @LAWS
 def test_with_confidence_whoever_is_among_too_few_is_withheld_and_the_rest_of_too_small_a_part_with_them(
     case: Case, cut: tuple[int, ...]

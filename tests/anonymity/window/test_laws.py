@@ -26,7 +26,7 @@ def test_k_and_l_hold_values_lie_inside_and_every_tuple_leaves_once_in_time(case
     judged_windows(case.setting, case.steps(cut))
 
 
-@given(window_cases(confident=True))
+@given(window_cases(confident=True, timed=True))
 @LAWS
 def test_with_confidence_whoever_is_among_too_few_is_withheld_and_the_rest_of_too_small_a_group_is_carried(
     case: Case,
