@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any
 
 from pydantic import ValidationError
-from pydantic.fields import FieldInfo
 
 from anonymity.algorithm import Algorithm, known_algorithms
-from anonymity.builders.builder import BuilderError
 from anonymity.noise.within import problems_within
 from anonymity.policy import (
     SHARD_BY_SUBJECT,
@@ -27,8 +24,8 @@ from anonymity.policy import (
 )
 from jobs.config.cautions import cautions
 from jobs.config.delivery import clashing_sinks, repeating_settings, repeating_sinks
-from jobs.config.fields import Section
-from jobs.config.file import ConfigError, dotted, expand, override, read
+from jobs.config.explain import explain, listed, meant
+from jobs.config.file import ConfigError, expand, override, read
 from jobs.config.fixed import overridden
 from jobs.config.schema import File, SinksSection, file_model
 
@@ -123,7 +120,7 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
         file = model.model_validate(content, context={"folder": Path(path).parent})
     except ValidationError as error:
         # A field that lacks its variable is empty, and whatever else is wrong with it follows from that.
-        problems += [problem for name, problem in _explain(error, model) if name not in unset]
+        problems += [problem for name, problem in explain(error, model) if name not in unset]
     if file is not None:
         problems += _contradictions(file)
     if problems or file is None:
@@ -178,7 +175,7 @@ def _contradictions(file: File) -> Iterator[str]:
         chosen = attributes.get(by)
         if chosen is None:
             valid = [SHARD_BY_SUBJECT, *attributes]
-            yield f"shards.by: is not a quasi-identifier{_meant(by, valid)}; one of {_listed(valid)}"
+            yield f"shards.by: is not a quasi-identifier{meant(by, valid)}; one of {listed(valid)}"
         elif isinstance(chosen, Numeric) and chosen.domain is None:
             yield f"shards.by: the numeric {by!r} has no domain to divide; give policy.quasi_identifiers.{by}.domain"
     if file.privacy.l > 1 and not policy.sensitive:
@@ -215,100 +212,3 @@ def _unnoisable(file: File, policy: Policy) -> Iterator[str]:
 
 def _sinks(file: File) -> dict[str, dict[str, str]]:
     return {name: options for name, options in file.sinks if options is not None}
-
-
-_WRONG = {
-    "missing": "is missing",
-    "int_parsing": "is not a whole number",
-    "int_parsing_size": "is too large",
-    "int_from_float": "is not a whole number",
-    "int_type": "is not a whole number",
-    "float_parsing": "is not a number",
-    "float_type": "is not a number",
-    "finite_number": "is not finite",
-    "bool_parsing": "is neither true nor false",
-    "bool_type": "is neither true nor false",
-    "greater_than": "is too small",
-    "greater_than_equal": "is too small",
-    "less_than": "is too large",
-    "less_than_equal": "is too large",
-    "string_too_short": "is empty",
-    "string_type": "is not text",
-    "is_instance_of": "is not text",
-    "tuple_type": "is not a list",
-    "too_short": "holds too little",
-    "too_long": "holds too much",
-    "dict_type": "is not a mapping",
-    "model_type": "is not a mapping",
-    "literal_error": "is not one of the choices",
-    "ip_v4_network": "is not an IPv4 network",
-}
-
-
-def _explain(error: ValidationError, model: type[File]) -> Iterator[tuple[str, str]]:
-    """Each problem with the dotted name of its field."""
-    for detail in error.errors(include_url=False):
-        parts = [part for part in detail["loc"] if part != "[key]"]
-        cause = detail.get("ctx", {}).get("error")
-        if isinstance(cause, BuilderError):
-            parts.append(cause.field)
-        name = dotted(parts)
-        section, about = _look_up(parts, model)
-        if isinstance(cause, PolicyError):
-            yield name, str(cause)  # it names the field itself
-        elif detail["type"] == "extra_forbidden":
-            known = list(section.model_fields)
-            yield name, f"{name}: is unknown{_meant(str(parts[-1]), known)}; known here: {_listed(known)}"
-        else:
-            wrong = str(cause) if cause is not None else _WRONG.get(detail["type"], detail["msg"])
-            meant = (
-                _meant(detail["input"], list(_choices(about.annotation)))
-                if detail["type"] == "literal_error" and about
-                else ""
-            )
-            told = "; " in wrong or isinstance(cause, BuilderError)
-            valid = f"; {about.description}" if about is not None and not told else ""
-            yield name, f"{name}: {wrong}{meant}{valid}"
-
-
-def _look_up(parts: Sequence[str | int], model: type[File]) -> tuple[type[Section], FieldInfo | None]:
-    """The innermost section on the way to a field, and the innermost field that is declared."""
-    section: type[Section] = model
-    about: FieldInfo | None = None
-    names = iter(parts)
-    for part in names:
-        found = section.model_fields.get(str(part))
-        if found is None:
-            break
-        about = found
-        if get_origin(found.annotation) is dict:
-            next(names, None)  # a name of the user's own
-        inner = next(_sections(found.annotation), None)
-        if inner is None:
-            break
-        section = inner
-    return section, about
-
-
-def _sections(annotation: Any) -> Iterator[type[Section]]:
-    if isinstance(annotation, type) and issubclass(annotation, Section):
-        yield annotation
-    for argument in get_args(annotation):
-        yield from _sections(argument)
-
-
-def _choices(annotation: Any) -> Iterator[str]:
-    for argument in get_args(annotation):
-        if isinstance(argument, str):
-            yield argument
-        else:
-            yield from _choices(argument)
-
-
-def _meant(word: object, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(word, known, 1) if isinstance(word, str) else []
-    return f" (did you mean {close[0]!r}?)" if close else ""
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names)

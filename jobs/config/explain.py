@@ -1,0 +1,113 @@
+"""What is wrong with a file, field by field, from what validation found."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from typing import Any, get_args, get_origin
+
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+
+from anonymity.builders.builder import BuilderError
+from anonymity.policy import PolicyError
+from jobs.config.fields import Section
+from jobs.config.file import dotted
+
+_WRONG = {
+    "missing": "is missing",
+    "int_parsing": "is not a whole number",
+    "int_parsing_size": "is too large",
+    "int_from_float": "is not a whole number",
+    "int_type": "is not a whole number",
+    "float_parsing": "is not a number",
+    "float_type": "is not a number",
+    "finite_number": "is not finite",
+    "bool_parsing": "is neither true nor false",
+    "bool_type": "is neither true nor false",
+    "greater_than": "is too small",
+    "greater_than_equal": "is too small",
+    "less_than": "is too large",
+    "less_than_equal": "is too large",
+    "string_too_short": "is empty",
+    "string_type": "is not text",
+    "is_instance_of": "is not text",
+    "tuple_type": "is not a list",
+    "too_short": "holds too little",
+    "too_long": "holds too much",
+    "dict_type": "is not a mapping",
+    "model_type": "is not a mapping",
+    "literal_error": "is not one of the choices",
+    "ip_v4_network": "is not an IPv4 network",
+}
+
+
+def explain(error: ValidationError, model: type[Section]) -> Iterator[tuple[str, str]]:
+    """Each problem with the dotted name of its field."""
+    for detail in error.errors(include_url=False):
+        parts = [part for part in detail["loc"] if part != "[key]"]
+        cause = detail.get("ctx", {}).get("error")
+        if isinstance(cause, BuilderError):
+            parts.append(cause.field)
+        name = dotted(parts)
+        section, about = _look_up(parts, model)
+        if isinstance(cause, PolicyError):
+            yield name, str(cause)  # it names the field itself
+        elif detail["type"] == "extra_forbidden":
+            known = list(section.model_fields)
+            yield name, f"{name}: is unknown{meant(str(parts[-1]), known)}; known here: {listed(known)}"
+        else:
+            wrong = str(cause) if cause is not None else _WRONG.get(detail["type"], detail["msg"])
+            intended = (
+                meant(detail["input"], list(_choices(about.annotation)))
+                if detail["type"] == "literal_error" and about
+                else ""
+            )
+            told = "; " in wrong or isinstance(cause, BuilderError)
+            valid = f"; {about.description}" if about is not None and not told else ""
+            yield name, f"{name}: {wrong}{intended}{valid}"
+
+
+def _look_up(parts: Sequence[str | int], model: type[Section]) -> tuple[type[Section], FieldInfo | None]:
+    """The innermost section on the way to a field, and the innermost field that is declared."""
+    section: type[Section] = model
+    about: FieldInfo | None = None
+    names = iter(parts)
+    for part in names:
+        found = section.model_fields.get(str(part))
+        if found is None:
+            break
+        about = found
+        if get_origin(found.annotation) is dict:
+            next(names, None)  # a name of the user's own
+        inner = next(_sections(found.annotation), None)
+        if inner is None:
+            break
+        section = inner
+    return section, about
+
+
+def _sections(annotation: Any) -> Iterator[type[Section]]:
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _sections(argument)
+
+
+def _choices(annotation: Any) -> Iterator[str]:
+    for argument in get_args(annotation):
+        if isinstance(argument, str):
+            yield argument
+        else:
+            yield from _choices(argument)
+
+
+def meant(word: object, known: Sequence[str]) -> str:
+    """A question whether one of ``known`` was meant; empty where none is like it."""
+    close = difflib.get_close_matches(word, known, 1) if isinstance(word, str) else []
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names for a message."""
+    return ", ".join(names)
