@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 
+from anonymity.hierarchy import Hierarchy
 from anonymity.key_digest import is_salted, key_digest, matches, salted
 from anonymity.policy import DifferentialPrivacy, Numeric, Policy, PolicyError, Shards
 
@@ -45,13 +46,13 @@ def fingerprint(
 ) -> Fingerprint:
     """A short hash for each field that stored state cannot outlive, by the field's name.
 
-    That is: columns, their roles, the types of published ones (``members``: type by column) and of the subject, as its
-    hash is of the text that the type gives it, domains, hierarchies, how missing values are kept, the split into
-    shards, and the key of the subject hash; and differential privacy with the steps of its noise where it is on, as
-    waiting tuples carry the noise that was drawn when they came in; noised attributes with their grids; and the
-    algorithm where it is not CASTLE, which older state does not name. k, l and the algorithm's parameters may change
-    between two runs; these may not. Of ``source``, the texts of ``TELLING`` by their names, a change is only told: a
-    query may be written in another way and mean the same.
+    That is: columns, their roles, the types of published ones (``members``: type by column) and of the subject, as
+    its hash is of the text that the type gives it, domains, hierarchies, how missing values are kept, the split
+    into shards with the cuts of their regions, and the key of the subject hash; and differential privacy with the
+    steps of its noise where it is on, as waiting tuples carry the noise that was drawn when they came in; noised
+    attributes with their grids; and the algorithm where it is not CASTLE, which older state does not name. k, l and
+    the algorithm's parameters may change between two runs; these may not. Of ``source``, the texts of ``TELLING``
+    by their names, a change is only told: a query may be written in another way and mean the same.
 
     Of the key a salted hash is kept, which is another in each process: ``changed_fields`` compares it. State of earlier
     versions has an unsalted one, lacks the type of the subject and the texts, and is restored all the same.
@@ -75,8 +76,9 @@ def fingerprint(
             if differential_privacy is not None:
                 fields[f"{place}.step"] = attribute.step
         else:
-            tree = attribute.hierarchy
-            fields[f"{place}.hierarchy"] = [tree.labels, tree.parent.tolist()]
+            fields[f"{place}.hierarchy"] = _content(attribute.hierarchy)
+    if shards.regions is not None:
+        fields["shards.regions"] = shards.regions.cuts
     if policy.noised:
         fields["policy.noised"] = [[attribute.name, attribute.domain, attribute.step] for attribute in policy.noised]
     for name, kind in members.items():
@@ -93,6 +95,11 @@ def fingerprint(
     if subject_key:
         found["subject_key"] = salted(digest)
     return found
+
+
+def hierarchy_digest(hierarchy: Hierarchy) -> str:
+    """The short hash by which a fingerprint tells one hierarchy from another."""
+    return _short(_content(hierarchy))
 
 
 def changed_fields(stored: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
@@ -124,6 +131,10 @@ def _differs(name: str, stored: Mapping[str, str], now: Mapping[str, str]) -> bo
         was = stored[name]
         return not matches(was, now.key) if is_salted(was) else was != _short(now.key)
     return stored.get(name) != now.get(name)
+
+
+def _content(hierarchy: Hierarchy) -> list[object]:
+    return [hierarchy.labels, hierarchy.parent.tolist()]
 
 
 def _short(value: object) -> str:

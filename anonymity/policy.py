@@ -13,6 +13,7 @@ from typing import ClassVar, Literal, TypeAlias
 from anonymity.builders.builder import Builder
 from anonymity.hierarchy import Hierarchy
 from anonymity.promise.record import Promise
+from anonymity.regions.tree import RegionTree
 
 REJECTIONS = ("missing", "outside_domain", "unknown_category", "bad_type")
 """Why a row is not let in; stored as positions, so the order is part of the block format."""
@@ -24,6 +25,8 @@ KINDS = ("cluster", "merged", "split", "reused", "generalised")
 """How a release came about; stored as positions."""
 
 SHARD_BY_SUBJECT = "subject"
+
+SHARD_BY_REGIONS = "regions"
 
 MOST_STEPS = 2**40
 """Most grid steps of a numeric quasi-identifier's domain, where noise is drawn."""
@@ -193,6 +196,11 @@ class Policy:
         return tuple(a for a in self.quasi_identifiers if isinstance(a, Categorical))
 
     @property
+    def coded(self) -> tuple[QuasiIdentifier, ...]:
+        """The quasi-identifiers in the order of a block's columns: numeric ones first."""
+        return (*self.numeric, *self.categorical)
+
+    @property
     def members(self) -> tuple[str, ...]:
         """The columns that each member of a release has of its own, in the order in which they are published."""
         return self.sensitive + tuple(attribute.name for attribute in self.noised) + self.passthrough
@@ -342,11 +350,25 @@ def without_domain(policy: Policy) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Shards:
-    """How the stream is split into independent anonymisers: by subject, or by a quasi-identifier."""
+    """How the stream is split into independent anonymisers.
+
+    Attributes
+    ----------
+    count : how many, 1 or more
+    by : the subject, a quasi-identifier, or regions where these are given
+    regions : the part of the space of quasi-identifiers that each shard gets; None: they are not divided by regions
+    """
 
     count: int = 1
     by: str = SHARD_BY_SUBJECT
+    regions: RegionTree | None = None
 
     def __post_init__(self) -> None:
         if self.count < 1:
             raise PolicyError(f"shards.count: must be 1 or more, not {self.count}")
+        if self.regions is not None and self.by != SHARD_BY_REGIONS:
+            raise PolicyError(f"shards.regions: goes with 'by: {SHARD_BY_REGIONS}'; set shards.by to it, or remove it")
+        if self.regions is not None and len(self.regions) != self.count:
+            raise PolicyError(
+                f"shards.count: must be {len(self.regions)}, as many as there are regions, not {self.count}"
+            )

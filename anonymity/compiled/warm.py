@@ -13,6 +13,7 @@ import pyarrow as pa
 from anonymity.algorithm import Algorithm, Terms, known_algorithms
 from anonymity.noise.perturb import Noise
 from anonymity.policy import DifferentialPrivacy, Numeric, Policy, Privacy, QuasiIdentifier
+from anonymity.regions.tree import Cut, Region, RegionTree
 from state.block import Block
 from state.stored import Stored
 
@@ -39,6 +40,12 @@ def noise() -> None:
     Noise(policy, DifferentialPrivacy(0.5, 1.0), bytes(32)).let_in(_block())
 
 
+def regions() -> None:
+    """Divide a few tuples among regions."""
+    block = _block()
+    RegionTree.of(Cut(0, 3.0, Region(0.5, 0), Region(0.5, 0))).regions(block.numeric, block.categorical)
+
+
 def algorithm(name: str) -> None:
     """Compile one of the algorithms that come with Crenel."""
     import_module("anonymity.algorithms")
@@ -50,7 +57,7 @@ def main() -> None:
     import_module("anonymity.algorithms")
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         waiting = [pool.submit(algorithm, name) for name in known_algorithms()]
-        for done in [*waiting, pool.submit(noise)]:
+        for done in [*waiting, pool.submit(noise), pool.submit(regions)]:
             done.result()
 
 

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from anonymity.algorithm import Algorithm, known_algorithms
 from anonymity.noise.within import problems_within
 from anonymity.policy import (
+    SHARD_BY_REGIONS,
     SHARD_BY_SUBJECT,
     DifferentialPrivacy,
     Numeric,
@@ -22,11 +23,13 @@ from anonymity.policy import (
     Shards,
     without_domain,
 )
+from anonymity.regions.tree import RegionTree
 from jobs.config.cautions import cautions
 from jobs.config.delivery import clashing_sinks, repeating_settings, repeating_sinks
 from jobs.config.explain import explain, listed, meant
 from jobs.config.file import ConfigError, expand, override, read
 from jobs.config.fixed import overridden
+from jobs.config.regions import read_regions
 from jobs.config.schema import File, SinksSection, file_model
 
 __all__ = ["Config", "ConfigError", "Source", "load"]
@@ -121,8 +124,13 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
     except ValidationError as error:
         # A field that lacks its variable is empty, and whatever else is wrong with it follows from that.
         problems += [problem for name, problem in explain(error, model) if name not in unset]
+    regions = None
     if file is not None:
         problems += _contradictions(file)
+        try:
+            regions = _regions(file, Path(path).parent)
+        except ConfigError as error:
+            problems += [f"shards.regions: {file.shards.regions}: {problem}" for problem in error.problems]
     if problems or file is None:
         raise ConfigError(path, problems)
     return Config(
@@ -131,7 +139,7 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
         algorithm=file.chosen,
         parameters=file.parameters,
         differential_privacy=file.differential_privacy.core() if file.differential_privacy else None,
-        shards=file.shards.core(),
+        shards=file.shards.core(regions),
         seed=file.seed,
         subject_key=(file.subject_key or "").encode(),
         source=Source(file.source.ddl, file.source.query),
@@ -154,7 +162,7 @@ def _import_extensions(content: Mapping[str, Any]) -> Iterator[str]:
 
 def _contradictions(file: File) -> Iterator[str]:
     """What is wrong between sections that are right in themselves."""
-    policy, by, algorithm = file.policy.core(), file.shards.by, file.chosen
+    policy, algorithm = file.policy.core(), file.chosen
     try:
         yield from problems_within(policy, file.promised)
     except PolicyError as error:
@@ -170,14 +178,8 @@ def _contradictions(file: File) -> Iterator[str]:
         yield f"differential_privacy: its argument is not made for {algorithm.name}; remove it, or choose {fit}"
     elif file.differential_privacy is not None:
         yield from _unnoisable(file, policy)
-    elif by != SHARD_BY_SUBJECT:
-        attributes = {attribute.name: attribute for attribute in policy.quasi_identifiers}
-        chosen = attributes.get(by)
-        if chosen is None:
-            valid = [SHARD_BY_SUBJECT, *attributes]
-            yield f"shards.by: is not a quasi-identifier{meant(by, valid)}; one of {listed(valid)}"
-        elif isinstance(chosen, Numeric) and chosen.domain is None:
-            yield f"shards.by: the numeric {by!r} has no domain to divide; give policy.quasi_identifiers.{by}.domain"
+    else:
+        yield from _indivisible(file, policy)
     if file.privacy.l > 1 and not policy.sensitive:
         yield "privacy.l: asks for diversity, but policy.sensitive names no column; name one, or set l to 1"
     for promise, _ in file.privacy.core().further if not policy.sensitive else ():
@@ -187,6 +189,29 @@ def _contradictions(file: File) -> Iterator[str]:
     if not file.accept_duplicates:
         yield from repeating_sinks(_sinks(file))
         yield from repeating_settings(file.flink)
+
+
+def _indivisible(file: File, policy: Policy) -> Iterator[str]:
+    """What is wrong with how tuples are divided."""
+    by, attributes = file.shards.by, {attribute.name: attribute for attribute in policy.quasi_identifiers}
+    chosen = attributes.get(by)
+    if file.shards.regions is not None:
+        if by != SHARD_BY_REGIONS:
+            yield f"shards.regions: goes with 'by: {SHARD_BY_REGIONS}'; set shards.by to it, or remove the file"
+    elif by == SHARD_BY_REGIONS and chosen is None:
+        yield "shards.regions: is missing; give the path of what 'crenel regions' wrote"
+    elif by != SHARD_BY_SUBJECT and chosen is None:
+        valid = [SHARD_BY_SUBJECT, *attributes, SHARD_BY_REGIONS]
+        yield f"shards.by: is not a quasi-identifier{meant(by, valid)}; one of {listed(valid)}"
+    elif isinstance(chosen, Numeric) and chosen.domain is None:
+        yield f"shards.by: the numeric {by!r} has no domain to divide; give policy.quasi_identifiers.{by}.domain"
+
+
+def _regions(file: File, folder: Path) -> RegionTree | None:
+    """The regions that the file's shards are divided by; raises ``ConfigError`` about the file of them."""
+    if file.shards.regions is None or file.shards.by != SHARD_BY_REGIONS:
+        return None
+    return read_regions(folder / file.shards.regions, file.policy.core(), file.shards.count)
 
 
 def _unnoisable(file: File, policy: Policy) -> Iterator[str]:
@@ -199,8 +224,9 @@ def _unnoisable(file: File, policy: Policy) -> Iterator[str]:
                 "differential_privacy.range: observed to have it so"
             )
     if file.shards.by != SHARD_BY_SUBJECT:
+        what = "a quasi-identifier" if file.shards.regions is None else "regions"
         yield (
-            "shards.by: a shard chosen by a quasi-identifier gives away what noise is to hide; "
+            f"shards.by: a shard chosen by {what} gives away what noise is to hide; "
             f"with differential_privacy it is {SHARD_BY_SUBJECT!r}"
         )
     elif file.shards.count > 1 and policy.subject is None:

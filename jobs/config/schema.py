@@ -26,6 +26,7 @@ from anonymity.policy import (
     Shards,
 )
 from anonymity.promise.record import known_promises
+from anonymity.regions.tree import RegionTree
 from jobs.config.fields import (
     AboveZero,
     Column,
@@ -216,10 +217,14 @@ class DifferentialPrivacySection(Section):
 
 class ShardsSection(Section):
     count: Positive = Field(1, description="a whole number, 1 or more")
-    by: Column = Field(SHARD_BY_SUBJECT, description="'subject', or a quasi-identifier")
+    by: Column = Field(SHARD_BY_SUBJECT, description="'subject', a quasi-identifier, or 'regions'")
+    regions: Column | None = Field(
+        None, description="with 'by: regions', the path of what 'crenel regions' wrote, relative to the configuration"
+    )
 
-    def core(self) -> Shards:
-        return Shards(self.count, self.by)
+    def core(self, regions: RegionTree | None) -> Shards:
+        """The division; ``regions`` are those of the file, where one is named."""
+        return Shards(self.count, self.by, regions)
 
 
 class SourceSection(Section):

@@ -276,7 +276,9 @@ _Divide: TypeAlias = Callable[[_Columns], NDArray[np.int64]]
 
 def _divider(policy: Policy, shards: Shards) -> _Divide:
     """How rows get their shard, 0 to ``shards.count - 1``; for rows that are wrong it is any of them."""
-    count = shards.count
+    count, regions = shards.count, shards.regions
+    if regions is not None:
+        return lambda columns: regions.regions(columns.numeric, columns.categorical)
     if shards.by == SHARD_BY_SUBJECT:
         return lambda columns: hashing.slices(
             _whole_row(columns) if columns.subject is None else columns.subject, count

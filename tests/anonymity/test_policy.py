@@ -18,6 +18,7 @@ from anonymity.castle.parameters import CastleParameters
 from anonymity.fingerprint import changed_fields, fingerprint, told_fields
 from anonymity.hierarchy import from_paths
 from anonymity.policy import Categorical, DifferentialPrivacy, Numeric, Policy, PolicyError, Privacy, Shards
+from anonymity.regions.tree import Cut, Region, RegionTree
 
 ROOT = Path(__file__).parents[2]
 
@@ -100,6 +101,8 @@ def test_a_column_named_twice_in_its_role_is_refused(name: str) -> None:
         (lambda: CastleParameters(0, loss_window=0), "castle.loss_window"),
         (lambda: CastleParameters(0, reuse_limit=-1), "castle.reuse_limit"),
         (lambda: Shards(0), "shards.count"),
+        (lambda: Shards(3, "regions", parted(1)), "shards.count"),
+        (lambda: Shards(2, "subject", parted(1)), "shards.regions"),
     ],
 )
 def test_an_impossible_value_is_refused_by_its_field(made: Callable[[], object], field: str) -> None:
@@ -155,6 +158,19 @@ def test_the_fingerprint_tells_which_field_state_cannot_outlive(change: dict[str
 )
 def test_the_fingerprint_covers_shards_key_and_types(change: dict[str, Any], field: str) -> None:
     assert differing(written(), written(**change)) == {field}
+
+
+def parted(value: float, share: float = 0.5) -> RegionTree:
+    return RegionTree.of(Cut(0, value, Region(share, 0.1), Region(1 - share, 0.2)))
+
+
+def test_the_fingerprint_covers_the_cuts_of_regions_and_not_what_is_expected_of_them() -> None:
+    before, cut, learned = (
+        written(shards=Shards(2, "regions", tree)) for tree in (parted(1), parted(2), parted(1, 0.3))
+    )
+    assert changed_fields(before, cut) == ("shards.regions",)
+    assert changed_fields(before, learned) == ()
+    assert changed_fields(before, written(shards=Shards(2))) == ("shards.by", "shards.regions")
 
 
 NOISE = DifferentialPrivacy(0.9, 100.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
@@ -14,50 +13,10 @@ from anonymity.hierarchy import from_paths
 from anonymity.policy import Categorical, Numeric, Policy
 from anonymity.regions.learn import TOLERANCE, RegionsError, learn
 from anonymity.regions.loss import ExpectedLoss, Sample
-from anonymity.regions.tree import Branch, Region, RegionTree
+from anonymity.regions.tree import RegionTree
+from tests.support.regions import Case, cases, distinct, learned, leaves, walk
 from tests.support.space import Tree
-from tests.support.strategies import LAWS, attributes
-
-Case = tuple[Policy, Sample]
-
-
-@st.composite
-def cases(draw: st.DrawFn, rows: int = 30) -> Case:
-    """A policy of up to four quasi-identifiers, and encoded tuples of it."""
-    chosen = [draw(attributes(f"a{i}")) for i in range(draw(st.integers(1, 4)))]
-    policy = Policy(tuple(attribute for attribute, _ in chosen))
-    many = draw(st.integers(1, rows))
-    drawn = {
-        attribute.name: draw(st.lists(st.sampled_from(range(len(values))), min_size=many, max_size=many))
-        for attribute, values in chosen
-    }
-    values = {attribute.name: values for attribute, values in chosen}
-    numeric = [[float(values[a.name][i]) + 0.0 for i in drawn[a.name]] for a in policy.numeric]
-    return policy, Sample(
-        np.array(numeric, np.float64).reshape(len(numeric), many).T,
-        np.array([drawn[a.name] for a in policy.categorical], np.int32).reshape(len(policy.categorical), many).T,
-    )
-
-
-def distinct(sample: Sample) -> int:
-    return len(set(map(tuple, sample.values.tolist())))
-
-
-@st.composite
-def learned(draw: st.DrawFn) -> tuple[Policy, Sample, RegionTree]:
-    policy, sample = draw(cases())
-    return policy, sample, learn(policy, sample, draw(st.integers(1, distinct(sample))), draw(st.integers(2, 5)))
-
-
-def walk(branch: Branch, row: Sequence[float]) -> Region:
-    """The region of a tuple, in plain Python."""
-    while not isinstance(branch, Region):
-        branch = branch.left if row[branch.attribute] < branch.value else branch.right
-    return branch
-
-
-def leaves(branch: Branch) -> list[Region]:
-    return [branch] if isinstance(branch, Region) else [*leaves(branch.left), *leaves(branch.right)]
+from tests.support.strategies import LAWS
 
 
 @given(learned(), st.integers(0, 2**32))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import pickle
 import struct
+from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +18,7 @@ from hypothesis import strategies as st
 
 from anonymity.hierarchy import MISSING, Hierarchy, from_paths
 from anonymity.policy import REJECTIONS, Categorical, Numeric, Policy, PolicyError, Shards
+from anonymity.regions.tree import Cut, Region, RegionTree
 from jobs.wiring.layout import layout
 from operators.encode import hashing
 from operators.encode.columns import EARLIEST, LATEST, members_schema
@@ -102,8 +105,16 @@ rows = st.fixed_dictionaries(
         "line": st.one_of(st.integers(-5, 5), st.none()),
     }
 )
+# Area stands last: a block has categories behind numbers.
+AREAS = Cut(3, 4, Region(0.2, 0), Region(0.3, 0))
+NUMBERS = Cut(1, 2, Region(0.1, 0), Cut(2, 0, Region(0.2, 0), Region(0.2, 0)))
+REGIONS = RegionTree.of(Cut(0, 41, AREAS, NUMBERS))
 shards = st.sampled_from(
-    (Shards(1), Shards(2), Shards(7), Shards(3, "age"), Shards(2, "area"), Shards(9, "area"), Shards(32, "speed"))
+    (
+        *(Shards(1), Shards(2), Shards(7)),
+        *(Shards(3, "age"), Shards(2, "area"), Shards(9, "area"), Shards(32, "speed")),
+        Shards(5, "regions", REGIONS),
+    )
 )
 policies = st.sampled_from(
     (
@@ -147,6 +158,34 @@ def test_every_row_is_in_one_block_or_rejected_for_the_first_thing_wrong(
     assert [reference for *_, reference in outcome.rejected] == [
         str(i) for i, w in enumerate(verdicts) if w is not None
     ]
+
+
+@pytest.mark.parametrize("missing", ["reject", "value"])
+def test_each_tuple_goes_to_the_shard_of_its_region(missing: Any) -> None:
+    policy = POLICY
+    if missing == "value":
+        area = Categorical("area", AREA.with_missing())
+        policy = without(
+            "missing", "quasi_identifiers", missing=missing, quasi_identifiers=(Numeric("age"), area, Numeric("pay"))
+        )
+        policy = replace(policy, quasi_identifiers=(*policy.quasi_identifiers, Numeric("speed")))
+    plan = plan_of(policy, shards=Shards(5, "regions", REGIONS))
+    leaves = [*AREA.labels[: AREA.leaves], None]
+    rows = [
+        {**GOOD, "age": age, "area": area, "pay": pay, "speed": speed}
+        for age in (0, 40, 41, 100)
+        for area in leaves[: None if missing == "value" else -1]
+        for pay in ("1.99", "2")
+        for speed in (-0.0, -1e-9)
+    ]
+    found = {shard: len(tuples) for shard, tuples in encoded(plan, [rows]).tuples.items()}
+    expected = Counter(
+        (0 if leaves.index(row["area"]) < 4 else 1)
+        if row["age"] < 41
+        else (2 if row["pay"] == "1.99" else 3 if row["speed"] == -1e-9 else 4)
+        for row in rows
+    )
+    assert found == expected
 
 
 def test_a_block_holds_what_the_row_held() -> None:
