@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.regions.assign import NO_CUT, assign_regions
+from anonymity.regions.assign import assign_regions
+
+NO_CUT = -1
+"""The attribute of a node that is a region."""
+
+_NO_LEAF = np.iinfo(np.int32).max
+"""What no leaf reaches."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +40,7 @@ class Cut:
     ----------
     attribute : what is cut: numeric quasi-identifiers in the order of the policy, then categorical ones
     value : the lowest one that goes right; of a categorical attribute the position of its leaf
-    left, right : where tuples go that are below it, and all others
+    left, right : all other tuples, and those that have this value or a higher one
     """
 
     attribute: int
@@ -75,17 +82,37 @@ class RegionTree:
         """What tells one division from another: attribute and cut of each node, from the root."""
         return [[int(column), float(value)] for column, value in zip(self.attribute, self.cut, strict=True)]
 
+    @cached_property
+    def depth(self) -> int:
+        """Cuts above the deepest region."""
+        depths = np.zeros(len(self.attribute), np.int64)
+        for node in np.flatnonzero(self.attribute != NO_CUT):  # those above come first
+            depths[self.below[node]] = depths[node] + 1
+        return int(depths.max())
+
     def regions(self, numeric: NDArray[np.float64], categorical: NDArray[np.int32]) -> NDArray[np.int64]:
         """(rows,) the region of each tuple.
 
         Parameters
         ----------
-        numeric : (rows, numeric) of a block
+        numeric : (rows, numeric) of a block; NaN goes left
         categorical : (rows, categorical) of a block: leaves
         """
-        found = np.empty(len(numeric), np.int64)
-        assign_regions(self.attribute, self.cut, self.below, numeric, categorical, found)
-        return found
+        rows, numbers = numeric.shape
+        cut, of_number = self.attribute != NO_CUT, self.attribute < numbers
+        columns = (np.where(of_number & cut, self.attribute, 0), np.where(of_number, 0, self.attribute - numbers))
+        found = np.empty(rows, np.uint32)
+        assign_regions(
+            np.stack(columns, axis=1).astype(np.uint32),
+            np.where(of_number & cut, self.cut, np.inf),
+            np.where(of_number, _NO_LEAF, self.cut).astype(np.int32),
+            np.where(cut[:, None], self.below, np.arange(len(cut))[:, None]).astype(np.uint32),
+            self.depth,
+            numeric if numbers else np.zeros((rows, 1)),
+            categorical if categorical.shape[1] else np.zeros((rows, 1), np.int32),
+            found,
+        )
+        return self.below[found, 0].astype(np.int64)
 
     @classmethod
     def of(cls, root: Branch) -> RegionTree:

@@ -47,7 +47,7 @@ def learned(draw: st.DrawFn) -> tuple[Policy, Sample, RegionTree]:
 def walk(branch: Branch, row: Sequence[float]) -> Region:
     """The region of a tuple, in plain Python."""
     while not isinstance(branch, Region):
-        branch = branch.left if row[branch.attribute] < branch.value else branch.right
+        branch = branch.right if row[branch.attribute] >= branch.value else branch.left
     return branch
 
 
