@@ -10,6 +10,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
+import numpy as np
 import pytest
 import typer
 import yaml
@@ -22,6 +23,7 @@ from anonymity.batch.windows import ClosedBy
 from anonymity.nearest.parameters import NearestParameters
 from anonymity.ola.parameters import OlaParameters
 from anonymity.policy import KINDS, REJECTIONS, Confidence, Noised, NoiseWithin, Numeric, Policy, Privacy
+from anonymity.regions.loads import Loads
 from jobs.anonymize import main as anonymize
 from jobs.commands.cli import app
 from jobs.config.fields import Section
@@ -97,6 +99,21 @@ def metrics() -> dict[str, dict[str, str]]:
             for path, metric in group.known.items()
         }
     return found
+
+
+def metrics_of_regions() -> dict[str, str]:
+    """Type of each metric by name, of two regions; ``NUMBER`` stands for that of a shard."""
+    from operators.encode.metrics import register
+    from tests.support.fakes import FakeCounter, FakeMetrics
+
+    group: Any = FakeMetrics()
+    register(group, Loads(np.array([0.5, 0.5])))
+    return {
+        re.sub(r"_\d+_", "_NUMBER_", path.removeprefix("crenel.")): "counter"
+        if isinstance(metric, FakeCounter)
+        else "gauge"
+        for path, metric in group.known.items()
+    }
 
 
 def columns_of_sinks() -> dict[str, list[str]]:
@@ -206,8 +223,13 @@ def test_every_metric_is_in_the_table_with_its_type_and_algorithm() -> None:
     assert told == {name: (kind, of[name]) for name, (kind, _) in has.items()}
 
 
+def test_every_metric_of_regions_is_in_the_table_with_its_type() -> None:
+    told = {_CODE.findall(row["metric of regions"])[0]: row["type"] for row in rows("outputs.md", "metric of regions")}
+    assert told == metrics_of_regions()
+
+
 def test_what_to_watch_is_a_metric() -> None:
-    known = {name for types in metrics().values() for name in types}
+    known = {name for types in metrics().values() for name in types} | metrics_of_regions().keys()
     watched = named("operations.md", "metric")
     assert watched
     assert [pattern for pattern in watched if not any(fnmatch(name, pattern) for name in known)] == []

@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from anonymity.regions.learn import RegionsError
 from jobs.commands import within
 from jobs.commands.account import NothingToAccountError, account
 from jobs.commands.check import show_configuration
@@ -22,6 +23,7 @@ from jobs.commands.demo import demo as run_demo
 from jobs.commands.demo import show_files
 from jobs.commands.hierarchy import UnknownHierarchyError, hierarchy_text
 from jobs.commands.plot import PlotError, draw
+from jobs.commands.regions import write_regions
 from jobs.commands.savepoint import SavepointError
 from jobs.config.load import Config, ConfigError, load
 from jobs.local.java import JavaError
@@ -155,6 +157,26 @@ def hierarchy(
             output.write_text(text, encoding="utf-8", newline="")
         except OSError as error:
             _end(f"{output} cannot be written: {error.strerror}", 1)
+
+
+@app.command()
+def regions(
+    configuration: Configuration,
+    count: Annotated[int, typer.Option(min=1, help="Regions, as many as shards.count shall be.")],
+    write: Annotated[Path, typer.Option(metavar="FILE", help="The file for shards.regions.", dir_okay=False)],
+    overrides: Overrides = None,
+    sample: Annotated[
+        int, typer.Option(min=1, metavar="ROWS", help="Tuples to learn from; of a source without an end the first.")
+    ] = 20_000,
+) -> None:
+    """Learn regions of the quasi-identifiers from the source, by which a stream can be divided into shards."""
+    with _reported(configuration):
+        try:
+            write_regions(configuration, overrides or [], count, sample, write, _console())
+        except RegionsError as error:
+            _end(f"{configuration}: {error}; lower --count, or read more rows with --sample", 1)
+        except OSError as error:
+            _end(f"{write} cannot be written: {error.strerror}", 1)
 
 
 @app.command()

@@ -91,6 +91,7 @@ def run(config: Config, *, parallelism: int | None = None, rows: int | None = No
                 config.algorithm,
                 config.privacy.reasons,
                 config.counts_event_time,
+                () if config.shards.regions is None else config.shards.regions.share.tolist(),
             )
         except ValueError as error:
             raise JobError(f"the job ended, but {error}", logs) from None
@@ -240,11 +241,11 @@ def _progress(rows: int | None) -> Iterator[_Shown]:
         yield _Shown(progress, rows)
 
 
-def _read_summary(folder: Path) -> Iterator[tuple[str, float]]:
+def _read_summary(folder: Path) -> Iterator[tuple[int, str, float]]:
     for path in folder.rglob("part-*"):
         with path.open(encoding="utf-8", newline="") as file:
-            for _, name, amount in csv.reader(file):
-                yield name, float(amount)
+            for shard, name, amount in csv.reader(file):
+                yield int(shard), name, float(amount)
 
 
 def free_port() -> str:

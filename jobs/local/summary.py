@@ -55,6 +55,8 @@ class Summary:
     event_time_field : the field that counts event time; None where none does
     overdue : tuples that left after more than twice that time
     stretch : by numeric attribute without a domain, how many times as wide a few far values make the range
+    fullest : the shard that got most against its expected share of the tuples, and how many times that share; None
+        where no shares are expected, or no tuple was let in
     """
 
     rows_in: int
@@ -73,24 +75,27 @@ class Summary:
     event_time_field: str | None
     overdue: int
     stretch: dict[str, float]
+    fullest: tuple[int, float] | None
 
     @classmethod
     def of(
         cls,
-        rows: Iterable[tuple[str, float]],
+        rows: Iterable[tuple[int, str, float]],
         seconds: float,
         algorithm: Algorithm,
         reasons: Sequence[str],
         event_time_field: str | None = None,
+        expected: Sequence[float] = (),
     ) -> Summary:
         """Add up what the shards reported at the end of the input.
 
         Parameters
         ----------
-        rows : (name, amount) as ``operators.shards.function.summary`` names them, of all shards, in any order
+        rows : (shard, name, amount) as ``operators.shards.function.summary`` names them, in any order
         algorithm : the one that worked
         reasons : why a tuple may be suppressed (``Privacy.reasons``)
         event_time_field : the field that counts event time; None where none does
+        expected : the share of the tuples that each shard is expected to get, where it is known
 
         Raises
         ------
@@ -101,7 +106,10 @@ class Summary:
         longest = 0
         parameters: dict[str, float] = {}
         stretch: dict[str, float] = {}
-        for name, amount in rows:
+        came = [0.0] * len(expected)
+        for shard, name, amount in rows:
+            if expected and name == "tuples_in":
+                came[shard] = amount
             if name.startswith(_PARAMETER):
                 parameters[name.removeprefix(_PARAMETER)] = amount
                 continue
@@ -142,6 +150,7 @@ class Summary:
             event_time_field=event_time_field,
             overdue=count("overdue"),
             stretch=stretch,
+            fullest=_fullest(came, expected),
         )
 
     @property
@@ -219,6 +228,14 @@ class Summary:
 
 def _listed(counts: dict[str, int]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items() if count)
+
+
+def _fullest(came: Sequence[float], expected: Sequence[float]) -> tuple[int, float] | None:
+    total = sum(came)
+    if not total:
+        return None
+    times = [tuples / total / share if share else 0.0 for tuples, share in zip(came, expected, strict=True)]
+    return max(enumerate(times), key=lambda found: found[1])
 
 
 def _percentile(counts: dict[int, int], percent: int) -> int:

@@ -16,6 +16,7 @@ _ENOUGH = 100
 _MANY_SUPPRESSED = 0.1
 _WIDE = 2.0
 _MOSTLY = 0.5
+_FULL = 2.0
 
 _LONGER = "let tuples wait longer"
 
@@ -47,6 +48,12 @@ def surprises(summary: Summary) -> Iterator[str]:
                 f"{times:.3g} times as wide as all others. Intervals grow, and the stated loss, a share of that range, "
                 "is the smaller for it; give the domain, so that rows outside of it are rejected"
             )
+    if summary.fullest is not None and summary.fullest[1] > _FULL:
+        shard, times = summary.fullest
+        yield (
+            f"shards.regions: shard {shard} got {times:.3g} times its expected share of the tuples, so the stream is "
+            "not like what its regions were learned from; learn them anew with 'crenel regions'"
+        )
     if summary.overdue >= _MOSTLY * tuples and summary.event_time_field is not None:
         yield (
             f"{summary.event_time_field}: {summary.overdue / tuples:.0%} of the tuples left after more than twice "

@@ -32,8 +32,10 @@ DEFAULTS: Mapping[str, str] = {
 }
 
 
-def local_environment(settings: Mapping[str, str]) -> StreamTableEnvironment:
+def local_environment(settings: Mapping[str, str], *, checkpoints: bool = True) -> StreamTableEnvironment:
     """A mini-cluster in this process; ``settings`` are Flink's and win over the defaults.
+
+    ``checkpoints``: whether any are taken, as the settings say.
 
     Raises
     ------
@@ -44,7 +46,8 @@ def local_environment(settings: Mapping[str, str]) -> StreamTableEnvironment:
     local = {"python.executable": sys.executable, "python.client.executable": sys.executable}
     configuration = Configuration()
     for key, value in {**DEFAULTS, **local, **settings}.items():
-        configuration.set_string(key, value)
+        if checkpoints or not key.startswith("execution.checkpointing."):
+            configuration.set_string(key, value)
     return StreamTableEnvironment.create(StreamExecutionEnvironment.get_execution_environment(configuration))
 
 

@@ -51,7 +51,7 @@ class Job:
         known: set[str] = set()
         for label, end in [("source", self._operator), *zip(self._sinks, ends, strict=True)]:
             label = label.removeprefix("crenel_")
-            for transformation in _upwards(end, set()):
+            for transformation in upwards(end, set()):
                 number, _, kind = (transformation.getUid() or "").partition("_")
                 if number.isdecimal():
                     name = _unused(f"crenel-{label}-{_what(transformation, kind)}", known)
@@ -59,12 +59,13 @@ class Job:
                     transformation.setUid(name)
 
 
-def _upwards(transformation: Any, seen: set[int]) -> Iterator[Any]:
+def upwards(transformation: Any, seen: set[int]) -> Iterator[Any]:
+    """A transformation and all that it reads from, each once; ``seen`` gets their numbers."""
     if transformation.getId() not in seen:
         seen.add(transformation.getId())
         yield transformation
         for before in transformation.getInputs():
-            yield from _upwards(before, seen)
+            yield from upwards(before, seen)
 
 
 def _what(transformation: Any, kind: str) -> str:

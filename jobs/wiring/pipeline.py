@@ -167,15 +167,17 @@ def _in_force(config: Config) -> Iterator[Column]:
         yield Column(name, kind, f"CAST({'NULL' if value is None else repr(value)} AS {kind})")
 
 
-def _encode(tables: StreamTableEnvironment, config: Config, found: Layout) -> DataStream:
+def encoded(tables: StreamTableEnvironment, config: Config, found: Layout) -> str:
+    """A query of what becomes of each row: ``e``, the key of a shard and the bytes of a block that ride on it."""
     keys = shard_keys(config.shards.count, MAX_PARALLELISM)
     plan = found.encode_plan(config.shards, keys, config.subject_key, written_null(config.sinks["released"]))
     tables.create_temporary_system_function("crenel_encode", encode_function(plan))
+    return f"SELECT crenel_encode({', '.join(found.arguments)}) AS e FROM crenel_source"
+
+
+def _encode(tables: StreamTableEnvironment, config: Config, found: Layout) -> DataStream:
     # The filter reads b and not e: a row of nulls is not null.
-    query = (
-        "SELECT e.k AS k, ROW(e.k, e.b) AS v "
-        f"FROM (SELECT crenel_encode({', '.join(found.arguments)}) AS e FROM crenel_source) WHERE e.b IS NOT NULL"
-    )
+    query = f"SELECT e.k AS k, ROW(e.k, e.b) AS v FROM ({encoded(tables, config, found)}) WHERE e.b IS NOT NULL"
     return tables.to_data_stream(tables.sql_query(query))
 
 

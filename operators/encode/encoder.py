@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from anonymity.policy import REJECTIONS, SHARD_BY_SUBJECT, Numeric, Policy, PolicyError, Shards
+from anonymity.regions.loads import Loads
 from operators.encode import hashing
 from operators.encode.categories import Categories
 from operators.encode.columns import Batch, Mask, Read, members_schema
@@ -65,11 +66,15 @@ class EncodePlan:
 
 
 class Encoder:
-    """Makes blocks of batches of rows; holds nothing from one batch to the next.
+    """Makes blocks of batches of rows; what a batch becomes depends on nothing that came before.
 
     Parameters
     ----------
     plan : what to read and how
+
+    Attributes
+    ----------
+    loads : how full the regions are that the stream is divided by; None where it is divided otherwise
 
     Raises
     ------
@@ -86,6 +91,7 @@ class Encoder:
         }
         self._schema = members_schema(plan.sensitive + plan.noised + plan.passthrough)
         self._divide = _divider(plan.policy, plan.shards)
+        self.loads = None if plan.shards.regions is None else Loads(plan.shards.regions.share)
 
     def encode(self, *series: Any) -> tuple[NDArray[np.int32], NDArray[np.object_]]:
         """Blocks of one batch.
@@ -124,7 +130,10 @@ class Encoder:
             ends, order = [len(rows)], rows
         else:
             shards = self._divide(columns)[rows]
-            ends = np.cumsum(np.bincount(shards, minlength=count)).tolist()
+            counts = np.bincount(shards, minlength=count)
+            if self.loads is not None:
+                self.loads.add(counts)
+            ends = np.cumsum(counts).tolist()
             # Small integers are sorted by radix.
             order = rows[np.argsort(shards.astype(np.min_scalar_type(count)), kind="stable")]
         for shard, (start, end) in enumerate(pairwise([0, *ends])):

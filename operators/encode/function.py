@@ -9,6 +9,7 @@ from pyflink.table import DataTypes
 from pyflink.table.udf import FunctionContext, ScalarFunction, udf
 
 from operators.encode.encoder import EncodePlan, Encoder
+from operators.encode.metrics import register
 
 
 class EncodeFunction(ScalarFunction):  # type: ignore[misc]
@@ -19,6 +20,8 @@ class EncodeFunction(ScalarFunction):  # type: ignore[misc]
 
     def open(self, function_context: FunctionContext) -> None:
         self._encoder = Encoder(self._plan)
+        if self._encoder.loads is not None:
+            register(function_context.get_metric_group(), self._encoder.loads)
 
     def eval(self, *series: Any) -> pd.DataFrame:
         keys, blocks = self._encoder.encode(*series)

@@ -39,7 +39,7 @@ def test_the_version_is_that_of_the_package() -> None:
 def test_help_names_every_command() -> None:
     result = crenel("--help")
     assert result.exit_code == 0
-    for command in ("run", "check", "budget", "hierarchy", "demo"):
+    for command in ("run", "check", "budget", "hierarchy", "regions", "demo"):
         assert command in result.stdout
 
 

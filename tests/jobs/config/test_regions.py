@@ -18,6 +18,7 @@ from anonymity.policy import Categorical, Numeric, Policy, QuasiIdentifier
 from anonymity.regions.learn import learn
 from anonymity.regions.loss import Sample
 from anonymity.regions.tree import Region, RegionTree
+from benchmarks.adult import DATA
 from jobs.config.load import ConfigError, load
 from jobs.config.regions import read_regions, regions_text
 from tests.support.regions import learned
@@ -191,3 +192,12 @@ def test_one_region_is_the_whole_space(tmp_path: Path) -> None:
     path = tmp_path / "one.yaml"
     path.write_text(text(regions=1), encoding="utf-8")
     assert isinstance(read_regions(path, POLICY, 1).root, Region)
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="UCI Adult is not beside the project")
+def test_the_example_fits_its_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADULT_CSV", "adult.data")
+    monkeypatch.setenv("ADULT_HIERARCHIES", str(DATA))
+    regions = load(Path(__file__).parents[3] / "conf" / "adult-regions.yaml").shards.regions
+    assert regions is not None
+    assert len(regions) == 8

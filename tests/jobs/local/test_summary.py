@@ -50,7 +50,7 @@ ANOTHER = [
 
 
 def summed(rows: Iterable[tuple[str, float]], seconds: float, algorithm: Algorithm = CASTLE) -> Summary:
-    return Summary.of(rows, seconds, algorithm, SUPPRESSIONS)
+    return Summary.of(((0, *row) for row in rows), seconds, algorithm, SUPPRESSIONS)
 
 
 def test_shards_are_added_up() -> None:

@@ -12,7 +12,8 @@ PLAIN = {"tuples_in": 1000.0, "released": 1000.0}
 
 
 def warnings(changed: dict[str, float], field: str | None = "castle.delay.event_time") -> list[str]:
-    return Summary.of((PLAIN | changed).items(), 1.0, CASTLE, (*SUPPRESSIONS, LINKABLE), field).warnings
+    rows = [(0, *row) for row in (PLAIN | changed).items()]
+    return Summary.of(rows, 1.0, CASTLE, (*SUPPRESSIONS, LINKABLE), field).warnings
 
 
 @pytest.mark.parametrize(
@@ -54,3 +55,14 @@ def test_an_ordinary_run_is_not_warned_of() -> None:
     assert warnings({"overdue": 1000.0}, None) == []
     few = {"tuples_in": 90.0, "released": 0.0, "suppressed.too_few_subjects": 90.0}
     assert warnings(few) == []
+
+
+@pytest.mark.parametrize(("came", "warned"), [((590, 10, 400), False), ((610, 10, 380), True), ((10, 10, 980), False)])
+def test_a_shard_that_gets_more_than_twice_its_expected_share_is_told(came: tuple[int, ...], warned: bool) -> None:
+    rows = [(shard, name, float(n)) for shard, n in enumerate(came) for name in ("tuples_in", "released")]
+    found = Summary.of(rows, 1.0, CASTLE, SUPPRESSIONS, None, (0.3, 0.1, 0.6)).warnings
+    assert len(found) == warned
+    for warning in found:
+        assert warning.startswith("shards.regions: shard 0 got 2.03 times its expected share of the tuples")
+        assert "crenel regions" in warning
+    assert Summary.of(rows, 1.0, CASTLE, SUPPRESSIONS, None).warnings == []

@@ -8,7 +8,8 @@ import struct
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -41,6 +42,7 @@ from tests.support.encoding import (
     plan_of,
     without,
 )
+from tests.support.fakes import FakeMetrics
 
 
 # What is wrong with a row, told without any code of the project: column and reason.
@@ -442,3 +444,17 @@ def test_what_a_recipient_cannot_tell_apart_counts_as_one_value(
     assert distinct(sql, values, null_text) == count
     if None not in values:
         assert distinct(sql, values, null_text, "reject") == count
+
+
+def test_metrics_show_how_full_regions_are() -> None:
+    function, metrics = EncodeFunction(plan_of(shards=Shards(5, "regions", REGIONS))), FakeMetrics()
+    function.open(cast(Any, SimpleNamespace(get_metric_group=lambda: metrics)))
+    assert metrics.known["crenel.fullest_region_x1000"]() == 0
+    function.eval(*arguments(function._plan, [{**GOOD, "pay": "1"}] * 300 + [{**GOOD, "age": 60, "pay": "1"}] * 100))
+    area = REGIONS.regions(np.zeros((1, 3)), np.array([[ODD.index("Zürich")]], np.int32)).item()
+    shown = {name.removeprefix("crenel."): read() for name, read in metrics.known.items()}
+    assert shown[f"share_of_shard_{area}_x1000"] == 750
+    assert shown["share_of_shard_2_x1000"] == 250
+    assert shown["fullest_region_x1000"] == max(round(750 / REGIONS.share[area]), 2500)
+    without_regions = EncodeFunction(plan_of(shards=Shards(5)))
+    without_regions.open(cast(Any, None))  # asks for no metrics

@@ -1,0 +1,49 @@
+"""How full regions are against what is expected of them: a stream drifts away from the sample it was divided by."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+_REMEMBERED = 1000
+"""Tuples of a region, on average, after which those that came are counted half."""
+
+_ENOUGH = 50
+"""Tuples of a region, on average, from which shares say something."""
+
+_LEAST = 1e-6
+"""What a region is expected to get at least, as a share: of a file that says less nothing follows."""
+
+
+class Loads:
+    """Shares of the tuples that came lately.
+
+    Parameters
+    ----------
+    expected : (regions,) the share of each, all of them 1
+    """
+
+    def __init__(self, expected: NDArray[np.float64]) -> None:
+        self._expected = np.maximum(expected, _LEAST)
+        self._counts = np.zeros(len(expected))
+
+    def __len__(self) -> int:
+        """How many regions there are."""
+        return len(self._counts)
+
+    def add(self, counts: NDArray[np.int64]) -> None:
+        """Count tuples, so many of each region."""
+        self._counts += counts
+        if self._counts.sum() > _REMEMBERED * len(self._counts):
+            self._counts /= 2
+
+    def share(self, region: int) -> float:
+        """The share of a region, from 0 to 1; 0 where too few tuples have come."""
+        total = self._counts.sum()
+        return float(self._counts[region] / total) if total >= _ENOUGH * len(self._counts) else 0.0
+
+    @property
+    def fullest(self) -> float:
+        """How many times its expected share the region has that has most of it; 0 where too few tuples have come."""
+        total = self._counts.sum()
+        return float((self._counts / self._expected).max() / total) if total >= _ENOUGH * len(self._counts) else 0.0

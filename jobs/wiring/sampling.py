@@ -1,0 +1,62 @@
+"""Blocks of a source, read here and not anonymised."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import closing
+from dataclasses import replace
+
+from pyflink.table import StreamTableEnvironment
+from pyflink.util.java_utils import is_instance_of
+
+from anonymity.policy import Policy, Shards
+from jobs.config.load import Config
+from jobs.wiring.job import upwards
+from jobs.wiring.pipeline import encoded, read_layout
+from state.block import Block
+
+_BOUNDED = "org.apache.flink.streaming.api.transformations.WithBoundedness"
+
+
+class SourceBlocks:
+    """The blocks of all rows that a job would read, as one shard.
+
+    Parameters
+    ----------
+    tables : where the source is created
+    config : of the job; how it divides the stream does not matter
+
+    Attributes
+    ----------
+    policy : with what follows from the columns
+    ends : whether the source does
+
+    Raises
+    ------
+    ConfigError
+        As ``jobs.wiring.pipeline.read_layout`` does.
+    """
+
+    def __init__(self, tables: StreamTableEnvironment, config: Config) -> None:
+        found = read_layout(tables, config)
+        self.policy: Policy = found.policy
+        self.ends = _ends(tables)
+        self._members = found.members_schema
+        rows = encoded(tables, replace(config, shards=Shards()), found)
+        self._table = tables.sql_query(f"SELECT e.b AS b FROM ({rows}) WHERE e.b IS NOT NULL")
+        self._table.explain()
+
+    def read(self) -> Generator[Block, None, None]:
+        """Run a job that reads them; it is cancelled where the iterator is closed."""
+        with closing(self._table.execute().collect()) as rows:
+            for number, row in enumerate(rows):
+                yield Block.from_bytes(bytes(row[0]), self._members, f"block {number}")
+
+
+def _ends(tables: StreamTableEnvironment) -> bool:
+    stream = tables.to_data_stream(tables.sql_query("SELECT 1 AS present FROM crenel_source"))._j_data_stream
+    return all(
+        str(found.getBoundedness()) == "BOUNDED"
+        for found in upwards(stream.getTransformation(), set())
+        if is_instance_of(found, _BOUNDED)
+    )
