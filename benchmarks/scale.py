@@ -1,0 +1,199 @@
+"""What more shards cost: loss on UCI Adult by their number, by subject and by region, at the same delay in all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from anonymity.algorithm import Algorithm, Terms
+from anonymity.algorithms import CASTLE, WINDOW
+from anonymity.castle.parameters import CastleParameters
+from anonymity.policy import Numeric, Privacy, Shards
+from anonymity.regions.learn import learn
+from anonymity.regions.loss import Sample
+from anonymity.regions.tree import RegionTree
+from anonymity.window.parameters import WindowParameters
+from benchmarks.adult import MEMBERS, Stream, stream
+from benchmarks.table import Table
+from jobs.wiring.layout import layout
+from operators.encode.encoder import Encoder
+
+_K = 10
+_SEEDS = 3
+_BLOCK = 2000
+_BATCH = 20_000
+_REPEATS = 15
+_SHARDS = (1, 4, 8, 16)
+_DELAYS = (1_000, 10_000)
+
+_CLUSTERS = 50
+"""Open clusters of CASTLE, over all shards."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """An algorithm with its parameters for one of so many shards.
+
+    Attributes
+    ----------
+    parameters : of the delay of all shards together, in tuples, and their number
+    """
+
+    name: str
+    algorithm: Algorithm
+    parameters: Callable[[int, int], Any]
+
+
+CONTENDERS = (
+    Contender(
+        "CASTLE",
+        CASTLE,
+        lambda delay, shards: CastleParameters(delay_tuples=delay // shards, max_clusters=max(_CLUSTERS // shards, 1)),
+    ),
+    Contender("windows", WINDOW, lambda delay, shards: WindowParameters(tuples=delay // shards)),
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Mean loss of released tuples, the share that was suppressed, and seconds of the fullest shard."""
+
+    loss: float
+    suppressed: float
+    seconds: float
+
+
+def run(adult: Stream, shard_of: NDArray[np.int64], contender: Contender, delay: int, seed: int) -> Run:
+    """Push a stream through its shards, one after another."""
+    count = int(shard_of.max()) + 1
+    loss, released, suppressed, longest = 0.0, 0, 0, 0.0
+    for number in range(count):
+        part = rows_of(adult, np.flatnonzero(shard_of == number))
+        terms = Terms(adult.policy, Privacy(_K), contender.parameters(delay, count), MEMBERS)
+        shard = contender.algorithm.new(terms, number, bytes([seed]) * 32)
+        blocks = part.blocks(_BLOCK)
+        start = time.perf_counter()
+        for block in blocks:
+            shard.push(block)
+        shard.finish()
+        longest = max(longest, time.perf_counter() - start)
+        counters = shard.counters
+        loss, released = loss + counters.loss_sum, released + counters.released
+        suppressed += sum(counters.suppressed.values())
+    return Run(loss / max(released, 1), suppressed / len(adult), longest)
+
+
+def rows_of(adult: Stream, rows: NDArray[np.intp]) -> Stream:
+    """Some of the tuples."""
+    return replace(
+        adult,
+        numeric=adult.numeric[rows],
+        categorical=adult.categorical[rows],
+        sensitive=adult.sensitive[rows],
+        members=adult.members.take(pa.array(rows)),
+    )
+
+
+def by_subject(adult: Stream, count: int, seed: int) -> NDArray[np.int64]:
+    """The shard of each tuple where every one is its own person, and persons are divided by hashes."""
+    return np.random.default_rng(seed).integers(0, count, len(adult))
+
+
+@cache
+def regions(count: int) -> RegionTree:
+    """Regions learned from all of Adult."""
+    adult = stream()
+    return learn(adult.policy, Sample(adult.numeric, adult.categorical), count, _K)
+
+
+def by_region(adult: Stream, count: int, _: int) -> NDArray[np.int64]:
+    """The shard of each tuple by its region."""
+    return regions(count).regions(adult.numeric, adult.categorical)
+
+
+def loss_table(adult: Stream, contender: Contender, delay: int) -> Table:
+    """Loss by number of shards."""
+    table = Table(
+        f"{contender.name}, {delay:,} tuples in all (k = {_K}, file order, mean of {_SEEDS} seeds)",
+        ["shards", "by", "mean loss", "of that of one shard", "suppressed", "tuples/s, a core for each shard"],
+    )
+    one = 0.0
+    for count in _SHARDS:
+        for by, divided in {"subject": by_subject, "region": by_region}.items():
+            if count == 1 and divided is by_region:
+                continue
+            runs = [run(adult, divided(adult, count, seed), contender, delay, seed) for seed in range(_SEEDS)]
+            loss = float(np.mean([r.loss for r in runs]))
+            one = one or loss
+            table.add(
+                count,
+                "-" if count == 1 else by,
+                f"{loss:.3f}",
+                f"{loss / one:.2f}",
+                f"{np.mean([r.suppressed for r in runs]):.2%}",
+                f"{len(adult) / min(r.seconds for r in runs):,.0f}",
+            )
+    return table
+
+
+def assignment_table(adult: Stream) -> Table:
+    """What it takes to find the region of a tuple, against all that the encoder does."""
+    large = adult.enlarged(_BATCH)
+    table = Table(
+        f"Finding the region of a tuple (a batch of {_BATCH:,} like those of Adult, best of {_REPEATS})",
+        [
+            "regions",
+            "deepest cut",
+            "nanoseconds a tuple",
+            "encoder, nanoseconds a tuple",
+            "share of the encoder's time",
+        ],
+    )
+    for count in (4, 16, 64):
+        tree = regions(count)
+        encoder, series = encoder_of(large, Shards(count, "regions", tree))
+        assign = least(partial(tree.regions, large.numeric, large.categorical)) / len(large) * 1e9
+        encode = least(partial(encoder.encode, *series)) / len(large) * 1e9
+        table.add(count, tree.depth, f"{assign:.0f}", f"{encode:,.0f}", f"{assign / encode:.1%}")
+    return table
+
+
+def least(work: Callable[[], object]) -> float:
+    """The least seconds of some runs."""
+    spent = []
+    for _ in range(_REPEATS):
+        start = time.perf_counter()
+        work()
+        spent.append(time.perf_counter() - start)
+    return min(spent)
+
+
+def encoder_of(tuples: Stream, shards: Shards) -> tuple[Encoder, list[pd.Series[Any]]]:
+    """The encoder of a job on a table with these tuples, and the columns that it is called with."""
+    types = {a.name: "INT" if isinstance(a, Numeric) else "STRING" for a in tuples.policy.quasi_identifiers}
+    plan = layout(tuples.policy, {**types, "income": "STRING"}).encode_plan(shards, tuple(range(shards.count)), b"")
+    columns: dict[str, pd.Series[Any]] = {"income": tuples.members.column(0).to_pandas()}
+    for attribute, numbers in zip(tuples.policy.numeric, tuples.numeric.T, strict=True):
+        columns[attribute.name] = pd.Series(numbers)
+    for category, leaves in zip(tuples.policy.categorical, tuples.categorical.T, strict=True):
+        columns[category.name] = pd.Series(np.array(category.hierarchy.labels, object)[leaves])
+    reads = sorted((*plan.quasi_identifiers, *plan.sensitive), key=lambda read: read.value)
+    return Encoder(plan), [columns[read.name] for read in reads]
+
+
+def tables() -> Iterator[Table]:
+    """All tables of this file."""
+    adult = stream()
+    for contender in CONTENDERS:
+        run(adult, by_subject(adult, 16, 0), contender, 1_000, 0)  # compile
+        for delay in _DELAYS:
+            yield loss_table(adult, contender, delay)
+    yield assignment_table(adult)
