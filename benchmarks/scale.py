@@ -17,7 +17,7 @@ from anonymity.algorithm import Algorithm, Terms
 from anonymity.algorithms import CASTLE, WINDOW
 from anonymity.castle.parameters import CastleParameters
 from anonymity.policy import Numeric, Privacy, Shards
-from anonymity.regions.learn import learn
+from anonymity.regions.learn import learn, members_of
 from anonymity.regions.loss import Sample
 from anonymity.regions.tree import RegionTree
 from anonymity.window.parameters import WindowParameters
@@ -111,7 +111,7 @@ def by_subject(adult: Stream, count: int, seed: int) -> NDArray[np.int64]:
 def regions(count: int) -> RegionTree:
     """Regions learned from all of Adult."""
     adult = stream()
-    return learn(adult.policy, Sample(adult.numeric, adult.categorical), count, _K)
+    return learn(adult.policy, Sample(adult.numeric, adult.categorical), count, members_of(_K))
 
 
 def by_region(adult: Stream, count: int, _: int) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from anonymity.regions.learn import RegionsError, learn
+from anonymity.regions.learn import RegionsError, learn, members_of
 from jobs.config.load import ConfigError, load
 from jobs.config.regions import regions_text
 from jobs.local.sample import Sampled, read_sample
@@ -44,7 +44,7 @@ def write_regions(path: Path, overrides: Sequence[str], count: int, rows: int, o
     found = read_sample(config, rows)
     if found.sample is None:
         raise RegionsError(f"no tuple was read, and {found.rejected:,} rows were rejected, so no region is possible")
-    members = max(config.privacy.k, 2)
+    members = members_of(config.privacy.k)
     tree = learn(found.policy, found.sample, count, members)
     output.write_text(regions_text(found.policy, tree, len(found.sample), members), encoding="utf-8")
     console.print(_told(found), soft_wrap=True)
