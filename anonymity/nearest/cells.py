@@ -74,7 +74,7 @@ def empty_cells(slots: int, policy: Policy) -> Cells:
     """Room for as many tuples as there are slots; nobody waits."""
     numeric, categorical = len(policy.numeric), len(policy.categorical)
     cells = _most(slots) + 2
-    now = record("used root visits steps anew")
+    now = record("used root")
     now.used, now.root = 1, -1
     return Cells(
         now=now,
@@ -120,7 +120,6 @@ def make_anew(shard: Any) -> None:
     cells, tuples = shard.cells, shard.tuples
     cells.now.used, cells.now.root = 1, -1
     cells.held[0] = 0
-    cells.now.anew += 1
     slot = np.int64(shard.now.oldest)
     while slot != NONE:
         _enter(shard, slot)
@@ -228,7 +227,8 @@ def _widths(shard: Any, cell: Int) -> NDArray[np.float64]:
     numeric = cells.number.shape[0]
     widths = np.zeros(numeric + cells.leaf.shape[0])
     for a in range(numeric):
-        widths[a] = (cells.upper[a, cell] - cells.lower[a, cell]) * domain.scale[a]
+        if domain.scale[a] > 0.0:
+            widths[a] = (cells.upper[a, cell] - cells.lower[a, cell]) * domain.scale[a]
     for a in range(cells.leaf.shape[0]):
         node = np.int64(cells.first[a, cell])
         while domain.last[node] < cells.last[a, cell]:

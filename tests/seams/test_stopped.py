@@ -1,4 +1,4 @@
-"""The algorithm and the promise of the tests, and batches of windows, stopped and restored on a cluster."""
+"""The algorithm and the promise of the tests, and what else waits, stopped and restored on a cluster."""
 
 from __future__ import annotations
 
@@ -11,8 +11,18 @@ from tests.support.cluster import Cluster, restored
 
 pytestmark = pytest.mark.cluster("standalone")
 
+REGIONS = """
+version: 1
+attributes: {x: {domain: [0, 100]}}
+tree:
+  cut: x
+  below: 40
+  left: {shard: 0, share: 0.4, loss: 0.2}
+  right: {shard: 1, share: 0.6, loss: 0.3}
+"""
 
-@pytest.mark.parametrize("algorithm", ["in_order", "castle", "nearest", "mondrian", "ola"])
+
+@pytest.mark.parametrize("algorithm", ["in_order", "castle", "nearest", "regions", "mondrian", "ola"])
 def test_a_job_that_is_stopped_and_restored_publishes_what_it_would_have_published(
     cluster: Cluster, tmp_path: Path, algorithm: str
 ) -> None:
@@ -41,6 +51,8 @@ def paced(folder: Path, name: str, algorithm: str) -> Path:
     section = {
         "castle": "castle: {delay: {tuples: 40}}",
         "nearest": "algorithm: nearest\nnearest: {delay: {tuples: 40}}",
+        "regions": "algorithm: nearest\nnearest: {delay: {tuples: 20}}\n"
+        "shards: {count: 2, by: regions, regions: regions.yaml}",
         "mondrian": "algorithm: mondrian\nmondrian: {window: {tuples: 500}}",
         "ola": "algorithm: ola\nola: {window: {tuples: 500}}",
     }.get(algorithm, "algorithm: in_order\nin_order: {most: 20}")
@@ -48,6 +60,7 @@ def paced(folder: Path, name: str, algorithm: str) -> Path:
     if algorithm == "ola":  # which moves numbers by levels
         levels = "{type: categorical, hierarchy: {numbers: {domain: [0, 100], levels: [1, 5, 20]}}}"
         text = text.replace("{type: numeric, domain: [0, 100]}", levels)
+    (of / "regions.yaml").write_text(REGIONS, encoding="utf-8")
     (of / "job.yaml").write_text(text, encoding="utf-8")
     return of / "job.yaml"
 
