@@ -34,7 +34,7 @@ def _tell(nearest: NearestParameters) -> Iterator[tuple[str, str]]:
 
 
 def _summary(counts: Mapping[str, int]) -> tuple[str, str, str]:
-    return "tuples in", f"{counts['tuples_in']:,}", "each released with the nearest"
+    return "nearest", "", "each left with those that lie nearest"
 
 
 NEAREST = add_algorithm(

@@ -75,13 +75,17 @@ def stream() -> list[dict[str, str]]:
     return rows
 
 
-@pytest.mark.parametrize("algorithm", ["castle", "window", "mondrian"])
+@pytest.mark.parametrize("algorithm", ["castle", "nearest", "window", "mondrian"])
 def test_numbers_leave_with_noise_and_nothing_else_changes(mini: Host, tmp_path: Path, algorithm: str) -> None:
     rows = stream()
     with (tmp_path / "in.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([row[name] for name in COLUMNS] for row in rows)
     (tmp_path / "job.yaml").write_text(JOB.replace("FOLDER", str(tmp_path)), encoding="utf-8")
-    section = {"window": "window={tuples: 100}", "mondrian": "mondrian={}"}.get(algorithm)
+    section = {
+        "nearest": "nearest={delay: {tuples: 100}}",
+        "window": "window={tuples: 100}",
+        "mondrian": "mondrian={}",
+    }.get(algorithm)
     changed = () if section is None else ("--set", "castle=null", "--set", f"algorithm={algorithm}", "--set", section)
     ended = mini.crenel("run", tmp_path / "job.yaml", "--json", *changed)
     assert ended.returncode == 0, ended.stderr

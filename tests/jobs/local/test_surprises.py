@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from anonymity.algorithms import CASTLE
+from anonymity.algorithm import Algorithm
+from anonymity.algorithms import CASTLE, MONDRIAN, NEAREST, OLA, WINDOW
 from anonymity.policy import LINKABLE, SUPPRESSIONS
 from jobs.local.summary import Summary
 
@@ -66,3 +67,11 @@ def test_a_shard_that_gets_more_than_twice_its_expected_share_is_told(came: tupl
         assert warning.startswith("shards.regions: shard 0 got 2.03 times its expected share of the tuples")
         assert "crenel regions" in warning
     assert Summary.of(rows, 1.0, CASTLE, SUPPRESSIONS, None).warnings == []
+
+
+@pytest.mark.parametrize("algorithm", [CASTLE, NEAREST, WINDOW, MONDRIAN, OLA], ids=lambda found: found.name)
+def test_a_summary_of_every_algorithm_can_be_read_and_written(algorithm: Algorithm) -> None:
+    rows = [(0, *row) for row in PLAIN.items()]
+    summary = Summary.of(rows, 1.0, algorithm, SUPPRESSIONS, None)
+    assert summary.as_table().row_count >= 5
+    assert summary.as_json()["released"] == 1000
