@@ -275,6 +275,14 @@ def add_algorithm(algorithm: Algorithm) -> Algorithm:
     return algorithm
 
 
+def tell_delay(parameters: Any) -> Iterator[tuple[str, str]]:
+    """The delay of parameters that have ``delay_tuples`` and ``delay_event_time``, as ``crenel check`` shows it."""
+    if parameters.delay_tuples is not None:
+        yield "delay.tuples", f"{parameters.delay_tuples} later tuples of the shard"
+    if parameters.delay_event_time is not None:
+        yield "delay.event_time", f"{parameters.delay_event_time} ms"
+
+
 def _found(module: str, name: str) -> Algorithm:
     import_module(module)
     return _KNOWN[name]

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from anonymity.castle.arrays import CastleArrays, points
-from anonymity.castle.expiry import schedule, unschedule
+from anonymity.castle.queue import arrive, depart
 from anonymity.compiled.jit import Int, entry, leaf, procedure
 from anonymity.promise.checks import broken
 from anonymity.promise.counting import stable_order
 from anonymity.promise.tally import count_set
-from anonymity.promise.waiting import come, go, join_group, leave_group
+from anonymity.promise.waiting import join_group, leave_group
 from anonymity.space.boxes import assign, empty_boxes, enclose, enlargement, equal, loss_after
 from anonymity.space.boxes_by_attribute import enlargements_by, lay
 from anonymity.space.domain import NONE
@@ -29,43 +27,6 @@ def _count_in(shard: CastleArrays, row: Int, slot: Int) -> None:
 def _count_out(shard: CastleArrays, row: Int, slot: Int) -> None:
     if shard.of.by_name == 0 or leave_group(shard.waiting, row, shard.tuples.subject[slot]):
         shard.clusters.subjects[row] -= 1
-
-
-@leaf
-def arrive(shard: Any, slot: Int) -> None:
-    """Put a tuple at the young end of all that wait."""
-    now, tuples = shard.now, shard.tuples
-    tuples.older[slot] = now.youngest
-    tuples.younger[slot] = NONE
-    if now.youngest == NONE:
-        now.oldest = slot
-    else:
-        tuples.younger[now.youngest] = slot
-    now.youngest = slot
-    now.waiting += 1
-    if len(shard.expiry.slots) > 0:
-        schedule(shard, slot)
-    come(shard.waiting, shard.checks, slot, tuples.subject[slot], tuples.sensitive, shard.of.by_name != 0)
-
-
-@leaf
-def depart(shard: Any, slot: Int) -> None:
-    """Take a tuple out of all that wait; its slot is free once the step is over."""
-    now, tuples = shard.now, shard.tuples
-    if len(shard.expiry.slots) > 0:
-        unschedule(shard, slot)
-    older, younger = tuples.older[slot], tuples.younger[slot]
-    if older == NONE:
-        now.oldest = younger
-    else:
-        tuples.younger[older] = younger
-    if younger == NONE:
-        now.youngest = older
-    else:
-        tuples.older[younger] = older
-    now.waiting -= 1
-    tuples.cluster[slot] = NONE
-    go(shard.waiting, shard.checks, slot, tuples.subject[slot], tuples.sensitive, shard.of.by_name != 0)
 
 
 @leaf

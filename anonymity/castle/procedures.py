@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.castle.arrays import CastleArrays, points
+from anonymity.castle.arrays import CastleArrays
 from anonymity.castle.gamma import (
-    arrive,
     best_selection,
-    depart,
     is_outlier,
     merge_clusters,
     open_cluster,
@@ -23,17 +19,15 @@ from anonymity.castle.gamma import (
 )
 from anonymity.castle.leave import release_part, reuse, suppress
 from anonymity.castle.omega import reusable
+from anonymity.castle.queue import arrive, depart, lacking, next_due, number
 from anonymity.castle.split import group_by_subject, join_broken_parts, may_break, split
 from anonymity.castle.split_l import split_l
 from anonymity.compiled.jit import Int, entry, leaf, procedure
 from anonymity.promise.counting import stable_order
-from anonymity.promise.waiting import impossible
-from anonymity.space.boxes import observe
 from anonymity.space.domain import NONE
 from anonymity.tuples.leaving import CLUSTER, MERGED, SPLIT
-from state.block import NO_TIME
 
-OUTLIER, TOO_FEW_SUBJECTS = 0, 1  # positions in anonymity.policy.SUPPRESSIONS
+OUTLIER = 0  # a position in anonymity.policy.SUPPRESSIONS
 
 
 @entry
@@ -54,38 +48,13 @@ def castle(shard: CastleArrays, slots: NDArray[np.int32], watermark: Int, ended:
 @leaf
 def place(shard: CastleArrays, slot: Int) -> None:
     """Put a new tuple into the best cluster, or into one of its own (CASTLE, Algorithm 1, steps 5 to 10)."""
-    now, tuples = shard.now, shard.tuples
-    tuples.position[slot] = now.next_position
-    now.next_position += 1
-    observe(shard.domain, points(tuples), slot, tuples.numeric.shape[1] + tuples.leaf.shape[1])
+    number(shard, slot)
     row = best_selection(shard, slot)
     if row == NONE:
         open_cluster(shard, slot)
     else:
         push(shard, row, slot)
     arrive(shard, slot)
-
-
-@leaf
-def next_due(shard: Any, watermark: Int, ended: bool) -> Int:
-    """The tuple that must leave next, ``NONE`` where all may wait (CASTLE, Definition 2.2; Algorithm 1, step 11).
-
-    By position the oldest, by event time the earliest. At the end of the input everything is due in order of expiry:
-    by event time where that bounds the delay, else by position.
-    """
-    now, tuples = shard.now, shard.tuples
-    if now.waiting == 0:
-        return NONE
-    oldest = now.oldest
-    by_tuples, by_time = shard.of.delay_tuples, shard.of.delay_event_time
-    if by_tuples >= 0 and tuples.position[oldest] < now.next_position - by_tuples:
-        return oldest
-    if by_time >= 0:
-        earliest = np.int64(shard.expiry.slots[0])
-        if watermark >= NO_TIME + by_time and tuples.event_time[earliest] <= watermark - by_time:
-            return earliest
-        return earliest if ended else NONE
-    return oldest if ended else NONE
 
 
 @procedure
@@ -113,12 +82,7 @@ def delay_constraint(shard: CastleArrays, slot: Int) -> None:
 @leaf
 def hopeless(shard: CastleArrays, row: Int) -> Int:
     """Why a cluster cannot be merged into a release, ``NONE`` where it can (delay_constraint, steps 10 to 19)."""
-    if is_outlier(shard, row):
-        return np.int64(OUTLIER)
-    if shard.waiting.tally.persons[0] < shard.of.k:
-        return np.int64(TOO_FEW_SUBJECTS)
-    check = impossible(shard.waiting, shard.checks)
-    return np.int64(NONE) if check == NONE else shard.checks.reason[check]
+    return np.int64(OUTLIER) if is_outlier(shard, row) else lacking(shard)
 
 
 @procedure

@@ -6,16 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anonymity.castle.arrays import points
-from anonymity.castle.gamma import arrive, depart
 from anonymity.castle.leave import release_part, reuse, suppress
 from anonymity.castle.omega import reusable
-from anonymity.castle.procedures import TOO_FEW_SUBJECTS, next_due
+from anonymity.castle.queue import arrive, depart, lacking, next_due, number
 from anonymity.compiled.jit import Int, entry, leaf, procedure
 from anonymity.nearest.arrays import NearestArrays
 from anonymity.nearest.cells import drop, enter, make_anew
 from anonymity.nearest.grow import WAITS, grow, reuse_is_better
-from anonymity.promise.waiting import impossible
-from anonymity.space.boxes import assign, enclose, info_loss, observe
+from anonymity.space.boxes import assign, enclose, info_loss
 from anonymity.space.domain import NONE
 from anonymity.tuples.leaving import CLUSTER
 
@@ -51,10 +49,7 @@ def lay(shard: NearestArrays) -> None:
 @leaf
 def place(shard: NearestArrays, slot: Int) -> None:
     """Let a new tuple wait."""
-    now, tuples = shard.now, shard.tuples
-    tuples.position[slot] = now.next_position
-    now.next_position += 1
-    observe(shard.domain, points(tuples), slot, tuples.numeric.shape[1] + tuples.leaf.shape[1])
+    number(shard, slot)
     wait(shard, slot)
 
 
@@ -72,7 +67,7 @@ def wait(shard: NearestArrays, slot: Int) -> None:
 def serve(shard: NearestArrays, slot: Int) -> None:
     """Let an expiring tuple leave: by reuse, with the group that is grown around it, or suppressed."""
     members: Int = np.int64(0)
-    reason, published, other_loss = hopeless(shard), reusable(shard, slot), np.inf
+    reason, published, other_loss = lacking(shard), reusable(shard, slot), np.inf
     if published != NONE:
         other_loss = info_loss(shard.domain, shard.omega.box, published)
     if reason == NONE:
@@ -89,15 +84,6 @@ def serve(shard: NearestArrays, slot: Int) -> None:
         leave(shard, slot)
     else:
         release_group(shard, members, slot)
-
-
-@leaf
-def hopeless(shard: NearestArrays) -> Int:
-    """Why no group of all that waits could leave, ``NONE`` where one may."""
-    if shard.waiting.tally.persons[0] < shard.of.k:
-        return np.int64(TOO_FEW_SUBJECTS)
-    check = impossible(shard.waiting, shard.checks)
-    return np.int64(NONE) if check == NONE else np.int64(shard.checks.reason[check])
 
 
 @leaf

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from anonymity.algorithm import Algorithm, Section, Setting, Shard, Terms, add_algorithm
+from anonymity.algorithm import Algorithm, Section, Setting, Shard, Terms, add_algorithm, tell_delay
 from anonymity.compiled.warm import run_through
 from anonymity.policy import Policy, Privacy
 from anonymity.window.outputs import REPAIRS, WINDOWS
@@ -32,10 +32,7 @@ def _problems(policy: Policy, privacy: Privacy, parameters: WindowParameters) ->
 
 
 def _tell(window: WindowParameters) -> Iterator[tuple[str, str]]:
-    if window.delay_tuples is not None:
-        yield "delay.tuples", f"{window.delay_tuples} later tuples of the shard"
-    if window.delay_event_time is not None:
-        yield "delay.event_time", f"{window.delay_event_time} ms"
+    yield from tell_delay(window)
     if window.tuples is not None:
         yield "tuples", f"{window.tuples} close a window"
     if window.event_time is not None:

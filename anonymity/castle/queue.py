@@ -1,0 +1,94 @@
+"""All that waits, in order of arrival: how tuples get into it and out of it, and which is due."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from anonymity.castle.arrays import points
+from anonymity.castle.expiry import schedule, unschedule
+from anonymity.compiled.jit import Int, leaf
+from anonymity.promise.waiting import come, go, impossible
+from anonymity.space.boxes import observe
+from anonymity.space.domain import NONE
+from state.block import NO_TIME
+
+TOO_FEW_SUBJECTS = 1  # a position in anonymity.policy.SUPPRESSIONS
+
+
+@leaf
+def number(shard: Any, slot: Int) -> None:
+    """Give a new tuple its position, and widen the observed ranges by it."""
+    now, tuples = shard.now, shard.tuples
+    tuples.position[slot] = now.next_position
+    now.next_position += 1
+    observe(shard.domain, points(tuples), slot, tuples.numeric.shape[1] + tuples.leaf.shape[1])
+
+
+@leaf
+def arrive(shard: Any, slot: Int) -> None:
+    """Put a tuple at the young end of all that wait."""
+    now, tuples = shard.now, shard.tuples
+    tuples.older[slot] = now.youngest
+    tuples.younger[slot] = NONE
+    if now.youngest == NONE:
+        now.oldest = slot
+    else:
+        tuples.younger[now.youngest] = slot
+    now.youngest = slot
+    now.waiting += 1
+    if len(shard.expiry.slots) > 0:
+        schedule(shard, slot)
+    come(shard.waiting, shard.checks, slot, tuples.subject[slot], tuples.sensitive, shard.of.by_name != 0)
+
+
+@leaf
+def depart(shard: Any, slot: Int) -> None:
+    """Take a tuple out of all that wait; its slot is free once the step is over."""
+    now, tuples = shard.now, shard.tuples
+    if len(shard.expiry.slots) > 0:
+        unschedule(shard, slot)
+    older, younger = tuples.older[slot], tuples.younger[slot]
+    if older == NONE:
+        now.oldest = younger
+    else:
+        tuples.younger[older] = younger
+    if younger == NONE:
+        now.youngest = older
+    else:
+        tuples.older[younger] = older
+    now.waiting -= 1
+    tuples.cluster[slot] = NONE
+    go(shard.waiting, shard.checks, slot, tuples.subject[slot], tuples.sensitive, shard.of.by_name != 0)
+
+
+@leaf
+def next_due(shard: Any, watermark: Int, ended: bool) -> Int:
+    """The tuple that must leave next, ``NONE`` where all may wait (CASTLE, Definition 2.2; Algorithm 1, step 11).
+
+    By position the oldest, by event time the earliest. At the end of the input everything is due in order of expiry:
+    by event time where that bounds the delay, else by position.
+    """
+    now, tuples = shard.now, shard.tuples
+    if now.waiting == 0:
+        return NONE
+    oldest = now.oldest
+    by_tuples, by_time = shard.of.delay_tuples, shard.of.delay_event_time
+    if by_tuples >= 0 and tuples.position[oldest] < now.next_position - by_tuples:
+        return oldest
+    if by_time >= 0:
+        earliest = np.int64(shard.expiry.slots[0])
+        if watermark >= NO_TIME + by_time and tuples.event_time[earliest] <= watermark - by_time:
+            return earliest
+        return earliest if ended else NONE
+    return oldest if ended else NONE
+
+
+@leaf
+def lacking(shard: Any) -> Int:
+    """Why not even all that waits could leave together, ``NONE`` where it could."""
+    if shard.waiting.tally.persons[0] < shard.of.k:
+        return np.int64(TOO_FEW_SUBJECTS)
+    check = impossible(shard.waiting, shard.checks)
+    return np.int64(NONE) if check == NONE else np.int64(shard.checks.reason[check])
