@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from anonymity.algorithm import Terms
+from anonymity.castle.delayed import DelayedShard
 from anonymity.castle.parameters import CastleParameters
 from anonymity.castle.shard import Castle
 from anonymity.castle.stored import begun
 from anonymity.policy import Privacy
-from benchmarks.adult import MEMBERS, Stream, stream
+from benchmarks.adult import Stream, stream
 from benchmarks.table import Table
 
 _BLOCK = 2000
@@ -27,18 +30,20 @@ class Run:
     seconds: float
 
 
-def run(tuples: Stream, privacy: Privacy, parameters: CastleParameters, seed: int = 0) -> Run:
-    """Push a stream through one shard, to the end."""
+def run(
+    tuples: Stream, privacy: Privacy, parameters: Any, seed: int = 0, made: Callable[..., DelayedShard] = Castle
+) -> Run:
+    """Push a stream through one shard, ``made`` of terms with these parameters, to the end; it remembers nothing."""
     blocks = tuples.blocks(_BLOCK)
     key = bytes([seed]) * 32
-    terms = Terms(tuples.policy, privacy, parameters, MEMBERS)
-    castle = Castle(terms, begun(terms, 0, key), remembers=False)
+    terms = Terms(tuples.policy, privacy, parameters, tuples.members.schema)
+    shard = made(terms, begun(terms, 0, key), remembers=False)
     start = time.perf_counter()
     for block in blocks:
-        castle.push(block)
-    castle.finish()
+        shard.push(block)
+    shard.finish()
     seconds = time.perf_counter() - start
-    counters = castle.counters
+    counters = shard.counters
     return Run(counters.loss_sum / max(counters.released, 1), sum(counters.suppressed.values()) / len(tuples), seconds)
 
 

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
-from anonymity.algorithm import Terms
 from anonymity.castle.parameters import CastleParameters
 from anonymity.castle.shard import Castle
-from anonymity.castle.stored import begun
 from anonymity.nearest.parameters import NearestParameters
 from anonymity.nearest.shard import Nearest
 from anonymity.policy import Privacy
 from benchmarks.adult import Stream, stream
 from benchmarks.castleguard.streams import PIMA, TAXI, pima, taxi
 from benchmarks.castleguard.streams import stream as stream_of
+from benchmarks.core import run
 from benchmarks.table import Table
 
 _SEEDS = 5
-_BLOCK = 1000
 _FOUR = ("age", "education-num", "hours-per-week", "occupation")
 
 
@@ -30,22 +27,6 @@ def tables() -> Iterator[Table]:
     adult = stream()
     yield _loss(adult)
     yield _speed(adult)
-
-
-def run(tuples: Stream, privacy: Privacy, parameters: Any, seed: int = 0) -> tuple[float, float, float]:
-    """Mean loss, share that was suppressed, and seconds of one shard, to the end of a stream."""
-    terms = Terms(tuples.policy, privacy, parameters, tuples.members.schema)
-    made = Nearest if isinstance(parameters, NearestParameters) else Castle
-    shard = made(terms, begun(terms, 0, bytes([seed]) * 32), remembers=False)
-    blocks = tuples.blocks(_BLOCK)
-    start = time.perf_counter()
-    for block in blocks:
-        shard.push(block)
-    shard.finish()
-    seconds = time.perf_counter() - start
-    counters = shard.counters
-    lost = sum(counters.suppressed.values()) / len(tuples)
-    return counters.loss_sum / max(counters.released, 1), lost, seconds
 
 
 def of_attributes(adult: Stream, names: Sequence[str]) -> Stream:
@@ -113,8 +94,9 @@ def _loss(adult: Stream) -> Table:
 
 
 def _mean(tuples: Stream, privacy: Privacy, parameters: Any) -> tuple[float, float]:
-    found = [run(tuples, privacy, parameters, seed) for seed in range(_SEEDS)]
-    return sum(loss for loss, _, _ in found) / _SEEDS, sum(lost for _, lost, _ in found) / _SEEDS
+    made = Nearest if isinstance(parameters, NearestParameters) else Castle
+    found = [run(tuples, privacy, parameters, seed, made) for seed in range(_SEEDS)]
+    return fmean(one.loss for one in found), fmean(one.suppressed for one in found)
 
 
 def _speed(adult: Stream) -> Table:
@@ -125,10 +107,10 @@ def _speed(adult: Stream) -> Table:
     for delay, tuples in ((1000, adult), (10_000, adult), (100_000, adult.enlarged(300_000))):
         times = 5 if delay < 100_000 else 3
         spent: dict[str, list[float]] = {"castle": [], "nearest": []}
-        run(tuples, Privacy(10), NearestParameters(1000))
+        run(tuples, Privacy(10), NearestParameters(1000), made=Nearest)  # compile
         for _ in range(times):
-            spent["castle"].append(run(tuples, Privacy(10), CastleParameters(delay))[2])
-            spent["nearest"].append(run(tuples, Privacy(10), NearestParameters(delay))[2])
+            spent["castle"].append(run(tuples, Privacy(10), CastleParameters(delay)).seconds)
+            spent["nearest"].append(run(tuples, Privacy(10), NearestParameters(delay), made=Nearest).seconds)
         castle, nearest = (median(found) / len(tuples) * 1e6 for found in spent.values())
         table.add(f"{delay:,}", f"{len(tuples):,}", f"{castle:.2f}", f"{nearest:.2f}", f"{1e6 / nearest:,.0f}")
     return table

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from anonymity.regions.learn import RegionsError, learn, members_of
+from jobs.commands.account import figures
 from jobs.config.load import ConfigError, load
 from jobs.config.regions import regions_text
 from jobs.local.sample import Sampled, read_sample
@@ -48,9 +48,7 @@ def write_regions(path: Path, overrides: Sequence[str], count: int, rows: int, o
     tree = learn(found.policy, found.sample, count, members)
     output.write_text(regions_text(found.policy, tree, len(found.sample), members), encoding="utf-8")
     console.print(_told(found), soft_wrap=True)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in ("shard", "share", "expected loss"):
-        table.add_column(heading, justify="right")
+    table = figures("shard", "share", "expected loss")
     for number, (share, loss) in enumerate(zip(tree.share.tolist(), tree.loss.tolist(), strict=True)):
         table.add_row(str(number), f"{share:.1%}", f"{loss:.3f}")
     console.print(table)

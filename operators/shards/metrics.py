@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 SCALE = 1000
 """Flink's gauges in Python are integers: losses are given in thousandths."""
 
-GAUGES = ("buffered", "oldest_waiting", "mean_loss_x1000")
-"""Gauges of every algorithm."""
-
 
 def counter_names(algorithm: Algorithm, privacy: Privacy) -> tuple[str, ...]:
     """Names of all counters of a job."""
