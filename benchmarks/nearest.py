@@ -19,7 +19,7 @@ from benchmarks.core import run
 from benchmarks.table import Table
 
 _SEEDS = 5
-_FOUR = ("age", "education-num", "hours-per-week", "occupation")
+FOUR = ("age", "education-num", "hours-per-week", "occupation")
 
 
 def tables() -> Iterator[Table]:
@@ -59,7 +59,7 @@ def _loss(adult: Stream) -> Table:
             "to reach",
         ],
     )
-    four, people = of_attributes(adult, _FOUR), adult.of_people(5)
+    four, people = of_attributes(adult, FOUR), adult.of_people(5)
     trips = stream_of(taxi(), TAXI, "FareAmount", "pid")
     women = stream_of(pima(), PIMA, "outcome")
     for name, tuples, k, l, delay, aim in (  # noqa: E741

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from anonymity.compiled.arrays import full, record, zeros
 from anonymity.compiled.jit import inner
-from anonymity.compiled.random import RandomStream
+from anonymity.compiled.random import Lots, RandomStream, lots
 from anonymity.noise.within import Within, within
 from anonymity.noise.within import with_slots as noise_with_slots
 from anonymity.policy import KINDS, Policy, Privacy
@@ -85,16 +85,18 @@ class Clusters(NamedTuple):
 
 
 class Expiry(NamedTuple):
-    """Tuples that wait, by event time and position; empty arrays where there is no event-time delay.
+    """Tuples that wait, by deadline and position; empty arrays where they are due in order of position, or never.
 
     Attributes
     ----------
     slots : (slots,) a binary heap of ``now.waiting`` slots, the first due at its top
     place : (slots,) where in ``slots`` each slot stands
+    due : (slots,) the deadline: the last position, or epoch milliseconds, until which the tuple may wait
     """
 
     slots: NDArray[np.int32]
     place: NDArray[np.int32]
+    due: NDArray[np.int64]
 
 
 class Omega(NamedTuple):
@@ -128,10 +130,12 @@ class CastleArrays(NamedTuple):
     now : how it stands. ``next_position``, ``next_cluster``, ``next_release``: numbers that are given out next;
         ``waiting``, ``open``: tuples that wait, open clusters; ``oldest``, ``youngest``: slots; ``ring_used``,
         ``ring_next``, ``omega_used``, ``omega_next``: of the two rings; ``merges``, ``splits`` so far; ``tau``
-    of : what it was told. ``k``; ``delay_tuples``, ``delay_event_time``: -1 where there is none; ``max_clusters``;
+    of : what it was told. ``k``; ``delay_tuples``, ``delay_event_time``: -1 where there is none; ``early_tuples``,
+        ``early_event_time``: by how much at most a deadline of one's own comes before; ``max_clusters``;
         ``generalise``, ``by_name``, ``keep_all`` (whatever a release loses, it is kept for reuse): 0 or 1;
         ``least_values`` that each release has
     ring : (loss_window,) the losses that tau averages
+    by_position, by_time : when tuples must leave
     """
 
     now: Any
@@ -139,12 +143,14 @@ class CastleArrays(NamedTuple):
     checks: Checks
     ring: NDArray[np.float64]
     random: RandomStream
+    lots: Lots
     domain: Domain
     tuples: Tuples
     clusters: Clusters
     waiting: Waiting
     counter: Counter
-    expiry: Expiry
+    by_position: Expiry
+    by_time: Expiry
     omega: Omega
     out: Out
     totals: Totals
@@ -169,6 +175,7 @@ def empty_arrays(
         checks=checks_of(policy, privacy),
         ring=np.zeros(castle.loss_window),
         random=random,
+        lots=lots(random.key),
         domain=domain(policy),
         tuples=_tuples(0, policy),
         clusters=Clusters(
@@ -185,7 +192,8 @@ def empty_arrays(
         ),
         waiting=empty_waiting(empty_counts(0), sensitive, 0),
         counter=empty_counter(sensitive, 0),
-        expiry=_expiry(0, castle),
+        by_position=_expiry(0),
+        by_time=_expiry(0),
         omega=Omega(
             box=boxes(castle.reuse_limit, policy),
             by_attribute=boxes_by_attribute(castle.reuse_limit, policy),
@@ -202,10 +210,15 @@ def empty_arrays(
 
 
 def _told(policy: Policy, privacy: Privacy, castle: Any) -> Any:
-    of = record("k delay_tuples delay_event_time max_clusters generalise by_name least_values keep_all")
+    of = record(
+        "k delay_tuples delay_event_time early_tuples early_event_time max_clusters generalise by_name least_values "
+        "keep_all"
+    )
     of.k = privacy.k
     of.delay_tuples = NONE if castle.delay_tuples is None else castle.delay_tuples
     of.delay_event_time = NONE if castle.delay_event_time is None else castle.delay_event_time
+    of.early_tuples = int(castle.delay_jitter * (castle.delay_tuples or 0))
+    of.early_event_time = int(castle.delay_jitter * (castle.delay_event_time or 0))
     of.max_clusters = castle.max_clusters
     of.generalise = castle.suppression == "generalise"
     of.by_name = policy.subject is not None
@@ -218,9 +231,11 @@ def with_slots(arrays: CastleArrays, slots: int, policy: Policy, castle: Any) ->
     held = len(arrays.tuples.position)
     if slots <= held:
         return arrays
-    tuples, expiry = _tuples(slots, policy), _expiry(slots, castle)
-    before: list[NDArray[Any]] = [*arrays.tuples, *arrays.expiry]
-    after: list[NDArray[Any]] = [*tuples, *expiry]
+    tuples = _tuples(slots, policy)
+    by_position = _expiry(slots if arrays.of.early_tuples > 0 else 0)
+    by_time = _expiry(0 if castle.delay_event_time is None else slots)
+    before: list[NDArray[Any]] = [*arrays.tuples, *arrays.by_position, *arrays.by_time]
+    after: list[NDArray[Any]] = [*tuples, *by_position, *by_time]
     for old, new in zip(before, after, strict=True):
         new[: len(old)] = old
     sensitive = len(policy.sensitive)
@@ -228,7 +243,8 @@ def with_slots(arrays: CastleArrays, slots: int, policy: Policy, castle: Any) ->
         tuples=tuples,
         waiting=waiting_with_slots(arrays.waiting, slots),
         counter=empty_counter(sensitive, slots),
-        expiry=expiry,
+        by_position=by_position,
+        by_time=by_time,
         out=empty_out(slots, boxes(slots, policy), sensitive),
         noise=noise_with_slots(arrays.noise, slots),
     )
@@ -250,9 +266,8 @@ def _tuples(slots: int, policy: Policy) -> Tuples:
     )
 
 
-def _expiry(slots: int, castle: Any) -> Expiry:
-    count = 0 if castle.delay_event_time is None else slots
-    return Expiry(full(count, NONE, np.int32), full(count, NONE, np.int32))
+def _expiry(slots: int) -> Expiry:
+    return Expiry(full(slots, NONE, np.int32), full(slots, NONE, np.int32), zeros(slots, np.int64))
 
 
 @inner

@@ -71,11 +71,10 @@ class DelayedShard(Shard):
 
     @property
     def next_deadline(self) -> int | None:
-        delay = self.terms.parameters.delay_event_time
-        if delay is None or not self.arrays.now.waiting:
+        arrays = self.arrays
+        if self.terms.parameters.delay_event_time is None or not arrays.now.waiting:
             return None
-        earliest = int(self.arrays.tuples.event_time[self.arrays.expiry.slots[0]])
-        return min(earliest + int(delay), np.iinfo(np.int64).max - 1)
+        return min(int(arrays.by_time.due[arrays.by_time.slots[0]]), np.iinfo(np.int64).max - 1)
 
     def _counts(self) -> dict[str, Any]:
         now, position = self.arrays.now, self.arrays.tuples.position

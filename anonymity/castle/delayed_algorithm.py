@@ -34,6 +34,7 @@ def delayed_algorithm(
 
     def tell_all(given: Any) -> Iterator[tuple[str, str]]:
         yield from tell_delay(given)
+        yield "delay.jitter", f"{given.delay_jitter:g}: a deadline of its own for each tuple, within the delay's end"
         yield from tell(given)
         yield "loss_window", str(given.loss_window)
         yield "reuse_limit", str(given.reuse_limit)
@@ -53,6 +54,12 @@ def delayed_algorithm(
                     "delay_event_time",
                     "duration",
                     "a duration such as '10 min', '500 ms', '2 h', '1 day', or whole milliseconds",
+                ),
+                Setting(
+                    "delay.jitter",
+                    "delay_jitter",
+                    "share",
+                    "a number from 0 to 1: the share of the delay that a tuple's own deadline may come before its end",
                 ),
                 *settings,
                 Setting("loss_window", "loss_window", "positive", "a whole number, 1 or more"),

@@ -1,4 +1,8 @@
-"""Tuples that wait, in order of event time: a binary heap that knows where each tuple stands."""
+"""Deadlines of tuples that wait, and who is due first: a binary heap that knows where each tuple stands.
+
+Who is due leaves, alone where a generalisation is reused for it. Were a deadline always the whole delay after the tuple
+came, the moment would tell whose it is; so each tuple may have a deadline of its own, drawn when it comes.
+"""
 
 from __future__ import annotations
 
@@ -7,60 +11,87 @@ from typing import Any
 import numpy as np
 
 from anonymity.compiled.jit import Int, leaf, procedure
+from anonymity.compiled.random import lot
 
-
-@leaf
-def _earlier(shard: Any, one: Int, other: Int) -> bool:
-    tuples = shard.tuples
-    if tuples.event_time[one] != tuples.event_time[other]:
-        return tuples.event_time[one] < tuples.event_time[other]
-    return tuples.position[one] < tuples.position[other]
-
-
-@leaf
-def _put(shard: Any, place: Int, slot: Int) -> None:
-    shard.expiry.slots[place] = slot
-    shard.expiry.place[slot] = place
-
-
-@leaf
-def _slot(shard: Any, place: Int) -> Int:
-    return np.int64(shard.expiry.slots[place])
-
-
-@leaf
-def _rise(shard: Any, place: Int, slot: Int) -> None:
-    while place > 0 and _earlier(shard, slot, _slot(shard, (place - 1) // 2)):
-        _put(shard, place, _slot(shard, (place - 1) // 2))
-        place = (place - 1) // 2
-    _put(shard, place, slot)
-
-
-@leaf
-def _sink(shard: Any, place: Int, slot: Int, size: Int) -> None:
-    while 2 * place + 1 < size:
-        child = 2 * place + 1
-        if child + 1 < size and _earlier(shard, _slot(shard, child + 1), _slot(shard, child)):
-            child += 1
-        if not _earlier(shard, _slot(shard, child), slot):
-            break
-        _put(shard, place, _slot(shard, child))
-        place = child
-    _put(shard, place, slot)
+_LAST = np.iinfo(np.int64).max
 
 
 @procedure
 def schedule(shard: Any, slot: Int) -> None:
-    """Add a tuple that has just arrived, so that ``now.waiting`` counts it."""
-    _rise(shard, shard.now.waiting - 1, slot)
+    """Give a tuple that has just arrived its deadlines; ``now.waiting`` counts it.
+
+    They lie between (1 - jitter) of the delay and all of it, uniformly, and by position and by event time at the same
+    share. What is drawn follows from the tuple's position alone, so it is the same after a restore.
+    """
+    of, position = shard.of, np.int64(shard.tuples.position[slot])
+    share = lot(shard.lots, position) if of.early_tuples > 0 or of.early_event_time > 0 else 0.0
+    if len(shard.by_position.slots) > 0:
+        _set(shard, shard.by_position, slot, position, of.delay_tuples - np.int64(share * (of.early_tuples + 1)))
+    if len(shard.by_time.slots) > 0:
+        came = np.int64(shard.tuples.event_time[slot])
+        _set(shard, shard.by_time, slot, came, of.delay_event_time - np.int64(share * (of.early_event_time + 1)))
 
 
 @procedure
 def unschedule(shard: Any, slot: Int) -> None:
     """Drop a tuple that is about to depart, so that ``now.waiting`` still counts it."""
+    if len(shard.by_position.slots) > 0:
+        _drop(shard, shard.by_position, slot)
+    if len(shard.by_time.slots) > 0:
+        _drop(shard, shard.by_time, slot)
+
+
+@leaf
+def _set(shard: Any, expiry: Any, slot: Int, since: Int, wait: Int) -> None:
+    expiry.due[slot] = since + wait if since <= _LAST - wait else _LAST
+    _rise(shard, expiry, shard.now.waiting - 1, slot)
+
+
+@leaf
+def _drop(shard: Any, expiry: Any, slot: Int) -> None:
     size = shard.now.waiting - 1
-    place, moved = np.int64(shard.expiry.place[slot]), _slot(shard, size)
+    place, moved = np.int64(expiry.place[slot]), _slot(expiry, size)
     if moved != slot:
-        _sink(shard, place, moved, size)
-        if shard.expiry.slots[place] == moved:
-            _rise(shard, place, moved)
+        _sink(shard, expiry, place, moved)
+        if expiry.slots[place] == moved:
+            _rise(shard, expiry, place, moved)
+
+
+@leaf
+def _earlier(shard: Any, expiry: Any, one: Int, other: Int) -> bool:
+    if expiry.due[one] != expiry.due[other]:
+        return bool(expiry.due[one] < expiry.due[other])
+    return bool(shard.tuples.position[one] < shard.tuples.position[other])
+
+
+@leaf
+def _put(expiry: Any, place: Int, slot: Int) -> None:
+    expiry.slots[place] = slot
+    expiry.place[slot] = place
+
+
+@leaf
+def _slot(expiry: Any, place: Int) -> Int:
+    return np.int64(expiry.slots[place])
+
+
+@leaf
+def _rise(shard: Any, expiry: Any, place: Int, slot: Int) -> None:
+    while place > 0 and _earlier(shard, expiry, slot, _slot(expiry, (place - 1) // 2)):
+        _put(expiry, place, _slot(expiry, (place - 1) // 2))
+        place = (place - 1) // 2
+    _put(expiry, place, slot)
+
+
+@leaf
+def _sink(shard: Any, expiry: Any, place: Int, slot: Int) -> None:
+    size = shard.now.waiting - 1
+    while 2 * place + 1 < size:
+        child = 2 * place + 1
+        if child + 1 < size and _earlier(shard, expiry, _slot(expiry, child + 1), _slot(expiry, child)):
+            child += 1
+        if not _earlier(shard, expiry, _slot(expiry, child), slot):
+            break
+        _put(expiry, place, _slot(expiry, child))
+        place = child
+    _put(expiry, place, slot)

@@ -19,6 +19,7 @@ class CastleParameters:
     ----------
     delay_tuples : how many later tuples of its shard a tuple may wait for (delta), 0 or more; None: no such bound
     delay_event_time : how long a tuple may wait, milliseconds of event time, 0 or more; None: no such bound
+    delay_jitter : share of the delay, 0 to 1, that a tuple's own deadline may come before its end
     max_clusters : most clusters open at once (beta), 1 or more
     loss_window : how many recent releases tau averages (mu), 1 or more
     reuse_limit : most generalisations kept for reuse (the size of Omega), 0 or more; the oldest leave first
@@ -27,6 +28,7 @@ class CastleParameters:
 
     delay_tuples: int | None = None
     delay_event_time: int | None = None
+    delay_jitter: float = 0.0
     max_clusters: int = 50
     loss_window: int = 100
     reuse_limit: int = 1000
@@ -44,6 +46,8 @@ def require_delay(parameters: Any, algorithm: str, *least: tuple[str, int]) -> N
     for field, value, lowest in (*delays, *((name, getattr(parameters, name), number) for name, number in least)):
         if value is not None and value < lowest:
             raise PolicyError(f"{algorithm}.{field}: must be {lowest} or more, not {value}")
+    if not 0 <= parameters.delay_jitter <= 1:
+        raise PolicyError(f"{algorithm}.delay.jitter: must be from 0 to 1, not {parameters.delay_jitter}")
 
 
 def problems(policy: Policy, privacy: Privacy, parameters: CastleParameters) -> Iterator[str]:

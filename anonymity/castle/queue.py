@@ -12,7 +12,6 @@ from anonymity.compiled.jit import Int, leaf
 from anonymity.promise.waiting import come, go, impossible
 from anonymity.space.boxes import observe
 from anonymity.space.domain import NONE
-from state.block import NO_TIME
 
 TOO_FEW_SUBJECTS = 1  # a position in anonymity.policy.SUPPRESSIONS
 
@@ -38,7 +37,7 @@ def arrive(shard: Any, slot: Int) -> None:
         tuples.younger[now.youngest] = slot
     now.youngest = slot
     now.waiting += 1
-    if len(shard.expiry.slots) > 0:
+    if len(shard.by_position.slots) > 0 or len(shard.by_time.slots) > 0:
         schedule(shard, slot)
     come(shard.waiting, shard.checks, slot, tuples.subject[slot], tuples.sensitive, shard.of.by_name != 0)
 
@@ -47,7 +46,7 @@ def arrive(shard: Any, slot: Int) -> None:
 def depart(shard: Any, slot: Int) -> None:
     """Take a tuple out of all that wait; its slot is free once the step is over."""
     now, tuples = shard.now, shard.tuples
-    if len(shard.expiry.slots) > 0:
+    if len(shard.by_position.slots) > 0 or len(shard.by_time.slots) > 0:
         unschedule(shard, slot)
     older, younger = tuples.older[slot], tuples.younger[slot]
     if older == NONE:
@@ -67,22 +66,24 @@ def depart(shard: Any, slot: Int) -> None:
 def next_due(shard: Any, watermark: Int, ended: bool) -> Int:
     """The tuple that must leave next, ``NONE`` where all may wait (CASTLE, Definition 2.2; Algorithm 1, step 11).
 
-    By position the oldest, by event time the earliest. At the end of the input everything is due in order of expiry:
-    by event time where that bounds the delay, else by position.
+    At the end of the input everything is due in order of deadlines: by event time where that bounds the delay, else by
+    position.
     """
-    now, tuples = shard.now, shard.tuples
+    now = shard.now
     if now.waiting == 0:
         return NONE
-    oldest = now.oldest
-    by_tuples, by_time = shard.of.delay_tuples, shard.of.delay_event_time
-    if by_tuples >= 0 and tuples.position[oldest] < now.next_position - by_tuples:
-        return oldest
-    if by_time >= 0:
-        earliest = np.int64(shard.expiry.slots[0])
-        if watermark >= NO_TIME + by_time and tuples.event_time[earliest] <= watermark - by_time:
-            return earliest
-        return earliest if ended else NONE
-    return oldest if ended else NONE
+    first = now.oldest
+    if len(shard.by_position.slots) > 0:
+        first = np.int64(shard.by_position.slots[0])
+        if shard.by_position.due[first] < now.next_position:
+            return first
+    elif shard.of.delay_tuples >= 0 and shard.tuples.position[first] < now.next_position - shard.of.delay_tuples:
+        return first
+    if len(shard.by_time.slots) > 0:
+        first = np.int64(shard.by_time.slots[0])
+        if shard.by_time.due[first] <= watermark:
+            return first
+    return first if ended else NONE
 
 
 @leaf

@@ -5,7 +5,7 @@ from __future__ import annotations
 from numba.experimental import structref
 
 from anonymity.castle.arrays import CastleArrays, Clusters, Expiry, Omega, Tuples
-from anonymity.compiled.random import RandomStream
+from anonymity.compiled.random import Lots, RandomStream
 from anonymity.compiled.reference import Fields, Proxy, by_reference
 from anonymity.noise.within import Within
 from anonymity.promise.counting import Counts
@@ -15,6 +15,11 @@ from anonymity.tuples.leaving import Out
 
 @structref.register
 class _StreamFields(Fields):
+    pass
+
+
+@structref.register
+class _LotsFields(Fields):
     pass
 
 
@@ -67,6 +72,10 @@ class _Stream(Proxy):
     pass
 
 
+class _Lots(Proxy):
+    pass
+
+
 class _Tuples(Proxy):
     pass
 
@@ -107,6 +116,7 @@ share = by_reference(
     CastleArrays,
     {
         RandomStream: (_Stream, _StreamFields),
+        Lots: (_Lots, _LotsFields),
         Tuples: (_Tuples, _TuplesFields),
         Clusters: (_Clusters, _ClustersFields),
         Counts: (_Counts, _CountsFields),

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, entry, inner, procedure
+from anonymity.compiled.jit import Int, entry, inner, leaf, procedure
 
 KEY_BYTES = 32
 _WORDS = 16
@@ -42,6 +42,29 @@ class RandomStream(NamedTuple):
     key: NDArray[np.uint32]
     used: NDArray[np.uint64]
     words: NDArray[np.uint32]
+
+
+class Lots(NamedTuple):
+    """A stream of numbers of which any can be drawn, whatever was drawn before.
+
+    Attributes
+    ----------
+    key : (8,) the key's words, little-endian
+    position : (4,) of the block that is held, as ``chacha20_block`` takes it
+    words : (16,) the block, of eight numbers
+    """
+
+    key: NDArray[np.uint32]
+    position: NDArray[np.uint32]
+    words: NDArray[np.uint32]
+
+
+def lots(key: NDArray[np.uint32]) -> Lots:
+    """The lots of a shard whose random stream has ``key``: another stream than that, and all others of the shard."""
+    derived = hashlib.blake2b(key.astype("<u4").tobytes(), digest_size=KEY_BYTES, person=b"crenel-delay").digest()
+    made = Lots(np.frombuffer(derived, "<u4").copy(), np.zeros(4, np.uint32), np.zeros(_WORDS, np.uint32))
+    chacha20_block(made.key, made.position, made.words)
+    return made
 
 
 def shard_key(seed: int | None, shard: int) -> bytes:
@@ -123,6 +146,18 @@ def below(stream: RandomStream, bound: Int) -> Int:
         value &= mask - 1
         if value < bound:
             return value
+
+
+@leaf
+def lot(lots: Lots, number: Int) -> float:
+    """The number drawn for ``number``, 0 or more: uniform from 0 to 1, without 1, of 53 bits."""
+    block, word = np.uint64(number >> 3), 2 * (number & 7)
+    low, high = np.uint32(block & np.uint64(0xFFFFFFFF)), np.uint32(block >> np.uint64(32))
+    if lots.position[0] != low or lots.position[1] != high:
+        lots.position[0], lots.position[1] = low, high
+        chacha20_block(lots.key, lots.position, lots.words)
+    bits = (np.int64(lots.words[word + 1]) << 32 | np.int64(lots.words[word])) >> 11 & ((1 << 53) - 1)
+    return float(bits * 2.0**-53)
 
 
 @procedure

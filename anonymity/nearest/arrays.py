@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from anonymity.castle import arrays as castle
 from anonymity.castle.arrays import CastleArrays, Clusters, Expiry, Omega, Tuples
 from anonymity.compiled.arrays import zeros
-from anonymity.compiled.random import RandomStream
+from anonymity.compiled.random import Lots, RandomStream
 from anonymity.nearest.cells import Cells, empty_cells
 from anonymity.nearest.parameters import NearestParameters
 from anonymity.noise.within import Within
@@ -40,12 +40,14 @@ class NearestArrays(NamedTuple):
     checks: Checks
     ring: NDArray[np.float64]
     random: RandomStream
+    lots: Lots
     domain: Domain
     tuples: Tuples
     clusters: Clusters
     waiting: Waiting
     counter: Counter
-    expiry: Expiry
+    by_position: Expiry
+    by_time: Expiry
     omega: Omega
     out: Out
     totals: Totals

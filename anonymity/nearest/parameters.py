@@ -18,6 +18,7 @@ class NearestParameters:
     ----------
     delay_tuples : how many later tuples of its shard a tuple may wait for, 0 or more; None: no such bound
     delay_event_time : how long a tuple may wait, milliseconds of event time, 0 or more; None: no such bound
+    delay_jitter : share of the delay, 0 to 1, that a tuple's own deadline may come before its end
     loss_window : how many recent releases the mean loss tau is taken of, 1 or more
     reuse_limit : most generalisations kept for reuse, 0 or more; the oldest leave first
     suppression : ``withhold`` a tuple that cannot be released, or publish it fully ``generalise`` d
@@ -25,6 +26,7 @@ class NearestParameters:
 
     delay_tuples: int | None = None
     delay_event_time: int | None = None
+    delay_jitter: float = 0.0
     loss_window: int = 100
     reuse_limit: int = 1000
     suppression: Literal["withhold", "generalise"] = "withhold"

@@ -18,6 +18,7 @@ import numpy as np
 from anonymity.policy import KINDS, LINKABLE, SUPPRESSIONS, Policy, Privacy
 from anonymity.release import Releases
 from state.block import NO_TIME
+from tests.support.deadlines import last_position, last_time
 from tests.support.linking import linking_of
 from tests.support.source import IDENTITY, Finish, Push, Row, Step
 from tests.support.space import Box, Seen, Space
@@ -53,11 +54,13 @@ class Checker:
     Parameters
     ----------
     policy, privacy, parameters : what was promised; ``policy.passthrough`` holds ``IDENTITY``
+    key : the 32 bytes of the shard's random key, from which deadlines follow
     """
 
     keeps_all = False  # whether Omega holds every release, whatever it loses
 
-    def __init__(self, policy: Policy, privacy: Privacy, parameters: Any) -> None:
+    def __init__(self, policy: Policy, privacy: Privacy, parameters: Any, key: bytes) -> None:
+        self.key = key
         self.policy, self.privacy, self.parameters = policy, privacy, parameters
         self.space = Space(policy)
         self.rows: list[Row] = []
@@ -141,12 +144,22 @@ class Checker:
         if self._ended:
             return set(self.waiting)
         due: set[int] = set()
-        by_tuples, by_time = self.parameters.delay_tuples, self.parameters.delay_event_time
-        if by_tuples is not None:
-            due.update(position for position in self.waiting if position <= len(self.rows) - 1 - by_tuples)
-        if by_time is not None:
-            due.update(position for position in self.waiting if self.rows[position].event_time + by_time <= watermark)
+        if self.parameters.delay_tuples is not None:
+            due.update(position for position in self.waiting if self._last_position(position) < len(self.rows))
+        if self.parameters.delay_event_time is not None:
+            due.update(position for position in self.waiting if self._last_time(position) <= watermark)
         return due
+
+    def _last_position(self, position: int) -> int:
+        return last_position(self.key, position, self.parameters.delay_tuples, self.parameters.delay_jitter)
+
+    def _last_time(self, position: int) -> int:
+        came, parameters = self.rows[position].event_time, self.parameters
+        return last_time(self.key, position, came, parameters.delay_event_time, parameters.delay_jitter)
+
+    def _stays_until(self, position: int) -> int:
+        """The last position before which a release can have been made that holds this tuple."""
+        return self._last_position(position)
 
     # What left.
 
@@ -251,7 +264,7 @@ class Checker:
         """
         least, most = max(self._least_placed, max(members) + 1), len(self.rows)
         if self.parameters.delay_tuples is not None and not self._ended:
-            most = min(most, min(members) + 1 + self.parameters.delay_tuples)
+            most = min(most, 1 + min(map(self._stays_until, members)))
         if least > most:
             raise Violation(f"the tuple at position {min(members)} waited for more tuples than it may")
         until = [seen.since for seen in self._seen[1:]] + [most + 1]
@@ -390,10 +403,10 @@ class Checker:
             )
 
     def _check_order_of_expiry(self, out: Releases) -> None:
-        by_time = self.parameters.delay_event_time is not None
+        by_time, by_tuples = self.parameters.delay_event_time is not None, self.parameters.delay_tuples is not None
 
         def expiry(position: int) -> tuple[int, int]:
-            return self.rows[position].event_time if by_time else 0, position
+            return self._last_time(position) if by_time else self._last_position(position) * by_tuples, position
 
         positions = [position for position in out.suppressed_position.tolist() if position not in self._linkable]
         withheld, linkable = [expiry(position) for position in positions], [expiry(p) for p in self._linkable]

@@ -67,8 +67,8 @@ class Setting:
         terms = self.terms(fingerprint)
         return self.shard_class(terms, read(terms, stored, where))
 
-    def checker(self) -> Checker:
-        return Checker(self.policy, self.privacy, self.parameters)
+    def checker(self, key: bytes = KEY) -> Checker:
+        return Checker(self.policy, self.privacy, self.parameters, key)
 
     def block(self, rows: Sequence[Row]) -> Block:
         """The block that encode would make of tuples."""
@@ -157,7 +157,7 @@ class Kept:
 
 def judged(setting: Setting, steps: Iterable[Step], key: bytes = KEY) -> tuple[list[Releases], Counters, Checker]:
     """Run a new shard and have the checker judge it and its counters after every step."""
-    castle, checker = setting.castle(key), setting.checker()
+    castle, checker = setting.castle(key), setting.checker(key)
     outputs = []
     for step, out in steps_of(setting, castle, steps):
         checker.observe(step, out, gamma_of(castle))

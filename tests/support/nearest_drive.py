@@ -13,7 +13,7 @@ from anonymity.nearest.algorithm import NEAREST
 from anonymity.nearest.parameters import NearestParameters
 from anonymity.nearest.shard import Nearest
 from tests.support.checker import Checker, Stated, Violation
-from tests.support.drive import Setting
+from tests.support.drive import KEY, Setting
 from tests.support.strategies import Case, cases
 
 
@@ -39,8 +39,8 @@ class NearestSetting(Setting):
     algorithm: ClassVar[Algorithm] = NEAREST
     shard_class: ClassVar[Any] = Nearest
 
-    def checker(self) -> NearestChecker:
-        return NearestChecker(self.policy, self.privacy, self.parameters)
+    def checker(self, key: bytes = KEY) -> NearestChecker:
+        return NearestChecker(self.policy, self.privacy, self.parameters, key)
 
 
 @st.composite

@@ -138,6 +138,7 @@ def castle_parameters(draw: st.DrawFn, *, timed: bool) -> CastleParameters:
     return CastleParameters(
         delay_tuples=None if bound == "event_time" else draw(tuples),
         delay_event_time=None if bound == "tuples" else draw(time),
+        delay_jitter=draw(st.sampled_from((0.0, 0.0, 0.25, 0.5, 1.0))),
         max_clusters=draw(st.sampled_from((1, 2, 4, 50, 50))),
         loss_window=draw(st.sampled_from((1, 2, 3, 100))),
         reuse_limit=draw(st.sampled_from((0, 1, 2, 100))),

@@ -17,6 +17,7 @@ from anonymity.policy import KINDS, SUPPRESSIONS, Categorical, Numeric, Policy, 
 from anonymity.release import Releases
 from state.block import NO_TIME
 from tests.support.checker import Checker, Violation
+from tests.support.drive import KEY
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row, Step
 
 PLACES = from_paths([("Rome", "Italy", "*"), ("Milan", "Italy", "*"), ("Lima", "*")])
@@ -142,7 +143,7 @@ def judge(
     spoil: Callable[[Releases], Releases] = lambda out: out,
     **changed: Any,
 ) -> Checker:
-    checker = Checker(POLICY, Privacy(k, l), replace(CastleParameters(delay_tuples=3), **changed))
+    checker = Checker(POLICY, Privacy(k, l), replace(CastleParameters(delay_tuples=3), **changed), KEY)
     released = 0
     for moment in moments:
         rows = [*checker.rows, *(moment.step.rows if isinstance(moment.step, Push) else ())]
@@ -372,7 +373,7 @@ def test_a_full_generalisation_needs_a_reason() -> None:
 def test_ranges_that_were_observed_are_those_of_the_tuples_so_far() -> None:
     policy = replace(POLICY, quasi_identifiers=(Numeric("age"), Categorical("place", PLACES)))
     for loss, right in ((10 / 40 / 2 + 0.25, True), (10 / 100 / 2 + 0.25, False)):
-        checker = Checker(policy, Privacy(2, 2), CastleParameters(delay_tuples=3))
+        checker = Checker(policy, Privacy(2, 2), CastleParameters(delay_tuples=3), KEY)
         for i in range(3):
             checker.observe(Push((ROWS[i],)), written(Moment(Finish()), 0, ROWS))
         moment = Moment(Push((ROWS[3],)), (CLUSTER._replace(loss=loss),))
@@ -430,7 +431,7 @@ def test_no_event_time_is_none_in_releases() -> None:
     policy = replace(POLICY, event_time=None)
     rows = [replace(row, event_time=NO_TIME) for row in ROWS[:4]]
     for stated, right in ((NO_TIME, True), (0, False)):
-        checker = Checker(policy, Privacy(2, 2), CastleParameters(delay_tuples=3))
+        checker = Checker(policy, Privacy(2, 2), CastleParameters(delay_tuples=3), KEY)
         moment = Moment(Push(tuple(rows)), (CLUSTER._replace(event_time=stated),))
         if right:
             checker.observe(moment.step, written(moment, 0, rows))
@@ -442,7 +443,7 @@ def test_no_event_time_is_none_in_releases() -> None:
 def test_an_outlier_is_judged_by_the_clusters_as_they_were() -> None:
     # The first tuple is alone in its cluster, and one, two or three of five clusters have more people.
     def observed(sizes: tuple[int, ...], reason: str) -> None:
-        checker = Checker(POLICY, Privacy(4, 2), CastleParameters(delay_tuples=sum(sizes)))
+        checker = Checker(POLICY, Privacy(4, 2), CastleParameters(delay_tuples=sum(sizes)), KEY)
         rows = [replace(ROWS[0], subject=who, published=("flu", who), event_time=100) for who in range(1 + sum(sizes))]
         starts = np.cumsum([0, 1, *sizes])
         clusters = [range(start, stop) for start, stop in pairwise(starts)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,9 +19,8 @@ from anonymity.policy import KINDS, Categorical, DifferentialPrivacy, Numeric, P
 from anonymity.release import Releases
 from state.block import NO_TIME
 from tests.support.checker import Checker
-from tests.support.drive import Kept, Setting, columns_of
+from tests.support.drive import KEY, Kept, Setting, columns_of
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row, Step
-from tests.support.space import Box, Seen
 from tests.support.strategies import FEW, LAWS, ONE_BY_ONE, Case, cases, castle_parameters, cuts
 
 
@@ -57,16 +55,9 @@ class ChangedChecker(Checker):
         # Clusters above a new bound stay open, and no more than there are.
         self.parameters = replace(self._new, max_clusters=max(clusters, self._new.max_clusters))
 
-    def _check_time(self, members: Sequence[int], box: Box, loss: float) -> list[Seen]:
+    def _stays_until(self, position: int) -> int:
         # What a shorter delay has made overdue leaves once the next tuple has come, if one comes.
-        kept = self.parameters
-        if kept.delay_tuples is not None:
-            overdue = self._restored - min(members)
-            self.parameters = replace(kept, delay_tuples=max(kept.delay_tuples, overdue))
-        try:
-            return super()._check_time(members, box, loss)
-        finally:
-            self.parameters = kept
+        return max(super()._stays_until(position), self._restored)
 
 
 @st.composite
@@ -114,8 +105,8 @@ def run(case: Case, changes: dict[int, Setting], cut: tuple[int, ...]) -> list[R
     return outputs
 
 
-def vars_of(setting: Setting) -> tuple[Policy, Privacy, CastleParameters]:
-    return setting.policy, setting.privacy, setting.parameters
+def vars_of(setting: Setting) -> tuple[Policy, Privacy, CastleParameters, bytes]:
+    return setting.policy, setting.privacy, setting.parameters, KEY
 
 
 @given(changed_cases(), cuts)

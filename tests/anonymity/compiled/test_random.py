@@ -11,7 +11,19 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from anonymity.compiled.jit import entry
-from anonymity.compiled.random import RandomStream, below, chacha20_block, next_word, random_stream, shard_key, shuffle
+from anonymity.compiled.random import (
+    Lots,
+    RandomStream,
+    below,
+    chacha20_block,
+    lot,
+    lots,
+    next_word,
+    random_stream,
+    shard_key,
+    shuffle,
+)
+from tests.support.deadlines import drawn as lot_of
 
 KEY = bytes(range(32))
 
@@ -35,6 +47,14 @@ def drawn(stream: RandomStream, bound: int, count: int) -> NDArray[np.int64]:
 @entry
 def shuffled(stream: RandomStream, values: NDArray[np.int32], start: int, stop: int) -> None:
     shuffle(stream, values, start, stop)
+
+
+@entry
+def lots_drawn(stream: Lots, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+    found = np.empty(len(numbers))
+    for i in range(len(numbers)):
+        found[i] = lot(stream, numbers[i])
+    return found
 
 
 @pytest.mark.parametrize(
@@ -133,3 +153,18 @@ def test_keys_of_shards_differ_and_repeat_under_a_seed_only() -> None:
 def test_a_key_of_another_length_is_refused(length: int) -> None:
     with pytest.raises(ValueError, match=f"32 bytes, not {length}"):
         random_stream(bytes(length))
+
+
+@given(st.lists(st.integers(0, 40) | st.integers(2**34, 2**34 + 40) | st.integers(0, 2**63 - 1), max_size=20))
+def test_a_lot_follows_from_its_number_alone(numbers: list[int]) -> None:
+    found = lots_drawn(lots(np.frombuffer(KEY, "<u4")), np.array(numbers, np.int64))
+    assert found.tolist() == [float(lot_of(KEY, number)) for number in numbers]
+
+
+def test_lots_are_uniform_and_not_the_shards_random_stream() -> None:
+    found = lots_drawn(lots(np.frombuffer(KEY, "<u4")), np.arange(10_000))
+    counts = np.bincount((found * 20).astype(int), minlength=20)
+    statistic = float(((counts - 500) ** 2 / 500).sum())
+    assert len(counts) == 20
+    assert statistic < 19 + 4 * 38**0.5
+    assert not set((found * 2**32).astype(np.int64).tolist()) & set(words(random_stream(KEY), 20_000).tolist())
