@@ -179,7 +179,7 @@ class Section:
     path : its dotted name
     description : what it may be, in words
     required : whether it must be given
-    empty : what is wrong with one in which nothing is set; nothing is, where it is empty
+    empty : what is wrong with one in which nothing is set of what has no default; nothing is, where it is empty
     """
 
     path: str
@@ -219,6 +219,7 @@ class Algorithm:
     state : kind (``state.codec.KINDS``) and class of the blob of a shard
     entries : kinds of the other blobs
     problems : what does not go together in a policy, its promises and the parameters, each with its field
+    cautions : what is valid in the parameters and promises less than it seems to, each with its field
     noise : whether sampling and perturbation may come before it
     representative : whether parameters publish one number, which stands for its group, in the place of an interval
     outputs : further outputs
@@ -244,6 +245,7 @@ class Algorithm:
     tell: Callable[[Any], Iterator[tuple[str, str]]]
     summary: Callable[[Mapping[str, int]], tuple[str, str, str]]
     compile: Callable[[], object]
+    cautions: Callable[[Any], Iterator[str]] = lambda parameters: iter(())
     noise: bool = False
     representative: Callable[[Any], bool] = lambda parameters: False
     outputs: tuple[Output, ...] = ()

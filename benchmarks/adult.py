@@ -22,6 +22,8 @@ COLUMNS = (
     "capital-gain capital-loss hours-per-week native-country income"
 ).split()
 MEMBERS = pa.schema([("income", pa.string())])
+REUSE = 1000
+"""Generalisations kept where CASTLE is measured as its paper has it, with reuse."""
 
 
 @dataclass(frozen=True)

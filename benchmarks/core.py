@@ -15,7 +15,7 @@ from anonymity.castle.parameters import CastleParameters
 from anonymity.castle.shard import Castle
 from anonymity.castle.stored import begun
 from anonymity.policy import Privacy
-from benchmarks.adult import Stream, stream
+from benchmarks.adult import REUSE, Stream, stream
 from benchmarks.table import Table
 
 _BLOCK = 2000
@@ -69,7 +69,7 @@ def loss_table() -> Table:
     ]
     for attributes, k, diversity, delta, clusters, window in settings:
         tuples = adult if attributes == 10 else stream(attributes)
-        parameters = CastleParameters(delay_tuples=delta, max_clusters=clusters, loss_window=window)
+        parameters = CastleParameters(delay_tuples=delta, max_clusters=clusters, loss_window=window, reuse_limit=REUSE)
         runs = [run(tuples, Privacy(k, diversity), parameters, seed) for seed in range(5)]
         losses = [r.loss for r in runs]
         table.add(
@@ -102,7 +102,7 @@ def speed_table(repeats: int = 7) -> Table:
     ):
         base = 0.0
         for delta in deltas:
-            parameters = CastleParameters(delay_tuples=delta)
+            parameters = CastleParameters(delay_tuples=delta, reuse_limit=REUSE)
             best = min(run(tuples, Privacy(10, diversity), parameters).seconds for _ in range(repeats)) / len(tuples)
             base = base or best
             table.add(name, diversity, f"{delta:,}", f"{1 / best:,.0f}", f"{best * 1e6:.2f}", f"{best / base:.2f}")

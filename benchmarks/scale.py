@@ -22,7 +22,7 @@ from anonymity.regions.learn import learn, members_of
 from anonymity.regions.loss import Sample
 from anonymity.regions.tree import RegionTree
 from anonymity.window.parameters import WindowParameters
-from benchmarks.adult import MEMBERS, Stream, stream
+from benchmarks.adult import MEMBERS, REUSE, Stream, stream
 from benchmarks.table import Table
 from jobs.wiring.layout import layout
 from operators.encode.encoder import Encoder
@@ -57,9 +57,11 @@ CONTENDERS = (
     Contender(
         "CASTLE",
         CASTLE,
-        lambda delay, shards: CastleParameters(delay_tuples=delay // shards, max_clusters=max(_CLUSTERS // shards, 1)),
+        lambda delay, shards: CastleParameters(
+            delay_tuples=delay // shards, max_clusters=max(_CLUSTERS // shards, 1), reuse_limit=REUSE
+        ),
     ),
-    Contender("nearest", NEAREST, lambda delay, shards: NearestParameters(delay_tuples=delay // shards)),
+    Contender("nearest", NEAREST, lambda delay, shards: NearestParameters(delay // shards, delay_jitter=0.0)),
     Contender("windows", WINDOW, lambda delay, shards: WindowParameters(tuples=delay // shards)),
 )
 

@@ -30,7 +30,7 @@ from anonymity.tuples.leaving import delay_of_bucket
 from anonymity.window.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
 from anonymity.window.shard import Window, WindowStep
 from anonymity.window.stored import begun
-from benchmarks.adult import COLUMNS, DATA
+from benchmarks.adult import COLUMNS, DATA, REUSE
 from benchmarks.baselines import Suhdsa, Ubdsa
 from benchmarks.table import Table
 from state.block import NO_TIME, Block
@@ -173,7 +173,7 @@ def ubdsa(policy: Policy, privacy: Privacy, parameters: WindowParameters) -> Win
 
 def castle(policy: Policy, privacy: Privacy, parameters: WindowParameters) -> Castle:
     """CASTLE with k and l, which may keep a tuple for as many others, or as long, as a window does."""
-    delay = CastleParameters(delay_tuples=parameters.tuples, delay_event_time=parameters.event_time)
+    delay = CastleParameters(parameters.tuples, parameters.event_time, reuse_limit=REUSE)
     terms = Terms(policy, privacy, delay, MEMBERS)
     return Castle(terms, castle_begun(terms, 0, bytes(32)), remembers=False)
 

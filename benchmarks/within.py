@@ -19,13 +19,13 @@ from anonymity.mondrian.parameters import MondrianParameters
 from anonymity.policy import LINKABLE, Confidence, Noised, NoiseWithin, Policy, Privacy
 from anonymity.window.algorithm import WINDOW
 from anonymity.window.parameters import WindowParameters
-from benchmarks.adult import Stream, stream
+from benchmarks.adult import REUSE, Stream, stream
 from benchmarks.table import Table
 
 _BLOCK, _K, _REPEATS = 2000, 10, 15
 _HOURS = "hours-per-week"
 _SETTINGS: tuple[tuple[str, Algorithm, Any], ...] = (
-    ("CASTLE, delta 1,000", CASTLE, CastleParameters(1000)),
+    ("CASTLE, delta 1,000", CASTLE, CastleParameters(1000, reuse_limit=REUSE)),
     ("windows of 50", WINDOW, WindowParameters(50)),
     ("Mondrian, windows of 1,000", MONDRIAN, MondrianParameters(ClosedBy(1000))),
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from anonymity.algorithm import Algorithm, Section, Setting, Shard, Terms, add_algorithm, tell_delay
-from anonymity.castle.parameters import NO_DELAY
+from anonymity.castle.parameters import NO_DELAY, cautions_of_delay
 from anonymity.castle.stored import ENTRIES
 from anonymity.policy import Policy, Privacy
 from state.castle import CastleState
@@ -91,6 +91,7 @@ def delayed_algorithm(
             tell=tell_all,
             summary=summary,
             compile=compile,
+            cautions=lambda given: cautions_of_delay(given, name),
             noise=True,
         )
     )

@@ -22,7 +22,8 @@ class CastleParameters:
     delay_jitter : share of the delay, 0 to 1, that a tuple's own deadline may come before its end
     max_clusters : most clusters open at once (beta), 1 or more
     loss_window : how many recent releases tau averages (mu), 1 or more
-    reuse_limit : most generalisations kept for reuse (the size of Omega), 0 or more; the oldest leave first
+    reuse_limit : most generalisations kept for reuse (the size of Omega), 0 or more; the oldest leave first. The paper
+        keeps all; none are kept by default, since it hardly gains and when a reused tuple leaves may tell whose it is
     suppression : ``withhold`` a tuple that cannot be released, or publish it fully ``generalise`` d as the paper does
     """
 
@@ -31,7 +32,7 @@ class CastleParameters:
     delay_jitter: float = 0.0
     max_clusters: int = 50
     loss_window: int = 100
-    reuse_limit: int = 1000
+    reuse_limit: int = 0
     suppression: Literal["withhold", "generalise"] = "withhold"
 
     def __post_init__(self) -> None:
@@ -48,6 +49,18 @@ def require_delay(parameters: Any, algorithm: str, *least: tuple[str, int]) -> N
             raise PolicyError(f"{algorithm}.{field}: must be {lowest} or more, not {value}")
     if not 0 <= parameters.delay_jitter <= 1:
         raise PolicyError(f"{algorithm}.delay.jitter: must be from 0 to 1, not {parameters.delay_jitter}")
+
+
+def cautions_of_delay(parameters: Any, algorithm: str) -> Iterator[str]:
+    """What is valid and tells more than it seems to, with its field: who leaves alone, at a moment that is known."""
+    alone = ("reuse_limit", parameters.reuse_limit), ("suppression", parameters.suppression == "generalise")
+    named = " and ".join(f"{algorithm}.{name}" for name, given in alone if given)
+    if named and parameters.delay_jitter == 0:
+        yield (
+            f"{algorithm}.delay.jitter: is 0, and by {named} tuples leave alone, exactly when their delay is over. Who "
+            "knows when a person's row came may find it; give a share of the delay, such as 0.25, or let none leave "
+            "alone (reuse_limit: 0, suppression: withhold)"
+        )
 
 
 def problems(policy: Policy, privacy: Privacy, parameters: CastleParameters) -> Iterator[str]:

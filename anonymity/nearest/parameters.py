@@ -26,7 +26,7 @@ class NearestParameters:
 
     delay_tuples: int | None = None
     delay_event_time: int | None = None
-    delay_jitter: float = 0.0
+    delay_jitter: float = 0.25
     loss_window: int = 100
     reuse_limit: int = 1000
     suppression: Literal["withhold", "generalise"] = "withhold"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from anonymity.castle.parameters import CastleParameters
 from anonymity.policy import DifferentialPrivacy, Privacy
-from benchmarks.adult import Stream
+from benchmarks.adult import REUSE, Stream
 from benchmarks.castleguard.streams import SEEDS, TAXI, Floats, Run, run, stream, taxi
 from benchmarks.table import Table
 
@@ -40,7 +40,7 @@ def runs(
     phi: float = _PHI,
 ) -> list[Run]:
     """One run a seed on the taxi trips, with k = 10, l = 1 and delta = 200."""
-    parameters = CastleParameters(delay_tuples=_DELTA, max_clusters=clusters, loss_window=window)
+    parameters = CastleParameters(_DELTA, max_clusters=clusters, loss_window=window, reuse_limit=REUSE)
     noise = DifferentialPrivacy(rate, phi, observed_range=not declared)
     return [run(_taxi(declared), Privacy(_K), parameters, noise, seed) for seed in SEEDS]
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from anonymity.castle.parameters import CastleParameters
 from anonymity.policy import DifferentialPrivacy, Privacy
 from anonymity.release import Releases
+from benchmarks.adult import REUSE
 from benchmarks.castleguard.loss import spread
 from benchmarks.castleguard.streams import PIMA, SEEDS, Floats, pima, run, stream
 from benchmarks.table import Table
@@ -37,7 +38,7 @@ _TEST = 0.3
 _NEIGHBOURS = 25
 _HIDDEN = 16
 _PRIVACY = Privacy(7)
-_PARAMETERS = CastleParameters(delay_tuples=100, max_clusters=25, loss_window=100)
+_PARAMETERS = CastleParameters(delay_tuples=100, max_clusters=25, loss_window=100, reuse_limit=REUSE)
 
 Labels: TypeAlias = NDArray[np.int64]
 

@@ -18,6 +18,7 @@ from anonymity.policy import Confidence, NoiseWithin, Privacy
 from anonymity.window import stored as window
 from anonymity.window.parameters import WindowParameters
 from anonymity.window.shard import Window
+from benchmarks.adult import REUSE
 from benchmarks.kepsilon.core import CONFIDENCE, EPSILONS, Run, key, noise, published
 from benchmarks.kepsilon.noise import PROCESSES, percent
 from benchmarks.kepsilon.populations import Population, adult
@@ -66,7 +67,7 @@ def shard(people: Population, method: str, privacy: Privacy, seed: int, delay: i
     policy = people.policy(by_levels=False, noised=True)
     members = people.members(policy)
     if method == "CASTLE":
-        terms = Terms(policy, privacy, CastleParameters(delay_tuples=delay), members)
+        terms = Terms(policy, privacy, CastleParameters(delay_tuples=delay, reuse_limit=REUSE), members)
         return Castle(terms, castle.begun(terms, 0, key(seed)), remembers=False)
     terms = Terms(policy, privacy, WindowParameters(delay), members)
     return Window(terms, window.begun(terms, 0, key(seed)), remembers=False)

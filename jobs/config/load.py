@@ -88,16 +88,15 @@ class Config:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is valid and promises less than it seems to, each with its field."""
-        return tuple(
-            cautions(
-                self.policy,
-                self.differential_privacy,
-                self.privacy.noise_within,
-                seeded=self.seed is not None,
-                key=self.subject_key,
-                duplicates=self.accept_duplicates,
-            )
+        general = cautions(
+            self.policy,
+            self.differential_privacy,
+            self.privacy.noise_within,
+            seeded=self.seed is not None,
+            key=self.subject_key,
+            duplicates=self.accept_duplicates,
         )
+        return (*general, *self.algorithm.cautions(self.parameters))
 
 
 def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:

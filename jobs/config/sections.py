@@ -78,7 +78,8 @@ def _fields(algorithm: Algorithm, within: str) -> dict[str, Any]:
 
 def _filled(algorithm: Algorithm, section: Part) -> Callable[[Section], Section]:
     def filled(self: Section) -> Section:
-        if section.empty and all(value is None for _, value in self):
+        unset = (name for name, field in type(self).model_fields.items() if field.default is None)
+        if section.empty and all(getattr(self, name) is None for name in unset):
             raise PolicyError(f"{algorithm.name}.{section.path}: {section.empty}")
         return self
 

@@ -17,6 +17,7 @@ import pytest
 from anonymity.castle.parameters import CastleParameters
 from anonymity.fingerprint import changed_fields, fingerprint, told_fields
 from anonymity.hierarchy import from_paths
+from anonymity.nearest.parameters import NearestParameters
 from anonymity.policy import Categorical, DifferentialPrivacy, Numeric, Policy, PolicyError, Privacy, Shards
 from anonymity.regions.tree import Cut, Region, RegionTree
 
@@ -100,6 +101,9 @@ def test_a_column_named_twice_in_its_role_is_refused(name: str) -> None:
         (lambda: CastleParameters(0, max_clusters=0), "castle.max_clusters"),
         (lambda: CastleParameters(0, loss_window=0), "castle.loss_window"),
         (lambda: CastleParameters(0, reuse_limit=-1), "castle.reuse_limit"),
+        (lambda: CastleParameters(0, delay_jitter=1.1), "castle.delay.jitter"),
+        (lambda: CastleParameters(0, delay_jitter=float("nan")), "castle.delay.jitter"),
+        (lambda: NearestParameters(0, delay_jitter=-0.1), "nearest.delay.jitter"),
         (lambda: Shards(0), "shards.count"),
         (lambda: Shards(3, "regions", parted(1)), "shards.count"),
         (lambda: Shards(2, "subject", parted(1)), "shards.regions"),
@@ -119,6 +123,7 @@ def test_the_edges_of_what_is_possible_are_let_in() -> None:
     DifferentialPrivacy(1, 2.0**-12)
     Privacy(1, 1)
     CastleParameters(0, 0, max_clusters=1, loss_window=1, reuse_limit=0)
+    CastleParameters(0, delay_jitter=1)
 
 
 QI = "policy.quasi_identifiers"

@@ -15,19 +15,22 @@ from tests.support.nearest_drive import NearestSetting
 HERE = Path(__file__).parent / "nearest"
 FIRST = 3
 """The version of the format in which the first ones were made."""
+KINDS = ("", "-noise", "-within", "-jitter")
+"""Of policies and parameters, by the end of their names."""
 
 
 def setting(folder: Path) -> NearestSetting:
     """What a snapshot was made of, by its name."""
     of = setting_of(folder)
-    parameters = NearestParameters(delay_tuples=50, delay_event_time=90_000, loss_window=8, reuse_limit=12)
+    jitter = 0.5 if folder.name.endswith("-jitter") else 0.0
+    parameters = NearestParameters(50, 90_000, delay_jitter=jitter, loss_window=8, reuse_limit=12)
     return NearestSetting(of.policy, of.privacy, parameters, of.types, of.differential_privacy)
 
 
 def main(parent: Path = HERE) -> None:
     """Make the snapshots of this version."""
-    for name in (f"v{VERSION}", f"v{VERSION}-noise", f"v{VERSION}-within"):
-        folder = parent / name
+    for kind in KINDS:
+        folder = parent / f"v{VERSION}{kind}"
         refuse_anew(folder)
         of = setting(folder)
         stored = snapshot(of)

@@ -10,7 +10,7 @@ import pytest
 from state.block import NO_TIME
 from state.castle import VERSION
 from tests.golden.make import TAKEN, read, rest, restored, steps_of
-from tests.golden.make_nearest import FIRST, HERE, setting
+from tests.golden.make_nearest import FIRST, HERE, KINDS, setting
 from tests.support.drive import apply, columns_of
 
 SNAPSHOTS = sorted(HERE.glob("v*"))
@@ -18,8 +18,7 @@ of_each_version = pytest.mark.parametrize("folder", SNAPSHOTS, ids=lambda folder
 
 
 def test_there_is_a_snapshot_of_each_version() -> None:
-    kinds = ("", "-noise", "-within")
-    assert {f.name for f in SNAPSHOTS} == {f"v{v}{kind}" for v in range(FIRST, VERSION + 1) for kind in kinds}, (
+    assert {f.name for f in SNAPSHOTS} == {f"v{v}{kind}" for v in range(FIRST, VERSION + 1) for kind in KINDS}, (
         "make the snapshots of a new version: python -m tests.golden.make_nearest"
     )
 
@@ -52,7 +51,7 @@ def test_a_snapshot_releases_what_it_released_when_it_was_made(folder: Path) -> 
     )
 
 
-@pytest.mark.parametrize("kind", ["", "-noise", "-within"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_what_this_version_writes_is_what_its_snapshot_holds(kind: str) -> None:
     folder = HERE / f"v{VERSION}{kind}"
     stored = read(folder)

@@ -45,11 +45,11 @@ def test_help_names_every_command() -> None:
 
 @pytest.mark.parametrize("command", ["run", "check"])
 def test_every_problem_of_a_configuration_is_listed(command: str) -> None:
-    result = crenel(command, DEMO, "--set", "privacy.k=0", "--set", "castle.max_clusters=0", "--set", "shards.cuont=2")
+    result = crenel(command, DEMO, "--set", "privacy.k=0", "--set", "nearest.loss_window=0", "--set", "shards.cuont=2")
     assert result.exit_code == 2
     assert result.stdout == ""
     assert f"{DEMO} is not a valid configuration" in result.stderr
-    for field in ("- privacy.k: ", "- castle.max_clusters: ", "- shards.cuont: "):
+    for field in ("- privacy.k: ", "- nearest.loss_window: ", "- shards.cuont: "):
         assert field in result.stderr
     assert "did you mean 'count'" in result.stderr
 
@@ -112,9 +112,10 @@ def test_check_compares_a_configuration_with_stored_state(mini: Host, tmp_path: 
     config = load(DEMO)
     published = {"diagnosis": "STRING", "clinic": "STRING"}
     another = {"source.query": "SELECT another"}
-    was = fingerprint(config.policy, config.shards, config.subject_key, published, source=another)
+    name = config.algorithm.name
+    was = fingerprint(config.policy, config.shards, config.subject_key, published, algorithm=name, source=another)
     place = savepoint(tmp_path, *(b"." + replace(STATE, shard=i, fingerprint=was).to_bytes() + b"." for i in (0, 2, 3)))
-    may = ["--set", "privacy.k=20", "--set", "castle.max_clusters=9", "--set", "seed=8", "--set", "sinks.audit=null"]
+    may = ["--set", "privacy.k=20", "--set", "nearest.loss_window=9", "--set", "seed=8", "--set", "sinks.audit=null"]
     domain = "policy.quasi_identifiers.age.domain"
     may_not = ["--set", f"{domain}=[18, 99]", "--set", "policy.missing=value", "--set", "policy.passthrough=null"]
 

@@ -29,7 +29,7 @@ policy:
   missing: reject
 privacy: {k: 10, l: 2}
 castle:
-  delay: {tuples: 1000, event_time: 10 min}
+  delay: {tuples: 1000, event_time: 10 min, jitter: 0.2}
   max_clusters: 40
   loss_window: 90
   reuse_limit: 0
@@ -88,7 +88,7 @@ def test_every_field_arrives(tmp_path: Path) -> None:
     # Text that YAML would take for a boolean or a number is a column's name as it was typed.
     assert (policy.sensitive, policy.passthrough, policy.drop) == (("income", "no"), ("2019",), ("1.10", "name"))
     assert config.privacy == Privacy(10, 2)
-    assert config.parameters == CastleParameters(1000, 600_000, 40, 90, 0, "withhold")
+    assert config.parameters == CastleParameters(1000, 600_000, 0.2, 40, 90, 0, "withhold")
     assert config.shards == Shards(4, "hours-per-week")
     assert (config.seed, config.subject_key) == (7, b"sixteen bytes 16")
     assert config.source.query == "SELECT * FROM source"
@@ -173,6 +173,26 @@ def test_noise_without_sampling_is_warned_of(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("overrides", "named"),
+    [
+        (["castle.reuse_limit=5", "castle.delay.jitter=0"], "castle.reuse_limit"),
+        (
+            ["castle.delay.jitter=0", "castle.suppression=generalise", "policy.quasi_identifiers.pay.domain=[0, 9]"],
+            "castle.suppression",
+        ),
+        (["castle.reuse_limit=5"], ""),
+    ],
+)
+def test_who_leaves_alone_at_a_moment_that_is_known_is_warned_of(
+    tmp_path: Path, overrides: list[str], named: str
+) -> None:
+    found = configured(tmp_path, FULL, *overrides).warnings
+    assert [named in warning and warning.startswith("castle.delay.jitter: is 0") for warning in found] == (
+        [True] if named else []
+    )
+
+
+@pytest.mark.parametrize(
     ("overrides", "warned"),
     [
         ((), []),
@@ -211,7 +231,7 @@ def test_full_generalisation_and_noise_both_ask_for_a_domain(tmp_path: Path) -> 
 def test_defaults_are_those_that_are_documented(tmp_path: Path) -> None:
     config = configured(tmp_path, SMALL)
     assert config.privacy == Privacy(3, 1)
-    assert config.parameters == CastleParameters(5, None, 50, 100, 1000, "withhold")
+    assert config.parameters == CastleParameters(5, None, 0.0, 50, 100, 0, "withhold")
     assert config.shards == Shards(1, "subject")
     assert (config.seed, config.subject_key, config.source.query, config.flink) == (None, b"", None, {})
     assert list(config.policy.roles) == ["age"]
