@@ -221,6 +221,7 @@ class Algorithm:
     problems : what does not go together in a policy, its promises and the parameters, each with its field
     cautions : what is valid in the parameters and promises less than it seems to, each with its field
     noise : whether sampling and perturbation may come before it
+    lasting : whether a promise may hold of a person over all their releases (``anonymity.policy.Lasting``)
     representative : whether parameters publish one number, which stands for its group, in the place of an interval
     outputs : further outputs
     counted : fields of its counters that are metrics and part of the summary, with a word on each
@@ -247,6 +248,7 @@ class Algorithm:
     compile: Callable[[], object]
     cautions: Callable[[Any], Iterator[str]] = lambda parameters: iter(())
     noise: bool = False
+    lasting: bool = False
     representative: Callable[[Any], bool] = lambda parameters: False
     outputs: tuple[Output, ...] = ()
 

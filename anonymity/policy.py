@@ -21,8 +21,11 @@ REJECTIONS = ("missing", "outside_domain", "unknown_category", "bad_type")
 SUPPRESSIONS = ("outlier", "too_few_subjects", "too_little_diversity")
 """Why a tuple was let in and not released, whatever was promised: see ``Privacy.reasons``."""
 
-KINDS = ("cluster", "merged", "split", "reused", "generalised")
+KINDS = ("cluster", "merged", "split", "reused", "generalised", "again", "widened")
 """How a release came about; stored as positions."""
+
+FIRST_KINDS = 5
+"""So many of them there were always; of the others counts are stored where there are any."""
 
 SHARD_BY_SUBJECT = "subject"
 
@@ -219,7 +222,8 @@ class Policy:
 
 
 LINKABLE = "linkable"
-"""Why a tuple was suppressed whose noised values, or those of others of its class, tell too much whose they are."""
+"""Why a tuple was suppressed that would tell too much whose it is: by its noised values, or those of others of its
+class; or by the generalisations of a person's releases together."""
 
 
 @dataclass(frozen=True)
@@ -277,6 +281,26 @@ class NoiseWithin:
 
 
 @dataclass(frozen=True)
+class Lasting:
+    """What holds of a person over all their releases, and not only of each (``anonymity.nearest.lasting``).
+
+    Attributes
+    ----------
+    horizon : milliseconds of event time, 1 or more, after which somebody is forgotten of whom, and of whose companions,
+        nothing has come; None: nobody is
+    moved : what becomes of a tuple once its values, or the latest of a companion, lie outside of the generalisation: it
+        is ``widen`` ed, the tuple is suppressed, or it is published all the same, and the person counted
+    """
+
+    horizon: int | None = None
+    moved: Literal["widen", "suppress", "count"] = "widen"
+
+    def __post_init__(self) -> None:
+        if self.horizon is not None and self.horizon < 1:
+            raise PolicyError(f"privacy.persons.horizon: must be 1 ms or more, not {self.horizon}")
+
+
+@dataclass(frozen=True)
 class Privacy:
     """What every release keeps.
 
@@ -286,12 +310,14 @@ class Privacy:
     l : l-diversity of each sensitive column (``anonymity.promise.diversity``), 1 to k
     further : promises beside these, with their parameters
     noise_within : noise on the policy's noised attributes; None where it has none
+    lasting : what holds of a person over all their releases; None: k and l hold of each release alone
     """
 
     k: int
     l: int = 1  # noqa: E741 - the field's own name for it
     further: tuple[tuple[Promise, float], ...] = ()
     noise_within: NoiseWithin | None = None
+    lasting: Lasting | None = None
 
     def __post_init__(self) -> None:
         if self.k < 1:
@@ -306,7 +332,8 @@ class Privacy:
     def reasons(self) -> tuple[str, ...]:
         """Why a tuple may be suppressed, those of further promises last; stored as positions."""
         confident = self.noise_within is not None and self.noise_within.confidence is not None
-        further = [*(promise.reason for promise, _ in self.further), *((LINKABLE,) if confident else ())]
+        linkable = confident or self.lasting is not None
+        further = [*(promise.reason for promise, _ in self.further), *((LINKABLE,) if linkable else ())]
         return tuple(dict.fromkeys((*SUPPRESSIONS, *further)))
 
     @property

@@ -37,6 +37,7 @@ KINDS = {
     "held": 7,
     "rejected": 8,
     "batch": 9,
+    "companions": 10,
 }
 """Numbers of the kinds of blobs; those from 128 on are for extensions (``add_kind``)."""
 

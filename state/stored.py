@@ -56,7 +56,7 @@ class Inventory:
     def update(self, changes: Mapping[str, dict[int, bytes | None]]) -> None:
         """Note what is written."""
         for kind, entries in changes.items():
-            digests, total = self._digests[kind], self._total[kind]
+            digests, total = self._digests.setdefault(kind, {}), self._total.get(kind, 0)
             for key, blob in entries.items():
                 total ^= digests.pop(key, 0)
                 if blob is not None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from anonymity.algorithm import Terms
 from anonymity.fingerprint import require_same
-from anonymity.policy import KINDS
+from anonymity.policy import FIRST_KINDS
 from anonymity.space.domain import domain
 from anonymity.tuples.well_formed import require, require_counts, require_tuples
 from state.batch import BatchState, Held
@@ -49,7 +49,7 @@ def begun(terms: Terms, number: int, key: bytes) -> Snapshot:
         longest=0,
         loss=0.0,
         suppressed={},
-        kinds=np.zeros(len(KINDS), np.int64),
+        kinds=np.zeros(FIRST_KINDS, np.int64),
         delays=np.zeros((0, 2), np.int64),
     )
     return Snapshot(state)

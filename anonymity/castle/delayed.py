@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,9 @@ class DelayedShard(Shard):
     snapshot : what is stored of it (``anonymity.castle.stored``)
     remembers : whether each step tells what is to be stored; a shard that is thrown away need not
     """
+
+    _outlive: ClassVar[tuple[str, ...]] = ("now", "ring", "domain", "clusters", "omega", "totals")
+    """Arrays that are not by slot."""
 
     def __init__(self, terms: Terms, snapshot: Snapshot, *, remembers: bool = True) -> None:
         self.terms, self.number = terms, snapshot.state.shard
@@ -102,7 +105,8 @@ class DelayedShard(Shard):
             left = np.concatenate([position[released], position[withheld]])
             alone = self._left_alone(releases)
             left_alone = np.concatenate([position[released[alone]], position[withheld]])
-            changes = self._ledger.changes(arrays, self._noise, self._history, Moved(block, admitted, left, left_alone))
+            moved = Moved(block, admitted, left, left_alone)
+            changes = self._ledger.changes(arrays, self._noise, self._history, moved, self._further())
         if self._slots.spare():
             self._shrink()
         return Step(releases, changes)
@@ -134,6 +138,10 @@ class DelayedShard(Shard):
     @abstractmethod
     def _restore_gamma(self, snapshot: Snapshot) -> dict[int, int]:
         """Open the clusters that were stored; the row of each, by id."""
+
+    def _further(self) -> Mapping[str, dict[int, bytes | None]]:
+        """What is to be written of other kinds than those of the ledger."""
+        return {}
 
     def _admit(self, tuples: TupleColumns) -> NDArray[np.int32]:
         """Copy tuples into free slots; the slots, in the tuples' order."""
@@ -237,7 +245,7 @@ class DelayedShard(Shard):
         made.noise.value[: len(used)] = before.noise.value[used]
         row = made.tuples.cluster[: len(used)].copy()
         changed = clusters.changed.copy()
-        kept = {name: getattr(before, name) for name in ("now", "ring", "domain", "clusters", "omega", "totals")}
+        kept = {name: getattr(before, name) for name in self._outlive}
         self.arrays = made._replace(**kept)
         entries = len(used) * entries_of(
             len(terms.policy.sensitive),

@@ -26,10 +26,13 @@ def delayed_algorithm(
     tell: Callable[[Any], Iterator[tuple[str, str]]],
     summary: Callable[[Mapping[str, int]], tuple[str, str, str]],
     compile: Callable[[], None],
+    entries: tuple[str, ...] = (),
+    lasting: bool = False,
 ) -> Algorithm:
     """Make known an algorithm whose shards are ``DelayedShard``: what ``Algorithm`` has beside what all of them have.
 
-    ``settings``, ``counted``, ``gauges`` and ``tell`` are those beside the delay's, reuse's and suppression's.
+    ``settings``, ``counted``, ``gauges`` and ``tell`` are those beside the delay's, reuse's and suppression's;
+    ``entries`` are kinds beside those of ``anonymity.castle.stored``.
     """
 
     def tell_all(given: Any) -> Iterator[tuple[str, str]]:
@@ -76,7 +79,8 @@ def delayed_algorithm(
             new=new,
             restored=restored,
             state=("shard", CastleState),
-            entries=ENTRIES,
+            entries=(*ENTRIES, *entries),
+            lasting=lasting,
             problems=problems,
             counted={
                 "tuples_in": "tuples let in",

@@ -40,12 +40,12 @@ def release_part(shard: Any, members: NDArray[np.int64], due: Int, kind: Int) ->
     if not leaves:
         waiting = _keep_waiting(shard, members, due, start, stop)
     for i in range(withheld, out.filled.suppressed):
-        _note_delay(shard, np.int64(out.suppressed[i]))
+        note_wait(shard, np.int64(out.suppressed[i]))
     if not leaves:
         return waiting
     newest = enclose_all(domain, box, release, others, out.members[start:stop], tuples.event_time)
     for i in range(start, stop):
-        _note_delay(shard, np.int64(out.members[i]))
+        note_wait(shard, np.int64(out.members[i]))
         if not contains(domain, box, release, others, np.int64(out.members[i])):
             raise RuntimeError("a member lies outside its generalisation; nothing of this release was emitted")
     loss = info_loss(domain, box, release)
@@ -96,7 +96,7 @@ def suppress(shard: Any, slot: Int, reason: Int) -> None:
         _leave_alone(shard, slot, np.int64(GENERALISED), np.int64(1))
         return
     withhold(shard.out, shard.totals, slot, reason)
-    _note_delay(shard, slot)
+    note_wait(shard, slot)
 
 
 @leaf
@@ -105,7 +105,7 @@ def _leave_alone(shard: Any, slot: Int, kind: Int, subjects: Int) -> None:
     start = out.filled.members
     stop = start + 1
     out.members[start] = slot
-    _note_delay(shard, slot)
+    note_wait(shard, slot)
     if shard.noise.value.shape[1] > 0:
         note_scale(shard.noise, out.filled.releases)
         add_noise(shard.noise, shard.random, out.members[start:stop])
@@ -116,5 +116,6 @@ def _leave_alone(shard: Any, slot: Int, kind: Int, subjects: Int) -> None:
 
 
 @leaf
-def _note_delay(shard: Any, slot: Int) -> None:
+def note_wait(shard: Any, slot: Int) -> None:
+    """Count how long a tuple has waited that leaves."""
     note_delay(shard.totals, shard.now.next_position - 1 - shard.tuples.position[slot])

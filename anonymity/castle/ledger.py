@@ -6,7 +6,7 @@ Whatever was kept at a checkpoint is the shard as it stood: restored (``stored``
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,8 +65,15 @@ class Ledger:
         self._inventory = snapshot.inventory
         self._offsets = node_offsets(terms.policy)
 
-    def changes(self, arrays: CastleArrays, noise: Noise | None, history: History, moved: Moved) -> Changes:
-        """What to write after one step."""
+    def changes(
+        self,
+        arrays: CastleArrays,
+        noise: Noise | None,
+        history: History,
+        moved: Moved,
+        further: Mapping[str, dict[int, bytes | None]],
+    ) -> Changes:
+        """What to write after one step; ``further``: changed entries of kinds that others write."""
         now = arrays.now
         oldest = int(arrays.tuples.position[now.oldest]) if now.waiting else int(now.next_position)
         blocks = self._changed_blocks(arrays, moved)
@@ -78,6 +85,7 @@ class Ledger:
             "blocks": blocks | self._rewritten_blocks(arrays, self._moved_on(arrays, moved)),
             "gamma": self._changed_gamma(arrays),
             "omega": self._forgotten | self._changed_omega(arrays),
+            **further,
         }
         self._forgotten = {}
         self._inventory.update(entries)

@@ -20,13 +20,22 @@ def reusable(shard: Any, slot: Int) -> Int:
 
     Never the best of them: that would tell where the tuple is not (CASTLE, Section 3.2.2).
     """
-    omega, now = shard.omega, shard.now
     if shard.noise.of.subjects > 0:  # who else would be near what is published is not known any more
         return np.int64(NONE)
-    size, used = len(omega.release), now.omega_used
-    if used == 0:
+    found = containing_rows(shard, slot)
+    if found == 0:
         return np.int64(NONE)
-    found = 0
+    return np.int64(shard.omega.matches[below(shard.random, found)])
+
+
+@leaf
+def containing_rows(shard: Any, slot: Int) -> Int:
+    """How many published generalisations contain a tuple; their rows, oldest first, are the first of ``matches``."""
+    omega, now = shard.omega, shard.now
+    size, used = len(omega.release), now.omega_used
+    found = np.int64(0)
+    if used == 0:
+        return found
     row = now.omega_next - used  # oldest first, so that the choice does not depend on where the ring begins
     if row < 0:
         row += size
@@ -38,9 +47,7 @@ def reusable(shard: Any, slot: Int) -> Int:
         row += 1
         if row == size:
             row = 0
-    if found == 0:
-        return np.int64(NONE)
-    return np.int64(matches[below(shard.random, found)])
+    return found
 
 
 @leaf

@@ -27,7 +27,21 @@ def number(shard: Any, slot: Int) -> None:
 
 @leaf
 def arrive(shard: Any, slot: Int) -> None:
-    """Put a tuple at the young end of all that wait."""
+    """Put a tuple at the young end of all that wait, and count it."""
+    line_up(shard, slot)
+    come(shard.waiting, shard.checks, slot, shard.tuples.subject[slot], shard.tuples.sensitive, shard.of.by_name != 0)
+
+
+@leaf
+def depart(shard: Any, slot: Int) -> None:
+    """Take a tuple out of all that wait; its slot is free once the step is over."""
+    step_out(shard, slot)
+    go(shard.waiting, shard.checks, slot, shard.tuples.subject[slot], shard.tuples.sensitive, shard.of.by_name != 0)
+
+
+@leaf
+def line_up(shard: Any, slot: Int) -> None:
+    """Put a tuple at the young end of the queue."""
     now, tuples = shard.now, shard.tuples
     tuples.older[slot] = now.youngest
     tuples.younger[slot] = NONE
@@ -39,12 +53,11 @@ def arrive(shard: Any, slot: Int) -> None:
     now.waiting += 1
     if len(shard.by_position.slots) > 0 or len(shard.by_time.slots) > 0:
         schedule(shard, slot)
-    come(shard.waiting, shard.checks, slot, tuples.subject[slot], tuples.sensitive, shard.of.by_name != 0)
 
 
 @leaf
-def depart(shard: Any, slot: Int) -> None:
-    """Take a tuple out of all that wait; its slot is free once the step is over."""
+def step_out(shard: Any, slot: Int) -> None:
+    """Take a tuple out of the queue."""
     now, tuples = shard.now, shard.tuples
     if len(shard.by_position.slots) > 0 or len(shard.by_time.slots) > 0:
         unschedule(shard, slot)
@@ -59,7 +72,6 @@ def depart(shard: Any, slot: Int) -> None:
         tuples.older[younger] = older
     now.waiting -= 1
     tuples.cluster[slot] = NONE
-    go(shard.waiting, shard.checks, slot, tuples.subject[slot], tuples.sensitive, shard.of.by_name != 0)
 
 
 @leaf

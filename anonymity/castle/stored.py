@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from anonymity.algorithm import Terms
 from anonymity.fingerprint import require_same
-from anonymity.policy import KINDS, Privacy
+from anonymity.policy import FIRST_KINDS, Privacy
 from anonymity.space.domain import domain
 from anonymity.tuples.well_formed import require, require_boxes, require_counts, require_tuples
 from state.castle import Buffered, CastleState, Generalisations
@@ -30,6 +31,7 @@ class Snapshot:
     omega : generalisations kept for reuse, by the first of each entry; those that promise too little are left out
     forgotten : entries of omega that hold less, or nothing, since it was read
     inventory : of the entries as they are stored
+    further : entries of other kinds, which an algorithm or a promise adds, as they are stored
     """
 
     state: CastleState
@@ -38,6 +40,7 @@ class Snapshot:
     omega: dict[int, Generalisations] = field(default_factory=dict)
     forgotten: dict[int, bytes | None] = field(default_factory=dict)
     inventory: Inventory = field(default_factory=lambda: Inventory(ENTRIES))
+    further: Mapping[str, Mapping[int, bytes]] = field(default_factory=dict)
 
 
 def begun(terms: Terms, number: int, key: bytes) -> Snapshot:
@@ -62,7 +65,7 @@ def begun(terms: Terms, number: int, key: bytes) -> Snapshot:
         splits=0,
         loss=0.0,
         suppressed={},
-        kinds=np.zeros(len(KINDS), np.int64),
+        kinds=np.zeros(FIRST_KINDS, np.int64),
         delays=np.zeros((0, 2), np.int64),
     )
     return Snapshot(state)
@@ -84,7 +87,9 @@ def read(terms: Terms, stored: Stored, where: str = "") -> Snapshot:
     state = CastleState.from_bytes(stored.shard, where)
     shard = f"shard {state.shard}" + (f" ({where})" if where else "")
     require_same(state.fingerprint, terms.fingerprint, shard)
-    entries = {kind: dict(stored.entries.get(kind, {})) for kind in ENTRIES}
+    held = [kind for kind, blobs in stored.entries.items() if blobs]
+    kinds = dict.fromkeys((*ENTRIES, *(state.entries or ()), *held))
+    entries = {kind: dict(stored.entries.get(kind, {})) for kind in kinds}
     gamma = {
         i: Generalisations.from_bytes("gamma", b, f"{shard}, cluster {i}") for i, b in sorted(entries["gamma"].items())
     }
@@ -105,7 +110,8 @@ def read(terms: Terms, stored: Stored, where: str = "") -> Snapshot:
         if len(entry.id) < len(omega[i].id)
     }
     kept = {i: entry for i, entry in kept.items() if len(entry.id)}
-    return Snapshot(state, blocks, gamma, kept, forgotten, Inventory.of(entries))
+    further = {kind: blobs for kind, blobs in entries.items() if kind not in ENTRIES}
+    return Snapshot(state, blocks, gamma, kept, forgotten, Inventory.of(entries), further)
 
 
 def _promising(entry: Generalisations, terms: Terms, state: CastleState) -> Generalisations:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from anonymity.algorithm import Algorithm, Terms, known_algorithms
 from anonymity.noise.perturb import Noise
-from anonymity.policy import DifferentialPrivacy, Numeric, Policy, Privacy, QuasiIdentifier
+from anonymity.policy import DifferentialPrivacy, Lasting, Numeric, Policy, Privacy, QuasiIdentifier
 from anonymity.regions.tree import Cut, Region, RegionTree
 from state.block import Block
 from state.stored import Stored
@@ -21,13 +21,15 @@ _TUPLES = 64
 _MEMBERS = pa.schema([("s", pa.int64())])
 
 
-def run_through(algorithm: Algorithm, parameters: Any, attribute: QuasiIdentifier | None = None) -> None:
+def run_through(
+    algorithm: Algorithm, parameters: Any, attribute: QuasiIdentifier | None = None, lasting: Lasting | None = None
+) -> None:
     """Run a few tuples through every procedure of an algorithm: a shard, its restore, and its end.
 
     ``attribute`` is their quasi-identifier, a number where none is given.
     """
     policy = Policy((attribute or Numeric("x"),), sensitive=("s",), subject="who", event_time="at")
-    terms = Terms(policy, Privacy(2, 2), parameters, _MEMBERS)
+    terms = Terms(policy, Privacy(2, 2, lasting=lasting), parameters, _MEMBERS)
     changes = algorithm.new(terms, 0, bytes(32)).push(_block(len(policy.numeric))).changes
     if changes is not None:
         entries = {kind: {key: blob for key, blob in e.items() if blob} for kind, e in changes.entries.items()}

@@ -8,21 +8,29 @@ from anonymity.algorithm import Shard, Terms
 from anonymity.castle.delayed_algorithm import delayed_algorithm
 from anonymity.castle.stored import begun, read
 from anonymity.compiled.warm import run_through
+from anonymity.nearest.lasting.shard import COMPANIONS, LastingNearest
 from anonymity.nearest.parameters import NearestParameters, problems
 from anonymity.nearest.shard import Nearest
+from anonymity.policy import Lasting
 from state.stored import Stored
 
 
 def _new(terms: Terms, number: int, key: bytes) -> Shard:
-    return Nearest(terms, begun(terms, number, key))
+    return _made(terms)(terms, begun(terms, number, key))
 
 
 def _restored(terms: Terms, stored: Stored, where: str) -> Shard:
-    return Nearest(terms, read(terms, stored, where))
+    return _made(terms)(terms, read(terms, stored, where))
+
+
+def _made(terms: Terms) -> type[Nearest]:
+    return Nearest if terms.privacy.lasting is None else LastingNearest
 
 
 def _compile() -> None:
-    run_through(NEAREST, NearestParameters(delay_tuples=64, delay_event_time=1000))
+    parameters = NearestParameters(delay_tuples=64, delay_event_time=1000)
+    run_through(NEAREST, parameters)
+    run_through(NEAREST, parameters, lasting=Lasting(2000))
 
 
 def _summary(counts: Mapping[str, int]) -> tuple[str, str, str]:
@@ -41,4 +49,6 @@ NEAREST = delayed_algorithm(
     tell=lambda parameters: iter(()),
     summary=_summary,
     compile=_compile,
+    entries=(COMPANIONS,),
+    lasting=True,
 )

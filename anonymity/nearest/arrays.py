@@ -77,6 +77,7 @@ def with_slots(arrays: NearestArrays, slots: int, policy: Policy, parameters: Ne
     larger = castle.with_slots(shared, slots, policy, parameters)
     made = _with_search(larger, policy)
     made.codes[:held] = arrays.codes
+    made.cells.place[:held] = arrays.cells.place
     return made
 
 

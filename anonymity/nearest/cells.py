@@ -37,7 +37,7 @@ class Cells(NamedTuple):
     now : ``used`` cells, and the ``root`` of the tree: the number of a cut, or -1 - that of a cell
     held : (cells,) tuples in each, at its first places
     slot : (places,) of the tuple at each place
-    place : (slots,) of the tuple in each slot
+    place : (slots,) of the tuple in each slot, ``NONE`` where it is in no cell
     number, leaf : (numeric, places), (categorical, places) values, and nodes
     lower, upper, first, last : (numeric, cells), (categorical, cells) between which they lie
     bound : (cells,) by how much the group's loss grows at least
@@ -108,6 +108,7 @@ def _most(slots: int) -> int:
 def enter(shard: Any, slot: Int) -> None:
     """Put a tuple that waits into its cell."""
     cells = shard.cells
+    cells.place[slot] = 0
     if cells.now.used > _SPARSE * (shard.now.waiting // SIZE + 1) + 4:
         make_anew(shard)
     else:
@@ -116,13 +117,14 @@ def enter(shard: Any, slot: Int) -> None:
 
 @procedure
 def make_anew(shard: Any) -> None:
-    """Let the cells be those of all that waits now."""
+    """Let the cells be those of all that waits now and was in one."""
     cells, tuples = shard.cells, shard.tuples
     cells.now.used, cells.now.root = 1, -1
     cells.held[0] = 0
     slot = np.int64(shard.now.oldest)
     while slot != NONE:
-        _enter(shard, slot)
+        if cells.place[slot] != NONE:
+            _enter(shard, slot)
         slot = np.int64(tuples.younger[slot])
 
 
@@ -181,6 +183,7 @@ def drop(shard: Any, slot: Int) -> None:
         cells.number[a, place] = cells.number[a, last]
     for a in range(cells.leaf.shape[0]):
         cells.leaf[a, place] = cells.leaf[a, last]
+    cells.place[slot] = NONE
 
 
 @procedure

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from anonymity.castle.arrays import points
@@ -20,7 +22,7 @@ _REUSE = -2
 
 
 @procedure
-def grow(shard: NearestArrays, slot: Int, other_loss: float) -> Int:
+def grow(shard: Any, slot: Int, other_loss: float) -> Int:
     """Grow a group around a tuple: each next member is the waiting tuple of another subject that enlarges it least.
 
     Where that would leave too few members for the sensitive values that are lacking, only those that bring one come.
@@ -70,7 +72,7 @@ def grow(shard: NearestArrays, slot: Int, other_loss: float) -> Int:
 
 
 @leaf
-def reuse_is_better(shard: NearestArrays, other_loss: float) -> bool:
+def reuse_is_better(shard: Any, other_loss: float) -> bool:
     """Whether reuse loses no more than the group does, with what a bad one costs its k - 1 other members.
 
     They could leave in a group of mean loss tau another time.

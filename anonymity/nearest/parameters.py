@@ -41,3 +41,12 @@ class NearestParameters:
 def problems(policy: Policy, privacy: Privacy, parameters: NearestParameters) -> Iterator[str]:
     """What does not go together, each with its field and what would be valid."""
     yield from problems_of_delay(policy, parameters, "nearest")
+    horizon = None if privacy.lasting is None else privacy.lasting.horizon
+    if horizon is None:
+        return
+    if policy.event_time is None:
+        yield "privacy.persons.horizon: policy.event_time names no column; name one, or remove the horizon"
+    elif parameters.delay_event_time is None:
+        yield "privacy.persons.horizon: nearest.delay.event_time is missing: rows must leave first"
+    elif parameters.delay_event_time > horizon:
+        yield "privacy.persons.horizon: must be nearest.delay.event_time or more: rows leave first"

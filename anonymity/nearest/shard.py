@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.algorithm import Counters
+from anonymity.algorithm import Counters, Terms
 from anonymity.castle.delayed import DelayedShard
 from anonymity.castle.stored import Snapshot
 from anonymity.compiled.random import RandomStream
@@ -33,7 +34,13 @@ class Nearest(DelayedShard):
     those that are noted as gone.
     """
 
+    _obsolete: dict[str, dict[int, bytes | None]]
     arrays: NearestArrays
+
+    def __init__(self, terms: Terms, snapshot: Snapshot, *, remembers: bool = True) -> None:
+        # Who was whose companion where a promise lasted that lasts no more.
+        self._obsolete = {kind: dict.fromkeys(blobs) for kind, blobs in snapshot.further.items() if blobs}
+        super().__init__(terms, snapshot, remembers=remembers)
 
     @property
     def counters(self) -> NearestCounters:
@@ -42,7 +49,7 @@ class Nearest(DelayedShard):
     def _problems(self) -> Iterator[str]:
         yield from problems(self.terms.policy, self.terms.privacy, self.terms.parameters)
 
-    def _begin(self, random: RandomStream, clusters: int) -> NearestArrays:
+    def _begin(self, random: RandomStream, clusters: int) -> Any:
         return empty_arrays(self.terms.policy, self.terms.privacy, self.terms.parameters, random)
 
     def _enlarged(self, arrays: NearestArrays, slots: int) -> NearestArrays:
@@ -59,6 +66,10 @@ class Nearest(DelayedShard):
 
     def _left_alone(self, releases: Releases) -> NDArray[np.bool_]:
         return np.ones(int(releases.tuples.sum()), np.bool_)
+
+    def _further(self) -> Mapping[str, dict[int, bytes | None]]:
+        obsolete, self._obsolete = self._obsolete, {}
+        return obsolete
 
     def _restore_gamma(self, snapshot: Snapshot) -> dict[int, int]:
         return {0: 0}

@@ -135,6 +135,18 @@ def number(counts: Counts, owner: Int, value: Int, fresh: Int) -> Int:
 
 
 @leaf
+def numbered(counts: Counts, owner: Int, value: Int) -> Int:
+    """The number that a value was given, -1 where it has none."""
+    slots = len(counts.owner)
+    slot = _home(owner, value, slots)
+    while counts.owner[slot] != _FREE:
+        if counts.owner[slot] == owner and counts.value[slot] == value:
+            return np.int64(counts.tuples[slot])
+        slot = _after(slot, slots)
+    return np.int64(-1)
+
+
+@leaf
 def unnumber(counts: Counts, owner: Int, value: Int) -> None:
     """Forget the number of a value."""
     _remove(counts, _find(counts, owner, value))

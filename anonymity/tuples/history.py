@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.policy import KINDS, Privacy
+from anonymity.policy import FIRST_KINDS, KINDS, Privacy
 from anonymity.tuples.leaving import Totals
 
 
@@ -46,7 +46,7 @@ class History:
         sums.released, sums.linked, sums.longest, sums.loss = state.released, state.linked, state.longest, state.loss
         for i, reason in enumerate(self._reasons):
             totals.suppressed[i] = state.suppressed.get(reason, 0)
-        totals.kinds[:] = state.kinds
+        totals.kinds[: len(state.kinds)] = state.kinds
         totals.delays[state.delays[:, 0]] = state.delays[:, 1]
         # Counted under promises that are no longer made.
         self._earlier = {
@@ -81,6 +81,11 @@ class History:
             "longest": int(sums.longest),
             "loss": float(sums.loss),
             "suppressed": self.suppressed,
-            "kinds": totals.kinds,
+            "kinds": totals.kinds[: _told(totals.kinds)],
             "delays": np.stack([buckets, totals.delays[buckets]], axis=1),
         }
+
+
+def _told(kinds: NDArray[np.int64]) -> int:
+    """Of how many kinds counts are stored: of those that there were always, and up to the last that there is any of."""
+    return max([FIRST_KINDS, *(np.flatnonzero(kinds) + 1).tolist()])

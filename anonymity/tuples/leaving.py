@@ -11,7 +11,7 @@ from anonymity.compiled.arrays import record, zeros
 from anonymity.compiled.jit import Int, inner, leaf
 from anonymity.space.domain import Boxes
 
-CLUSTER, MERGED, SPLIT, REUSED, GENERALISED = range(5)
+CLUSTER, MERGED, SPLIT, REUSED, GENERALISED, AGAIN, WIDENED = range(7)
 """Positions in ``anonymity.policy.KINDS``."""
 
 DELAY_STEPS = 32

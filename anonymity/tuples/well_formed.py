@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.policy import KINDS, Policy
+from anonymity.policy import FIRST_KINDS, KINDS, Policy
 from anonymity.tuples.leaving import DELAY_BUCKETS
 from state.block import TupleColumns
 
@@ -58,6 +58,8 @@ def require_counts(suppressed: Mapping[str, int], kinds: NDArray[np.int64], dela
     counted = isinstance(suppressed, dict) and all(
         isinstance(amount, int) and 0 <= amount < 2**62 for amount in suppressed.values()
     )
-    require(counted and kinds.shape == (len(KINDS),) and kinds.dtype == np.int64, "counts")
+    require(
+        counted and FIRST_KINDS <= len(kinds) <= len(KINDS) and kinds.ndim == 1 and kinds.dtype == np.int64, "counts"
+    )
     require(delays.ndim == 2 and delays.shape[1] == 2 and delays.dtype == np.int64, "delays")
     require(bool(((delays[:, 0] >= 0) & (delays[:, 0] < DELAY_BUCKETS)).all()), "delays")

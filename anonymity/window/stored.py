@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from anonymity.algorithm import Terms
 from anonymity.fingerprint import require_same
-from anonymity.policy import KINDS
+from anonymity.policy import FIRST_KINDS
 from anonymity.space.domain import NONE, domain
 from anonymity.tuples.history import History
 from anonymity.tuples.stored_blocks import StoredBlocks
@@ -73,7 +73,7 @@ def begun(terms: Terms, number: int, key: bytes) -> Snapshot:
         swaps=0,
         loss=0.0,
         suppressed={},
-        kinds=np.zeros(len(KINDS), np.int64),
+        kinds=np.zeros(FIRST_KINDS, np.int64),
         delays=np.zeros((0, 2), np.int64),
     )
     return Snapshot(state)

@@ -114,6 +114,9 @@ def _parameters(config: Config) -> Iterator[tuple[str, str]]:
     yield "l", f"{privacy.l}-diversity of each sensitive column in every release"
     for promise, parameter in privacy.further:
         yield promise.name, f"{parameter:g} of each sensitive column in every release"
+    if privacy.lasting is not None:
+        until = "for ever" if privacy.lasting.horizon is None else f"until {privacy.lasting.horizon} ms after the last"
+        yield "persons", f"k and l over all rows of a person, {until}; {privacy.lasting.moved} once somebody has moved"
     yield from _noise_within(config)
     yield "algorithm", config.algorithm.name
     yield from config.algorithm.tell(parameters)

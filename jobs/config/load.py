@@ -167,6 +167,8 @@ def _contradictions(file: File) -> Iterator[str]:
     except PolicyError as error:
         yield str(error)
     yield from algorithm.problems(policy, file.privacy.core(), file.parameters)
+    if file.promised.lasting is not None:
+        yield from _not_lasting(file, policy)
     own = {output.name for output in algorithm.outputs}
     for name in sorted(_sinks(file).keys() - own - set(SinksSection.model_fields)):
         others = [other.name for other in known_algorithms().values() if name in {o.name for o in other.outputs}]
@@ -188,6 +190,26 @@ def _contradictions(file: File) -> Iterator[str]:
     if not file.accept_duplicates:
         yield from repeating_sinks(_sinks(file))
         yield from repeating_settings(file.flink)
+
+
+def _not_lasting(file: File, policy: Policy) -> Iterator[str]:
+    """What does not go with a promise that lasts."""
+    field = "privacy.persons.promise: lasting"
+    if not file.chosen.lasting:
+        fit = " or ".join(f"'algorithm: {other.name}'" for other in known_algorithms().values() if other.lasting)
+        yield f"{field} is not made for {file.chosen.name}; choose {fit}, or each_release"
+    if policy.subject is None:
+        yield f"{field} is about persons, but policy.subject names no column; name one"
+    if file.shards.by != SHARD_BY_SUBJECT:
+        yield f"{field} needs all rows of a person in one shard; set shards.by to {SHARD_BY_SUBJECT}"
+    for section, why in (
+        ("differential_privacy", "a person's latest values are not the perturbed ones"),
+        ("noise_within_release", "noise is scaled by classes, and a later row may leave without one"),
+    ):
+        if getattr(file, section) is not None:
+            yield f"{field} does not go with {section}, as {why}; remove one of them"
+    for promise, _ in file.privacy.core().further:
+        yield f"{field} holds for k and l, and privacy.{promise.name} is about each release; remove one of them"
 
 
 def _indivisible(file: File, policy: Policy) -> Iterator[str]:

@@ -17,6 +17,7 @@ from anonymity.policy import (
     Categorical,
     Confidence,
     DifferentialPrivacy,
+    Lasting,
     Noised,
     NoiseWithin,
     Numeric,
@@ -136,11 +137,30 @@ class PolicySection(Section):
         return Categorical(name, tree, field.hierarchy.builder)
 
 
+class PersonsSection(Section):
+    promise: Literal["each_release", "lasting"] = Field("each_release", description="'each_release' or 'lasting'")
+    horizon: Duration | None = Field(
+        None, description="a duration such as '30 days' of event time since a person's last row, or null: for ever"
+    )
+    moved: Literal["widen", "suppress", "count"] = Field("widen", description="'widen', 'suppress' or 'count'")
+
+    @check(mode="after")
+    def _possible(self) -> PersonsSection:
+        self.core()
+        return self
+
+    def core(self) -> Lasting | None:
+        return Lasting(self.horizon, self.moved) if self.promise == "lasting" else None
+
+
 class PrivacySection(Section):
     """k and l; the promises that were made known add a field each."""
 
     k: Positive = Field(description="a whole number, 1 or more")
     l: Positive = Field(1, description="a whole number from 1 to k")  # noqa: E741 - the field's own name for it
+    persons: PersonsSection | None = Field(
+        None, description="a mapping such as {promise: lasting, horizon: 30 days}: what holds of who comes again"
+    )
 
     @check(mode="after")
     def _possible(self) -> PrivacySection:
@@ -151,7 +171,7 @@ class PrivacySection(Section):
         known = known_promises()
         given = {name: getattr(self, name) for name in known if name in type(self).model_fields}
         further = tuple((known[name], value) for name, value in given.items() if value is not None)
-        return Privacy(self.k, self.l, further)
+        return Privacy(self.k, self.l, further, lasting=None if self.persons is None else self.persons.core())
 
 
 class ConfidenceSection(Section):

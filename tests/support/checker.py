@@ -228,6 +228,8 @@ class Checker:
                 self._check_reused(stated, members)
             elif kind == _GENERALISED:
                 self._check_generalised(stated, members, possible)
+            elif kind > _GENERALISED:
+                self._check_later(kind, stated, members)
             else:
                 self._check_cluster(stated, members, loss)
                 columns = [column[out.offsets[i] : out.offsets[i + 1]] for column in out.members]
@@ -347,6 +349,9 @@ class Checker:
             raise Violation("a suppressed tuple was not fully generalised")
         waiting = {*self.waiting, *members}  # and those who were withheld from a class later in the step
         self._check_hopeless(members[0], SUPPRESSIONS, waiting, waiting | self._linkable, self.omega)
+
+    def _check_later(self, kind: int, stated: Stated, members: Sequence[int]) -> None:
+        raise Violation(f"a release is {KINDS[kind]}, and nothing lasts")
 
     # Why it left so.
 
@@ -499,7 +504,8 @@ class Checker:
         expect("released", counters.released, self.released)
         expect("buffered", counters.buffered, waiting)
         expect("suppressed", sum(counters.suppressed.values()), withheld + self.kinds["generalised"])
-        expect("linkable", counters.suppressed.get(LINKABLE, 0), self.reasons[LINKABLE])
+        if self.parameters.suppression == "withhold" or self._linking is not None:
+            expect("linkable", counters.suppressed.get(LINKABLE, 0), self.reasons[LINKABLE])
         if self.parameters.suppression == "withhold":
             expect("suppressed", counters.suppressed, {reason: self.reasons[reason] for reason in self.privacy.reasons})
         expect("releases", counters.releases, {kind: self.kinds[kind] for kind in KINDS})

@@ -44,9 +44,9 @@ class NearestSetting(Setting):
 
 
 @st.composite
-def nearest_cases(draw: st.DrawFn, /, *, timed: bool | None = None, **changed: Any) -> Case:
+def nearest_cases(draw: st.DrawFn, /, *, timed: bool | None = None, plain: bool = False, **changed: Any) -> Case:
     """A setting and a stream; ``changed`` are parameters that are not random."""
-    case = draw(cases(timed=timed, confident=False, **changed))
+    case = draw(cases(timed=timed, confident=False, plain=plain, **changed))
     old = case.setting
     parameters = NearestParameters(**{f.name: getattr(old.parameters, f.name) for f in fields(NearestParameters)})
     setting = NearestSetting(old.policy, old.privacy, parameters, old.types)

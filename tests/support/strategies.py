@@ -148,20 +148,20 @@ def castle_parameters(draw: st.DrawFn, *, timed: bool) -> CastleParameters:
 
 @st.composite
 def settings_of(
-    draw: st.DrawFn, timed: bool | None, confident: bool | None, changed: dict[str, Any]
+    draw: st.DrawFn, timed: bool | None, confident: bool | None, plain: bool, changed: dict[str, Any]
 ) -> tuple[Setting, list[Any], list[Any]]:
     """A setting, the values of its quasi-identifiers, and the values of its published columns."""
     attribute = [draw(attributes(f"q{i}")) for i in range(draw(st.integers(1, 6)))]
     sensitive = draw(st.lists(st.sampled_from(SHOWN), max_size=2))
     passed = draw(st.lists(st.sampled_from(SHOWN), max_size=1))
     noised = draw(st.lists(st.sampled_from(NOISED), min_size=bool(confident), max_size=2))
-    noised = noised if confident or draw(st.booleans()) else []
+    noised = noised if not plain and (confident or draw(st.booleans())) else []
     policy = Policy(
         quasi_identifiers=tuple(found for found, _ in attribute),
         sensitive=tuple(f"s{i}" for i in range(len(sensitive))),
         noised=tuple(Noised(f"n{i}", (0.0, 6.0), step) for i, (step, _, _) in enumerate(noised)),
         passthrough=(*(f"p{i}" for i in range(len(passed))), IDENTITY),
-        subject=draw(st.sampled_from((None, "who"))),
+        subject="who" if plain else draw(st.sampled_from((None, "who"))),
         event_time="at" if (draw(st.booleans()) if timed is None else timed) else None,
     )
     k = draw(st.sampled_from((2, 3, 4, 6) if confident else (1, 2, 3, 4, 6, 6)))
@@ -177,12 +177,21 @@ def settings_of(
 
 
 @st.composite
-def cases(draw: st.DrawFn, /, *, timed: bool | None = None, confident: bool | None = None, **changed: Any) -> Case:
+def cases(
+    draw: st.DrawFn,
+    /,
+    *,
+    timed: bool | None = None,
+    confident: bool | None = None,
+    plain: bool = False,
+    **changed: Any,
+) -> Case:
     """A setting and a stream; ``changed`` are parameters that are not random.
 
     ``timed``, ``confident``: whether there is event time, and confidence in noise within releases; None: by chance.
+    ``plain``: there are subjects, and nothing is noised.
     """
-    setting, values, shown = draw(settings_of(timed, confident, changed))
+    setting, values, shown = draw(settings_of(timed, confident, plain, changed))
     # Few places, so that tuples repeat, clusters fill and published generalisations contain later tuples.
     places = draw(st.lists(st.tuples(*map(st.sampled_from, values)), min_size=1, max_size=10))
     people = draw(st.sampled_from((1, 2, 4, 12, 12, 200)))

@@ -1,0 +1,237 @@
+"""What is stored of persons and their companions, after each step and when a shard is restored."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anonymity.nearest.lasting.arrays import MOST_VALUES, LastingArrays
+from anonymity.policy import Policy
+from anonymity.space.domain import NONE
+from anonymity.tuples.well_formed import require, require_boxes
+from state.codec import readable
+from state.companions import PASSED, Companions
+
+_SPARSE = 4
+"""An entry is written again when so many times as much is stored in all of them as stands."""
+
+_FEW = 1024
+"""What is stored beyond that may be so."""
+
+
+class Record:
+    """Which entries are stored, and how much of each stands.
+
+    Parameters
+    ----------
+    offsets : (categorical,) the first node of each hierarchy among the nodes of all
+    stored : entries by number, as read
+    arrays : what was restored from them
+    """
+
+    def __init__(self, offsets: NDArray[np.int32], stored: Mapping[int, Companions], arrays: LastingArrays) -> None:
+        self._offsets = offsets
+        self._stored = {number: _size(entry) for number, entry in stored.items() if number != PASSED}
+        standing = np.concatenate([arrays.persons.entry, arrays.groups.entry])
+        self._stands = Counter(standing[standing != NONE].tolist())
+        self._next = max(stored, default=PASSED) + 1
+        self._passed = int(stored[PASSED].passed[0]) if PASSED in stored else None
+
+    def changes(self, arrays: LastingArrays) -> dict[int, bytes | None]:
+        """What to write after a step."""
+        persons, groups, found = arrays.persons, arrays.groups, dict[int, bytes | None]()
+        for part in (persons, groups):
+            self._stands.subtract(part.dropped[: part.now.dropped].tolist())
+            part.now.dropped = 0
+        people, companies = self._touched(arrays)
+        for part, rows in ((persons, people), (groups, companies)):
+            before = part.entry[rows]
+            self._stands.subtract(before[before != NONE].tolist())
+            part.entry[rows] = self._next
+        if len(people) or len(companies):
+            entry = entry_of(arrays, self._offsets, people, companies)
+            found[self._next] = entry.to_bytes()
+            self._stored[self._next] = self._stands[self._next] = len(people) + len(companies)
+            self._next += 1
+        for number in [number for number in self._stored if self._stands[number] == 0]:
+            del self._stored[number], self._stands[number]
+            found[number] = None
+        passed = int(groups.now.passed)
+        if passed != np.iinfo(np.int64).min and passed != self._passed:
+            self._passed = passed
+            nobody = np.zeros(0, np.int32)
+            found[PASSED] = entry_of(arrays, self._offsets, nobody, nobody).to_bytes()
+        return found
+
+    def _touched(self, arrays: LastingArrays) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """(persons,), (groups,) what is to be stored now: what has changed, and what stands of a sparse entry."""
+        persons, groups = arrays.persons, arrays.groups
+        touched = []
+        for part in (persons, groups):
+            rows = part.touched[: part.now.touched].copy()
+            part.changed[rows] = False
+            part.now.touched = 0
+            touched.append(rows)
+        people, companies = touched
+        companies = companies[groups.first[companies] != NONE]
+        stays = persons.group[people] != NONE
+        for i in np.flatnonzero(~stays).tolist():
+            stays[i] = _is_loose(arrays, int(people[i]))
+        forgotten = people[~stays]
+        before = persons.entry[forgotten]
+        self._stands.subtract(before[before != NONE].tolist())
+        persons.entry[forgotten] = NONE
+        people = people[stays]
+        standing, stored = sum(self._stands.values()), sum(self._stored.values())
+        if stored > _SPARSE * standing + _FEW:
+            sparsest = min(self._stored, key=lambda number: self._stands[number] / self._stored[number])
+            more = np.flatnonzero(persons.entry[: persons.now.used] == sparsest).astype(np.int32)
+            people = np.union1d(people, more).astype(np.int32)
+            more = np.flatnonzero(groups.entry[: groups.now.used] == sparsest).astype(np.int32)
+            companies = np.union1d(companies, more).astype(np.int32)
+        return people, companies
+
+
+def entry_of(
+    arrays: LastingArrays, offsets: NDArray[np.int32], people: NDArray[np.int32], companies: NDArray[np.int32]
+) -> Companions:
+    """Some persons and groups as they are stored, by their rows."""
+    persons, groups = arrays.persons, arrays.groups
+    group, held = persons.group[people], persons.held[people]
+    remembered = np.arange(MOST_VALUES) < held[:, :, None]
+    return Companions(
+        passed=np.array([groups.now.passed], np.int64),
+        group=groups.id[companies],
+        lower=groups.box.lower[companies],
+        upper=groups.box.upper[companies],
+        node=groups.box.node[companies] - offsets,
+        subject=persons.subject[people],
+        of=np.where(group == NONE, NONE, groups.id[group]),
+        core=persons.core[people],
+        numeric=persons.numeric[people],
+        leaf=persons.leaf[people] - offsets,
+        position=persons.position[people],
+        event_time=persons.event_time[people],
+        held=held,
+        values=persons.values[people][remembered],
+    )
+
+
+def _is_loose(arrays: LastingArrays, person: int) -> bool:
+    """Whether what came last of somebody without companions does not wait: it would not be known after a restore."""
+    persons, tuples = arrays.persons, arrays.tuples
+    slot, waiting = int(persons.first[person]), []
+    while slot != NONE:
+        waiting.append(slot)
+        slot = int(arrays.rows.next[slot])
+    if not waiting:
+        return False
+    newest = int(tuples.event_time[waiting].max())
+    return bool(tuples.position[waiting].max() < persons.position[person] or newest < persons.event_time[person])
+
+
+def restore(arrays: LastingArrays, entries: Mapping[int, Companions], offsets: NDArray[np.int32]) -> None:
+    """Let persons and groups be as they were stored.
+
+    The shard has room for them, and no tuple waits yet.
+    """
+    if PASSED in entries:
+        arrays.groups.now.passed = entries[PASSED].passed[0]
+    ordered = [(number, entry) for number, entry in sorted(entries.items()) if number != PASSED]
+    groups: dict[int, tuple[int, int]] = {}
+    people: dict[int, tuple[int, int]] = {}
+    for place, (_, entry) in enumerate(ordered):
+        groups.update({int(group): (place, i) for i, group in enumerate(entry.group.tolist())})
+        people.update({subject: (place, i) for i, subject in enumerate(entry.subject.tolist())})
+    whose = {int(ordered[place][1].of[i]) for place, i in people.values()}
+    groups = {group: place for group, place in groups.items() if group in whose}
+    row_of = _restore_groups(arrays, ordered, groups, offsets)
+    _restore_people(arrays, ordered, people, row_of, offsets)
+
+
+def forget_changes(arrays: LastingArrays) -> None:
+    """Let nothing be to be stored, where nothing is."""
+    for part in (arrays.persons, arrays.groups):
+        part.changed[part.touched[: part.now.touched]] = False
+        part.now.touched = part.now.dropped = 0
+
+
+Places = dict[int, tuple[int, int]]
+"""By id or subject: which entry of those in order holds it, and in which of its rows."""
+
+
+def _restore_groups(
+    arrays: LastingArrays,
+    ordered: list[tuple[int, Companions]],
+    places: Places,
+    offsets: NDArray[np.int32],
+) -> dict[int, int]:
+    groups, now = arrays.groups, arrays.groups.now
+    for row, (group, (place, i)) in enumerate(places.items()):
+        number, entry = ordered[place]
+        groups.id[row] = group
+        groups.box.lower[row], groups.box.upper[row] = entry.lower[i], entry.upper[i]
+        groups.box.node[row] = entry.node[i] + offsets
+        groups.entry[row] = number
+    now.used = now.known = len(places)
+    return {group: row for row, group in enumerate(places)}
+
+
+def _restore_people(
+    arrays: LastingArrays,
+    ordered: list[tuple[int, Companions]],
+    places: Places,
+    row_of: Mapping[int, int],
+    offsets: NDArray[np.int32],
+) -> None:
+    persons, groups = arrays.persons, arrays.groups
+    values = [np.cumsum([0, *np.minimum(entry.held, MOST_VALUES).sum(axis=1).tolist()]) for _, entry in ordered]
+    row = 0
+    for subject, (place, i) in places.items():
+        number, entry = ordered[place]
+        group = row_of.get(int(entry.of[i]), NONE)
+        if entry.of[i] != NONE and group == NONE:
+            continue  # of a group that was forgotten
+        persons.subject[row] = subject
+        persons.numeric[row], persons.leaf[row] = entry.numeric[i], entry.leaf[i] + offsets
+        persons.position[row], persons.event_time[row] = entry.position[i], entry.event_time[i]
+        persons.held[row] = entry.held[i]
+        remembered = np.arange(MOST_VALUES) < entry.held[i][:, None]
+        persons.values[row][remembered] = entry.values[values[place][i] : values[place][i + 1]]
+        persons.entry[row] = number
+        if group != NONE:
+            persons.group[row], persons.core[row] = group, entry.core[i]
+            persons.next[row] = groups.first[group]
+            groups.first[group] = row
+            groups.companions[group] += entry.core[i]
+            groups.now.earliest = min(int(groups.now.earliest), int(entry.event_time[i]))
+        row += 1
+    persons.now.used = row
+
+
+def read(stored: Mapping[int, bytes], policy: Policy, shard: str) -> dict[int, Companions]:
+    """Entries as they are stored; raises ``state.codec.StateError`` where they are damaged or of another policy."""
+    entries = {n: Companions.from_bytes(blob, f"{shard}, step {n}") for n, blob in sorted(stored.items())}
+    leaves = np.array([attribute.hierarchy.leaves for attribute in policy.categorical], np.int64)
+    with readable(f"companions state of {shard}"):
+        for entry in entries.values():
+            people, sensitive = len(entry.subject), len(policy.sensitive)
+            require(entry.passed.shape == (1,), "passed")
+            require_boxes(entry.lower, entry.upper, entry.node, policy)
+            require(entry.group.shape == (len(entry.node),) and bool((entry.group >= 0).all()), "groups")
+            for name in ("of", "core", "position", "event_time"):
+                require(getattr(entry, name).shape == (people,), name)
+            require(entry.numeric.shape == (people, len(policy.numeric)), "numeric")
+            require(entry.leaf.shape == (people, len(policy.categorical)), "leaf")
+            require(bool(np.isfinite(entry.numeric).all()), "numeric")
+            require(bool(((entry.leaf >= 0) & (entry.leaf < leaves)).all()), "leaf")
+            require(entry.held.shape == (people, sensitive) and bool((entry.held >= 0).all()), "held")
+            require(len(entry.values) == int(np.minimum(entry.held, MOST_VALUES).sum()), "values")
+    return entries
+
+
+def _size(entry: Companions) -> int:
+    return len(entry.subject) + len(entry.group)

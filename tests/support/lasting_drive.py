@@ -1,0 +1,105 @@
+"""How tests get tuples into a shard of nearest release whose promise lasts, and judge what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from hypothesis import strategies as st
+
+from anonymity.nearest.lasting.shard import LastingNearest
+from anonymity.policy import KINDS, Lasting
+from anonymity.release import Releases
+from tests.support.checker import Gamma, Stated, Violation, expect
+from tests.support.drive import KEY
+from tests.support.nearest_drive import NearestChecker, NearestSetting, nearest_cases
+from tests.support.source import Step
+from tests.support.strategies import Case
+
+_WIDENED = KINDS.index("widened")
+
+
+class LastingChecker(NearestChecker):
+    """As of nearest release, for what leaves first; who is behind later rows is an ``Observer``'s to judge."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._known: set[Any] = set()  # who has left
+        self._known_before: set[Any] = set()
+
+    def observe(self, step: Step, out: Releases, gamma: Gamma | None = None) -> None:
+        self._known_before = set(self._known)
+        super().observe(step, out)
+        if self._linkable and (self.privacy.lasting is None or self.privacy.lasting.moved != "suppress"):
+            raise Violation("a tuple was suppressed as linkable, though it may leave all the same")
+        if not self._linkable <= self._due:
+            raise Violation("a tuple was suppressed as linkable before it was due")
+
+    def _check_later(self, kind: int, stated: Stated, members: Sequence[int]) -> None:
+        lasting = self.privacy.lasting
+        assert lasting is not None
+        if kind == _WIDENED and lasting.moved == "suppress":
+            raise Violation("a generalisation was widened where rows are to be suppressed")
+        if stated.subjects < self.privacy.k and lasting.moved != "count":
+            raise Violation(f"a later release has {stated.subjects} companions, fewer than k = {self.privacy.k}")
+        if not {self.rows[position].subject for position in members} <= self._known:
+            raise Violation("a row left as a later one of somebody who has not left before")
+
+    def _check_cluster(self, stated: Stated, members: Sequence[int], loss: float) -> None:
+        found = Stated(stated.box, self._subjects(members), self._diversity(members))
+        self._check_promise(found)
+        self._check_promise(stated)
+        expect("subjects", stated.subjects, found.subjects)
+        if len(members) > max(self.privacy.k, found.subjects) and self.privacy.l == 1:
+            raise Violation(f"a release has {len(members)} members, where k = {self.privacy.k} were enough")
+        self._ring[self._clusters % len(self._ring)] = loss
+        self._clusters += 1
+        self.omega.append(stated)
+        self._known.update(self.rows[position].subject for position in members)
+
+    def _check_reused(self, stated: Stated, members: Sequence[int]) -> None:
+        super()._check_reused(stated, members)
+        self._known.update(self.rows[position].subject for position in members)
+
+    def _check_hopeless(
+        self, position: int, reasons: Sequence[str], lower: set[int], upper: set[int], reusable: Iterable[Stated]
+    ) -> None:
+        """A later row is suppressed by what has left before it; a first one as ever, by who is new as well."""
+        lasting, subject = self.privacy.lasting, self.rows[position].subject
+        assert lasting is not None
+        if lasting.horizon is not None or (subject in self._known and subject not in self._known_before):
+            return
+        if subject in self._known:
+            if lasting.moved == "suppress" and self.parameters.suppression == "generalise":
+                return  # as what it was is not told
+            if "too_little_diversity" not in reasons or self.privacy.l == 1:
+                raise Violation(f"a later row was suppressed as {' or '.join(reasons)}, which it cannot be")
+            return
+        new = {p for p in lower if self.rows[p].subject not in self._known}
+        super()._check_hopeless(
+            position, reasons, new, {p for p in upper if self.rows[p].subject not in self._known_before}, ()
+        )
+
+
+@dataclass(frozen=True)
+class LastingSetting(NearestSetting):
+    """What a shard whose promise lasts is built from."""
+
+    shard_class: ClassVar[Any] = LastingNearest
+
+    def checker(self, key: bytes = KEY) -> LastingChecker:
+        return LastingChecker(self.policy, self.privacy, self.parameters, key)
+
+
+@st.composite
+def lasting_cases(draw: st.DrawFn, /, *, moved: str | None = None, forgets: bool = False, **changed: Any) -> Case:
+    """A setting and a stream, persons named; ``forgets``: there is a horizon."""
+    if forgets:
+        changed |= {"delay_event_time": draw(st.sampled_from((0, 1, 5, 20)))}
+    case = draw(nearest_cases(timed=True if forgets else None, plain=True, **changed))
+    horizon = draw(st.integers(max(changed["delay_event_time"], 1), 100)) if forgets else None
+    lasting = Lasting(horizon, moved or draw(st.sampled_from(("widen", "suppress", "count"))))
+    old = case.setting
+    setting = LastingSetting(old.policy, replace(old.privacy, lasting=lasting), old.parameters, old.types)
+    return Case(setting, case.rows, case.passed)

@@ -1,0 +1,83 @@
+"""Who knows everybody's values whenever they came, and which published rows are a person's, and intersects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from anonymity.policy import KINDS, Policy
+from anonymity.release import Releases
+from state.block import NO_TIME
+from tests.support.checker import diversity
+from tests.support.source import IDENTITY, Finish, Push, Row, Step
+from tests.support.space import Box, Space
+
+_GENERALISED = KINDS.index("generalised")
+
+
+class Observer:
+    """Sees one shard's stream and output, a tuple a step.
+
+    Parameters
+    ----------
+    horizon : event time after which rows are not put together any more; None: they always are
+
+    Attributes
+    ----------
+    behind : of each person who was published, all persons whom the rows can be of
+    """
+
+    def __init__(self, policy: Policy, horizon: int | None) -> None:
+        self._space, self._horizon = Space(policy), horizon
+        self._identity = policy.members.index(IDENTITY)
+        self._sensitive = len(policy.sensitive)
+        self._row: dict[Any, Row] = {}
+        self._latest: dict[Any, Box] = {}
+        self._newest: dict[Any, int] = {}
+        self._watermark = NO_TIME
+        self._published: dict[Any, list[set[Any]]] = {}
+        self.behind: dict[Any, set[Any]] = {}
+
+    def observe(self, step: Step, out: Releases) -> None:
+        """What came in a step, and what left."""
+        if not isinstance(step, Finish):
+            self._watermark = max(self._watermark, step.watermark)
+        for row in step.rows if isinstance(step, Push) else ():
+            self._come(row)
+        for i, kind in enumerate(out.kind.tolist()):
+            if kind == _GENERALISED:
+                continue
+            box = Box(tuple(out.lower[i].tolist()), tuple(out.upper[i].tolist()), tuple(out.node[i].tolist()))
+            may_be = {person for person, point in self._latest.items() if self._space.contains(box, point)}
+            for row in self._rows(out, i):
+                self.behind[row.subject] = self.behind.get(row.subject, may_be) & may_be
+                told = self._published.setdefault(row.subject, [set() for _ in range(self._sensitive)])
+                for values, value in zip(told, row.published, strict=False):
+                    values.add(value)
+
+    def _come(self, row: Row) -> None:
+        person, newest = row.subject, self._newest.get(row.subject)
+        if self._horizon is not None and newest is not None and newest + self._horizon <= self._watermark:
+            self.behind.pop(person, None)
+            newest = None
+        self._row[row.published[self._identity]] = row
+        self._latest[person] = self._space.point(row)
+        self._newest[person] = row.event_time if newest is None else max(newest, row.event_time)
+
+    def _rows(self, out: Releases, release: int) -> Iterator[Row]:
+        for identity in out.members[self._identity][out.offsets[release] : out.offsets[release + 1]]:
+            yield self._row[identity]
+
+    @property
+    def fewest(self) -> int | None:
+        """The fewest persons who can be behind somebody's rows; None where nothing was published."""
+        return min((len(persons) for persons in self.behind.values()), default=None)
+
+    def diversity(self) -> int | None:
+        """The least diversity of what was ever published of those who can be behind somebody's rows."""
+        found = [
+            diversity([told[a] for person in persons if (told := self._published.get(person)) is not None])
+            for persons in self.behind.values()
+            for a in range(self._sensitive)
+        ]
+        return min(found, default=None)
