@@ -5,7 +5,8 @@ name        key                 content                                  written
 ==========  ==================  =======================================  ============================================
 companions  number of the step  persons and groups that changed in it    once; what stands of it is written again where
                                                                          that is little; removed when none of it does
-companions  ``PASSED``          until when persons were forgotten        when it moves
+companions  ``PASSED``          until when persons were forgotten, and   when it moves
+                                how many were ``below``
 ==========  ==================  =======================================  ============================================
 """
 
@@ -30,13 +31,14 @@ class Companions:
 
     Attributes
     ----------
-    passed : (1,) event time up to which persons were forgotten
+    passed : (2,) event time up to which persons were forgotten; persons so far who were ``below``
     group : (groups,) the release in which the companions left first
     lower, upper : (groups, numeric quasi-identifiers) the generalisation under which they leave
     node : (groups, categorical quasi-identifiers) node in each hierarchy
     subject : (persons,) keyed hash
     of : (persons,) the group; -1: a person who has none yet, and of whom what came last does not wait
     core : (persons,) whether the person is a companion, and not a guest
+    below : (persons,) whether a tuple left under a generalisation in which fewer than k companions lay
     numeric : (persons, numeric quasi-identifiers) the latest values that came
     leaf : (persons, categorical quasi-identifiers) leaf in each hierarchy
     position : (persons,) of the tuple that they came with
@@ -53,6 +55,7 @@ class Companions:
     subject: NDArray[np.uint64]
     of: NDArray[np.int64]
     core: NDArray[np.bool_]
+    below: NDArray[np.bool_]
     numeric: NDArray[np.float64]
     leaf: NDArray[np.int32]
     position: NDArray[np.int64]

@@ -22,7 +22,7 @@ from anonymity.algorithms import WINDOW
 from anonymity.batch.windows import ClosedBy
 from anonymity.nearest.parameters import NearestParameters
 from anonymity.ola.parameters import OlaParameters
-from anonymity.policy import KINDS, REJECTIONS, Confidence, Noised, NoiseWithin, Numeric, Policy, Privacy
+from anonymity.policy import KINDS, REJECTIONS, Confidence, Lasting, Noised, NoiseWithin, Numeric, Policy, Privacy
 from anonymity.regions.loads import Loads
 from jobs.anonymize import main as anonymize
 from jobs.commands.cli import app
@@ -37,7 +37,7 @@ PACKAGES = ("anonymity", "benchmarks", "conf", "docker", "docs", "jobs", "operat
 
 ALGORITHMS: list[Algorithm] = [getattr(algorithms, name) for name in algorithms.__all__]
 
-EVERY_REASON = Privacy(2, noise_within=NoiseWithin(1, confidence=Confidence(0.9, 2)))
+EVERY_REASON = Privacy(2, noise_within=NoiseWithin(1, confidence=Confidence(0.9, 2)), lasting=Lasting())
 
 _FENCE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`([^`\n]+)`")
@@ -347,7 +347,9 @@ def test_the_hierarchies_of_the_configuration_are_built(folder: Path) -> None:
 def test_what_algorithms_adds_to_a_policy_is_valid(folder: Path) -> None:
     path = folder / "policy.yaml"
     path.write_text(blocks(DOCS / "configuration.md")[0], encoding="utf-8")
-    near, windows, cut, levels, within, noise = (yaml.safe_load(block) for block in blocks(DOCS / "algorithms.md"))
+    near, persons, windows, cut, levels, within, noise = (
+        yaml.safe_load(block) for block in blocks(DOCS / "algorithms.md")
+    )
     apart = load(
         path,
         [
@@ -359,6 +361,17 @@ def test_what_algorithms_adds_to_a_policy_is_valid(folder: Path) -> None:
     assert apart.privacy.noise_within == NoiseWithin(2)
     nearest = load(path, ["castle=null", *(f"{name}={json.dumps(value)}" for name, value in near.items())])
     assert nearest.parameters == NearestParameters(1000)
+    lasting = {name: value for name, value in persons["privacy"].items() if name == "persons"}
+    comes_again = load(
+        path,
+        [
+            "castle=null",
+            *(f"{name}={json.dumps(value)}" for name, value in near.items()),
+            "nearest.delay.event_time=6 h",
+            f"privacy.persons={json.dumps(lasting['persons'])}",
+        ],
+    )
+    assert comes_again.privacy.lasting == Lasting(30 * 24 * 3_600_000, "widen")
     at_rest = load(path, ["castle=null", *(f"{name}={json.dumps(value)}" for name, value in cut.items())])
     assert (at_rest.algorithm.name, at_rest.parameters.window) == ("mondrian", ClosedBy(10_000, 3_600_000))
     area = "policy.quasi_identifiers={area: {type: categorical, hierarchy: hierarchies/area.csv}}"

@@ -22,9 +22,17 @@ from anonymity.release import Releases
 
 @dataclass(frozen=True)
 class NearestCounters(Counters):
-    """What has happened in a shard so far; ``tau`` : mean loss of the most recent releases."""
+    """What has happened in a shard so far.
+
+    Attributes
+    ----------
+    tau : mean loss of the most recent releases
+    persons_below_k : persons of whom a row left under a generalisation in which fewer than k companions lay; where the
+        promise lasts, and 0 but for ``Lasting.moved: count``
+    """
 
     tau: float
+    persons_below_k: int = 0
 
 
 class Nearest(DelayedShard):

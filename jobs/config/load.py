@@ -167,7 +167,7 @@ def _contradictions(file: File) -> Iterator[str]:
     except PolicyError as error:
         yield str(error)
     yield from algorithm.problems(policy, file.privacy.core(), file.parameters)
-    if file.promised.lasting is not None:
+    if file.privacy.core().lasting is not None:
         yield from _not_lasting(file, policy)
     own = {output.name for output in algorithm.outputs}
     for name in sorted(_sinks(file).keys() - own - set(SinksSection.model_fields)):

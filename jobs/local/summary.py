@@ -45,6 +45,8 @@ class Summary:
     suppressed, rejected : tuples and rows by reason, every reason named; where the policy publishes suppressed tuples
         fully generalised, these are among the released ones too
     releases : releases by kind (``anonymity.policy.KINDS``), every kind named
+    persons_below_k : persons of whom a row left under a generalisation in which fewer than k companions lay; None where
+        no promise lasts
     linked : released tuples whose noised values are nearest to their own subject's; None where nothing is noised
     counts : what the algorithm counts beside that, by name
     algorithm : the one that worked
@@ -66,6 +68,7 @@ class Summary:
     rejected: dict[str, int]
     releases: dict[str, int]
     linked: int | None
+    persons_below_k: int | None
     counts: dict[str, int]
     algorithm: Algorithm
     mean_loss: float | None
@@ -141,6 +144,7 @@ class Summary:
             rejected=rejected,
             releases=releases,
             linked=count("linked") if "linked" in totals else None,
+            persons_below_k=count("persons_below_k") if "persons_below_k" in totals else None,
             counts={name: count(name) for name in algorithm.counted if name not in _COMMON},
             algorithm=algorithm,
             mean_loss=totals["loss_sum"] / released if released else None,
@@ -181,6 +185,7 @@ class Summary:
             "releases_by_kind": self.releases,
             "reused": self.reused,
             **({} if self.linked is None else {"linked": self.linked}),
+            **({} if self.persons_below_k is None else {"persons_below_k": self.persons_below_k}),
             **self.counts,
             "mean_loss": self.mean_loss,
             "delay_tuples": self.delay and {"p50": self.delay.p50, "p99": self.delay.p99, "max": self.delay.longest},
@@ -210,6 +215,9 @@ class Summary:
         if self.delay is not None:
             others = f"tuples at the median, {self.delay.p99:,} at the 99th percentile, {self.delay.longest:,} at most"
             table.add_row("delay", f"{self.delay.p50:,}", others)
+        if self.persons_below_k is not None:
+            told = "persons of whom a row may be fewer than k companions'"
+            table.add_row("below k", f"{self.persons_below_k:,}", told)
         if self.linked is not None:
             share = f"{self.linked / self.released:.1%} of released tuples" if self.released else ""
             table.add_row("linked", f"{self.linked:,}", f"{share}: noised values nearest to their own subject's")

@@ -197,6 +197,8 @@ def summary(plan: OperatorPlan, keyed: KeyedShard) -> Iterator[tuple[str, float]
             yield f"{group}.{name}", amount
     if plan.terms.policy.noised:
         yield "linked", counters.linked
+    if plan.terms.privacy.lasting is not None:
+        yield "persons_below_k", getattr(counters, "persons_below_k", 0)
     for bucket in counters.delays.nonzero()[0].tolist():
         yield f"delay.{delay_of_bucket(bucket)}", int(counters.delays[bucket])
     yield from keyed.oddities.found()

@@ -37,12 +37,13 @@ class Persons(NamedTuple):
     Attributes
     ----------
     now : ``used`` rows, beyond which none was given out; ``freed`` of these may be given out again; ``touched``,
-        ``dropped``: entries of these lists in this step
+        ``dropped``: entries of these lists in this step; ``below_k``: persons so far who were ``below``
     row : the row of each subject
     free : (rows,) those that may be given out again
     subject : (rows,) keyed hash
     group : (rows,) row of the companions, ``NONE`` where there are none yet
     core : (rows,) whether the person is one of the companions, and not a guest
+    below : (rows,) whether a tuple left under a generalisation in which fewer than k companions lay
     next : (rows,) who comes next in the group
     first : (rows,) slot of one of the person's tuples that wait, ``NONE`` where none does
     numeric, leaf : (rows, ...) the latest values that came
@@ -61,6 +62,7 @@ class Persons(NamedTuple):
     subject: NDArray[np.uint64]
     group: NDArray[np.int32]
     core: NDArray[np.bool_]
+    below: NDArray[np.bool_]
     next: NDArray[np.int32]
     first: NDArray[np.int32]
     numeric: NDArray[np.float64]
@@ -218,12 +220,13 @@ def _bound(lasting: Lasting, privacy: Privacy) -> Any:
 def _persons(rows: int, policy: Policy, now: Any = None, row: Counts | None = None) -> Persons:
     sensitive = len(policy.sensitive)
     return Persons(
-        now=record("used freed touched dropped") if now is None else now,
+        now=record("used freed touched dropped below_k") if now is None else now,
         row=empty_counts(rows) if row is None else row,
         free=zeros(rows, np.int32),
         subject=zeros(rows, np.uint64),
         group=full(rows, NONE, np.int32),
         core=zeros(rows, np.bool_),
+        below=zeros(rows, np.bool_),
         next=full(rows, NONE, np.int32),
         first=full(rows, NONE, np.int32),
         numeric=zeros((rows, len(policy.numeric))),

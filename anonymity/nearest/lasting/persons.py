@@ -28,7 +28,7 @@ def person_of(shard: Any, slot: Int) -> Int:
     number(persons.row, np.int64(0), subject, row)
     persons.subject[row] = subject
     persons.group[row] = persons.next[row] = persons.first[row] = NONE
-    persons.core[row] = False
+    persons.core[row] = persons.below[row] = False
     persons.position[row] = persons.event_time[row] = NONE
     for a in range(persons.held.shape[1]):
         persons.held[row, a] = 0

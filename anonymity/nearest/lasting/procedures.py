@@ -290,9 +290,23 @@ def _serve_again(shard: LastingArrays, slot: Int, person: Int, group: Int) -> No
             publish(shard, other, row)
     for a in range(out.diversity.shape[1]):
         out.diversity[release, a] = lasting_diversity(shard, group, a, np.int64(NONE), np.uint64(0))
+    if subjects < shard.of.k:
+        _note_below(shard, start, stop)
     shuffle(shard.random, out.members, start, stop)
     _require_within(shard, release, start, stop)
     _close(shard, kind, subjects, info_loss(domain, box, release), stop, newest)
+
+
+@leaf
+def _note_below(shard: LastingArrays, start: Int, stop: Int) -> None:
+    """Count the persons of a release in which too few companions lie."""
+    persons = shard.persons
+    for i in range(start, stop):
+        person = np.int64(shard.rows.person[shard.out.members[i]])
+        if not persons.below[person]:
+            persons.below[person] = True
+            persons.now.below_k += 1
+            touch_person(shard, person)
 
 
 @procedure

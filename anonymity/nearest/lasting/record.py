@@ -18,6 +18,8 @@ from state.companions import PASSED, Companions
 _SPARSE = 4
 """An entry is written again when so many times as much is stored in all of them as stands."""
 
+_NEVER = np.iinfo(np.int64).min
+
 _FEW = 1024
 """What is stored beyond that may be so."""
 
@@ -38,7 +40,7 @@ class Record:
         standing = np.concatenate([arrays.persons.entry, arrays.groups.entry])
         self._stands = Counter(standing[standing != NONE].tolist())
         self._next = max(stored, default=PASSED) + 1
-        self._passed = int(stored[PASSED].passed[0]) if PASSED in stored else None
+        self._passed = stored[PASSED].passed.tolist() if PASSED in stored else [_NEVER, 0]
 
     def changes(self, arrays: LastingArrays) -> dict[int, bytes | None]:
         """What to write after a step."""
@@ -59,8 +61,8 @@ class Record:
         for number in [number for number in self._stored if self._stands[number] == 0]:
             del self._stored[number], self._stands[number]
             found[number] = None
-        passed = int(groups.now.passed)
-        if passed != np.iinfo(np.int64).min and passed != self._passed:
+        passed = [int(groups.now.passed), int(persons.now.below_k)]
+        if passed != self._passed:
             self._passed = passed
             nobody = np.zeros(0, np.int32)
             found[PASSED] = entry_of(arrays, self._offsets, nobody, nobody).to_bytes()
@@ -103,7 +105,7 @@ def entry_of(
     group, held = persons.group[people], persons.held[people]
     remembered = np.arange(MOST_VALUES) < held[:, :, None]
     return Companions(
-        passed=np.array([groups.now.passed], np.int64),
+        passed=np.array([groups.now.passed, persons.now.below_k], np.int64),
         group=groups.id[companies],
         lower=groups.box.lower[companies],
         upper=groups.box.upper[companies],
@@ -111,6 +113,7 @@ def entry_of(
         subject=persons.subject[people],
         of=np.where(group == NONE, NONE, groups.id[group]),
         core=persons.core[people],
+        below=persons.below[people],
         numeric=persons.numeric[people],
         leaf=persons.leaf[people] - offsets,
         position=persons.position[people],
@@ -139,7 +142,7 @@ def restore(arrays: LastingArrays, entries: Mapping[int, Companions], offsets: N
     The shard has room for them, and no tuple waits yet.
     """
     if PASSED in entries:
-        arrays.groups.now.passed = entries[PASSED].passed[0]
+        arrays.groups.now.passed, arrays.persons.now.below_k = entries[PASSED].passed
     ordered = [(number, entry) for number, entry in sorted(entries.items()) if number != PASSED]
     groups: dict[int, tuple[int, int]] = {}
     people: dict[int, tuple[int, int]] = {}
@@ -201,7 +204,7 @@ def _restore_people(
         persons.held[row] = entry.held[i]
         remembered = np.arange(MOST_VALUES) < entry.held[i][:, None]
         persons.values[row][remembered] = entry.values[values[place][i] : values[place][i + 1]]
-        persons.entry[row] = number
+        persons.entry[row], persons.below[row] = number, entry.below[i]
         if group != NONE:
             persons.group[row], persons.core[row] = group, entry.core[i]
             persons.next[row] = groups.first[group]
@@ -219,10 +222,10 @@ def read(stored: Mapping[int, bytes], policy: Policy, shard: str) -> dict[int, C
     with readable(f"companions state of {shard}"):
         for entry in entries.values():
             people, sensitive = len(entry.subject), len(policy.sensitive)
-            require(entry.passed.shape == (1,), "passed")
+            require(entry.passed.shape == (2,), "passed")
             require_boxes(entry.lower, entry.upper, entry.node, policy)
             require(entry.group.shape == (len(entry.node),) and bool((entry.group >= 0).all()), "groups")
-            for name in ("of", "core", "position", "event_time"):
+            for name in ("of", "core", "below", "position", "event_time"):
                 require(getattr(entry, name).shape == (people,), name)
             require(entry.numeric.shape == (people, len(policy.numeric)), "numeric")
             require(entry.leaf.shape == (people, len(policy.categorical)), "leaf")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from anonymity.compiled.random import RandomStream
 from anonymity.nearest.lasting import procedures, record
 from anonymity.nearest.lasting.arrays import LastingArrays, empty_arrays, with_persons, with_slots
 from anonymity.nearest.lasting.reference import share
-from anonymity.nearest.shard import Nearest
+from anonymity.nearest.shard import Nearest, NearestCounters
 from anonymity.space.domain import NONE
 from state.block import Block
 
@@ -46,6 +47,10 @@ class LastingNearest(Nearest):
             return due
         forgets = min(int(now.earliest) + horizon + max(horizon // 8, 1), np.iinfo(np.int64).max - 1)
         return forgets if due is None else min(due, forgets)
+
+    @property
+    def counters(self) -> NearestCounters:
+        return replace(super().counters, persons_below_k=int(self.arrays.persons.now.below_k))
 
     def _begin(self, random: RandomStream, clusters: int) -> LastingArrays:
         return empty_arrays(self.terms.policy, self.terms.privacy, self.terms.parameters, random)

@@ -85,6 +85,9 @@ def test_a_companion_who_has_moved_widens_the_generalisation(moved: Any, kind: s
     assert KINDS[int(first.kind[0])] == "widened"
     out = stream.come((0, 10), *[(8, 95)] * 6)
     later = next(one for one in out if set(one.kind.tolist()) & {AGAIN, WIDENED})
+    assert stream.shard.castle.counters.persons_below_k == (2 if moved == "count" else 0)
+    stream.shard.restore()
+    assert stream.shard.castle.counters.persons_below_k == (2 if moved == "count" else 0)
     assert later.lower[0, 0] == 10.0
     assert later.upper[0, 0] == 50.0
 

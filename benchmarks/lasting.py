@@ -1,0 +1,180 @@
+"""Persons who come again: how many an observer finds who intersects their releases, and what a lasting promise costs.
+
+The observer knows everybody's values whenever they came, and which rows are a person's. Of each row they take all
+persons whose latest values lie in its generalisation, and intersect.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from anonymity.algorithm import Terms
+from anonymity.castle.parameters import CastleParameters
+from anonymity.castle.shard import Castle
+from anonymity.castle.stored import begun
+from anonymity.nearest.algorithm import NEAREST
+from anonymity.nearest.parameters import NearestParameters
+from anonymity.policy import Lasting, Privacy
+from anonymity.release import Releases
+from benchmarks.adult import REUSE, Stream, stream
+from benchmarks.nearest import of_attributes
+from benchmarks.table import Table
+
+_SIX = ("age", "education-num", "hours-per-week", "education", "marital-status", "occupation")
+_K, _DELAY, _MOVES, _STEP = 10, 1000, 0.2, 0.05
+_RUNS = 5
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run gave.
+
+    Attributes
+    ----------
+    loss, suppressed : mean loss of released tuples, share of all that were suppressed
+    widened : share of the later rows that needed another generalisation
+    below : share of persons behind whose rows fewer than k persons can be
+    """
+
+    loss: float
+    suppressed: float
+    widened: float
+    below: float
+
+
+def tables() -> Iterator[Table]:
+    """What each promise costs, and whom the observer finds."""
+    adult = of_attributes(stream(), _SIX)
+    table = Table(
+        f"Persons of Adult who come again ({len(_SIX)} quasi-identifiers, k = {_K}, delay {_DELAY:,}; speed: median of "
+        f"{_RUNS}, in turn)",
+        ["persons", "rows each", "order", "values", "promise", "loss", "suppressed", "widened", "below k", "tuples/s"],
+    )
+    lasting = Lasting()
+    promises = (
+        ("CASTLE", None),
+        ("each_release", None),
+        ("lasting", lasting),
+        ("lasting, suppress", replace(lasting, moved="suppress")),
+        ("lasting, count", replace(lasting, moved="count")),
+    )
+    for persons, each, in_rounds, moves in (
+        (2000, 3, True, False),
+        (2000, 10, True, False),
+        (2000, 10, True, True),
+        (2000, 10, False, False),
+        (2000, 10, False, True),
+        (500, 100, False, True),
+    ):
+        tuples = returning(adult, persons, each, in_rounds=in_rounds, moves=moves)
+        spent: dict[str, list[float]] = {name: [] for name, _ in promises}
+        for turn in range(_RUNS):
+            for name, promise in promises:
+                spent[name].append(_seconds(tuples, name, promise, turn))
+        for name, promise in promises:
+            run = observed(tuples, name, promise)
+            table.add(
+                f"{persons:,}",
+                each,
+                "in rounds" if in_rounds else "by chance",
+                "move" if moves else "stay",
+                name,
+                f"{run.loss:.3f}",
+                f"{run.suppressed:.2%}",
+                f"{run.widened:.0%}" if promise else "-",
+                f"{run.below:.1%}",
+                f"{len(tuples) / float(np.median(spent[name])):,.0f}",
+            )
+    yield table
+
+
+def returning(adult: Stream, persons: int, each: int, *, in_rounds: bool, moves: bool, seed: int = 0) -> Stream:
+    """Some persons of Adult who come ``each`` times: all once before any comes again, or by chance.
+
+    Where they move, each row changes one number by 5 % of its range with a probability of 0.2.
+    """
+    random = np.random.default_rng(seed)
+    people = random.permutation(len(adult))[:persons]
+    rounds = [random.permutation(persons) for _ in range(each)]
+    order = np.concatenate(rounds) if in_rounds else random.permutation(np.repeat(np.arange(persons), each))
+    rows = people[order]
+    numeric = adult.numeric[rows].copy()
+    if moves:
+        low, high = adult.numeric.min(0), adult.numeric.max(0)
+        values = adult.numeric[people].copy()
+        for i, person in enumerate(order.tolist()):
+            if random.random() < _MOVES:
+                a = random.integers(values.shape[1])
+                step = random.choice([-1, 1]) * _STEP * (high[a] - low[a])
+                values[person, a] = np.clip(values[person, a] + step, low[a], high[a])
+            numeric[i] = values[person]
+    members = pa.record_batch(
+        [*adult.members.take(pa.array(rows)).columns, pa.array(np.arange(len(rows)))],
+        names=[*adult.members.schema.names, "row"],
+    )
+    policy = replace(adult.policy, subject="person", passthrough=("row",))
+    subject = order.astype(np.uint64) + np.uint64(1)
+    return Stream(policy, numeric, adult.categorical[rows], adult.sensitive[rows], members, subject)
+
+
+def _terms(tuples: Stream, name: str, promise: Lasting | None) -> Terms:
+    castle = CastleParameters(_DELAY, reuse_limit=REUSE)
+    parameters = castle if name == "CASTLE" else NearestParameters(_DELAY)
+    return Terms(tuples.policy, Privacy(_K, lasting=promise), parameters, tuples.members.schema)
+
+
+def _seconds(tuples: Stream, name: str, promise: Lasting | None, seed: int) -> float:
+    terms, key = _terms(tuples, name, promise), bytes([seed]) * 32
+    shard = Castle(terms, begun(terms, 0, key)) if name == "CASTLE" else NEAREST.new(terms, 0, key)
+    blocks = tuples.blocks(2000)
+    start = time.perf_counter()
+    for block in blocks:
+        shard.push(block)
+    shard.finish()
+    return time.perf_counter() - start
+
+
+def observed(tuples: Stream, name: str, promise: Lasting | None) -> Run:
+    """One run, tuple by tuple, with the observer beside it."""
+    terms = _terms(tuples, name, promise)
+    shard = Castle(terms, begun(terms, 0, bytes(32))) if name == "CASTLE" else NEAREST.new(terms, 0, bytes(32))
+    assert tuples.subject is not None
+    person = tuples.subject.astype(np.int64) - 1
+    count = int(person.max()) + 1
+    latest = np.full((count, tuples.numeric.shape[1]), np.nan), np.zeros((count, tuples.categorical.shape[1]), np.int32)
+    behind = np.ones((count, count), np.bool_)
+    column = tuples.policy.members.index("row")
+    blocks = tuples.blocks(1)
+    for i in range(len(tuples) + 1):
+        if i < len(tuples):
+            latest[0][person[i]], latest[1][person[i]] = tuples.numeric[i], tuples.categorical[i]
+        out = shard.push(blocks[i]).releases if i < len(tuples) else shard.finish().releases
+        for release in range(len(out)):
+            may_be = _inside(tuples, out, release, *latest)
+            rows = out.members[column][out.offsets[release] : out.offsets[release + 1]]
+            behind[person[rows]] &= may_be
+    counters = shard.counters
+    later = counters.releases["again"] + counters.releases["widened"]
+    return Run(
+        counters.loss_sum / counters.released,
+        sum(counters.suppressed.values()) / len(tuples),
+        counters.releases["widened"] / max(later, 1),
+        float((behind.sum(axis=1) < _K).mean()),
+    )
+
+
+def _inside(
+    tuples: Stream, out: Releases, release: int, numeric: NDArray[np.float64], leaf: NDArray[np.int32]
+) -> NDArray[np.bool_]:
+    inside = ((numeric >= out.lower[release]) & (numeric <= out.upper[release])).all(axis=1)
+    for i, attribute in enumerate(tuples.policy.categorical):
+        tree, node = attribute.hierarchy, out.node[release, i]
+        inside &= (leaf[:, i] >= tree.first[node]) & (leaf[:, i] <= tree.last[node])
+    found: NDArray[np.bool_] = inside
+    return found
