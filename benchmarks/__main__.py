@@ -1,8 +1,8 @@
 """Run the benchmarks: all of them, or those named.
 
-They are ``core``, ``job``, ``state``, ``restore``, ``window``, ``nearest``, ``mondrian``, ``ola``, ``within``,
-``latency``, ``scale``, ``timing``, ``lasting``, ``castleguard`` and ``kepsilon``; of the last two only the experiments
-on loss: ``python -m benchmarks.castleguard`` and ``python -m benchmarks.kepsilon`` run all.
+They are ``core``, ``job``, ``state``, ``restore``, ``window``, ``nearest``, ``below``, ``mondrian``, ``ola``,
+``within``, ``latency``, ``scale``, ``timing``, ``lasting``, ``castleguard`` and ``kepsilon``; of the last two only the
+experiments on loss: ``python -m benchmarks.castleguard`` and ``python -m benchmarks.kepsilon`` run all.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from benchmarks import (
     window,
     within,
 )
+from benchmarks.below import tables as below
 from benchmarks.castleguard import loss
 from benchmarks.kepsilon import loss as loss_of_one_more
 from benchmarks.table import Table
@@ -36,6 +37,7 @@ _FILES: dict[str, Callable[[], Iterable[Table]]] = {
     "restore": restore.tables,
     "window": window.tables,
     "nearest": nearest.tables,
+    "below": below.tables,
     "mondrian": mondrian.tables,
     "ola": ola.tables,
     "within": within.tables,
