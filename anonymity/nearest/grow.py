@@ -20,6 +20,9 @@ WAITS, CHOSEN = 0, 1
 
 _REUSE = -2
 
+_SPARE = 2
+"""Members beyond k where confidence is asked for: so many may be withheld as linkable, and the others still leave."""
+
 
 @procedure
 def grow(shard: Any, slot: Int, other_loss: float) -> Int:
@@ -39,6 +42,7 @@ def grow(shard: Any, slot: Int, other_loss: float) -> Int:
     cells, tuples, domain, box, group = shard.cells, shard.tuples, shard.domain, shard.box, shard.group
     trial, checks = shard.trial, shard.checks
     now, before = np.int64(0), np.int64(1)
+    wanted = shard.of.k + (_SPARE if shard.noise.of.subjects > 0 else 0)
     assign(box, now, points(tuples), slot)
     measure(domain, cells, box, now)
     members = np.int64(0)
@@ -51,10 +55,12 @@ def grow(shard: Any, slot: Int, other_loss: float) -> Int:
         if len(checks.address) > 0:
             put(trial, shard.codes, next_one, True)
             check = np.int64(broken(checks, trial.tally))
-        if members >= shard.of.k and check == NONE:
+        if members >= wanted and check == NONE:
             break
         next_one = _next(shard, members, check)
         if next_one == NONE:
+            if members >= shard.of.k and check == NONE:  # fewer will do
+                next_one = slot
             break
         assign(box, before, box, now)
         enclose(domain, box, now, points(tuples), next_one)
