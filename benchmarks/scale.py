@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from anonymity.regions.learn import learn, members_of
 from anonymity.regions.loss import Sample
 from anonymity.regions.tree import RegionTree
 from anonymity.window.parameters import WindowParameters
-from benchmarks.adult import MEMBERS, REUSE, Stream, stream
+from benchmarks.adult import MEMBERS, Stream, stream
 from benchmarks.table import Table
 from jobs.wiring.layout import layout
 from operators.encode.encoder import Encoder
@@ -32,14 +33,18 @@ _SEEDS = 3
 _BLOCK = 2000
 _BATCH = 20_000
 _REPEATS = 15
-_SHARDS = (1, 4, 8, 16)
-_DELAYS = (1_000, 10_000)
+SHARDS = (1, 4, 8, 16)
+DELAYS = (1_000, 10_000)
 
+_REUSE: dict[str, Any] = {"reuse_limit": 1000, "delay_jitter": 0.0}
 _CLUSTERS = 50
 """Open clusters of CASTLE, over all shards."""
 
 
-@dataclass(frozen=True)
+_adult = cache(stream)
+
+
+@dataclass(frozen=True, eq=False)
 class Contender:
     """An algorithm with its parameters for one of so many shards.
 
@@ -58,10 +63,10 @@ CONTENDERS = (
         "CASTLE",
         CASTLE,
         lambda delay, shards: CastleParameters(
-            delay_tuples=delay // shards, max_clusters=max(_CLUSTERS // shards, 1), reuse_limit=REUSE
+            delay_tuples=delay // shards, max_clusters=max(_CLUSTERS // shards, 1), **_REUSE
         ),
     ),
-    Contender("nearest", NEAREST, lambda delay, shards: NearestParameters(delay // shards, delay_jitter=0.0)),
+    Contender("nearest", NEAREST, lambda delay, shards: NearestParameters(delay_tuples=delay // shards, **_REUSE)),
     Contender("windows", WINDOW, lambda delay, shards: WindowParameters(tuples=delay // shards)),
 )
 
@@ -114,7 +119,7 @@ def by_subject(adult: Stream, count: int, seed: int) -> NDArray[np.int64]:
 @cache
 def regions(count: int) -> RegionTree:
     """Regions learned from all of Adult."""
-    adult = stream()
+    adult = _adult()
     return learn(adult.policy, Sample(adult.numeric, adult.categorical), count, members_of(_K))
 
 
@@ -123,27 +128,43 @@ def by_region(adult: Stream, count: int, _: int) -> NDArray[np.int64]:
     return regions(count).regions(adult.numeric, adult.categorical)
 
 
-def loss_table(adult: Stream, contender: Contender, delay: int) -> Table:
+DIVISIONS = {"subject": by_subject, "region": by_region}
+
+
+@cache
+def runs(contender: Contender, delay: int, count: int, by: str) -> list[Run]:
+    """Adult in so many shards, divided by one of ``DIVISIONS``, a run a seed."""
+    adult = _adult()
+    return [run(adult, DIVISIONS[by](adult, count, seed), contender, delay, seed) for seed in range(_SEEDS)]
+
+
+def mean_loss(found: list[Run]) -> float:
+    """Over all seeds."""
+    return fmean(one.loss for one in found)
+
+
+def rate(found: list[Run]) -> float:
+    """Tuples a second where each shard has a core of its own, best of the seeds."""
+    return len(_adult()) / min(one.seconds for one in found)
+
+
+def loss_table(contender: Contender, delay: int) -> Table:
     """Loss by number of shards."""
     table = Table(
         f"{contender.name}, {delay:,} tuples in all (k = {_K}, file order, mean of {_SEEDS} seeds)",
         ["shards", "by", "mean loss", "of that of one shard", "suppressed", "tuples/s, a core for each shard"],
     )
-    one = 0.0
-    for count in _SHARDS:
-        for by, divided in {"subject": by_subject, "region": by_region}.items():
-            if count == 1 and divided is by_region:
-                continue
-            runs = [run(adult, divided(adult, count, seed), contender, delay, seed) for seed in range(_SEEDS)]
-            loss = float(np.mean([r.loss for r in runs]))
-            one = one or loss
+    one = mean_loss(runs(contender, delay, 1, "subject"))
+    for count in SHARDS:
+        for by in DIVISIONS if count > 1 else ("subject",):
+            found = runs(contender, delay, count, by)
             table.add(
                 count,
                 "-" if count == 1 else by,
-                f"{loss:.3f}",
-                f"{loss / one:.2f}",
-                f"{np.mean([r.suppressed for r in runs]):.2%}",
-                f"{len(adult) / min(r.seconds for r in runs):,.0f}",
+                f"{mean_loss(found):.3f}",
+                f"{mean_loss(found) / one:.2f}",
+                f"{fmean(each.suppressed for each in found):.2%}",
+                f"{rate(found):,.0f}",
             )
     return table
 
@@ -195,9 +216,9 @@ def encoder_of(tuples: Stream, shards: Shards) -> tuple[Encoder, list[pd.Series[
 
 def tables() -> Iterator[Table]:
     """All tables of this file."""
-    adult = stream()
+    adult = _adult()
     for contender in CONTENDERS:
         run(adult, by_subject(adult, 16, 0), contender, 1_000, 0)  # compile
-        for delay in _DELAYS:
-            yield loss_table(adult, contender, delay)
+        for delay in DELAYS:
+            yield loss_table(contender, delay)
     yield assignment_table(adult)

@@ -19,9 +19,8 @@ from typing import Any
 
 from pyflink.common import JobClient
 
-from anonymity.algorithm import Shard, Terms
-from anonymity.castle.algorithm import CASTLE
-from anonymity.castle.parameters import CastleParameters
+from anonymity.algorithm import Algorithm, Shard, Terms
+from anonymity.algorithms import CASTLE, NEAREST
 from anonymity.policy import Privacy
 from benchmarks import job
 from benchmarks.adult import MEMBERS, Stream, stream
@@ -35,8 +34,11 @@ from operators.shards.function import ShardFunction
 from operators.shards.plan import OperatorPlan
 from state.stored import Changes, Stored
 
+_ALGORITHMS = {algorithm.name: algorithm for algorithm in (CASTLE, NEAREST)}
 SIZES = (10_000, 100_000, 1_000_000)
 _COUNTED_SIZES = (100_000, 1_000_000)
+_TURNS = 4
+_TURNED = f"a delay of {_COUNTED_SIZES[0]:,}, {_TURNS} times as many came"
 _PEOPLE = {"none": 0, "a person a tuple": 1, "5 tuples a person": 5}
 _BLOCK = 2000
 _FULL = 3  # checkpoints that are looked at once everything is buffered
@@ -61,35 +63,36 @@ _INTERVALS = {"every second": "1 s", "none": "10 h"}
 _ROWS = (500_000, 2_000_000)
 
 
-def _terms(tuples: Stream, diversity: int = 1) -> Terms:
-    parameters = CastleParameters(delay_tuples=2 * len(tuples))  # nothing leaves
+def _terms(algorithm: Algorithm, tuples: Stream, delay: int, diversity: int = 1) -> Terms:
+    parameters = algorithm.parameters(delay_tuples=delay, reuse_limit=1000, delay_jitter=0.0)
     return Terms(tuples.policy, Privacy(10, diversity), parameters, MEMBERS)
 
 
-def _fill(tuples: Stream, write: Callable[[Changes], object], diversity: int = 1) -> Shard:
-    castle = CASTLE.new(_terms(tuples, diversity), 0, bytes(32))
+def _fill(algorithm: Algorithm, terms: Terms, tuples: Stream, write: Callable[[Changes], object]) -> Shard:
+    shard = algorithm.new(terms, 0, bytes(32))
     for block in tuples.blocks(_BLOCK):
-        changes = castle.push(block).changes
+        changes = shard.push(block).changes
         if changes is not None:
             write(changes)
-    if castle.counters.buffered != len(tuples):
-        raise RuntimeError(f"{castle.counters.buffered:,} of {len(tuples):,} tuples are buffered")
-    return castle
+    if shard.counters.buffered != len(tuples) <= terms.parameters.delay_tuples:
+        raise RuntimeError(f"{shard.counters.buffered:,} of {len(tuples):,} tuples are buffered")
+    return shard
 
 
-def _store_and_restore(tuples: Stream) -> list[float]:
+def _store_and_restore(algorithm: Algorithm, tuples: Stream) -> list[float]:
     written: list[Changes] = []
-    _fill(tuples, written.append)
+    terms = _terms(algorithm, tuples, 2 * len(tuples))  # nothing leaves
+    _fill(algorithm, terms, tuples, written.append)
     entries = {}
-    for kind in CASTLE.entries:
+    for kind in algorithm.entries:
         last = {key: blob for changes in written for key, blob in changes.entries[kind].items()}
         entries[kind] = {key: blob for key, blob in last.items() if blob is not None}
     kept = Stored(written[-1].shard, entries)
     start = time.perf_counter()
-    castle = CASTLE.restored(_terms(tuples), kept, "")
+    shard = algorithm.restored(terms, kept, "")
     seconds = time.perf_counter() - start
-    if castle.counters.buffered != len(tuples):
-        raise RuntimeError(f"{castle.counters.buffered:,} of {len(tuples):,} tuples came back")
+    if shard.counters.buffered != len(tuples):
+        raise RuntimeError(f"{shard.counters.buffered:,} of {len(tuples):,} tuples came back")
     return [len(kept.shard) + sum(len(blob) for held in entries.values() for blob in held.values()), seconds]
 
 
@@ -99,22 +102,27 @@ def _resident() -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS:"))
 
 
-def stored(size: int) -> list[float]:
+def stored(name: str, size: int) -> list[float]:
     """Bytes of state of so many buffered tuples, and the seconds of a restore (compiled before)."""
-    _store_and_restore(stream().enlarged(_BLOCK))  # compile
-    return _store_and_restore(stream().enlarged(size))
+    _store_and_restore(_ALGORITHMS[name], stream().enlarged(_BLOCK))  # compile
+    return _store_and_restore(_ALGORITHMS[name], stream().enlarged(size))
 
 
-def resident(size: int, each: int = 0, diversity: int = 1) -> list[int]:
+def resident(name: str, size: int, each: int = 0, diversity: int = 1, turns: int = 1) -> list[int]:
     """Resident bytes of this process before and after so many tuples are buffered; what is to be stored is dropped.
 
-    ``each`` is how many tuples a person has (0: the policy names no subject), ``diversity`` is l.
+    ``each`` is how many tuples a person has (0: the policy names no subject), ``diversity`` is l. ``turns`` times as
+    many tuples come under a delay of so many, of which fewer wait in the end where some leave early. How many wait is
+    the last that is returned.
     """
-    many, few = ((one.of_people(each) if each else one) for one in map(stream().enlarged, (size, _BLOCK)))
-    _fill(few, id, diversity)  # compile
+    algorithm = _ALGORITHMS[name]
+    many, few = (
+        (one.of_people(each) if each else one) for one in map(stream().enlarged, (turns * size, (turns + 1) * _BLOCK))
+    )
+    _fill(algorithm, _terms(algorithm, few, _BLOCK, diversity), few, id)  # compile
     before = _resident()
-    castle = _fill(many, id, diversity)
-    return [before, _resident(), castle.counters.buffered]
+    shard = _fill(algorithm, _terms(algorithm, many, size, diversity), many, id)
+    return [before, _resident(), shard.counters.buffered]
 
 
 def worker(*arguments: object, variables: Mapping[str, str] = os.environ, module: str = __name__) -> Any:
@@ -128,31 +136,37 @@ def core_table() -> Table:
     """What a buffered tuple takes in state and in memory."""
     table = Table(
         f"State and memory of one shard (Adult enlarged, ten quasi-identifiers, k = 10, blocks of {_BLOCK:,})",
-        ["buffered", "state, bytes", "a tuple", "restore", "resident before", "after", "a tuple, bytes", "to reach"],
+        [
+            *("algorithm", "buffered", "state, bytes", "a tuple", "restore", "resident before", "after"),
+            *("a tuple, bytes", "to reach"),
+        ],
     )
     for size in SIZES:
-        state, seconds = worker("stored", size)
-        before, after, _ = worker("resident", size)
-        table.add(
-            *(f"{size:,}", f"{state:,}", f"{state / size:.1f}", f"{seconds:.3f} s"),
-            *(f"{before / 1e6:.1f} MB", f"{after / 1e6:.1f} MB", f"{(after - before) / size:.0f}", "< 200"),
-        )
+        for name in _ALGORITHMS:
+            state, seconds = worker("stored", json.dumps(name), size)
+            before, after, _ = worker("resident", json.dumps(name), size)
+            table.add(
+                *(name, f"{size:,}", f"{state:,}", f"{state / size:.1f}", f"{seconds:.3f} s"),
+                *(f"{before / 1e6:.1f} MB", f"{after / 1e6:.1f} MB", f"{(after - before) / size:.0f}"),
+                "< 200" if name == "castle" else "no more stored than castle",
+            )
     return table
 
 
 def memory_table() -> Table:
-    """What a buffered tuple takes in memory where distinct subjects or values are counted."""
+    """What a buffered tuple takes in memory where persons or values are counted, and once tuples have left."""
     table = Table(
-        f"Memory of a buffered tuple, bytes (as above; to reach: < 200 at {_COUNTED_SIZES[-1]:,})",
-        ["subject", "l", *(f"{size:,} buffered" for size in _COUNTED_SIZES)],
+        f"Memory of a buffered tuple, bytes (as above; of castle, to reach: < 200 at {_COUNTED_SIZES[-1]:,})",
+        ["algorithm", "subject", "l", *(f"{size:,} buffered" for size in _COUNTED_SIZES), _TURNED],
     )
-    for name, each in _PEOPLE.items():
-        for diversity in (1, 2):
-            cells = []
-            for size in _COUNTED_SIZES:
-                before, after, _ = worker("resident", size, each, diversity)
-                cells.append(f"{(after - before) / size:.0f}")
-            table.add(name, diversity, *cells)
+    for name in _ALGORITHMS:
+        for subject, each in _PEOPLE.items():
+            for diversity in (1, 2):
+                cells = []
+                for size, turns in (*((size, 1) for size in _COUNTED_SIZES), (_COUNTED_SIZES[0], _TURNS)):
+                    before, after, _ = worker("resident", json.dumps(name), size, each, diversity, turns)
+                    cells.append(f"{(after - before) / size:.0f}")
+                table.add(name, subject, diversity, *cells)
     return table
 
 

@@ -28,13 +28,17 @@ _LEAST = SIZE // 4
 _SPARSE = 5
 """The cells are made anew where there are so many times as many as full ones would be; cuts alone make at most four."""
 
+_THIN = 2
+"""So they are where there are so many times as many, and as many tuples have come since as wait."""
+
 
 class Cells(NamedTuple):
     """The tuples that wait, ``SIZE`` places a cell.
 
     Attributes
     ----------
-    now : ``used`` cells, and the ``root`` of the tree: the number of a cut, or -1 - that of a cell
+    now : ``used`` cells; the ``root`` of the tree: the number of a cut, or -1 - that of a cell; and how many tuples
+        ``came`` since the cells were made anew
     held : (cells,) tuples in each, at its first places
     slot : (places,) of the tuple at each place
     place : (slots,) of the tuple in each slot, ``NONE`` where it is in no cell
@@ -74,7 +78,7 @@ def empty_cells(slots: int, policy: Policy) -> Cells:
     """Room for as many tuples as there are slots; nobody waits."""
     numeric, categorical = len(policy.numeric), len(policy.categorical)
     cells = _most(slots) + 2
-    now = record("used root")
+    now = record("used root came")
     now.used, now.root = 1, -1
     return Cells(
         now=now,
@@ -107,9 +111,11 @@ def _most(slots: int) -> int:
 @leaf
 def enter(shard: Any, slot: Int) -> None:
     """Put a tuple that waits into its cell."""
-    cells = shard.cells
+    cells, full = shard.cells, shard.now.waiting // SIZE + 1
     cells.place[slot] = 0
-    if cells.now.used > _SPARSE * (shard.now.waiting // SIZE + 1) + 4:
+    cells.now.came += 1
+    thin = cells.now.used > _THIN * full + 4 and cells.now.came > shard.now.waiting
+    if thin or cells.now.used > _SPARSE * full + 4:
         make_anew(shard)
     else:
         _enter(shard, slot)
@@ -119,7 +125,7 @@ def enter(shard: Any, slot: Int) -> None:
 def make_anew(shard: Any) -> None:
     """Let the cells be those of all that waits now and was in one."""
     cells, tuples = shard.cells, shard.tuples
-    cells.now.used, cells.now.root = 1, -1
+    cells.now.used, cells.now.root, cells.now.came = 1, -1, 0
     cells.held[0] = 0
     slot = np.int64(shard.now.oldest)
     while slot != NONE:

@@ -27,7 +27,7 @@ GENERALISED = (
 )
 CATEGORICAL = ("education", "occupation", "native-country")
 RELEASED = (*GENERALISED, "income")
-AUDIT = audit_columns("income", GENERALISED)
+AUDIT = audit_columns(["income"], GENERALISED)
 
 
 def arguments(name: str, *settings: str) -> list[str]:

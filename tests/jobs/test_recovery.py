@@ -15,6 +15,8 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from anonymity import hierarchy
+from anonymity.fingerprint import hierarchy_digest
 from tests.support.cluster import PYTHON, Cluster, job_id, restored, with_settings
 from tests.support.launch import Host, rows_of
 from tests.support.visits import audit_columns
@@ -24,7 +26,7 @@ pytestmark = pytest.mark.cluster("standalone")
 ROWS = 60_000
 SLOW = 5000  # rows a second
 RELEASED = ("age_min", "age_max", "town", "illness", "id")
-AUDIT = audit_columns("illness", RELEASED[:3])
+AUDIT = audit_columns(["illness"], RELEASED[:3])
 SUPPRESSED = ("reason", "shard", "position", "event_time")
 WINDOWED = ("released", "audit", "suppressed", "repairs")
 TOWNS = {f"{side}-{i}": side for side in ("north", "south", "east") for i in range(4)}
@@ -38,8 +40,7 @@ policy:
   passthrough: [id]
   drop: [name]
 privacy: {k: 8, l: 2}
-castle: {delay: {tuples: 2000}, max_clusters: 30}
-shards: {count: 4}
+WAY
 seed: 11
 flink:
   execution.checkpointing.interval: 1 s
@@ -50,6 +51,29 @@ source:
     WITH ('connector' = 'filesystem', 'path' = 'INPUT', 'format' = 'csv')
   query: SELECT paced(id) AS id, person, name, age, town, illness FROM source
 sinks:
+"""
+WAYS = {
+    "castle by subject": "castle: {delay: {tuples: 2000}, max_clusters: 30, reuse_limit: 1000}\nshards: {count: 4}",
+    "nearest by regions": "algorithm: nearest\nnearest: {delay: {tuples: 2000, jitter: 0.5}, reuse_limit: 1000}\n"
+    "shards: {count: 4, by: regions, regions: regions.yaml}",
+    "window by subject": "algorithm: window\nwindow: {tuples: 100}\nshards: {count: 4}",
+}
+REGIONS = """
+version: 1
+attributes: {age: {domain: [0, 99]}, town: {hierarchy: HIERARCHY}}
+tree:
+  cut: age
+  below: 40
+  left:
+    cut: town
+    before: south-2
+    left: {shard: 0, share: 0.2, loss: 0.3}
+    right: {shard: 1, share: 0.2, loss: 0.3}
+  right:
+    cut: age
+    below: 80
+    left: {shard: 2, share: 0.4, loss: 0.4}
+    right: {shard: 3, share: 0.2, loss: 0.3}
 """
 SINK = "  {name}: {{connector: filesystem, path: {folder}/{name}, format: csv}}\n"
 
@@ -82,11 +106,18 @@ def write(folder: Path, persons: Iterable[int]) -> Path:
     return folder / "people.csv"
 
 
-def configure(people: Path, output: Path, sinks: Sequence[str] = ("released", "audit", "suppressed")) -> Path:
+def configure(
+    people: Path,
+    output: Path,
+    sinks: Sequence[str] = ("released", "audit", "suppressed"),
+    way: str = "castle by subject",
+) -> Path:
     """A configuration of the job in the folder where it writes."""
     output.mkdir(parents=True, exist_ok=True)
-    shutil.copy(people.with_name("towns.csv"), output)
-    text = CONFIGURATION.replace("INPUT", str(people))
+    towns = Path(shutil.copy(people.with_name("towns.csv"), output))
+    regions = REGIONS.replace("HIERARCHY", hierarchy_digest(hierarchy.load(towns)))
+    (output / "regions.yaml").write_text(regions, encoding="utf-8")
+    text = CONFIGURATION.replace("INPUT", str(people)).replace("WAY", WAYS[way])
     text += "".join(SINK.format(name=name, folder=output / "out") for name in sinks)
     (output / "job.yaml").write_text(text, encoding="utf-8")
     return output / "job.yaml"
@@ -101,11 +132,19 @@ def published(output: Path, sinks: Sequence[str] = ("released", "audit", "suppre
     return found
 
 
+@pytest.fixture(scope="module", params=["castle by subject", "nearest by regions"])
+def way(request: pytest.FixtureRequest) -> str:
+    """An algorithm, and how the stream is divided."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def uninterrupted(cluster: Cluster, people: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+def uninterrupted(
+    cluster: Cluster, people: Path, way: str, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, list[str]]:
     """What a run publishes that nothing disturbs; each tuple of the input left it once."""
     output = tmp_path_factory.mktemp("uninterrupted")
-    cluster.wait_for_end(cluster.submit(configure(people, output)))
+    cluster.wait_for_end(cluster.submit(configure(people, output, way=way)))
     found = published(output)
     ids = [int(row["id"]) for row in rows_of(output / "out" / "released", RELEASED)]
     assert len(ids) == len(set(ids))
@@ -114,12 +153,15 @@ def uninterrupted(cluster: Cluster, people: Path, tmp_path_factory: pytest.TempP
     return found
 
 
-def test_stopped_and_restored_at_another_parallelism_and_back(
-    cluster: Cluster, people: Path, uninterrupted: dict[str, list[str]], tmp_path: Path
+def test_killed_at_random_stopped_and_restored_at_another_parallelism_and_back(
+    cluster: Cluster, people: Path, way: str, uninterrupted: dict[str, list[str]], tmp_path: Path
 ) -> None:
-    configuration = configure(people, tmp_path)
-    job = cluster.submit(configuration, rate=SLOW)
-    cluster.wait(lambda: bool(published(tmp_path)["released"]), "release")
+    chance = random.Random(os.environ.get("CRENEL_TEST_SEED"))
+    configuration = configure(people, tmp_path, way=way)
+    job = cluster.submit(configuration, rate=SLOW // 2)
+    for part in ("worker", "taskmanager"):
+        kill(cluster, job, part, chance)
+    wait_for_checkpoint(cluster, job)
     savepoint = cluster.stop_job(job, tmp_path / "savepoints")
     assert raw_values(savepoint) == []
 
@@ -127,7 +169,8 @@ def test_stopped_and_restored_at_another_parallelism_and_back(
     where = ("-py", "tests/support/paced.py", "--config", configuration)
     before = published(tmp_path)["released"]
     run = ("run", "-d", "-p", "2", "-s", savepoint)
-    job = job_id(succeeded(cluster.flink(*run, *PYTHON, *where, CRENEL_TEST_RATE=str(SLOW // 2))))
+    job = job_id(succeeded(cluster.flink(*run, *PYTHON, *where, CRENEL_TEST_RATE=str(SLOW // 4))))
+    kill(cluster, job, "worker", chance)
     cluster.wait(lambda: published(tmp_path)["released"] != before, "release after the restore")
     stopped = succeeded(cluster.flink("stop", "--type", "canonical", "--savepointPath", tmp_path / "savepoints", job))
     savepoint = Path(stopped.stdout.split("Savepoint completed. Path: ")[1].split()[0].removeprefix("file:"))
@@ -136,6 +179,26 @@ def test_stopped_and_restored_at_another_parallelism_and_back(
     assert published(tmp_path)["released"] not in ([], uninterrupted["released"])  # stopped in the middle
     cluster.wait_for_end(cluster.submit(configuration, restored(savepoint)))
     assert published(tmp_path) == uninterrupted
+
+
+def kill(cluster: Cluster, job: str, part: str, chance: random.Random) -> None:
+    """``kill -9`` of a Python worker, or of the TaskManager with all that it started, somewhere behind a checkpoint."""
+    wait_for_checkpoint(cluster, job)
+    restarts = cluster.restarts(job)
+    time.sleep(chance.uniform(0, 1.5))
+    if part == "worker":
+        cluster.wait(cluster.kill_worker, "Python worker")
+    else:
+        cluster.kill_taskmanager()
+        cluster.start_taskmanager()
+    cluster.wait(lambda: cluster.restarts(job) > restarts or cluster.state(job) == "FINISHED", "restart")
+    assert cluster.state(job) != "FINISHED"  # it happened in the middle
+
+
+def wait_for_checkpoint(cluster: Cluster, job: str) -> None:
+    """Wait until one more has completed, so that all of the job runs."""
+    before = cluster.checkpoints(job)
+    cluster.wait(lambda: cluster.checkpoints(job) > before, "checkpoint")
 
 
 def succeeded(done: CompletedProcess[str]) -> CompletedProcess[str]:
@@ -162,7 +225,7 @@ def test_windows_are_stopped_in_the_middle_and_restored(
     assert len(found["repairs"]) > 10
 
     # The other algorithm cannot go on from it, and is told so.
-    refused = by_windows(people, tmp_path / "refused", "castle: {delay: {tuples: 2000}}")
+    refused = by_windows(people, tmp_path / "refused", "castle by subject")
     plain = refused.read_text(encoding="utf-8").replace("paced(id) AS id", "id").replace("  repairs:", "  summary:")
     refused.write_text(plain, encoding="utf-8")
     told = mini.crenel("check", refused, "--against", savepoint)
@@ -173,13 +236,11 @@ def test_windows_are_stopped_in_the_middle_and_restored(
     assert "Cannot map checkpoint/savepoint state for operator" in taken.stderr
 
 
-def by_windows(people: Path, output: Path, section: str = "algorithm: window\nwindow: {tuples: 100}") -> Path:
-    """The configuration with windows, or another section, in the place of CASTLE's."""
-    configuration = configure(people, output, WINDOWED)
+def by_windows(people: Path, output: Path, way: str = "window by subject") -> Path:
+    """The configuration with windows, and their outputs; or another way with the same outputs."""
+    configuration = configure(people, output, WINDOWED, way)
     text = configuration.read_text(encoding="utf-8")
-    castle = "castle: {delay: {tuples: 2000}, max_clusters: 30}"
-    assert castle in text
-    configuration.write_text(text.replace(castle, section).replace("l: 2", "l: 3"), encoding="utf-8")
+    configuration.write_text(text.replace("l: 2", "l: 3"), encoding="utf-8")
     return configuration
 
 
@@ -189,29 +250,6 @@ def raw_values(savepoint: Path) -> list[str]:
     assert any(b"CRNL" in content for content in contents.values())
     # With a digit: a column is called subject, and what stands behind its name may be the byte of a hyphen.
     return [path.name for path, content in contents.items() if re.search(rb"(subject|dropped)-[0-9]", content)]
-
-
-def test_killed_at_random(cluster: Cluster, people: Path, uninterrupted: dict[str, list[str]], tmp_path: Path) -> None:
-    chance = random.Random(os.environ.get("CRENEL_TEST_SEED"))
-    job = cluster.submit(configure(people, tmp_path), rate=SLOW)
-    for kill in ("worker", "taskmanager", "worker"):
-        before = cluster.checkpoints(job)
-        cluster.wait(lambda before=before: cluster.checkpoints(job) > before, "checkpoint")
-        restarts = cluster.restarts(job)
-        time.sleep(chance.uniform(0, 1.5))
-        if kill == "worker":
-            cluster.wait(cluster.kill_worker, "Python worker")
-        else:
-            cluster.kill_taskmanager()
-            cluster.start_taskmanager()
-        cluster.wait(lambda restarts=restarts: cluster.restarts(job) > restarts or finished(cluster, job), "restart")
-    assert not finished(cluster, job)  # all of this happened in the middle
-    cluster.wait_for_end(job)
-    assert published(tmp_path) == uninterrupted
-
-
-def finished(cluster: Cluster, job: str) -> bool:
-    return cluster.state(job) == "FINISHED"
 
 
 def test_a_later_version_goes_on_from_a_savepoint(cluster: Cluster, mini: Host, people: Path, tmp_path: Path) -> None:

@@ -33,13 +33,14 @@ RELEASED = ("age_min", "age_max", "town", "wage_min", "wage_max", "illness", "id
 GENERALISED = RELEASED[:5]
 
 
-def audit_columns(sensitive: str, generalised: Sequence[str]) -> tuple[str, ...]:
-    """Columns of an audit log of a policy with one sensitive column."""
-    release = ("release_id", "shard", "event_time", "kind", "subjects", "tuples", f"diversity_{sensitive}", "loss")
-    return (*release, "k", "l", "sample_rate", "phi", *generalised)
+def audit_columns(sensitive: Sequence[str], generalised: Sequence[str]) -> tuple[str, ...]:
+    """Columns of an audit log."""
+    release = ("release_id", "shard", "event_time", "kind", "subjects", "tuples")
+    diversity = (f"diversity_{name}" for name in sensitive)
+    return (*release, *diversity, "loss", "k", "l", "sample_rate", "phi", *generalised)
 
 
-AUDIT = audit_columns("illness", GENERALISED)
+AUDIT = audit_columns(["illness"], GENERALISED)
 SUPPRESSED = ("reason", "shard", "position", "event_time")
 REJECTED = ("column", "reason", "event_time", "reference")
 
@@ -86,6 +87,15 @@ class Run:
 
     folder: Path
     ended: CompletedProcess[str]
+    sensitive: tuple[str, ...] = ("illness",)
+
+    @property
+    def released(self) -> list[dict[str, str]]:
+        return self.sink("released", (*GENERALISED, *self.sensitive, "id"))
+
+    @property
+    def audit(self) -> list[dict[str, str]]:
+        return self.sink("audit", audit_columns(self.sensitive, GENERALISED))
 
     def sink(self, name: str, columns: Sequence[str]) -> list[dict[str, str]]:
         return rows_of(self.folder / name, columns)

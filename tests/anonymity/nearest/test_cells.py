@@ -125,3 +125,16 @@ def test_cells_are_made_anew_once_few_are_left_of_many_that_waited() -> None:
     shard.push(replace(later, event_time=np.full(10, 20_000)), 10_000)
     assert shard.arrays.now.waiting == 10
     assert shard.arrays.cells.now.used < used / 4
+
+
+def test_cells_are_thin_for_no_longer_than_it_takes_as_many_to_come_as_wait() -> None:
+    stream = Stream(12_000, 4, alike=False)
+    terms = Terms(POLICY, Privacy(K), NearestParameters(3000, reuse_limit=0), MEMBERS, fingerprint=PRINT)
+    shard, thin_for, thin = Nearest(terms, begun(terms, 0, KEY)), 0, 0
+    for first in range(0, len(stream.x), 10):
+        shard.push(stream.block(slice(first, first + 10)))
+        used, waiting = int(shard.arrays.cells.now.used), int(shard.arrays.now.waiting)
+        thin_for = thin_for + 10 if used > 2 * (waiting // SIZE + 1) + 4 else 0
+        thin += thin_for > 0
+        assert thin_for <= waiting + 10
+    assert thin > 0
