@@ -8,8 +8,8 @@ from anonymity.castle.arrays import points
 from anonymity.compiled.jit import Int, leaf, procedure
 from anonymity.nearest.arrays import NearestArrays
 from anonymity.nearest.cells import SIZE, measure, measure_again, nearest_cell, visit
-from anonymity.promise.checks import broken
-from anonymity.promise.trial import forget, may_help, only_diversity, put, take_out, weigh
+from anonymity.promise.checks import broken, only_diversity
+from anonymity.promise.trial import forget, may_help, put, take_out, weigh
 from anonymity.space.boxes import assign, enclose, info_loss
 from anonymity.space.domain import NONE
 
@@ -20,7 +20,7 @@ _REUSE = -2
 
 
 @procedure
-def grow(shard: NearestArrays, slot: Int, other_loss: float) -> Int:
+def grow(shard: NearestArrays, slot: Int, other_loss: float, together: bool) -> Int:
     """Grow a group around a tuple: each next member is the waiting tuple of another subject that enlarges it least.
 
     Where that would leave too few members for the sensitive values that are lacking, only those that bring one come.
@@ -28,6 +28,7 @@ def grow(shard: NearestArrays, slot: Int, other_loss: float) -> Int:
     Parameters
     ----------
     other_loss : what the tuple would lose by reuse; infinite where nothing can be reused
+    together : whether all that waits keeps the promises; else a group of k that no tuple helps is given up
 
     Returns
     -------
@@ -51,7 +52,7 @@ def grow(shard: NearestArrays, slot: Int, other_loss: float) -> Int:
             check = np.int64(broken(checks, trial.tally))
         if members >= shard.of.k and check == NONE:
             break
-        next_one = _next(shard, members, check)
+        next_one = _next(shard, members, check, together)
         if next_one == NONE:
             break
         assign(box, before, box, now)
@@ -80,11 +81,11 @@ def reuse_is_better(shard: NearestArrays, other_loss: float) -> bool:
 
 
 @leaf
-def _next(shard: NearestArrays, members: Int, check: Int) -> Int:
+def _next(shard: NearestArrays, members: Int, check: Int, together: bool) -> Int:
     """The tuple that comes next, ``NONE`` where there is none; ``check`` is one that the group breaks."""
     if check != NONE and _values_lacking(shard) >= shard.of.k - members:
         found = _nearest(shard, members, True)
-        if found != NONE or only_diversity(shard.checks):
+        if found != NONE or only_diversity(shard.checks) or (members >= shard.of.k and not together):
             return found
     return _nearest(shard, members, False)
 

@@ -152,6 +152,7 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
 def _import_extensions(content: Mapping[str, Any]) -> Iterator[str]:
     """Import the modules that bring further algorithms and promises, and those that come with Crenel."""
     import_module("anonymity.algorithms")
+    import_module("anonymity.promises")
     given = content.get("extensions")
     for name in given if isinstance(given, list) else ():
         try:
@@ -184,6 +185,10 @@ def _contradictions(file: File) -> Iterator[str]:
         yield "privacy.l: asks for diversity, but policy.sensitive names no column; name one, or set l to 1"
     for promise, _ in file.privacy.core().further if not policy.sensitive else ():
         yield f"privacy.{promise.name}: is about sensitive values, but policy.sensitive names no column; name one"
+    try:
+        file.privacy.core().require_columns(policy.sensitive)
+    except PolicyError as error:
+        yield str(error)
     yield from clashing_sinks(_sinks(file))
     yield from overridden(file.flink)
     if not file.accept_duplicates:

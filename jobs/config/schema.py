@@ -23,6 +23,7 @@ from anonymity.policy import (
     Policy,
     PolicyError,
     Privacy,
+    Sensitive,
     Shards,
 )
 from anonymity.promise.record import known_promises
@@ -40,6 +41,7 @@ from jobs.config.fields import (
     Whole,
 )
 from jobs.config.hierarchies import HierarchyField
+from jobs.config.promises import further_of, promise_field
 from jobs.config.sections import AlgorithmSection, section_of
 
 _Section = TypeVar("_Section", bound=Section)
@@ -136,11 +138,22 @@ class PolicySection(Section):
         return Categorical(name, tree, field.hierarchy.builder)
 
 
+class SensitiveSection(Section):
+    """What is promised of one sensitive column; the promises that were made known add a field each."""
+
+    l: Positive | None = Field(  # noqa: E741 - the field's own name for it
+        None, description="a whole number from 1 to k, or null for privacy.l"
+    )
+
+
 class PrivacySection(Section):
     """k and l; the promises that were made known add a field each."""
 
     k: Positive = Field(description="a whole number, 1 or more")
     l: Positive = Field(1, description="a whole number from 1 to k")  # noqa: E741 - the field's own name for it
+    sensitive: dict[Column, SensitiveSection] = Field(
+        {}, description="promises of single sensitive columns, such as {diagnosis: {l: 3, alpha: 0.5}}"
+    )
 
     @check(mode="after")
     def _possible(self) -> PrivacySection:
@@ -148,10 +161,8 @@ class PrivacySection(Section):
         return self
 
     def core(self) -> Privacy:
-        known = known_promises()
-        given = {name: getattr(self, name) for name in known if name in type(self).model_fields}
-        further = tuple((known[name], value) for name, value in given.items() if value is not None)
-        return Privacy(self.k, self.l, further)
+        columns = tuple(Sensitive(name, of.l, further_of(of)) for name, of in self.sensitive.items())
+        return Privacy(self.k, self.l, further_of(self), sensitive=columns)
 
 
 class ConfidenceSection(Section):
@@ -317,9 +328,9 @@ def file_model() -> type[File]:
     algorithms, promises = known_algorithms(), known_promises()
     names = " or ".join(f"'{name}'" for name in algorithms)
     outputs = sorted({output.name for algorithm in algorithms.values() for output in algorithm.outputs})
-    further: dict[str, Any] = {
-        name: (Real | None, Field(None, description=promise.parameter)) for name, promise in promises.items()
-    }
+    further: dict[str, Any] = {name: promise_field(promise) for name, promise in promises.items()}
+    column: Any = create_model("SensitiveSection", __base__=SensitiveSection, **further)
+    of_all = further | {"sensitive": (dict[Column, column], PrivacySection.model_fields["sensitive"])}
     sections = {
         name: (
             Annotated[section_of(algorithm) | None, AfterValidator(_of_the_algorithm)],
@@ -328,7 +339,7 @@ def file_model() -> type[File]:
         for name, algorithm in algorithms.items()
     }
     head: dict[str, Any] = {
-        "privacy": (create_model("PrivacySection", __base__=PrivacySection, **further), _Head.model_fields["privacy"]),
+        "privacy": (create_model("PrivacySection", __base__=PrivacySection, **of_all), _Head.model_fields["privacy"]),
         "algorithm": (Literal[tuple(algorithms)], Field("castle", description=names)),
         **sections,
     }
