@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from anonymity.builders.builder import Builder
 from anonymity.hierarchy import Hierarchy
-from anonymity.promise.record import Parameter, Promise
+from anonymity.promise.record import Asked, Parameter, Promise, Sensitive
 from anonymity.regions.tree import RegionTree
 
 REJECTIONS = ("missing", "outside_domain", "unknown_category", "bad_type")
@@ -277,26 +277,6 @@ class NoiseWithin:
     def of(self, attributes: int) -> tuple[float, ...]:
         """Epsilon of each noised attribute."""
         return tuple(self.epsilon * share for share in self.shares or (1 / attributes,) * attributes)
-
-
-Asked: TypeAlias = tuple[tuple[Promise, Parameter], ...]
-"""Promises beside k and l, with what was promised."""
-
-
-@dataclass(frozen=True)
-class Sensitive:
-    """What is promised of one sensitive column, in place of what is promised of all by the same name.
-
-    Attributes
-    ----------
-    name : the column
-    l : l-diversity, 1 to k; None: that of all columns
-    further : promises beside it
-    """
-
-    name: str
-    l: int | None = None  # noqa: E741 - the field's own name for it
-    further: Asked = ()
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,26 @@ class Promise:
         return _found, (self.lacking.__module__, self.name)
 
 
+Asked: TypeAlias = tuple[tuple[Promise, Parameter], ...]
+"""Promises beside k and l, with what was promised."""
+
+
+@dataclass(frozen=True)
+class Sensitive:
+    """What is promised of one sensitive column, in place of what is promised of all by the same name.
+
+    Attributes
+    ----------
+    name : the column
+    l : l-diversity, 1 to k; None: that of all columns
+    further : promises beside it
+    """
+
+    name: str
+    l: int | None = None  # noqa: E741 - the field's own name for it
+    further: Asked = ()
+
+
 _KNOWN: dict[str, Promise] = {}
 
 

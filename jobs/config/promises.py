@@ -6,8 +6,7 @@ from typing import Any
 
 from pydantic import Field, create_model
 
-from anonymity.policy import Asked
-from anonymity.promise.record import Promise, known_promises
+from anonymity.promise.record import Asked, Promise, known_promises
 from jobs.config.fields import Real, Section
 
 

@@ -23,10 +23,9 @@ from anonymity.policy import (
     Policy,
     PolicyError,
     Privacy,
-    Sensitive,
     Shards,
 )
-from anonymity.promise.record import known_promises
+from anonymity.promise.record import Sensitive, known_promises
 from anonymity.regions.tree import RegionTree
 from jobs.config.fields import (
     AboveZero,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from anonymity.policy import Sensitive
+from anonymity.promise.record import Sensitive
 from anonymity.promises import ALPHA, ENTROPY_L, RECURSIVE
 from jobs.config.load import ConfigError, load
 
