@@ -1,8 +1,8 @@
 """Run the benchmarks: all of them, or those named.
 
 They are ``core``, ``job``, ``state``, ``restore``, ``window``, ``nearest``, ``mondrian``, ``ola``, ``within``,
-``latency``, ``scale``, ``castleguard`` and ``kepsilon``; of the last two only the experiments on loss: ``python -m
-benchmarks.castleguard`` and ``python -m benchmarks.kepsilon`` run all.
+``latency``, ``scale``, ``promises``, ``castleguard`` and ``kepsilon``; of the last two only the experiments on loss:
+``python -m benchmarks.castleguard`` and ``python -m benchmarks.kepsilon`` run all.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 
-from benchmarks import core, job, latency, mondrian, nearest, ola, restore, scale, state, window, within
+from benchmarks import core, job, latency, mondrian, nearest, ola, promises, restore, scale, state, window, within
 from benchmarks.castleguard import loss
 from benchmarks.kepsilon import loss as loss_of_one_more
 from benchmarks.table import Table
@@ -27,6 +27,7 @@ _FILES: dict[str, Callable[[], Iterable[Table]]] = {
     "within": within.tables,
     "latency": latency.tables,
     "scale": scale.tables,
+    "promises": promises.tables,
     "castleguard": loss.tables,
     "kepsilon": loss_of_one_more.tables,
 }
