@@ -6,13 +6,14 @@ All of these are frozen and hold only values that were validated by their own co
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, isclose, isfinite
 from typing import ClassVar, Literal, TypeAlias
 
 from anonymity.builders.builder import Builder
 from anonymity.hierarchy import Hierarchy
-from anonymity.promise.record import Promise
+from anonymity.promise.record import Asked, Parameter, Promise, Sensitive
 from anonymity.regions.tree import RegionTree
 
 REJECTIONS = ("missing", "outside_domain", "unknown_category", "bad_type")
@@ -20,6 +21,8 @@ REJECTIONS = ("missing", "outside_domain", "unknown_category", "bad_type")
 
 SUPPRESSIONS = ("outlier", "too_few_subjects", "too_little_diversity")
 """Why a tuple was let in and not released, whatever was promised: see ``Privacy.reasons``."""
+
+_DIVERSITY = SUPPRESSIONS[2]
 
 KINDS = ("cluster", "merged", "split", "reused", "generalised", "again", "widened")
 """How a release came about; stored as positions."""
@@ -308,44 +311,92 @@ class Privacy:
     ----------
     k : distinct subjects, 1 or more
     l : l-diversity of each sensitive column (``anonymity.promise.diversity``), 1 to k
-    further : promises beside these, with their parameters
+    further : promises beside these, with their parameters, of each sensitive column
     noise_within : noise on the policy's noised attributes; None where it has none
     lasting : what holds of a person over all their releases; None: k and l hold of each release alone
+    sensitive : what is promised of single columns
     """
 
     k: int
     l: int = 1  # noqa: E741 - the field's own name for it
-    further: tuple[tuple[Promise, float], ...] = ()
+    further: Asked = ()
     noise_within: NoiseWithin | None = None
     lasting: Lasting | None = None
+    sensitive: tuple[Sensitive, ...] = ()
 
     def __post_init__(self) -> None:
         if self.k < 1:
             raise PolicyError(f"privacy.k: must be 1 or more, not {self.k}")
-        if not 1 <= self.l <= self.k:
-            raise PolicyError(f"privacy.l: must be from 1 to k ({self.k}), not {self.l}")
-        for promise, parameter in self.further:
+        self._require("privacy", self.l, self.further)
+        for column in self.sensitive:
+            place = f"privacy.sensitive.{column.name}"
+            if column.l is None and not column.further:
+                raise PolicyError(f"{place}: asks for nothing; give l or another promise, or remove it")
+            self._require(place, column.l, column.further)
+
+    def _require(self, place: str, l: int | None, further: Asked) -> None:  # noqa: E741
+        if l is not None and not 1 <= l <= self.k:
+            raise PolicyError(f"{place}.l: must be from 1 to k ({self.k}), not {l}")
+        for promise, parameter in further:
             if not promise.allowed(parameter, self.k):
-                raise PolicyError(f"privacy.{promise.name}: must be {promise.parameter}, not {parameter:g}")
+                given = (
+                    ", ".join(f"{name} {number:g}" for name, number in zip(promise.fields, parameter, strict=True))
+                    if isinstance(parameter, tuple)
+                    else f"{parameter:g}"
+                )
+                raise PolicyError(f"{place}.{promise.name}: must be {promise.parameter}, not {given}")
+
+    def require_columns(self, sensitive: Sequence[str]) -> None:
+        """Raise ``PolicyError`` where something is promised of a column that is not ``sensitive``."""
+        for column in self.sensitive:
+            if column.name not in sensitive:
+                known = f"one of {', '.join(sensitive)}" if sensitive else "policy.sensitive names no column; name it"
+                raise PolicyError(f"privacy.sensitive.{column.name}: is not a column of policy.sensitive; {known}")
+
+    def l_of(self, column: str) -> tuple[int, str]:
+        """The l of a sensitive column, and the reason of what lacks it."""
+        for of in self.sensitive:
+            if of.name == column and of.l is not None:
+                return of.l, f"{_DIVERSITY}:{column}"
+        return self.l, _DIVERSITY
+
+    def further_of(self, column: str) -> tuple[tuple[Promise, Parameter, str], ...]:
+        """Promises beside k and l of a sensitive column, their parameters, and the reason of what lacks them."""
+        own = [pair for of in self.sensitive if of.name == column for pair in of.further]
+        names = {promise.name for promise, _ in own}
+        of_all = [(promise, given, promise.reason) for promise, given in self.further if promise.name not in names]
+        return (*of_all, *((promise, given, f"{promise.reason}:{column}") for promise, given in own))
 
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why a tuple may be suppressed, those of further promises last; stored as positions."""
         confident = self.noise_within is not None and self.noise_within.confidence is not None
         linkable = confident or self.lasting is not None
-        further = [*(promise.reason for promise, _ in self.further), *((LINKABLE,) if linkable else ())]
-        return tuple(dict.fromkeys((*SUPPRESSIONS, *further)))
+        further = [promise.reason for promise, _ in self.further]
+        for column in self.sensitive:
+            further += [self.l_of(column.name)[1], *(reason for _, _, reason in self.further_of(column.name))]
+        return tuple(dict.fromkeys((*SUPPRESSIONS, *further, *((LINKABLE,) if linkable else ()))))
 
     @property
     def least_values(self) -> int:
-        """How many values of each sensitive column each release has at least."""
-        return max([self.l, *(promise.least_values(parameter) for promise, parameter in self.further)])
+        """How many values of the sensitive column that needs most of them each release has at least."""
+        asked = [*self.further, *(pair for column in self.sensitive for pair in column.further)]
+        own = [column.l or 1 for column in self.sensitive]
+        return max([self.l, *own, *(promise.least_values(parameter) for promise, parameter in asked)])
 
     @property
     def in_force(self) -> dict[str, float]:
-        """Every promise with its parameter, by name."""
+        """Every promise with its numbers, by name; those of one column have its name behind theirs."""
         noise = {} if self.noise_within is None else {"epsilon_within": self.noise_within.epsilon}
-        return {"k": self.k, "l": self.l, **{promise.name: parameter for promise, parameter in self.further}, **noise}
+        found: dict[str, float] = {"k": self.k, "l": self.l}
+        for promise, parameter in self.further:
+            found |= promise.named(parameter)
+        for column in self.sensitive:
+            if column.l is not None:
+                found[f"l_{column.name}"] = column.l
+            for promise, parameter in column.further:
+                found |= {f"{name}_{column.name}": number for name, number in promise.named(parameter).items()}
+        return found | noise
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Run the benchmarks: all of them, or those named.
 
 They are ``core``, ``job``, ``state``, ``restore``, ``window``, ``nearest``, ``below``, ``mondrian``, ``ola``,
-``within``, ``latency``, ``scale``, ``timing``, ``lasting``, ``castleguard`` and ``kepsilon``; of the last two only the
-experiments on loss: ``python -m benchmarks.castleguard`` and ``python -m benchmarks.kepsilon`` run all.
+``within``, ``latency``, ``scale``, ``timing``, ``lasting``, ``promises``, ``castleguard`` and ``kepsilon``; of the last
+two only the experiments on loss: ``python -m benchmarks.castleguard`` and ``python -m benchmarks.kepsilon`` run all.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from benchmarks import (
     mondrian,
     nearest,
     ola,
+    promises,
     restore,
     scale,
     state,
@@ -45,6 +46,7 @@ _FILES: dict[str, Callable[[], Iterable[Table]]] = {
     "scale": scale.tables,
     "timing": timing.tables,
     "lasting": lasting.tables,
+    "promises": promises.tables,
     "castleguard": loss.tables,
     "kepsilon": loss_of_one_more.tables,
 }

@@ -16,7 +16,7 @@ import typer
 import yaml
 from pydantic.fields import FieldInfo
 
-from anonymity import algorithms
+from anonymity import algorithms, promises
 from anonymity.algorithm import Algorithm
 from anonymity.algorithms import WINDOW
 from anonymity.batch.windows import ClosedBy
@@ -37,7 +37,13 @@ PACKAGES = ("anonymity", "benchmarks", "conf", "docker", "docs", "jobs", "operat
 
 ALGORITHMS: list[Algorithm] = [getattr(algorithms, name) for name in algorithms.__all__]
 
-EVERY_REASON = Privacy(2, noise_within=NoiseWithin(1, confidence=Confidence(0.9, 2)), lasting=Lasting())
+PROMISES = {promise.name: promise for name in promises.__all__ if (promise := getattr(promises, name))}
+EVERY_REASON = Privacy(
+    2,
+    further=((promises.ALPHA, 1.0), (promises.ENTROPY_L, 1.0), (promises.RECURSIVE, (1.0, 2.0))),
+    noise_within=NoiseWithin(1, confidence=Confidence(0.9, 2)),
+    lasting=Lasting(),
+)
 
 _FENCE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`([^`\n]+)`")
@@ -50,7 +56,7 @@ _CODE = re.compile(r"`([^`\n]+)`")
 def _only_what_comes_with_crenel(monkeypatch: pytest.MonkeyPatch) -> None:
     # Other tests make algorithms and promises of their own known.
     monkeypatch.setattr("anonymity.algorithm._KNOWN", {known.name: known for known in ALGORITHMS})
-    monkeypatch.setattr("anonymity.promise.record._KNOWN", {})
+    monkeypatch.setattr("anonymity.promise.record._KNOWN", PROMISES)
 
 
 def parameters(section: type[Section] | None = None, prefix: str = "") -> dict[str, FieldInfo]:

@@ -111,8 +111,12 @@ class BatchShard(Shard):
 
     def broken(self, members: NDArray[np.int64]) -> int | None:
         """Why some tuples may not leave together, as a position in ``Privacy.reasons``; None where they may."""
-        check = int(procedures.judge(self.arrays(), np.asarray(members, np.int64)))
+        check = self.first_broken(members)
         return None if check == -1 else self.reason_of(check)
+
+    def first_broken(self, members: NDArray[np.int64]) -> int:
+        """Which check some tuples break; -1: none, -2: they have fewer than k subjects."""
+        return int(procedures.judge(self.arrays(), np.asarray(members, np.int64)))
 
     def reason_of(self, check: int) -> int:
         """The position in ``Privacy.reasons`` of what ``procedures.judge`` found broken."""

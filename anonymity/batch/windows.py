@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from anonymity.algorithm import Algorithm, Counters, Section, Setting, Shard, Terms, add_algorithm
+from anonymity.batch.even import evened
 from anonymity.batch.shard import BatchShard, Choice
 from anonymity.batch.stored import ENTRIES
 from anonymity.policy import Policy, PolicyError, Privacy
@@ -117,8 +116,11 @@ class ShardOfWindows(BatchShard):
 
     A window closes with its last tuple, or once the watermark has passed the event time of the first tuple that came to
     it by ``event_time``; so a first tuple that is later than that closes it at once. All of it leaves, nothing is
-    carried over, and where not even all of it keeps the promises, all of it is suppressed under the reason.
+    carried over. Where not even all of it keeps the promises, tuples of the commonest values are suppressed under the
+    reason until the rest does, or all of it is (``evened``).
     """
+
+    _closing = False  # whether the rest of a window is about to leave, in the same step
 
     @abstractmethod
     def divided(self) -> Choice:
@@ -126,11 +128,13 @@ class ShardOfWindows(BatchShard):
 
     def choose(self, watermark: int, *, ended: bool) -> Choice:
         over = self._over
-        if not (ended or self._full or (over is not None and watermark >= over)):
+        if not (self._closing or ended or self._full or (over is not None and watermark >= over)):
             return Choice()
-        self.counted["windows"] = self.counted.get("windows", 0) + 1
-        if (reason := self.broken(np.arange(len(self._held)))) is not None:
-            return Choice(suppressed=[(i, reason) for i in range(len(self._held))])
+        self.counted["windows"] = self.counted.get("windows", 0) + (not self._closing)
+        self._closing, dropped = False, evened(self)
+        if dropped:
+            self._closing = len(dropped) < len(self._held)
+            return Choice(suppressed=dropped)
         return self.divided()
 
     def until_asked(self) -> int | None:

@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 from anonymity.castle.arrays import CastleArrays, points
 from anonymity.castle.queue import arrive, depart
 from anonymity.compiled.jit import Int, entry, leaf, procedure
-from anonymity.promise.checks import broken
+from anonymity.promise.checks import broken, keeps_promises
 from anonymity.promise.counting import stable_order
 from anonymity.promise.tally import count_set
 from anonymity.promise.waiting import join_group, leave_group
 from anonymity.space.boxes import assign, empty_boxes, enclose, enlargement, equal, loss_after
 from anonymity.space.boxes_by_attribute import enlargements_by, lay
-from anonymity.space.domain import NONE
+from anonymity.space.domain import NONE, Boxes
 
 
 @leaf
@@ -231,23 +231,52 @@ def is_outlier(shard: CastleArrays, row: Int) -> bool:
 
 
 @procedure
+def merges_well(shard: CastleArrays, row: Int) -> bool:
+    """Whether ``merge_clusters`` would come to a cluster that keeps all promises, where all of Gamma does not."""
+    clusters, domain, only = shard.clusters, shard.domain, np.int64(0)
+    box, merged = empty_boxes(np.int64(1), clusters.box), np.zeros(len(clusters.id), np.bool_)
+    members = np.empty(shard.now.waiting, np.int64)
+    assign(box, only, clusters.box, row)
+    other, found = row, 0
+    while other != NONE:
+        merged[other] = True
+        enclose(domain, box, only, clusters.box, other)
+        for slot in members_of(shard, other):
+            members[found] = slot
+            found += 1
+        by_name = shard.of.by_name != 0
+        count_set(shard.counter, members[:found], shard.tuples.subject, shard.waiting.value, by_name)
+        if keeps_promises(shard.checks, shard.of.k, shard.counter.tally):
+            return True
+        other = _nearest_cluster(shard, box, only, merged)
+    return False
+
+
+@leaf
+def _nearest_cluster(shard: CastleArrays, box: Boxes, of: Int, merged: NDArray[np.bool_]) -> Int:
+    """The open cluster that enlarges a box least, the oldest of several; ``NONE`` where all are merged into it."""
+    clusters, domain, least = shard.clusters, shard.domain, np.inf
+    nearest: Int = np.int64(NONE)
+    for i in range(shard.now.open):
+        other = np.int64(clusters.rows[i])
+        if merged[other]:
+            continue
+        growth = enlargement(domain, box, of, clusters.box, other, least)
+        if growth < least or (growth == least and clusters.id[other] < clusters.id[nearest]):
+            least, nearest = growth, other
+    return nearest
+
+
+@procedure
 def merge_clusters(shard: CastleArrays, row: Int) -> None:
     """Merge the nearest clusters into one until it keeps all promises (CASTLE, Section 4.1).
 
     The paper adds up sizes; here distinct subjects are counted over the union, and l must hold as well.
     """
-    clusters = shard.clusters
+    clusters, merged = shard.clusters, np.zeros(len(shard.clusters.id), np.bool_)
+    merged[row] = True
     while not satisfied(shard, row):
-        least = np.inf
-        nearest = np.int64(NONE)
-        domain, box = shard.domain, clusters.box
-        for i in range(shard.now.open):
-            other = np.int64(clusters.rows[i])
-            if other == row:
-                continue
-            growth = enlargement(domain, box, row, box, other, least)
-            if growth < least or (growth == least and clusters.id[other] < clusters.id[nearest]):
-                least, nearest = growth, other
+        nearest = _nearest_cluster(shard, clusters.box, row, merged)
         if nearest == NONE:
             raise RuntimeError("all of Gamma merged does not keep the promises")
         enclose(shard.domain, clusters.box, row, clusters.box, nearest)

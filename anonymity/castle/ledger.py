@@ -200,7 +200,7 @@ class Ledger:
             merges=int(now.merges),
             splits=int(now.splits),
             noise=None if noise is None else _noise(noise),
-            promised=promised(self._terms.privacy),
+            promised=promised(self._terms),
             entries=self._inventory.told(),
             **history.stored(),
         )

@@ -9,6 +9,7 @@ import numpy as np
 from anonymity.castle.arrays import points
 from anonymity.compiled.jit import Int, leaf
 from anonymity.compiled.random import below
+from anonymity.promise.checks import only_diversity
 from anonymity.space.boxes import assign
 from anonymity.space.boxes_by_attribute import containing, lay
 from anonymity.space.domain import NONE
@@ -20,7 +21,8 @@ def reusable(shard: Any, slot: Int) -> Int:
 
     Never the best of them: that would tell where the tuple is not (CASTLE, Section 3.2.2).
     """
-    if shard.noise.of.subjects > 0:  # who else would be near what is published is not known any more
+    # Who else would be near what is published is not known any more, nor how often each value was.
+    if shard.noise.of.subjects > 0 or not only_diversity(shard.checks):
         return np.int64(NONE)
     found = containing_rows(shard, slot)
     if found == 0:

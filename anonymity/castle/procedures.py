@@ -10,6 +10,7 @@ from anonymity.castle.gamma import (
     best_selection,
     is_outlier,
     merge_clusters,
+    merges_well,
     open_cluster,
     push,
     release_members,
@@ -19,7 +20,7 @@ from anonymity.castle.gamma import (
 )
 from anonymity.castle.leave import release_part, reuse, suppress
 from anonymity.castle.omega import reusable
-from anonymity.castle.queue import arrive, depart, lacking, next_due, number
+from anonymity.castle.queue import arrive, depart, lacking, lacking_together, next_due, number
 from anonymity.castle.split import (
     group_by_subject,
     join_broken_parts,
@@ -89,7 +90,14 @@ def delay_constraint(shard: CastleArrays, slot: Int) -> None:
 @leaf
 def hopeless(shard: CastleArrays, row: Int) -> Int:
     """Why a cluster cannot be merged into a release, ``NONE`` where it can (delay_constraint, steps 10 to 19)."""
-    return np.int64(OUTLIER) if is_outlier(shard, row) else lacking(shard)
+    if is_outlier(shard, row):
+        return np.int64(OUTLIER)
+    reason = lacking(shard)
+    if reason == NONE:
+        reason = lacking_together(shard)
+        if reason != NONE and merges_well(shard, row):
+            reason = np.int64(NONE)
+    return reason
 
 
 @procedure

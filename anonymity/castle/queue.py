@@ -9,6 +9,7 @@ import numpy as np
 from anonymity.castle.arrays import points
 from anonymity.castle.expiry import schedule, unschedule
 from anonymity.compiled.jit import Int, leaf
+from anonymity.promise.checks import broken
 from anonymity.promise.waiting import come, go, impossible
 from anonymity.space.boxes import observe
 from anonymity.space.domain import NONE
@@ -100,8 +101,15 @@ def next_due(shard: Any, watermark: Int, ended: bool) -> Int:
 
 @leaf
 def lacking(shard: Any) -> Int:
-    """Why not even all that waits could leave together, ``NONE`` where it could."""
+    """Why no tuples that wait could leave together, ``NONE`` where all of them could, or some."""
     if shard.waiting.tally.persons[0] < shard.of.k:
         return np.int64(TOO_FEW_SUBJECTS)
     check = impossible(shard.waiting, shard.checks)
+    return np.int64(NONE) if check == NONE else np.int64(shard.checks.reason[check])
+
+
+@leaf
+def lacking_together(shard: Any) -> Int:
+    """Why all that waits could not leave together, though some of it might; ``NONE`` where it could."""
+    check = np.int64(broken(shard.checks, shard.waiting.tally))
     return np.int64(NONE) if check == NONE else np.int64(shard.checks.reason[check])

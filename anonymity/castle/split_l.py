@@ -25,25 +25,32 @@ class Buckets(NamedTuple):
     ----------
     left : the groups that have no part yet
     size : (buckets,) how many of them there are in each bucket
+    needed : of how many buckets each part must have one
     """
 
     left: Left
     size: NDArray[np.int64]
+    needed: Int
 
 
 @procedure
 def generate_buckets(shard: CastleArrays, groups: Groups) -> Buckets:
     """Disjoint buckets: one tuple a subject, by sensitive value (CASTLE, Section 4.2, generate_buckets).
 
-    The paper has one sensitive attribute. Of several, the one with the fewest distinct values is the tightest and
-    decides here; ``join_broken_parts`` looks at the others.
+    The paper has one sensitive attribute. Of several, the one that has the fewest distinct values beyond those that it
+    needs is the tightest and decides here; ``join_broken_parts`` looks at the others.
     """
     sensitive = shard.tuples.sensitive
     counter = shard.counter
     count_set(counter, groups.members, shard.tuples.subject, shard.waiting.value, shard.of.by_name != 0)
+    least, values = shard.checks.values, counter.tally.values
+    needed = np.ones(sensitive.shape[1], np.int64)
+    for check in range(len(least)):
+        needed[shard.checks.attribute[check]] = max(needed[shard.checks.attribute[check]], least[check])
     tightest = 0
-    for a in range(sensitive.shape[1]):
-        if counter.tally.values[a] < counter.tally.values[tightest]:
+    for a in range(1, len(needed)):
+        beyond, before = values[a] - needed[a], values[tightest] - needed[tightest]
+        if needed[a] > 1 and (beyond < before or needed[tightest] == 1):
             tightest = a
     count = len(groups.part)
     value = np.empty(count, np.int64)
@@ -61,7 +68,7 @@ def generate_buckets(shard: CastleArrays, groups: Groups) -> Buckets:
     size = np.empty(buckets + 1, np.int64)
     for b in range(len(size)):
         size[b] = ends[b + 1] - ends[b]
-    return Buckets(arrange(shard.domain, groups.box, items, ends), size)
+    return Buckets(arrange(shard.domain, groups.box, items, ends), size, needed[tightest])
 
 
 @inner
@@ -139,7 +146,7 @@ def _hand_out(
             found = find_nearest(shard.domain, around, buckets.left, np.int64(b), np.int64(1), part.seed)
             distance[b], nearest[b] = found.distance[0], found.item[0]
     for _ in range(left):
-        needed = buckets_held < shard.of.least_values
+        needed = buckets_held < buckets.needed
         chosen = np.int64(NONE)
         for b in range(count):
             if nearest[b] != NONE and not (needed and held[b]) and (chosen == NONE or distance[b] < distance[chosen]):
@@ -169,8 +176,9 @@ def split_l(shard: CastleArrays, groups: Groups) -> Int:
 
     l values are l buckets, by one tuple of each subject: see ``join_broken_parts`` for what else the parts must keep.
     """
-    k, l = shard.of.k, shard.of.least_values  # noqa: E741
+    k = shard.of.k
     buckets = generate_buckets(shard, groups)
+    l = buckets.needed  # noqa: E741
     parts = empty_boxes(len(groups.part) // k, groups.box)
     count: Int = np.int64(0)
     while True:

@@ -9,7 +9,7 @@ import numpy as np
 
 from anonymity.algorithm import Terms
 from anonymity.fingerprint import require_same
-from anonymity.policy import FIRST_KINDS, Privacy
+from anonymity.policy import FIRST_KINDS
 from anonymity.space.domain import domain
 from anonymity.tuples.well_formed import require, require_boxes, require_counts, require_tuples
 from state.castle import Buffered, CastleState, Generalisations
@@ -116,19 +116,27 @@ def read(terms: Terms, stored: Stored, where: str = "") -> Snapshot:
 
 def _promising(entry: Generalisations, terms: Terms, state: CastleState) -> Generalisations:
     privacy = terms.privacy
-    safe = (entry.subjects >= privacy.k) & (entry.diversity >= privacy.l).all(axis=1) & (entry.id >= state.numbers[4])
-    if not _counted_people(state, terms) or promised(privacy).items() - state.promised.items():
+    asked = [privacy.l_of(column)[0] for column in terms.policy.sensitive]
+    safe = (entry.subjects >= privacy.k) & (entry.diversity >= asked).all(axis=1) & (entry.id >= state.numbers[4])
+    if not _counted_people(state, terms) or promised(terms).items() - state.promised.items():
         safe[:] = False
     return Generalisations(**{name: column[safe] for name, column in vars(entry).items()})
 
 
 def _counted_people(state: CastleState, terms: Terms) -> bool:
     """Whether the stored diversity is that of people: before version 3 it counted values, which is more."""
-    return state.version >= 3 or terms.privacy.l == 1 or terms.policy.subject is None
+    diverse = any(terms.privacy.l_of(column)[0] > 1 for column in terms.policy.sensitive)
+    return state.version >= 3 or not diverse or terms.policy.subject is None
 
 
-def promised(privacy: Privacy) -> dict[str, float]:
-    return {promise.name: parameter for promise, parameter in privacy.further}
+def promised(terms: Terms) -> dict[str, float]:
+    """The numbers of what is promised of each sensitive column beside l."""
+    return {
+        f"{name}:{column}": number
+        for column in terms.policy.sensitive
+        for promise, parameter, _ in terms.privacy.further_of(column)
+        for name, number in promise.named(parameter).items()
+    }
 
 
 def _require_well_formed(

@@ -10,8 +10,8 @@ from anonymity.castle.arrays import points
 from anonymity.compiled.jit import Int, leaf, procedure
 from anonymity.nearest.arrays import NearestArrays
 from anonymity.nearest.cells import SIZE, measure, measure_again, nearest_cell, visit
-from anonymity.promise.checks import broken
-from anonymity.promise.trial import forget, may_help, only_diversity, put, take_out, weigh
+from anonymity.promise.checks import broken, only_diversity
+from anonymity.promise.trial import forget, may_help, put, take_out, weigh
 from anonymity.space.boxes import assign, enclose, info_loss
 from anonymity.space.domain import NONE
 
@@ -25,7 +25,7 @@ _SPARE = 2
 
 
 @procedure
-def grow(shard: Any, slot: Int, other_loss: float) -> Int:
+def grow(shard: Any, slot: Int, other_loss: float, together: bool) -> Int:
     """Grow a group around a tuple: each next member is the waiting tuple of another subject that enlarges it least.
 
     Where that would leave too few members for the sensitive values that are lacking, only those that bring one come.
@@ -33,6 +33,7 @@ def grow(shard: Any, slot: Int, other_loss: float) -> Int:
     Parameters
     ----------
     other_loss : what the tuple would lose by reuse; infinite where nothing can be reused
+    together : whether all that waits keeps the promises; else a group of k that no tuple helps is given up
 
     Returns
     -------
@@ -57,7 +58,7 @@ def grow(shard: Any, slot: Int, other_loss: float) -> Int:
             check = np.int64(broken(checks, trial.tally))
         if members >= wanted and check == NONE:
             break
-        next_one = _next(shard, members, check)
+        next_one = _next(shard, members, check, together)
         if next_one == NONE:
             if members >= shard.of.k and check == NONE:  # fewer will do
                 next_one = slot
@@ -88,11 +89,11 @@ def reuse_is_better(shard: Any, other_loss: float) -> bool:
 
 
 @leaf
-def _next(shard: NearestArrays, members: Int, check: Int) -> Int:
+def _next(shard: NearestArrays, members: Int, check: Int, together: bool) -> Int:
     """The tuple that comes next, ``NONE`` where there is none; ``check`` is one that the group breaks."""
     if check != NONE and _values_lacking(shard) >= shard.of.k - members:
         found = _nearest(shard, members, True)
-        if found != NONE or only_diversity(shard.checks):
+        if found != NONE or only_diversity(shard.checks) or (members >= shard.of.k and not together):
             return found
     return _nearest(shard, members, False)
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from anonymity.castle.arrays import points
 from anonymity.castle.leave import release_part, reuse, suppress
 from anonymity.castle.omega import reusable
-from anonymity.castle.queue import arrive, depart, lacking, next_due, number
+from anonymity.castle.queue import arrive, depart, lacking, lacking_together, next_due, number
 from anonymity.compiled.jit import Int, entry, leaf, procedure
 from anonymity.nearest.arrays import NearestArrays
 from anonymity.nearest.cells import drop, enter, make_anew
@@ -71,8 +71,11 @@ def serve(shard: NearestArrays, slot: Int) -> None:
     if published != NONE:
         other_loss = info_loss(shard.domain, shard.omega.box, published)
     if reason == NONE:
-        members = grow(shard, slot, other_loss)
+        together = lacking_together(shard)
+        members = grow(shard, slot, other_loss, together == NONE)
         if members == 0:
+            reason = together
+        if members == 0 and reason == NONE:
             members = gather(shard)
             if reuse_is_better(shard, other_loss):
                 members = np.int64(-1)

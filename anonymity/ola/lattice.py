@@ -2,7 +2,8 @@
 
 A node is a level for each attribute. What satisfies at one node does so at every node above it, in which no level is
 lower (El Emam and others, "A globally optimal k-anonymity method for the de-identification of health data", JAMIA 2009:
-predictive tagging). So each node that was judged settles all above it, or all below.
+predictive tagging). So each node that was judged settles all above it, or all below. Of promises under which a part may
+satisfy and the whole not, that is a guess: a node that is found satisfies, but one below it may as well.
 """
 
 from __future__ import annotations
@@ -46,9 +47,11 @@ def minimal_nodes(levels: Node, satisfies: Callable[[Node], bool]) -> list[Node]
 def _settle(decided: NDArray[np.int8], node: Node, satisfies: Callable[[Node], bool]) -> bool:
     if decided[node] == 0:
         if satisfies(node):
-            decided[tuple(slice(level, None) for level in node)] = 1
+            above = decided[tuple(slice(level, None) for level in node)]
+            above[above == 0] = 1
         else:
-            decided[tuple(slice(level + 1) for level in node)] = -1
+            below = decided[tuple(slice(level + 1) for level in node)]
+            below[below == 0] = -1
     return bool(decided[node] == 1)
 
 

@@ -12,7 +12,7 @@ from numba import carray, cfunc, njit, types  # type: ignore[attr-defined]
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, inner, leaf, procedure
+from anonymity.compiled.jit import Int, inner, inner_leaf, leaf, procedure
 from anonymity.promise.counting import stable_order
 from anonymity.promise.diversity import diversity
 from anonymity.promise.tally import Tally
@@ -24,7 +24,8 @@ SUBJECTS, VALUES = 1, 2
 """Positions of the reasons of k and l in ``anonymity.policy.SUPPRESSIONS``."""
 
 _DIVERSITY = 0  # the address of what is part of the compiled code
-_SIGNATURE = types.float64(types.int64, types.int64, types.CPointer(types.int64), types.int64, types.float64)
+_COUNTS, _NUMBERS = types.CPointer(types.int64), types.CPointer(types.float64)
+_SIGNATURE = types.float64(types.int64, _COUNTS, types.int64, _NUMBERS, types.int64)
 
 
 class Checks(NamedTuple):
@@ -34,31 +35,46 @@ class Checks(NamedTuple):
     ----------
     address : where the compiled ``Promise.lacking`` is; 0 for l
     attribute : position of the column among the sensitive ones
-    parameter : what was promised
+    parameter : l, or the first number of what was promised
+    parameters : (checks, numbers) all of it; numbers that a promise has not are 0
+    values : how many values a set that satisfies has at least
     reason : position in ``Privacy.reasons``
     """
 
     address: NDArray[np.int64]
     attribute: NDArray[np.int64]
     parameter: NDArray[np.float64]
+    parameters: NDArray[np.float64]
+    values: NDArray[np.int64]
     reason: NDArray[np.int64]
 
 
 def checks_of(policy: Policy, privacy: Privacy, *, aimed: bool = False) -> Checks:
-    """The checks of a job; none for l = 1, which every tuple satisfies, but where an ``aim`` may ask for more."""
-    rows: list[tuple[int, int, float, int]] = []
-    for attribute in range(len(policy.sensitive)):
-        if privacy.l > 1 or aimed:
-            rows.append((_DIVERSITY, attribute, privacy.l, VALUES))
-        for promise, parameter in privacy.further:
-            reason = privacy.reasons.index(promise.reason)
-            rows.append((_address(promise.lacking), attribute, parameter, reason))
-    address, attributes, parameters, reasons = zip(*rows, strict=True) if rows else ((), (), (), ())
+    """The checks of a job; none for l = 1, which every tuple satisfies, but where an ``aim`` may ask for more.
+
+    Raises ``anonymity.policy.PolicyError`` where something is promised of a column that is not sensitive.
+    """
+    privacy.require_columns(policy.sensitive)
+    rows: list[tuple[int, int, tuple[float, ...], int, int]] = []
+    for attribute, column in enumerate(policy.sensitive):
+        l, reason = privacy.l_of(column)  # noqa: E741 - the field's own name for it
+        if l > 1 or aimed:
+            rows.append((_DIVERSITY, attribute, (l,), l, privacy.reasons.index(reason)))
+        for promise, parameter, reason in privacy.further_of(column):
+            numbers = parameter if isinstance(parameter, tuple) else (parameter,)
+            values = promise.least_values(parameter)
+            rows.append((_address(promise.lacking), attribute, numbers, values, privacy.reasons.index(reason)))
+    parameters = np.zeros((len(rows), max((len(row[2]) for row in rows), default=1)))
+    for row, numbers in zip(parameters, (row[2] for row in rows), strict=True):
+        row[: len(numbers)] = numbers
+    address, attributes, values, reasons = np.array([(*row[:2], *row[3:]) for row in rows], np.int64).reshape(-1, 4).T
     return Checks(
-        np.array(address, np.int64),
-        np.array(attributes, np.int64),
-        np.array(parameters, np.float64),
-        np.array(reasons, np.int64),
+        np.ascontiguousarray(address),
+        np.ascontiguousarray(attributes),
+        parameters[:, 0].copy(),
+        parameters,
+        np.ascontiguousarray(values),
+        np.ascontiguousarray(reasons),
     )
 
 
@@ -70,33 +86,33 @@ _KEPT: list[Any] = []
 def _address(lacking: Callable[..., float]) -> int:
     compiled = njit(lacking)
 
-    def call(persons: Any, held: Any, counts: Any, values: Any, parameter: Any) -> Any:
-        return compiled(persons, held, carray(counts, values), parameter)
+    def call(persons: Any, counts: Any, values: Any, parameters: Any, numbers: Any) -> Any:
+        return compiled(persons, carray(counts, values), carray(parameters, numbers))
 
     made: Any = cfunc(_SIGNATURE)(call)
     _KEPT.append(made)
     return int(made.address)
 
 
-def _call(_context: Any, address: Any, persons: Any, held: Any, counts: Any, parameter: Any) -> Any:
+def _call(_context: Any, address: Any, persons: Any, counts: Any, parameters: Any) -> Any:
     """Call a compiled ``Promise.lacking`` by its address."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         whole, real = ir.IntType(64), ir.DoubleType()
-        array = context.make_array(signature.args[3])(context, builder, args[3])
-        size = builder.extract_value(array.shape, 0)
-        function = ir.FunctionType(real, [whole, whole, array.data.type, whole, real])
+        arrays = [context.make_array(signature.args[i])(context, builder, args[i]) for i in (2, 3)]
+        sized = [part for array in arrays for part in (array.data, builder.extract_value(array.shape, 0))]
+        function = ir.FunctionType(real, [whole, *(part.type for part in sized)])
         pointer = builder.inttoptr(args[0], function.as_pointer())
-        return builder.call(pointer, [args[1], args[2], array.data, size, args[4]])
+        return builder.call(pointer, [args[1], *sized])
 
-    return types.float64(address, persons, held, counts, parameter), codegen
+    return types.float64(address, persons, counts, parameters), codegen
 
 
 _call_at: Any = intrinsic(_call)
 
 
 @procedure
-def _lacking_at(address: Int, tally: Tally, attribute: Int, parameter: float) -> float:
+def _lacking_at(address: Int, tally: Tally, attribute: Int, parameters: NDArray[np.float64]) -> float:
     falling = np.empty(tally.values[attribute], np.int64)
     found = 0
     for i in range(tally.used[attribute]):
@@ -105,9 +121,15 @@ def _lacking_at(address: Int, tally: Tally, attribute: Int, parameter: float) ->
             found += 1
     order = stable_order(falling)  # so that it does not matter which value stands where
     counts = np.empty(len(order), np.int64)
+    # Who has several values counts for the commonest that is not full yet. However an observer picks one value of each
+    # person, the first values together name no more of them: no pick is more uneven than these counts, and what they
+    # satisfy every pick does.
+    left, values = tally.persons[0], 0
     for i in range(len(order)):
-        counts[i] = -falling[order[i]]
-    return float(_call_at(address, tally.persons[0], tally.held[attribute], counts, parameter))
+        counts[i] = min(-falling[order[i]], left)
+        left -= counts[i]
+        values += counts[i] > 0
+    return float(_call_at(address, tally.persons[0], counts[:values], parameters))
 
 
 @inner
@@ -116,7 +138,7 @@ def lack(checks: Checks, check: Int, tally: Tally) -> float:
     attribute = checks.attribute[check]
     if checks.address[check] == 0:
         return max(checks.parameter[check] - diversity(tally, attribute), 0.0)
-    return _lacking_at(checks.address[check], tally, attribute, checks.parameter[check])
+    return _lacking_at(checks.address[check], tally, attribute, checks.parameters[check])
 
 
 @inner
@@ -132,18 +154,28 @@ def broken(checks: Checks, tally: Tally) -> Int:
 def hopeless(checks: Checks, tally: Tally) -> Int:
     """The first check that no part of a set could satisfy; -1 where there is none.
 
-    What a part satisfies, the whole does: so a check is hopeless that the whole does not satisfy. But above l = 2 the
-    number for l-diversity is one on the safe side, where somebody has several values, and a part's may be larger.
+    Of l-diversity, what a part satisfies, the whole does: so a check is hopeless that the whole does not satisfy. But
+    above l = 2 the number for it is one on the safe side, where somebody has several values, and a part's may be
+    larger. Of other promises a part may satisfy what the whole does not, as long as there are values enough.
     """
     for check in range(len(checks.address)):
         attribute = checks.attribute[check]
         exact = tally.held[attribute] == tally.persons[0] or checks.parameter[check] <= 2.0
-        if checks.address[check] == 0 and not exact:
-            if tally.values[attribute] < checks.parameter[check]:
+        if checks.address[check] != 0 or not exact:
+            if tally.values[attribute] < checks.values[check]:
                 return np.int64(check)
         elif lack(checks, np.int64(check), tally) > 0.0:
             return np.int64(check)
     return np.int64(-1)
+
+
+@inner_leaf
+def only_diversity(checks: Checks) -> bool:
+    """Whether l is all that is asked of sensitive values."""
+    for address in checks.address:
+        if address != 0:
+            return False
+    return True
 
 
 @inner

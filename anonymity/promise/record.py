@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
+
+Parameter: TypeAlias = float | tuple[float, ...]
+"""What was promised: one number, or those of ``Promise.fields`` in their order."""
 
 
 @dataclass(frozen=True)
@@ -14,28 +17,56 @@ class Promise:
 
     Attributes
     ----------
-    name : the field of ``privacy`` that sets its parameter
+    name : the field of ``privacy``, and of ``privacy.sensitive.NAME``, that sets its parameter
     parameter : what the parameter may be, in words, such as ``a number above 0 and at most 1``
     allowed : whether a parameter is allowed, for a given k
     lacking : by how much a set of persons falls short: 0 where it satisfies, above 0 otherwise. A function of
-        (persons, held, counts, parameter), compiled from its source: ``persons`` are the distinct subjects of the set;
-        ``counts`` (values,) int64 how many persons have each value, the commonest first; ``held`` their sum, which is
-        above ``persons`` where somebody has several values; ``parameter`` the one that was promised. It must be 0 for
-        a set of which a part satisfies, or tuples may be suppressed that could have been released
-    reason : why a tuple is suppressed that waits where no set could satisfy
+        (persons, counts, parameters), compiled from its source: ``persons`` are the distinct subjects of the set;
+        ``counts`` (values,) int64 how many persons have each value, the commonest first, of whom each counts for one
+        value; ``parameters`` (numbers,) float64 what was promised
+    reason : why a tuple is suppressed that no set could be found for; where the promise is of one column, a colon and
+        the column follow
     least_values : how many values each satisfying set has at least, for a parameter; algorithms begin with as many
+    fields : what the parameter is made of, each by its name and what it may be; empty: it is one number
     """
 
     name: str
     parameter: str
-    allowed: Callable[[float, int], bool]
-    lacking: Callable[[int, int, Any, float], float]
+    allowed: Callable[[Any, int], bool]
+    lacking: Callable[[int, Any, Any], float]
     reason: str
-    least_values: Callable[[float], int] = lambda parameter: 1
+    least_values: Callable[[Any], int] = lambda parameter: 1
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+    def named(self, parameter: Parameter) -> dict[str, float]:
+        """The numbers of a parameter, each by a name that begins with the promise's."""
+        if not isinstance(parameter, tuple):
+            return {self.name: parameter}
+        return {f"{self.name}_{name}": number for name, number in zip(self.fields, parameter, strict=True)}
 
     def __reduce__(self) -> tuple[Callable[[str, str], Promise], tuple[str, str]]:
         # In another process it is the one of that name, once its module is imported.
         return _found, (self.lacking.__module__, self.name)
+
+
+Asked: TypeAlias = tuple[tuple[Promise, Parameter], ...]
+"""Promises beside k and l, with what was promised."""
+
+
+@dataclass(frozen=True)
+class Sensitive:
+    """What is promised of one sensitive column, in place of what is promised of all by the same name.
+
+    Attributes
+    ----------
+    name : the column
+    l : l-diversity, 1 to k; None: that of all columns
+    further : promises beside it
+    """
+
+    name: str
+    l: int | None = None  # noqa: E741 - the field's own name for it
+    further: Asked = ()
 
 
 _KNOWN: dict[str, Promise] = {}

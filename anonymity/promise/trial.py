@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from anonymity.compiled.arrays import full, zeros
 from anonymity.compiled.jit import Int, inner_leaf, leaf
-from anonymity.promise.checks import Checks, lack
+from anonymity.promise.checks import Checks, lack, only_diversity
 from anonymity.promise.tally import Tally, empty_tally
 
 
@@ -258,12 +258,3 @@ def lacks_value(trial: Trial, attribute: Int, value: Int) -> bool:
     """Whether nobody of a set has a value, by its number."""
     place = trial.place[attribute, value]
     return bool(place < 0 or trial.tally.counts[attribute, place] == 0)
-
-
-@inner_leaf
-def only_diversity(checks: Checks) -> bool:
-    """Whether l is all that is asked of sensitive values."""
-    for address in checks.address:
-        if address != 0:
-            return False
-    return True

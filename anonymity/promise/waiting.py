@@ -145,8 +145,11 @@ def go(waiting: Waiting, checks: Checks, slot: Int, subject: Int, codes: NDArray
 
 @leaf
 def impossible(waiting: Waiting, checks: Checks) -> Int:
-    """The first check that not even all that waits would satisfy together; -1 where there is none."""
+    """The first check that no set of those who wait could satisfy; -1 where there is none."""
     for check in range(len(checks.address)):
-        if lack(checks, np.int64(check), waiting.tally) > 0.0:
+        if checks.address[check] != 0:
+            if waiting.tally.values[checks.attribute[check]] < checks.values[check]:
+                return np.int64(check)
+        elif lack(checks, np.int64(check), waiting.tally) > 0.0:
             return np.int64(check)
     return np.int64(_NOBODY)

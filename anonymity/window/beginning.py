@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anonymity.compiled.jit import Int, leaf
-from anonymity.promise.checks import aim, hopeless
-from anonymity.promise.trial import Trial, forget, only_diversity, put, take_out
+from anonymity.promise.checks import aim, hopeless, only_diversity
+from anonymity.promise.trial import Trial, forget, put, take_out
 from anonymity.space.domain import NONE
 from anonymity.window.arrays import WindowArrays
 from anonymity.window.controllers import adapt_target, entropy

@@ -18,6 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from anonymity.compiled.jit import Int, leaf
+from anonymity.promise.checks import only_diversity
 from anonymity.promise.trial import weigh
 from anonymity.space.boxes import loss_after
 from anonymity.space.domain import NONE, Domain
@@ -179,7 +180,8 @@ def _merge_removes(shard: WindowArrays, group: Int, other: Int) -> float:
     """By how much a group, counted in ``here``, lacks less once merged.
 
     0 where both have too many subjects, or where it would fall shorter of any check: above l = 2 it may, as the number
-    for l-diversity is one on the safe side where somebody has several values.
+    for l-diversity is one on the safe side where somebody has several values. And 0 where a group that lacks nothing
+    would be lost to one that lacks something still: of promises beside l it may be that no group ever makes up for it.
     """
     groups, work, most, alone = shard.groups, shard.work, shard.of.most_subjects, shard.now.alone != 0
     if alone and groups.subjects[group] + groups.subjects[other] > most:
@@ -191,11 +193,14 @@ def _merge_removes(shard: WindowArrays, group: Int, other: Int) -> float:
     discount_group(here, groups, work, other, alone)
     if subjects > most:
         return 0.0
-    removed = 0.0
+    removed, left = 0.0, 0.0
     for check in range(len(aims.address)):
         if here.lacks[0, check] > groups.lacks[group, check]:
             return 0.0
         removed += groups.lacks[group, check] - here.lacks[0, check]
+        left += here.lacks[0, check]
+    if left > 0.0 and lacking(groups, other) == 0.0 and not only_diversity(aims):
+        return 0.0
     return removed
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from anonymity.compiled.jit import Int, leaf
-from anonymity.promise.trial import after_exchange, exchange_helps, may_help, only_diversity
+from anonymity.promise.checks import only_diversity
+from anonymity.promise.trial import after_exchange, exchange_helps, may_help
 from anonymity.space.boxes import assign, enclose, info_loss
 from anonymity.space.domain import NONE, Boxes, Domain
 from anonymity.window.arrays import Groups, WindowArrays, places

@@ -12,6 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from anonymity.policy import Numeric, QuasiIdentifier
+from anonymity.promise.record import Parameter, Promise
 from jobs.commands.account import account
 from jobs.commands.savepoint import read_shards, require_same, told
 from jobs.config.load import Config, load
@@ -113,16 +114,29 @@ def _parameters(config: Config) -> Iterator[tuple[str, str]]:
     yield "k", f"{privacy.k} distinct subjects in every release"
     yield "l", f"{privacy.l}-diversity of each sensitive column in every release"
     for promise, parameter in privacy.further:
-        yield promise.name, f"{parameter:g} of each sensitive column in every release"
+        yield promise.name, f"{_numbers(promise, parameter)} of each sensitive column in every release"
     if privacy.lasting is not None:
         until = "for ever" if privacy.lasting.horizon is None else f"until {privacy.lasting.horizon} ms after the last"
         yield "persons", f"k and l over all rows of a person, {until}; {privacy.lasting.moved} once somebody has moved"
+    for column in privacy.sensitive:
+        if column.l is not None:
+            yield "l", f"{column.l}-diversity of {column.name} in every release"
+        for promise, parameter in column.further:
+            yield promise.name, f"{_numbers(promise, parameter)} of {column.name} in every release"
+    if getattr(parameters, "reuse_limit", 0) and any(privacy.further_of(name) for name in config.policy.sensitive):
+        yield "reuse", "none, as who leaves alone would change what was promised beside k and l"
     yield from _noise_within(config)
     yield "algorithm", config.algorithm.name
     yield from config.algorithm.tell(parameters)
     yield "shards", f"{shards.count} by {shards.by}"
     yield "seed", "from the operating system" if config.seed is None else str(config.seed)
     yield "subject_key", "given" if config.subject_key else "none: subjects are hashed without a key"
+
+
+def _numbers(promise: Promise, parameter: Parameter) -> str:
+    if not isinstance(parameter, tuple):
+        return f"{parameter:g}"
+    return ", ".join(f"{name} {number:g}" for name, number in zip(promise.fields, parameter, strict=True))
 
 
 def _noise_within(config: Config) -> Iterator[tuple[str, str]]:

@@ -151,6 +151,7 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
 def _import_extensions(content: Mapping[str, Any]) -> Iterator[str]:
     """Import the modules that bring further algorithms and promises, and those that come with Crenel."""
     import_module("anonymity.algorithms")
+    import_module("anonymity.promises")
     given = content.get("extensions")
     for name in given if isinstance(given, list) else ():
         try:
@@ -185,6 +186,10 @@ def _contradictions(file: File) -> Iterator[str]:
         yield "privacy.l: asks for diversity, but policy.sensitive names no column; name one, or set l to 1"
     for promise, _ in file.privacy.core().further if not policy.sensitive else ():
         yield f"privacy.{promise.name}: is about sensitive values, but policy.sensitive names no column; name one"
+    try:
+        file.privacy.core().require_columns(policy.sensitive)
+    except PolicyError as error:
+        yield str(error)
     yield from clashing_sinks(_sinks(file))
     yield from overridden(file.flink)
     if not file.accept_duplicates:
@@ -210,6 +215,8 @@ def _not_lasting(file: File, policy: Policy) -> Iterator[str]:
             yield f"{field} does not go with {section}, as {why}; remove one of them"
     for promise, _ in file.privacy.core().further:
         yield f"{field} holds for k and l, and privacy.{promise.name} is about each release; remove one of them"
+    if file.privacy.sensitive:
+        yield f"{field} holds for k and l, and privacy.sensitive is about each release; remove one of them"
 
 
 def _indivisible(file: File, policy: Policy) -> Iterator[str]:

@@ -26,7 +26,7 @@ from anonymity.policy import (
     Privacy,
     Shards,
 )
-from anonymity.promise.record import known_promises
+from anonymity.promise.record import Sensitive, known_promises
 from anonymity.regions.tree import RegionTree
 from jobs.config.fields import (
     AboveZero,
@@ -41,6 +41,7 @@ from jobs.config.fields import (
     Whole,
 )
 from jobs.config.hierarchies import HierarchyField
+from jobs.config.promises import further_of, promise_field
 from jobs.config.sections import AlgorithmSection, section_of
 
 _Section = TypeVar("_Section", bound=Section)
@@ -153,6 +154,14 @@ class PersonsSection(Section):
         return Lasting(self.horizon, self.moved) if self.promise == "lasting" else None
 
 
+class SensitiveSection(Section):
+    """What is promised of one sensitive column; the promises that were made known add a field each."""
+
+    l: Positive | None = Field(  # noqa: E741 - the field's own name for it
+        None, description="a whole number from 1 to k, or null for privacy.l"
+    )
+
+
 class PrivacySection(Section):
     """k and l; the promises that were made known add a field each."""
 
@@ -161,6 +170,9 @@ class PrivacySection(Section):
     persons: PersonsSection | None = Field(
         None, description="a mapping such as {promise: lasting, horizon: 30 days}: what holds of who comes again"
     )
+    sensitive: dict[Column, SensitiveSection] = Field(
+        {}, description="promises of single sensitive columns, such as {diagnosis: {l: 3, alpha: 0.5}}"
+    )
 
     @check(mode="after")
     def _possible(self) -> PrivacySection:
@@ -168,10 +180,9 @@ class PrivacySection(Section):
         return self
 
     def core(self) -> Privacy:
-        known = known_promises()
-        given = {name: getattr(self, name) for name in known if name in type(self).model_fields}
-        further = tuple((known[name], value) for name, value in given.items() if value is not None)
-        return Privacy(self.k, self.l, further, lasting=None if self.persons is None else self.persons.core())
+        columns = tuple(Sensitive(name, of.l, further_of(of)) for name, of in self.sensitive.items())
+        lasting = None if self.persons is None else self.persons.core()
+        return Privacy(self.k, self.l, further_of(self), sensitive=columns, lasting=lasting)
 
 
 class ConfidenceSection(Section):
@@ -337,9 +348,9 @@ def file_model() -> type[File]:
     algorithms, promises = known_algorithms(), known_promises()
     names = " or ".join(f"'{name}'" for name in algorithms)
     outputs = sorted({output.name for algorithm in algorithms.values() for output in algorithm.outputs})
-    further: dict[str, Any] = {
-        name: (Real | None, Field(None, description=promise.parameter)) for name, promise in promises.items()
-    }
+    further: dict[str, Any] = {name: promise_field(promise) for name, promise in promises.items()}
+    column: Any = create_model("SensitiveSection", __base__=SensitiveSection, **further)
+    of_all = further | {"sensitive": (dict[Column, column], PrivacySection.model_fields["sensitive"])}
     sections = {
         name: (
             Annotated[section_of(algorithm) | None, AfterValidator(_of_the_algorithm)],
@@ -348,7 +359,7 @@ def file_model() -> type[File]:
         for name, algorithm in algorithms.items()
     }
     head: dict[str, Any] = {
-        "privacy": (create_model("PrivacySection", __base__=PrivacySection, **further), _Head.model_fields["privacy"]),
+        "privacy": (create_model("PrivacySection", __base__=PrivacySection, **of_all), _Head.model_fields["privacy"]),
         "algorithm": (Literal[tuple(algorithms)], Field("castle", description=names)),
         **sections,
     }

@@ -156,7 +156,11 @@ def outputs(found: Layout) -> dict[str, tuple[tuple[Column, ...], str]]:
 def _in_force(config: Config) -> Iterator[Column]:
     # A policy may change when a job is restored: each release tells under which one it was made.
     noise, promised = config.differential_privacy, config.privacy.in_force
-    further = [(name, "DOUBLE", value) for name, value in promised.items() if name not in ("k", "l")]
+    further = [
+        (name, "BIGINT" if isinstance(value, int) else "DOUBLE", value)
+        for name, value in promised.items()
+        if name not in ("k", "l")
+    ]
     for name, kind, value in (
         ("k", "BIGINT", promised["k"]),
         ("l", "BIGINT", promised["l"]),

@@ -7,8 +7,8 @@ from typing import Any
 from anonymity.promise.record import Promise, add_promise
 
 
-def lacking(persons: int, held: int, counts: Any, parameter: float) -> float:
-    return max(counts[0] / persons - parameter, 0.0) if len(counts) else 0.0
+def lacking(persons: int, counts: Any, parameters: Any) -> float:
+    return max(counts[0] / persons - parameters[0], 0.0) if len(counts) else 0.0
 
 
 AT_MOST = add_promise(

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from anonymity.castle.arrays import points
 from anonymity.castle.leave import note_wait, reuse, suppress
 from anonymity.castle.omega import containing_rows, keep, update_tau
-from anonymity.castle.queue import arrive, depart, lacking, line_up, next_due, number, step_out
+from anonymity.castle.queue import arrive, depart, lacking, lacking_together, line_up, next_due, number, step_out
 from anonymity.compiled.jit import Int, entry, leaf, procedure
 from anonymity.compiled.random import below, shuffle
 from anonymity.nearest.cells import drop, enter, make_anew
@@ -155,8 +155,11 @@ def _serve_first(shard: LastingArrays, slot: Int, person: Int) -> None:
     if published != NONE:
         other_loss = info_loss(shard.domain, shard.omega.box, published)
     if reason == NONE:
-        members = grow(shard, slot, other_loss)
+        together = lacking_together(shard)
+        members = grow(shard, slot, other_loss, together == NONE)
         if members == 0:
+            reason = together
+        if members == 0 and reason == NONE:
             members = _gather(shard)
         if members > 0:
             for i in range(members):  # who came again since must lie in it as well

@@ -210,7 +210,8 @@ def test_each_window_is_published_at_the_node_that_loses_least(case: OlaCase, si
         found, suppressed = published(outputs, window)
         every = Exhaustive(case, window)
         if not every.keeps(set(window)):
-            assert (found, suppressed) == ({}, set(window))
+            # Of a window that breaks a promise beside l a part may be left, which is another window.
+            assert case.setting.privacy.further or (found, suppressed) == ({}, set(window))
             continue
         satisfying = every.satisfying()
         # A promise that one tuple more may break (at_most) is not looked for below a node that broke it.

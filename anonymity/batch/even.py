@@ -1,0 +1,57 @@
+"""Making a window even enough that all of it keeps the promises: where the whole does not, most of it may."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anonymity.batch.shard import BatchShard
+
+
+def evened(shard: BatchShard) -> list[tuple[int, int]]:
+    """Which of all that waits is to be suppressed so that the rest keeps every promise.
+
+    For a promise beside l, the newest tuples of the commonest values, so that no value has more than a certain number:
+    the largest number with which it holds.
+
+    Returns
+    -------
+    list
+        Index and position of the reason in ``Privacy.reasons`` of each; all that waits where no rest was found.
+    """
+    stays = np.arange(len(shard.waiting))
+    dropped: list[tuple[int, int]] = []
+    while (check := shard.first_broken(stays)) != -1:
+        reason = shard.reason_of(check)
+        rest = _capped(shard, stays, check)
+        if not len(rest):
+            return [(i, reason) for i in range(len(shard.waiting))]
+        dropped += [(int(i), reason) for i in np.setdiff1d(stays, rest)]
+        stays = rest
+    return dropped
+
+
+def _capped(shard: BatchShard, members: NDArray[np.int64], check: int) -> NDArray[np.int64]:
+    """The members that are left where each value may have so many tuples; none where a check holds for no number."""
+    arrays = shard.arrays()
+    if check < 0 or arrays.checks.address[check] == 0:
+        return members[:0]
+    value = arrays.value[members, arrays.checks.attribute[check]]
+    order = np.argsort(value, kind="stable")
+    first = np.flatnonzero(np.diff(value[order], prepend=-1))
+    size = np.diff(first, append=len(order))
+    earlier = np.empty(len(order), np.int64)  # of each member, tuples of its value before it
+    earlier[order] = np.arange(len(order)) - np.repeat(first, size)
+    rest = members[:0]
+    least, most = 1, int(size.max()) - 1
+    while least <= most:
+        number = (least + most) // 2
+        tried = members[earlier < number]
+        found = shard.first_broken(tried)
+        if found == check:
+            most = number - 1
+            continue
+        least = number + 1
+        if found != -2:
+            rest = tried
+    return rest

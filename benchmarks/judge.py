@@ -1,0 +1,153 @@
+"""What the core says of its releases beside what pycanon finds in them (``python -m benchmarks.judge``).
+
+pycanon is a library that tells of a table which k, l and so on it has. It needs a newer numpy than Crenel, so it is
+installed in a virtual environment of its own, from PyPI, and sees nothing but a file of classes and values. It counts
+rows: the streams have one row a person. Two things of version 1.3.6 are known to be so: of recursive (c, l)-diversity
+it sorts the counts of values the smallest first, where the paper has the largest first, so it is asked again with the
+counts the other way round (``c``; what it says by itself is ``plain``); and its entropy l is cut to a whole number
+after rounding, so exactly l may be l - 1.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import venv
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from math import nextafter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anonymity.algorithm import Algorithm, Terms
+from anonymity.algorithms import CASTLE, MONDRIAN
+from anonymity.batch.windows import ClosedBy
+from anonymity.castle.parameters import CastleParameters
+from anonymity.mondrian.parameters import MondrianParameters
+from anonymity.policy import Privacy
+from anonymity.promise.record import Asked, Promise
+from anonymity.promises import ALPHA, ENTROPY_L, RECURSIVE
+from benchmarks.adult import Stream
+from benchmarks.castleguard.streams import PIMA, TAXI, pima, taxi
+from benchmarks.castleguard.streams import stream as stream_of
+from benchmarks.promises import settings, with_occupation
+from benchmarks.table import Table
+
+PYCANON = "pycanon==1.3.6"
+_BLOCK = 2000
+_ASKS = """
+import json, sys
+import numpy as np
+import pandas as pd
+from pycanon import anonymity
+rows = pd.read_csv(sys.argv[1], dtype=str)
+alpha, k = anonymity.alpha_k_anonymity(rows, ["class"], ["value"])
+l = anonymity.l_diversity(rows, ["class"], ["value"])
+mixed = anonymity.entropy_l_diversity(rows, ["class"], ["value"])
+plain, _ = anonymity.recursive_c_l_diversity(rows, ["class"], ["value"])
+rising = np.sort
+np.sort = lambda counts: rising(counts)[::-1]
+c, _ = anonymity.recursive_c_l_diversity(rows, ["class"], ["value"])
+found = {"k": int(k), "l": int(l), "entropy_l": int(mixed), "alpha": float(alpha), "c": float(c), "plain": float(plain)}
+print(json.dumps({name: number for name, number in found.items() if number == number}))
+"""
+
+
+def classes(tuples: Stream, algorithm: Algorithm, parameters: Any, privacy: Privacy) -> list[list[Any]]:
+    """The sensitive values of each release of a stream."""
+    terms = Terms(tuples.policy, privacy, parameters, tuples.members.schema)
+    shard, found = algorithm.new(terms, 0, bytes(32)), []
+    steps = [shard.push(block) for block in tuples.blocks(_BLOCK)] + [shard.finish()]
+    for out in (step.releases for step in steps):
+        found += [out.members[0][a:b] for a, b in zip(out.offsets, out.offsets[1:], strict=False)]
+    return found
+
+
+def lacks(promise: Promise, parameters: tuple[float, ...], released: list[list[Any]]) -> bool:
+    """Whether any release lacks something of a promise, by the function that is compiled into the algorithms."""
+    for values in released:
+        counts = np.array(sorted(Counter(values).values(), reverse=True), np.int64)
+        if promise.lacking(len(values), counts, np.array(parameters)) > 0.0:
+            return True
+    return False
+
+
+def ours(released: list[list[Any]], theirs: dict[str, float]) -> dict[str, float | str]:
+    """The strongest promises that the core finds kept: of alpha whether it is the judge's, to the last digit."""
+    alpha, least = theirs["alpha"], min(len(set(values)) for values in released)
+    exact = not lacks(ALPHA, (alpha,), released) and lacks(ALPHA, (nextafter(alpha, 0.0),), released)
+    mixed = next(l for l in range(least, 0, -1) if not lacks(ENTROPY_L, (float(l),), released))  # noqa: E741
+    c = 1.0
+    while least > 1 and lacks(RECURSIVE, (c, float(least)), released):
+        c += 1.0
+    return {
+        "k": min(map(len, released)),
+        "l": least,
+        "entropy_l": mixed,
+        "alpha": alpha if exact else "another",
+        **({"c": c} if least > 1 else {}),
+    }
+
+
+def _told(own: float | str | None, judge: float | None) -> str:
+    if own == judge:
+        return "-" if own is None else str(own)
+    return f"{own} ({judge})"
+
+
+def judged(python: Path, released: list[list[Any]]) -> dict[str, float]:
+    """What pycanon says."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "classes.csv"
+        lines = [f"{i},v{value}" for i, values in enumerate(released) for value in values]
+        path.write_text("\n".join(["class,value", *lines]) + "\n", encoding="utf-8")
+        done = subprocess.run([python, "-c", _ASKS, path], capture_output=True, text=True, check=True)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def installed(folder: Path) -> Path:
+    """The Python of a new virtual environment that has pycanon; raises ``CalledProcessError`` where PyPI is away."""
+    venv.create(folder, with_pip=True)
+    python = folder / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", PYCANON], check=True)
+    return python
+
+
+def tables() -> Iterator[Table]:
+    """One row for each stream, algorithm and promise."""
+    trips, women = stream_of(taxi(), TAXI, "FareAmount", "pid"), stream_of(pima(), PIMA, "outcome")
+    trips = replace(trips, policy=replace(trips.policy, subject=None), subject=None)
+    columns = ("k", "l", "entropy_l", "alpha", "c")
+    table = Table(
+        f"The core and {PYCANON}: the same number, or the core's (pycanon's)",
+        ["stream", "algorithm", "promise", *columns, "c, pycanon's own"],
+    )
+    asked: tuple[tuple[str, Asked], ...] = (
+        ("k", ()),
+        ("alpha: 0.6", ((ALPHA, 0.6),)),
+        ("entropy_l: 1.9", ((ENTROPY_L, 1.9),)),
+        ("recursive: {c: 2, l: 2}", ((RECURSIVE, (2.0, 2.0)),)),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        python = installed(Path(folder))
+        for name, tuples, k in (("Adult", with_occupation(), 10), ("taxi", trips, 10), ("Pima", women, 5)):
+            alike = [*list(settings())[2:], ("Mondrian", MONDRIAN, MondrianParameters(ClosedBy(500)))]
+            for called, algorithm, parameters in [("CASTLE", CASTLE, CastleParameters(200, reuse_limit=0)), *alike]:
+                for promise, further in asked:
+                    released = classes(tuples, algorithm, parameters, Privacy(k, 1, further))
+                    theirs = judged(python, released)
+                    found = ours(released, theirs)
+                    cells = [_told(found.get(column), theirs.get(column)) for column in columns]
+                    table.add(name, called, promise, *cells, f"{theirs.get('plain', '-')}")
+    yield table
+
+
+if __name__ == "__main__":
+    for found in tables():
+        sys.stdout.write(f"{found}\n")

@@ -1,0 +1,79 @@
+"""What a configuration says of sensitive columns, one by one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from anonymity.promise.record import Sensitive
+from anonymity.promises import ALPHA, ENTROPY_L, RECURSIVE
+from jobs.config.load import ConfigError, load
+
+CONFIGURATION = """
+policy:
+  quasi_identifiers:
+    age: {type: numeric, domain: [0, 120]}
+  sensitive: [diagnosis, salary]
+privacy:
+  k: 10
+  l: 2
+  alpha: 0.8
+  sensitive:
+    diagnosis: {l: 3, alpha: 0.5, recursive: {c: 3, l: 2}}
+    salary: {entropy_l: 2}
+castle: {delay: {tuples: 100}}
+source: {ddl: "CREATE TEMPORARY TABLE source (age INT, diagnosis STRING, salary INT)"}
+sinks:
+  released: {connector: filesystem, path: /out, format: csv}
+"""
+
+
+@pytest.fixture
+def configuration(tmp_path: Path) -> Path:
+    path = tmp_path / "job.yaml"
+    path.write_text(CONFIGURATION, encoding="utf-8")
+    return path
+
+
+def test_each_column_has_promises_of_its_own(configuration: Path) -> None:
+    privacy = load(configuration).privacy
+    assert privacy.further == ((ALPHA, 0.8),)
+    assert privacy.sensitive == (
+        Sensitive("diagnosis", 3, ((ALPHA, 0.5), (RECURSIVE, (3.0, 2.0)))),
+        Sensitive("salary", None, ((ENTROPY_L, 2.0),)),
+    )
+    assert privacy.in_force == {
+        **{"k": 10, "l": 2, "alpha": 0.8, "l_diagnosis": 3, "alpha_diagnosis": 0.5},
+        **{"recursive_c_diagnosis": 3.0, "recursive_l_diagnosis": 2.0, "entropy_l_salary": 2.0},
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ("diagnosis.l=11", "privacy.sensitive.diagnosis.l: must be from 1 to k (10), not 11"),
+        ("diagnosis.alpha=2", "privacy.sensitive.diagnosis.alpha: must be a number above 0 and at most 1"),
+        ("diagnosis.alpha=no", "privacy.sensitive.diagnosis.alpha: is not a number; a number above 0 and at most 1"),
+        ("diagnosis.recursive={c: 3}", "privacy.sensitive.diagnosis.recursive.l: is missing; a whole number from 2"),
+        ("diagnosis.recursive=3", "privacy.sensitive.diagnosis.recursive: is not a mapping; a mapping such as {c: 3"),
+        ("diagnosis.recursive.l=2.5", "privacy.sensitive.diagnosis.recursive: must be a mapping such as {c: 3, l: 2}"),
+        ("salary.entropy_l=0.5", "privacy.sensitive.salary.entropy_l: must be a number from 1 to k"),
+        ("salary.entropi_l=2", "privacy.sensitive.salary.entropi_l: is unknown (did you mean 'entropy_l'?)"),
+        ("salary={}", "privacy.sensitive.salary: asks for nothing; give l or another promise, or remove it"),
+        ("wage={l: 2}", "privacy.sensitive.wage: is not a column of policy.sensitive; one of diagnosis, salary"),
+    ],
+)
+def test_what_is_wrong_is_told_by_field(configuration: Path, change: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        load(configuration, [f"privacy.sensitive.{change}"])
+    assert any(found.startswith(problem) for found in error.value.problems), error.value.problems
+
+
+def test_a_promise_of_one_column_needs_the_column(configuration: Path) -> None:
+    with pytest.raises(ConfigError) as error:
+        load(configuration, ["policy.sensitive=null", "policy.drop=[diagnosis, salary]"])
+    assert (
+        "privacy.sensitive.diagnosis: is not a column of policy.sensitive; policy.sensitive names no column; name it"
+        in error.value.problems
+    )
