@@ -28,7 +28,7 @@ from benchmarks.table import Table
 
 _SIX = ("age", "education-num", "hours-per-week", "education", "marital-status", "occupation")
 _K, _DELAY, _MOVES, _STEP = 10, 1000, 0.2, 0.05
-_RUNS = 5
+_RUNS = 3
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from anonymity.policy import Privacy
 from anonymity.promise.record import Asked
 from anonymity.promises import ALPHA, ENTROPY_L, RECURSIVE
 from anonymity.window.parameters import WindowParameters
-from benchmarks.adult import Stream, frame, stream
+from benchmarks.adult import REUSE, Stream, frame, stream
 from benchmarks.nearest import of_attributes
 from benchmarks.table import Table
 
@@ -60,8 +60,8 @@ def with_occupation() -> Stream:
 
 def settings() -> Iterator[tuple[str, Algorithm, Any]]:
     """The algorithms, which keep a tuple for as long."""
-    yield "CASTLE", CASTLE, CastleParameters(TUPLES)
-    yield "nearest", NEAREST, NearestParameters(TUPLES)
+    yield "CASTLE", CASTLE, CastleParameters(TUPLES, reuse_limit=REUSE)
+    yield "nearest", NEAREST, NearestParameters(TUPLES, delay_jitter=0.0)
     yield "windows", WINDOW, WindowParameters(TUPLES)
 
 

@@ -22,7 +22,7 @@ tree:
 """
 
 
-@pytest.mark.parametrize("algorithm", ["in_order", "castle", "nearest", "regions", "mondrian", "ola"])
+@pytest.mark.parametrize("algorithm", ["in_order", "castle", "nearest", "lasting", "regions", "mondrian", "ola"])
 def test_a_job_that_is_stopped_and_restored_publishes_what_it_would_have_published(
     cluster: Cluster, tmp_path: Path, algorithm: str
 ) -> None:
@@ -51,12 +51,15 @@ def paced(folder: Path, name: str, algorithm: str) -> Path:
     section = {
         "castle": "castle: {delay: {tuples: 40}}",
         "nearest": "algorithm: nearest\nnearest: {delay: {tuples: 40}}",
+        "lasting": "algorithm: nearest\nnearest: {delay: {tuples: 40}}",
         "regions": "algorithm: nearest\nnearest: {delay: {tuples: 20}}\n"
         "shards: {count: 2, by: regions, regions: regions.yaml}",
         "mondrian": "algorithm: mondrian\nmondrian: {window: {tuples: 500}}",
         "ola": "algorithm: ola\nola: {window: {tuples: 500}}",
     }.get(algorithm, "algorithm: in_order\nin_order: {most: 20}")
     text = text.replace("algorithm: in_order\nin_order: {most: 20}", section)
+    if algorithm == "lasting":
+        text = text.replace("at_most: 0.6", "persons: {promise: lasting}")
     if algorithm == "ola":  # which moves numbers by levels
         levels = "{type: categorical, hierarchy: {numbers: {domain: [0, 100], levels: [1, 5, 20]}}}"
         text = text.replace("{type: numeric, domain: [0, 100]}", levels)
