@@ -44,11 +44,13 @@ def generate_buckets(shard: CastleArrays, groups: Groups) -> Buckets:
     counter = shard.counter
     count_set(counter, groups.members, shard.tuples.subject, shard.waiting.value, shard.of.by_name != 0)
     least, values = shard.checks.values, counter.tally.values
-    needed = np.ones(sensitive.shape[1], np.int64)
+    needed = np.ones(max(sensitive.shape[1], 1), np.int64)
+    if sensitive.shape[1] == 0:  # nothing is sensitive, and no part has several values of it
+        needed[0] = max(shard.of.least_values, 2)
     for check in range(len(least)):
         needed[shard.checks.attribute[check]] = max(needed[shard.checks.attribute[check]], least[check])
     tightest = 0
-    for a in range(1, len(needed)):
+    for a in range(1, sensitive.shape[1]):
         beyond, before = values[a] - needed[a], values[tightest] - needed[tightest]
         if needed[a] > 1 and (beyond < before or needed[tightest] == 1):
             tightest = a
@@ -56,7 +58,7 @@ def generate_buckets(shard: CastleArrays, groups: Groups) -> Buckets:
     value = np.empty(count, np.int64)
     for g in range(count):
         chosen = groups.start[g] + below(shard.random, groups.start[g + 1] - groups.start[g])
-        value[g] = np.int64(sensitive[groups.members[chosen], tightest])
+        value[g] = np.int64(sensitive[groups.members[chosen], tightest]) if sensitive.shape[1] > 0 else 0
     items = stable_order(value)
     ends = np.zeros(count + 1, np.int64)
     buckets = 0

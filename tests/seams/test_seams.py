@@ -42,7 +42,7 @@ POLICY = Policy(
 )
 MADE = {
     IN_ORDER.name: InOrderParameters(20),
-    CASTLE.name: CastleParameters(12, max_clusters=4),
+    CASTLE.name: CastleParameters(12, max_clusters=4, reuse_limit=1000),
     MONDRIAN.name: MondrianParameters(ClosedBy(20)),
 }
 

@@ -43,7 +43,9 @@ ILL = Policy((Numeric("x", (0, 1000)),), sensitive=("illness",), passthrough=(ID
 
 def setting(policy: Policy, k: int, l: int = 1, **parameters: Any) -> Setting:  # noqa: E741
     types = (*(pa.string() for _ in policy.sensitive), pa.int64())
-    return Setting(policy, Privacy(k, l), CastleParameters(**parameters), types)
+    return Setting(
+        policy, Privacy(k, l), CastleParameters(**{"reuse_limit": 1000, **parameters}), types
+    )  # as the paper, which keeps all
 
 
 def customers(*tuples: tuple[str, int, str]) -> list[Row]:
