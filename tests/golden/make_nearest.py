@@ -22,7 +22,7 @@ KINDS = ("", "-noise", "-within", "-jitter")
 def setting(folder: Path) -> NearestSetting:
     """What a snapshot was made of, by its name."""
     of = setting_of(folder)
-    jitter = 0.5 if folder.name.endswith("-jitter") else 0.0
+    jitter = 0.25 if folder.name.endswith("-jitter") else 0.0
     parameters = NearestParameters(50, 90_000, delay_jitter=jitter, loss_window=8, reuse_limit=12)
     return NearestSetting(of.policy, of.privacy, parameters, of.types, of.differential_privacy)
 

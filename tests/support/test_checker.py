@@ -90,7 +90,7 @@ TOTALS = CastleCounters(
     released=9,
     linked=0,
     suppressed={"outlier": 0, "too_few_subjects": 1, "too_little_diversity": 0},
-    releases={"cluster": 2, "merged": 0, "split": 2, "reused": 1, "generalised": 0},
+    releases={"cluster": 2, "merged": 0, "split": 2, "reused": 1, "generalised": 0, "again": 0, "widened": 0},
     merges=0,
     splits=1,
     loss_sum=2 * 0.3 + 2 * 0.25,
@@ -143,7 +143,7 @@ def judge(
     spoil: Callable[[Releases], Releases] = lambda out: out,
     **changed: Any,
 ) -> Checker:
-    checker = Checker(POLICY, Privacy(k, l), replace(CastleParameters(delay_tuples=3), **changed), KEY)
+    checker = Checker(POLICY, Privacy(k, l), replace(CastleParameters(3, reuse_limit=1000), **changed), KEY)
     released = 0
     for moment in moments:
         rows = [*checker.rows, *(moment.step.rows if isinstance(moment.step, Push) else ())]
@@ -350,7 +350,7 @@ def test_a_full_generalisation_covers_everything(release: Release, problem: str 
                 TOTALS,
                 released=10,
                 linked=0,
-                releases=TOTALS.releases | {"generalised": 1},
+                releases=TOTALS.releases | {"generalised": 1, "again": 0, "widened": 0},
                 loss_sum=TOTALS.loss_sum + 1.0,
             )
         )
@@ -373,7 +373,7 @@ def test_a_full_generalisation_needs_a_reason() -> None:
 def test_ranges_that_were_observed_are_those_of_the_tuples_so_far() -> None:
     policy = replace(POLICY, quasi_identifiers=(Numeric("age"), Categorical("place", PLACES)))
     for loss, right in ((10 / 40 / 2 + 0.25, True), (10 / 100 / 2 + 0.25, False)):
-        checker = Checker(policy, Privacy(2, 2), CastleParameters(delay_tuples=3), KEY)
+        checker = Checker(policy, Privacy(2, 2), CastleParameters(3, reuse_limit=1000), KEY)
         for i in range(3):
             checker.observe(Push((ROWS[i],)), written(Moment(Finish()), 0, ROWS))
         moment = Moment(Push((ROWS[3],)), (CLUSTER._replace(loss=loss),))
@@ -431,7 +431,7 @@ def test_no_event_time_is_none_in_releases() -> None:
     policy = replace(POLICY, event_time=None)
     rows = [replace(row, event_time=NO_TIME) for row in ROWS[:4]]
     for stated, right in ((NO_TIME, True), (0, False)):
-        checker = Checker(policy, Privacy(2, 2), CastleParameters(delay_tuples=3), KEY)
+        checker = Checker(policy, Privacy(2, 2), CastleParameters(3, reuse_limit=1000), KEY)
         moment = Moment(Push(tuple(rows)), (CLUSTER._replace(event_time=stated),))
         if right:
             checker.observe(moment.step, written(moment, 0, rows))
@@ -443,7 +443,7 @@ def test_no_event_time_is_none_in_releases() -> None:
 def test_an_outlier_is_judged_by_the_clusters_as_they_were() -> None:
     # The first tuple is alone in its cluster, and one, two or three of five clusters have more people.
     def observed(sizes: tuple[int, ...], reason: str) -> None:
-        checker = Checker(POLICY, Privacy(4, 2), CastleParameters(delay_tuples=sum(sizes)), KEY)
+        checker = Checker(POLICY, Privacy(4, 2), CastleParameters(sum(sizes), reuse_limit=1000), KEY)
         rows = [replace(ROWS[0], subject=who, published=("flu", who), event_time=100) for who in range(1 + sum(sizes))]
         starts = np.cumsum([0, 1, *sizes])
         clusters = [range(start, stop) for start, stop in pairwise(starts)]

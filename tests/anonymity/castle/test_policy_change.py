@@ -163,12 +163,12 @@ def rows(*values: tuple[float, str], first: int = 0) -> Push:
 def test_a_generalisation_is_handed_out_only_where_it_keeps_the_new_promise(
     privacy: Privacy, sensitive: str, kind: str | None
 ) -> None:
-    shard = Kept(setting(Privacy(2), CastleParameters(1)))
+    shard = Kept(setting(Privacy(2), CastleParameters(1, reuse_limit=1000)))
     one, other = sensitive
     # A wide release, and one of less loss than tau, which Omega keeps: 10 to 12.
     out = [shard.take(rows((0, "a"), (100, "b"))), shard.take(rows((10, one), (12, other), first=2))]
     assert [release.upper.tolist() for release in out] == [[[100]], [[12]]]
-    shard.restore(setting(privacy, CastleParameters(1)))
+    shard.restore(setting(privacy, CastleParameters(1, reuse_limit=1000)))
     shard.take(rows((11, "c"), first=4))
     last = shard.take(Finish())
     assert [KINDS[k] for k in last.kind] == ([] if kind is None else [kind])

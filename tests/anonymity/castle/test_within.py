@@ -29,7 +29,7 @@ STREAM = [
 
 def scales(noise: NoiseWithin, stream: list[tuple[int, int]], *, restored: bool, **parameters: str) -> dict[int, float]:
     """The Laplace scale by which the height of each tuple that left alone was moved, by its number in the stream."""
-    castle = CastleParameters(3, **parameters)  # type: ignore[arg-type]
+    castle = CastleParameters(3, **{"reuse_limit": 1000, **parameters})  # type: ignore[arg-type]
     setting = Setting(POLICY, Privacy(3, noise_within=noise), castle, (pa.int64(), pa.int64()))
     kept, found = Kept(setting), {}
     rows = [Row((float(x),), (height, i), i) for i, (x, height) in enumerate(stream)]

@@ -95,7 +95,9 @@ def test_each_next_member_is_one_that_enlarges_the_group_least(
     crowd: list[tuple[float, float, str, int]], k: int, delay: int, values: list[str]
 ) -> None:
     privacy = Privacy(k, 2 if delay % 2 else 1)
-    setting = NearestSetting(POLICY, privacy, NearestParameters(delay, reuse_limit=0), (pa.string(), pa.int64()))
+    setting = NearestSetting(
+        POLICY, privacy, NearestParameters(delay, delay_jitter=0.0, reuse_limit=0), (pa.string(), pa.int64())
+    )
     rows = [Row((x, y, z), (values[i], i), who) for i, (x, y, z, who) in enumerate(crowd)]
     space = Space(POLICY)
     waiting: list[int] = []

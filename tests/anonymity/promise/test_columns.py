@@ -36,7 +36,7 @@ POLICY = Policy((Categorical("q", TREE),), sensitive=("illness", "pay"), passthr
 TYPES = (pa.string(), pa.string(), pa.int64())
 ALGORITHMS = (CASTLE, NEAREST, WINDOW, MONDRIAN, OLA)
 MADE: dict[str, Any] = {
-    CASTLE.name: CastleParameters(12, max_clusters=4),
+    CASTLE.name: CastleParameters(12, max_clusters=4, reuse_limit=1000),
     NEAREST.name: NearestParameters(12),
     WINDOW.name: WindowParameters(12),
     MONDRIAN.name: MondrianParameters(ClosedBy(20)),

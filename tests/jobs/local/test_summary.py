@@ -60,7 +60,15 @@ def test_shards_are_added_up() -> None:
     assert summary.released == 100
     assert summary.suppressed == {"outlier": 4, "too_few_subjects": 6, "too_little_diversity": 0}
     assert summary.rejected == {"missing": 2, "outside_domain": 0, "unknown_category": 0, "bad_type": 0}
-    assert summary.releases == {"cluster": 6, "merged": 0, "split": 0, "reused": 7, "generalised": 0}
+    assert summary.releases == {
+        "cluster": 6,
+        "merged": 0,
+        "split": 0,
+        "reused": 7,
+        "generalised": 0,
+        "again": 0,
+        "widened": 0,
+    }
     assert (summary.reused, summary.counts["merges"], summary.counts["splits"]) == (7, 3, 1)
     assert summary.mean_loss == pytest.approx(0.3)
     assert summary.parameters == {"k": 10, "sample_rate": 0.9, "phi": 100}  # the same of every shard
@@ -121,7 +129,15 @@ def test_json_holds_every_number_of_the_issue() -> None:
         "withheld": 10,
         "rejected": {"missing": 2, "outside_domain": 0, "unknown_category": 0, "bad_type": 0},
         "releases": 13,
-        "releases_by_kind": {"cluster": 6, "merged": 0, "split": 0, "reused": 7, "generalised": 0},
+        "releases_by_kind": {
+            "cluster": 6,
+            "merged": 0,
+            "split": 0,
+            "reused": 7,
+            "generalised": 0,
+            "again": 0,
+            "widened": 0,
+        },
         "reused": 7,
         "merges": 3,
         "splits": 1,

@@ -75,21 +75,18 @@ def test_later_rows_leave_under_the_same_generalisation_with_what_waits_of_compa
 
 
 @pytest.mark.parametrize(
-    ("moved", "kind", "box"), [("widen", "widened", (10.0, 50.0)), ("count", "again", (10.0, 30.0))]
+    ("moved", "kind", "upper", "companions"), [("widen", "widened", 50.0, 3), ("count", "again", 30.0, 2)]
 )
-def test_a_companion_who_has_moved_widens_the_generalisation(moved: Any, kind: str, box: tuple[float, float]) -> None:
+def test_a_companion_who_has_moved_widens_the_generalisation_or_counts(
+    moved: Any, kind: str, upper: float, companions: int
+) -> None:
     stream = found(setting(lasting=Lasting(None, moved)))
-    out = stream.come((1, 50), (0, 10), *[(8, 95)] * 5)
-    first = next(one for one in out if len(one.release_id))
-    # Person 1 is due first, and is outside; person 0 then only where nobody widened for them.
-    assert KINDS[int(first.kind[0])] == "widened"
-    out = stream.come((0, 10), *[(8, 95)] * 6)
-    later = next(one for one in out if set(one.kind.tolist()) & {AGAIN, WIDENED})
-    assert stream.shard.castle.counters.persons_below_k == (2 if moved == "count" else 0)
+    out = stream.come((0, 10), (1, 50), *[(8, 95)] * 6)
+    first = next(one for one in out if set(one.kind.tolist()) & {AGAIN, WIDENED})
+    assert KINDS[int(first.kind[0])] == kind
+    assert (first.lower[0, 0], first.upper[0, 0], first.subjects[0]) == (10.0, upper, companions)
     stream.shard.restore()
-    assert stream.shard.castle.counters.persons_below_k == (2 if moved == "count" else 0)
-    assert later.lower[0, 0] == 10.0
-    assert later.upper[0, 0] == 50.0
+    assert stream.shard.castle.counters.persons_below_k == 3 - companions
 
 
 def test_a_row_is_suppressed_as_linkable_where_nobody_may_move() -> None:
