@@ -48,22 +48,18 @@ class Run:
     below: float
 
 
+_PROMISES: tuple[tuple[str, Lasting | None], ...] = (
+    ("CASTLE", None),
+    ("each_release", None),
+    ("lasting", Lasting()),
+    ("lasting, suppress", Lasting(moved="suppress")),
+    ("lasting, count", Lasting(moved="count")),
+)
+
+
 def tables() -> Iterator[Table]:
-    """What each promise costs, and whom the observer finds."""
+    """What each promise costs, and whom the observer finds, stream by stream."""
     adult = of_attributes(stream(), _SIX)
-    table = Table(
-        f"Persons of Adult who come again ({len(_SIX)} quasi-identifiers, k = {_K}, delay {_DELAY:,}; speed: median of "
-        f"{_RUNS}, in turn)",
-        ["persons", "rows each", "order", "values", "promise", "loss", "suppressed", "widened", "below k", "tuples/s"],
-    )
-    lasting = Lasting()
-    promises = (
-        ("CASTLE", None),
-        ("each_release", None),
-        ("lasting", lasting),
-        ("lasting, suppress", replace(lasting, moved="suppress")),
-        ("lasting, count", replace(lasting, moved="count")),
-    )
     for persons, each, in_rounds, moves in (
         (2000, 3, True, False),
         (2000, 10, True, False),
@@ -72,26 +68,33 @@ def tables() -> Iterator[Table]:
         (2000, 10, False, True),
         (500, 100, False, True),
     ):
-        tuples = returning(adult, persons, each, in_rounds=in_rounds, moves=moves)
-        spent: dict[str, list[float]] = {name: [] for name, _ in promises}
-        for turn in range(_RUNS):
-            for name, promise in promises:
-                spent[name].append(_seconds(tuples, name, promise, turn))
-        for name, promise in promises:
-            run = observed(tuples, name, promise)
-            table.add(
-                f"{persons:,}",
-                each,
-                "in rounds" if in_rounds else "by chance",
-                "move" if moves else "stay",
-                name,
-                f"{run.loss:.3f}",
-                f"{run.suppressed:.2%}",
-                f"{run.widened:.0%}" if promise else "-",
-                f"{run.below:.1%}",
-                f"{len(tuples) / float(np.median(spent[name])):,.0f}",
-            )
-    yield table
+        yield compared(adult, persons, each, in_rounds=in_rounds, moves=moves)
+
+
+def compared(adult: Stream, persons: int, each: int, *, in_rounds: bool, moves: bool) -> Table:
+    """The promises on one stream, as ``returning`` makes it."""
+    order, values = "in rounds" if in_rounds else "by chance", "that move" if moves else "that stay"
+    table = Table(
+        f"{persons:,} persons of Adult, {each} rows each, {order}, with values {values} "
+        f"({len(_SIX)} quasi-identifiers, k = {_K}, delay {_DELAY:,}; speed: median of {_RUNS}, in turn)",
+        ["promise", "loss", "suppressed", "widened", "persons below k", "tuples/s"],
+    )
+    tuples = returning(adult, persons, each, in_rounds=in_rounds, moves=moves)
+    spent: dict[str, list[float]] = {name: [] for name, _ in _PROMISES}
+    for turn in range(_RUNS):
+        for name, promise in _PROMISES:
+            spent[name].append(_seconds(tuples, name, promise, turn))
+    for name, promise in _PROMISES:
+        run = observed(tuples, name, promise)
+        table.add(
+            name,
+            f"{run.loss:.3f}",
+            f"{run.suppressed:.2%}",
+            f"{run.widened:.0%}" if promise else "-",
+            f"{run.below:.1%}",
+            f"{len(tuples) / float(np.median(spent[name])):,.0f}",
+        )
+    return table
 
 
 def returning(adult: Stream, persons: int, each: int, *, in_rounds: bool, moves: bool, seed: int = 0) -> Stream:
