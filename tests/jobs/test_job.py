@@ -37,7 +37,7 @@ pytestmark = pytest.mark.cluster("mini")
 
 ONE_SHARD = [
     # Watermarks come by the clock, so only without event time do two runs see the same.
-    *("--set", "castle.delay={tuples: 60}"),
+    *("--set", "castle.delay={tuples: 60, jitter: 0.2}"),
     *("--set", "shards.count=1"),
     *("--set", "castle.suppression=generalise", "--set", "policy.quasi_identifiers.wage.domain=[0, 1000000]"),
 ]
