@@ -37,6 +37,8 @@ class Record:
     def __init__(self, offsets: NDArray[np.int32], stored: Mapping[int, Companions], arrays: LastingArrays) -> None:
         self._offsets = offsets
         self._stored = {number: _size(entry) for number, entry in stored.items() if number != PASSED}
+        for part in (arrays.persons, arrays.groups):
+            part.now.dropped = 0  # whom nobody knows any more is not counted below
         standing = np.concatenate([arrays.persons.entry, arrays.groups.entry])
         self._stands = Counter(standing[standing != NONE].tolist())
         self._next = max(stored, default=PASSED) + 1

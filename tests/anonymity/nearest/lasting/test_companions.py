@@ -16,7 +16,7 @@ from anonymity.release import Releases
 from state.codec import StateError
 from state.companions import Companions
 from state.stored import Stored
-from tests.support.drive import Kept
+from tests.support.drive import Kept, hashes
 from tests.support.lasting_drive import LastingSetting
 from tests.support.nearest_drive import NearestSetting
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row
@@ -122,12 +122,33 @@ def test_whoever_stays_away_for_the_horizon_is_new_and_nothing_is_stored_of_them
 
 
 def subjects(stored: Stored) -> set[int]:
-    """Whose hashes are stored; the drive's are of the repr of a number."""
-    from tests.support.drive import hashes
-
-    names = {int(code): person for person, code in enumerate(hashes(list(range(20))).tolist())}
+    """Whose hashes are stored."""
     held = [Companions.from_bytes(blob) for blob in stored.entries.get("companions", {}).values()]
-    return {names[code] for entry in held for code in entry.subject.tolist()}
+    return {names()[code] for entry in held for code in entry.subject.tolist()}
+
+
+def names() -> dict[int, int]:
+    """Persons by their hashes."""
+    return {int(code): person for person, code in enumerate(hashes(list(range(20))).tolist())}
+
+
+def test_a_second_restore_finds_all_that_the_first_one_found() -> None:
+    stream = found(setting())
+    stream.come((9, 50), time=3000)
+    late = (Row((20.0, 20.0), ("flu", 100), 1, 3000), Row((60.0, 60.0), ("flu", 101), 9, 1))
+    stream.shard.take(Push(late, 3000))  # what came last of person 9 leaves at once, and is stored beside person 1
+    stream.shard.take(Advance(4000))  # whose row leaves under the old generalisation, and 9 is forgotten
+    for _ in range(2):
+        stream.shard.restore()
+        stream.shard.take(Advance(4000))
+        assert persons(stream.shard) == {0: 0, 1: 3000, 2: 0}
+
+
+def persons(kept: Kept) -> dict[int, int]:
+    """Who has companions, and the newest event time of each."""
+    held = kept.castle.arrays.persons
+    rows = [row for row in range(int(held.now.used)) if held.group[row] >= 0]
+    return {names()[int(held.subject[row])]: int(held.event_time[row]) for row in rows}
 
 
 def test_more_that_is_promised_after_a_restore_holds_from_then_on() -> None:
