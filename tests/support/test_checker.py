@@ -96,6 +96,7 @@ TOTALS = CastleCounters(
     loss_sum=2 * 0.3 + 2 * 0.25,
     open_clusters=0,
     buffered=0,
+    forgotten=0,
     tau=(0.3 + 0.0 + 0.25 + 0.0) / 4,
     oldest_waiting=0,
     longest_delay=3,
