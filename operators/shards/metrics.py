@@ -21,6 +21,7 @@ def counter_names(algorithm: Algorithm, privacy: Privacy) -> tuple[str, ...]:
     """Names of all counters of a job."""
     return (
         *algorithm.counted,
+        "forgotten",
         *(("linked",) if privacy.noise_within is not None else ()),
         *(f"suppressed_{reason}" for reason in privacy.reasons),
         *(f"rejected_{reason}" for reason in REJECTIONS),
@@ -68,7 +69,7 @@ class ShardMetrics:
         return [shard.counters for shard in self._shards.values()]
 
     def _flat(self, counters: Counters) -> dict[str, int]:
-        flat = {name: getattr(counters, name) for name in (*self._algorithm.counted, "linked")}
+        flat = {name: getattr(counters, name) for name in (*self._algorithm.counted, "forgotten", "linked")}
         for group in ("suppressed", "releases"):
             flat |= {f"{group}_{name}": amount for name, amount in getattr(counters, group).items()}
         return {name: amount for name, amount in flat.items() if name in self._counters}
