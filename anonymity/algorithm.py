@@ -58,6 +58,7 @@ class Counters:
         those that left with them; 0 where nothing is noised
     releases : releases by kind (``anonymity.policy.KINDS``)
     loss_sum : InfoLoss summed over released tuples
+    forgotten : tuples of forgotten persons, which left nowhere
     buffered : tuples that wait
     oldest_waiting : tuples that came since the oldest that waits
     longest_delay : largest delay so far, in tuples
@@ -71,6 +72,7 @@ class Counters:
     suppressed: dict[str, int]
     releases: dict[str, int]
     loss_sum: float
+    forgotten: int
     buffered: int
     oldest_waiting: int
     longest_delay: int
@@ -116,6 +118,25 @@ class Shard(ABC):
     @abstractmethod
     def finish(self) -> Step:
         """The input has ended: everything leaves."""
+
+    @abstractmethod
+    def forget(self, subjects: NDArray[np.uint64]) -> Step:
+        """Forget persons: their tuples that wait leave nowhere, and nothing that is stored holds any of theirs then.
+
+        Whatever else waits stays. What was published stays as it was, and so does what shows only that: generalisations
+        that are reused, and the range observed so far of an attribute without a domain. A tuple of theirs that comes
+        later is a new person's.
+
+        Parameters
+        ----------
+        subjects : (persons,) their keyed hashes, as ``state.block.TupleColumns.subject`` has them; of some of them
+            nothing may wait, or ever have come
+
+        Raises
+        ------
+        ValueError
+            The policy names no subject.
+        """
 
     @property
     @abstractmethod

@@ -39,6 +39,10 @@ SUPPRESSED_TYPE = Types.ROW_NAMED(
 REJECTED_TYPE = Types.ROW_NAMED(
     ["col", "reason", "event_ms", "reference"], [Types.STRING(), Types.STRING(), Types.LONG(), Types.STRING()]
 )
+FORGOTTEN_TYPE = Types.ROW_NAMED(
+    ["code", "shard", "event_ms", "clock_ms", "tuples"],
+    [Types.STRING(), Types.INT(), Types.LONG(), Types.LONG(), Types.LONG()],
+)
 SUMMARY_TYPE = Types.ROW_NAMED(["shard", "name", "amount"], [Types.INT(), Types.STRING(), Types.DOUBLE()])
 
 

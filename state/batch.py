@@ -30,6 +30,7 @@ class BatchState:
     ----------
     numbers : next position, next release
     counted : what the algorithm itself counts, by name
+    linked, forgotten : stored where there are any
     """
 
     shard: int
@@ -48,6 +49,7 @@ class BatchState:
     entries: dict[str, list[int | str]] | None = None
     counted: dict[str, int] = field(default_factory=dict)
     linked: int = 0
+    forgotten: int = 0
 
     def to_bytes(self) -> bytes:
         columns: dict[str, Column] = {name: x for name, x in vars(self).items() if isinstance(x, np.ndarray)}
@@ -56,6 +58,8 @@ class BatchState:
         columns["counts"] = np.array([self.shard, self.released, self.longest], np.int64)
         if self.linked:
             columns["linked"] = np.array([self.linked], np.int64)
+        if self.forgotten:
+            columns["forgotten"] = np.array([self.forgotten], np.int64)
         columns["key_used"] = np.array([self.key_used], np.uint64)
         columns["loss"] = np.array([self.loss])
         return pack("batch", VERSION, columns)
@@ -83,4 +87,5 @@ class BatchState:
                 kinds=array(columns, "kinds"),
                 delays=array(columns, "delays"),
                 linked=int(array(columns, "linked")[0]) if "linked" in columns else 0,
+                forgotten=int(array(columns, "forgotten")[0]) if "forgotten" in columns else 0,
             )

@@ -80,7 +80,7 @@ class CastleState:
     noise : None where there is neither sampling nor perturbation
     promised : further promises under which the kept generalisations were released, by name
     entries : count and digest of the stored entries by kind; None in versions that did not tell
-    linked : released tuples as in ``Counters``; stored where there are any
+    linked, forgotten : tuples as in ``Counters``; stored where there are any
     rejected : (reasons,) rows that were not let in, in versions that counted them here
     version : the format it was read from
     """
@@ -109,6 +109,7 @@ class CastleState:
     promised: dict[str, float] = field(default_factory=dict)
     entries: dict[str, list[int | str]] | None = None
     linked: int = 0
+    forgotten: int = 0
     rejected: NDArray[np.int64] | None = None
     version: int = VERSION
 
@@ -141,6 +142,8 @@ class CastleState:
             columns["noise_observed"] = self.noise.observed
         if self.linked:
             columns["linked"] = np.array([self.linked], np.int64)
+        if self.forgotten:
+            columns["forgotten"] = np.array([self.forgotten], np.int64)
         return pack("shard", VERSION, columns)
 
     @classmethod
@@ -171,6 +174,7 @@ class CastleState:
                 noise=noise,
                 version=version,
                 linked=int(array(columns, "linked")[0]) if "linked" in columns else 0,
+                forgotten=int(array(columns, "forgotten")[0]) if "forgotten" in columns else 0,
                 **counted,
             )
 

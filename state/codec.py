@@ -38,6 +38,7 @@ KINDS = {
     "rejected": 8,
     "batch": 9,
     "companions": 10,
+    "forget": 11,
 }
 """Numbers of the kinds of blobs; those from 128 on are for extensions (``add_kind``)."""
 
@@ -52,6 +53,12 @@ def add_kind(kind: str, number: int) -> None:
     if not 128 <= number <= 255 or taken.get(number, kind) != kind or KINDS.get(kind, number) != number:
         raise ValueError(f"{kind}: must have a number of its own from 128 to 255, not {number}")
     KINDS[kind] = number
+
+
+def kind_of(blob: bytes) -> str | None:
+    """What a blob says it is, one of ``KINDS``; None where it is too short, or of an unknown kind."""
+    number = _HEADER.unpack_from(blob)[1] if len(blob) >= _HEADER.size else None
+    return next((kind for kind, value in KINDS.items() if value == number), None)
 
 
 def checksum(blob: bytes) -> int:

@@ -29,6 +29,11 @@ class ShardStore:
             kind: context.get_map_state(MapStateDescriptor(kind, Types.LONG(), _BYTES)) for kind in entries
         }
 
+    @property
+    def known(self) -> bool:
+        """Whether anything is stored of the shard."""
+        return self._shard.value() is not None
+
     def read(self) -> Stored | None:
         """All that is stored of the shard; None where nothing is."""
         shard = self._shard.value()

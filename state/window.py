@@ -15,7 +15,7 @@ A stored tuple still waits if it came since the last window closed, so that its 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,7 @@ class WindowState:
     shard : its number
     fingerprint : by field, what must be the same when it is restored
     numbers : (4,) next position, next release, next window and next block
-    first : position from which on nothing has left
+    first : position from which on nothing has left, but for forgotten tuples
     carried : positions below it of tuples that wait, ascending
     reason : (carried,) position in ``Privacy.reasons`` of why each was not released, when it was stored
     reasons : ``Privacy.reasons`` when it was stored
@@ -58,7 +58,8 @@ class WindowState:
     kinds : (kinds,) releases by kind
     delays : (pairs, 2) bucket of the histogram, and tuples in it
     entries : count and digest of the stored entries by kind; None in versions that did not tell
-    linked : released tuples as in ``Counters``; stored where there are any
+    linked, forgotten : tuples as in ``Counters``; stored where there are any
+    gone : positions from ``first`` on of forgotten tuples; stored where there are any
     rejected : (reasons,) rows that were not let in, in versions that counted them here
     version : the format it was read from
     """
@@ -86,6 +87,8 @@ class WindowState:
     delays: NDArray[np.int64]
     entries: dict[str, list[int | str]] | None = None
     linked: int = 0
+    forgotten: int = 0
+    gone: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     rejected: NDArray[np.int64] | None = None
     version: int = VERSION
 
@@ -116,6 +119,10 @@ class WindowState:
         }
         if self.linked:
             columns["linked"] = np.array([self.linked], np.int64)
+        if self.forgotten:
+            columns["forgotten"] = np.array([self.forgotten], np.int64)
+        if len(self.gone):
+            columns["gone"] = self.gone
         return pack("window", VERSION, columns)
 
     @classmethod
@@ -133,6 +140,8 @@ class WindowState:
                 loss=float(array(columns, "loss_total")[0]),
                 version=version,
                 linked=int(array(columns, "linked")[0]) if "linked" in columns else 0,
+                forgotten=int(array(columns, "forgotten")[0]) if "forgotten" in columns else 0,
+                gone=array(columns, "gone") if "gone" in columns else np.zeros(0, np.int64),
                 **arrays,
                 **(_counted_before_2(columns) if version < 2 else _counted(columns)),
             )

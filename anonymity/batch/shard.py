@@ -25,6 +25,7 @@ from anonymity.promise.checks import SUBJECTS, checks_of
 from anonymity.promise.tally import empty_counter
 from anonymity.release import Releases, noise_of, with_noise
 from anonymity.space.domain import Boxes, boxes, domain, node_offsets, scales
+from anonymity.tuples.forgotten import theirs
 from anonymity.tuples.history import History
 from anonymity.tuples.leaving import empty_out, empty_totals
 from state.batch import BatchState, Held
@@ -138,6 +139,13 @@ class BatchShard(Shard):
 
     def finish(self) -> Step:
         return self._step(self._let_go(NO_TIME, ended=True))
+
+    def forget(self, subjects: NDArray[np.uint64]) -> Step:
+        leaves = theirs(self.terms.policy, self.waiting.subject, subjects)
+        self._held.keep(~leaves)
+        self._arrays = None
+        self._history.forgotten += int(np.count_nonzero(leaves))
+        return self._step([])
 
     @property
     def next_deadline(self) -> int | None:

@@ -21,6 +21,7 @@ from anonymity.promise.waiting import entries_of
 from anonymity.release import Leaving, Releases, collect
 from anonymity.space.boxes_by_attribute import lay_rows
 from anonymity.space.domain import NONE, node_offsets, scales
+from anonymity.tuples.forgotten import theirs
 from anonymity.tuples.history import History
 from anonymity.tuples.slots import Slots
 from state.block import NO_TIME, Block, TupleColumns
@@ -72,6 +73,23 @@ class DelayedShard(Shard):
         """The input has ended: release everything, in order of expiry."""
         return self._step(None, NO_TIME, ended=True)
 
+    def forget(self, subjects: NDArray[np.uint64]) -> Step:
+        tuples, now = self.arrays.tuples, self.arrays.now
+        slots = np.flatnonzero(tuples.cluster != NONE).astype(np.int32)
+        slots = slots[theirs(self.terms.policy, tuples.subject[slots], subjects)]
+        slots = slots[np.argsort(tuples.position[slots])]
+        positions = tuples.position[slots]
+        # A cluster's box is the least around those who wait in it, so none of a forgotten person's values shapes it: it
+        # shrinks to those of the others, and closes with the last of them.
+        self._take_out(slots)
+        self._slots.give_back(slots)
+        self._empty_out()
+        if self.terms.policy.noised:
+            # What is reused knows the ends of the noised values behind it, as they came, and not whose they were.
+            now.omega_used = now.omega_next = 0
+        self._history.forgotten += len(slots)
+        return self._told(self._collected(), Moved(None, _NO_SLOTS, positions, positions[:0], forgets=True))
+
     @property
     def next_deadline(self) -> int | None:
         arrays = self.arrays
@@ -92,21 +110,32 @@ class DelayedShard(Shard):
 
     def _step(self, block: Block | None, watermark: int, *, ended: bool) -> Step:
         admitted = _NO_SLOTS if block is None else self._admit(block)
-        filled = self.arrays.out.filled
-        filled.releases = filled.members = filled.suppressed = 0
+        self._empty_out()
         self._run(admitted, watermark, ended=ended)
         arrays = self.arrays
         position, out = arrays.tuples.position, arrays.out
-        released, withheld = out.members[: filled.members], out.suppressed[: filled.suppressed]
-        leaving = Leaving(released, withheld, position, arrays.tuples.event_time)
-        releases = collect(out, int(arrays.now.next_release), leaving, self._slots, self.offsets, arrays.noise)
+        released, withheld = out.members[: out.filled.members], out.suppressed[: out.filled.suppressed]
+        releases = self._collected()
+        left = np.concatenate([position[released], position[withheld]])
+        alone = self._left_alone(releases)
+        left_alone = np.concatenate([position[released[alone]], position[withheld]])
+        return self._told(releases, Moved(block, admitted, left, left_alone))
+
+    def _empty_out(self) -> None:
+        filled = self.arrays.out.filled
+        filled.releases = filled.members = filled.suppressed = 0
+
+    def _collected(self) -> Releases:
+        arrays = self.arrays
+        out, tuples = arrays.out, arrays.tuples
+        released, withheld = out.members[: out.filled.members], out.suppressed[: out.filled.suppressed]
+        leaving = Leaving(released, withheld, tuples.position, tuples.event_time)
+        return collect(out, int(arrays.now.next_release), leaving, self._slots, self.offsets, arrays.noise)
+
+    def _told(self, releases: Releases, moved: Moved) -> Step:
         changes = None
         if self._ledger is not None:
-            left = np.concatenate([position[released], position[withheld]])
-            alone = self._left_alone(releases)
-            left_alone = np.concatenate([position[released[alone]], position[withheld]])
-            moved = Moved(block, admitted, left, left_alone)
-            changes = self._ledger.changes(arrays, self._noise, self._history, moved, self._further())
+            changes = self._ledger.changes(self.arrays, self._noise, self._history, moved, self._further())
         if self._slots.spare():
             self._shrink()
         return Step(releases, changes)
@@ -126,6 +155,10 @@ class DelayedShard(Shard):
     @abstractmethod
     def _run(self, admitted: NDArray[np.int32], watermark: int, *, ended: bool) -> None:
         """Let in tuples, and let leave what falls due."""
+
+    @abstractmethod
+    def _take_out(self, slots: NDArray[np.int32]) -> None:
+        """Let waiting tuples, in order of position, wait no more."""
 
     @abstractmethod
     def _relink(self, slots: NDArray[np.int32], rows: NDArray[np.int32]) -> None:

@@ -34,12 +34,14 @@ class Moved:
     admitted : (tuples,) their slots, in order
     left : (tuples,) positions of those that left
     left_alone : (tuples,) positions of those among them that left their cluster behind
+    forgets : whether those that left are to be forgotten, with all that their persons have left behind
     """
 
     block: Block | None
     admitted: NDArray[np.int32]
     left: NDArray[np.int64]
     left_alone: NDArray[np.int64]
+    forgets: bool = False
 
 
 class Ledger:
@@ -82,7 +84,7 @@ class Ledger:
         gone = np.concatenate([self._gone, before])
         self._gone = gone[(gone >= oldest) & self.blocks.within(gone)]
         entries = {
-            "blocks": blocks | self._rewritten_blocks(arrays, self._moved_on(arrays, moved)),
+            "blocks": blocks | self._rewritten_blocks(arrays, moved),
             "gamma": self._changed_gamma(arrays),
             "omega": self._forgotten | self._changed_omega(arrays),
             **further,
@@ -120,10 +122,12 @@ class Ledger:
         found = tuples.position[np.isin(tuples.cluster, rows)]
         return np.sort(found[found < stored_before])
 
-    def _rewritten_blocks(self, arrays: CastleArrays, moved_on: NDArray[np.int64]) -> dict[int, bytes | None]:
+    def _rewritten_blocks(self, arrays: CastleArrays, moved: Moved) -> dict[int, bytes | None]:
         entries: dict[int, bytes | None] = {}
         position, cluster = arrays.tuples.position, arrays.tuples.cluster
-        for number, slots in {**dict(self.blocks.sparse()), **dict(self.blocks.holding(moved_on))}.items():
+        # Nobody knows who has left and is stored: whoever is forgotten may be among them, wherever anybody is.
+        anew = self.blocks.partly_left() if moved.forgets else self.blocks.sparse()
+        for number, slots in {**dict(anew), **dict(self.blocks.holding(self._moved_on(arrays, moved)))}.items():
             first, end = self.blocks.span(number)
             kept = slots[(cluster[slots] != NONE) & (position[slots] >= first) & (position[slots] < end)]
             self.blocks.rewrite(number, kept, position[kept])

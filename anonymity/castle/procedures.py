@@ -58,6 +58,14 @@ def place(shard: CastleArrays, slot: Int) -> None:
     arrive(shard, slot)
 
 
+@entry
+def forget(shard: CastleArrays, slots: NDArray[np.int32]) -> None:
+    """Take waiting tuples out of their clusters, which shrink to what others have brought, and out of all that wait."""
+    for i in range(len(slots)):
+        remove(shard, np.int64(slots[i]))
+        depart(shard, np.int64(slots[i]))
+
+
 @procedure
 def delay_constraint(shard: CastleArrays, slot: Int) -> None:
     """Let an expiring tuple leave (CASTLE, Section 4.1, procedure delay_constraint)."""

@@ -67,6 +67,9 @@ class Castle(DelayedShard):
     def _run(self, admitted: NDArray[np.int32], watermark: int, *, ended: bool) -> None:
         procedures.castle(share(self.arrays), admitted, watermark, ended)
 
+    def _take_out(self, slots: NDArray[np.int32]) -> None:
+        procedures.forget(share(self.arrays), slots)
+
     def _relink(self, slots: NDArray[np.int32], rows: NDArray[np.int32]) -> None:
         relink(share(self.arrays), slots, rows)
 

@@ -24,13 +24,15 @@ _MEMBERS = pa.schema([("s", pa.int64())])
 def run_through(
     algorithm: Algorithm, parameters: Any, attribute: QuasiIdentifier | None = None, lasting: Lasting | None = None
 ) -> None:
-    """Run a few tuples through every procedure of an algorithm: a shard, its restore, and its end.
+    """Run a few tuples through every procedure of an algorithm: a shard, its restore, its end, and one forgotten.
 
     ``attribute`` is their quasi-identifier, a number where none is given.
     """
     policy = Policy((attribute or Numeric("x"),), sensitive=("s",), subject="who", event_time="at")
     terms = Terms(policy, Privacy(2, 2, lasting=lasting), parameters, _MEMBERS)
-    changes = algorithm.new(terms, 0, bytes(32)).push(_block(len(policy.numeric))).changes
+    shard = algorithm.new(terms, 0, bytes(32))
+    changes = shard.push(_block(len(policy.numeric))).changes
+    shard.forget(np.array([_TUPLES - 1], np.uint64))
     if changes is not None:
         entries = {kind: {key: blob for key, blob in e.items() if blob} for kind, e in changes.entries.items()}
         algorithm.restored(terms, Stored(changes.shard, entries), "").finish()

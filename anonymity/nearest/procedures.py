@@ -41,6 +41,13 @@ def relink(shard: NearestArrays, slots: NDArray[np.int32]) -> None:
 
 
 @entry
+def forget(shard: NearestArrays, slots: NDArray[np.int32]) -> None:
+    """Take tuples out of all that wait."""
+    for i in range(len(slots)):
+        leave(shard, np.int64(slots[i]))
+
+
+@entry
 def lay(shard: NearestArrays) -> None:
     """Put all that waits into new cells."""
     make_anew(shard)

@@ -69,6 +69,9 @@ class Nearest(DelayedShard):
     def _run(self, admitted: NDArray[np.int32], watermark: int, *, ended: bool) -> None:
         procedures.nearest(share(self.arrays), admitted, watermark, ended)
 
+    def _take_out(self, slots: NDArray[np.int32]) -> None:
+        procedures.forget(share(self.arrays), slots)
+
     def _relink(self, slots: NDArray[np.int32], rows: NDArray[np.int32]) -> None:
         procedures.relink(share(self.arrays), slots)
 

@@ -19,6 +19,8 @@ class Told(Protocol):
     @property
     def linked(self) -> int: ...
     @property
+    def forgotten(self) -> int: ...
+    @property
     def longest(self) -> int: ...
     @property
     def loss(self) -> float: ...
@@ -38,10 +40,14 @@ class History:
     totals : counts by compiled procedures; begins with what is stored
     privacy : names the reasons
     state : what is stored
+
+    Attributes
+    ----------
+    forgotten : tuples of forgotten persons
     """
 
     def __init__(self, totals: Totals, privacy: Privacy, state: Told) -> None:
-        self._totals, self._reasons = totals, privacy.reasons
+        self._totals, self._reasons, self.forgotten = totals, privacy.reasons, state.forgotten
         sums = totals.sums
         sums.released, sums.linked, sums.longest, sums.loss = state.released, state.linked, state.longest, state.loss
         for i, reason in enumerate(self._reasons):
@@ -67,6 +73,7 @@ class History:
             "suppressed": self.suppressed,
             "releases": dict(zip(KINDS, totals.kinds.tolist(), strict=True)),
             "loss_sum": float(sums.loss),
+            "forgotten": self.forgotten,
             "longest_delay": int(sums.longest),
             "delays": totals.delays.copy(),
         }
@@ -80,6 +87,7 @@ class History:
             "linked": int(sums.linked),
             "longest": int(sums.longest),
             "loss": float(sums.loss),
+            "forgotten": self.forgotten,
             "suppressed": self.suppressed,
             "kinds": totals.kinds[: _told(totals.kinds)],
             "delays": np.stack([buckets, totals.delays[buckets]], axis=1),

@@ -62,6 +62,11 @@ class StoredBlocks:
         for number in self._numbers[self._stored > _SPARSE * self._waiting].tolist():
             yield number, self._slots[number]
 
+    def partly_left(self) -> Iterable[tuple[int, NDArray[np.int32]]]:
+        """The same of each block in which anybody is stored who has left."""
+        for number in self._numbers[self._stored > self._waiting].tolist():
+            yield number, self._slots[number]
+
     def holding(self, positions: NDArray[np.int64]) -> Iterable[tuple[int, NDArray[np.int32]]]:
         """The same of each block in which tuples at some positions are stored."""
         for index in np.unique(np.searchsorted(self._first, positions, side="right") - 1).tolist():

@@ -16,10 +16,11 @@ from anonymity.noise.within import let_in
 from anonymity.policy import PolicyError
 from anonymity.release import Leaving, collect
 from anonymity.space.domain import NONE, node_offsets, scales
+from anonymity.tuples.forgotten import theirs
 from anonymity.tuples.history import History
 from anonymity.tuples.slots import Slots
 from anonymity.window import procedures
-from anonymity.window.arrays import WindowArrays, empty_arrays, moved
+from anonymity.window.arrays import FOREVER, WindowArrays, empty_arrays, moved
 from anonymity.window.log import Closed, Repairs, repairs_of
 from anonymity.window.outputs import Rows
 from anonymity.window.reference import share
@@ -104,6 +105,23 @@ class Window(Shard):
         """The input has ended: close the window, and suppress what it cannot release."""
         return self._step(None, NO_TIME, ended=True)
 
+    def forget(self, subjects: NDArray[np.uint64]) -> WindowStep:
+        arrays, now = self.arrays, self.arrays.now
+        held, points = arrays.held[: now.held], arrays.points
+        leaves = theirs(self.terms.policy, points.value[held, 0], subjects)
+        slots, kept = held[leaves], held[~leaves]
+        positions = points.position[slots]
+        points.waits[slots] = False
+        now.carried -= np.count_nonzero(leaves[: now.carried])
+        now.held = len(kept)
+        arrays.held[: len(kept)] = kept
+        if self.terms.parameters.delay_event_time is not None:
+            now.earliest = min(points.event_time[kept].tolist(), default=FOREVER)
+        self._slots.give_back(slots)
+        self._history.forgotten += len(slots)
+        self._empty_out()
+        return self._told([], Moved(None, _NO_SLOTS, positions, forgets=True))
+
     @property
     def next_deadline(self) -> int | None:
         """The earliest epoch milliseconds at which a window closes or a tuple must leave; None where none is set."""
@@ -135,19 +153,26 @@ class Window(Shard):
 
     def _step(self, block: Block | None, watermark: int, *, ended: bool) -> WindowStep:
         admitted = _NO_SLOTS if block is None else self._admit(block)
-        arrays = self.arrays
-        filled = arrays.out.filled
-        filled.releases = filled.members = filled.suppressed = 0
+        self._empty_out()
         closed = self._close_windows(admitted, watermark, ended)
+        out, position = self.arrays.out, self.arrays.points.position
+        left = np.concatenate([out.members[: out.filled.members], out.suppressed[: out.filled.suppressed]])
+        return self._told(closed, Moved(block, admitted, position[left]))
+
+    def _empty_out(self) -> None:
+        filled = self.arrays.out.filled
+        filled.releases = filled.members = filled.suppressed = 0
+
+    def _told(self, closed: list[Closed], step: Moved) -> WindowStep:
+        arrays = self.arrays
         repairs = repairs_of(closed, int(arrays.now.next_window) - len(closed))
-        position, out = arrays.points.position, arrays.out
-        released, withheld = out.members[: filled.members], out.suppressed[: filled.suppressed]
-        leaving = Leaving(released, withheld, position, arrays.points.event_time)
+        out, points = arrays.out, arrays.points
+        released, withheld = out.members[: out.filled.members], out.suppressed[: out.filled.suppressed]
+        leaving = Leaving(released, withheld, points.position, points.event_time)
         releases = collect(out, int(arrays.now.next_release), leaving, self._slots, self.offsets, arrays.noise)
         changes = None
         if self._ledger is not None:
-            left = np.concatenate([position[released], position[withheld]])
-            changes = self._ledger.changes(arrays, self._history, Moved(block, admitted, left))
+            changes = self._ledger.changes(arrays, self._history, step)
         if self._slots.spare():
             self._shrink()
         return WindowStep(releases, changes, Rows(self.number, repairs, releases), repairs=repairs)

@@ -107,7 +107,7 @@ def read(terms: Terms, stored: Stored, where: str = "") -> Snapshot:
 
 
 _KINDS_OF_COLUMNS = {
-    **dict.fromkeys(("numbers", "carried", "controllers"), np.dtype(np.int64)),
+    **dict.fromkeys(("numbers", "carried", "gone", "controllers"), np.dtype(np.int64)),
     **dict.fromkeys(("control", "lower", "upper"), np.dtype(np.float64)),
     "reason": np.dtype(np.int8),
     "key": np.dtype(np.uint64),
@@ -122,6 +122,8 @@ def _require_well_formed(terms: Terms, state: WindowState) -> None:
     require(0 <= state.first <= state.numbers[0], "first")
     require(state.carried.ndim == 1 and bool((np.diff(state.carried) > 0).all()), "carried")
     require(not len(state.carried) or 0 <= state.carried[0] <= state.carried[-1] < state.first, "carried")
+    require(state.gone.ndim == 1 and bool((np.diff(state.gone) > 0).all()), "gone")
+    require(not len(state.gone) or state.first <= state.gone[0] <= state.gone[-1] < state.numbers[0], "gone")
     require(state.reason.shape == state.carried.shape, "reason")
     require(bool(((state.reason >= 0) & (state.reason < len(state.reasons))).all()), "reason")
     require(state.controllers.shape == (len(CONTROLLERS),) and bool((state.controllers >= NONE).all()), "controllers")
@@ -146,7 +148,8 @@ def _require_blocks(terms: Terms, state: WindowState, blocks: dict[int, Held]) -
     found = np.concatenate(waiting)
     new = found[len(state.carried) :]
     require(np.array_equal(found[: len(state.carried)], state.carried), "carried")
-    require(len(new) == state.numbers[0] - state.first, "positions")
+    require(len(new) + len(state.gone) == state.numbers[0] - state.first, "positions")
+    require(not np.isin(new, state.gone).any(), "positions")
     require(not len(new) or (new[0] == state.first and new[-1] < state.numbers[0]), "positions")
 
 
@@ -163,11 +166,13 @@ class Moved:
     block : the tuples that were let in; None where none came
     admitted : (tuples,) their slots, in order
     left : (tuples,) positions of those that left
+    forgets : whether those that left are to be forgotten, with all that their persons have left behind
     """
 
     block: Block | None
     admitted: NDArray[np.int32]
     left: NDArray[np.int64]
+    forgets: bool = False
 
 
 class Ledger:
@@ -183,11 +188,14 @@ class Ledger:
     def __init__(self, terms: Terms, snapshot: Snapshot, tuples: Callable[[NDArray[np.int32]], Held]) -> None:
         self._terms, self._number, self._tuples = terms, snapshot.state.shard, tuples
         self.blocks = StoredBlocks(int(snapshot.state.numbers[3]))
+        self._gone = snapshot.state.gone
         self._inventory = snapshot.inventory
 
     def changes(self, arrays: WindowArrays, history: History, moved: Moved) -> Changes:
         """What to write after one step."""
-        blocks = self._changed_blocks(arrays, moved) | self._rewritten_blocks(arrays)
+        blocks = self._changed_blocks(arrays, moved) | self._rewritten_blocks(arrays, forgets=moved.forgets)
+        if moved.forgets:
+            self._gone = np.sort(np.concatenate([self._gone, moved.left]))
         self._inventory.update({"blocks": blocks})
         return Changes(self._state(arrays, history).to_bytes(), {"blocks": blocks})
 
@@ -205,10 +213,11 @@ class Ledger:
             changed[number] = Held(position=points.position[slots], **moved.block.chosen(stays)).to_bytes()
         return changed
 
-    def _rewritten_blocks(self, arrays: WindowArrays) -> dict[int, bytes | None]:
+    def _rewritten_blocks(self, arrays: WindowArrays, *, forgets: bool) -> dict[int, bytes | None]:
         entries: dict[int, bytes | None] = {}
         position, waits = arrays.points.position, arrays.points.waits
-        for number, slots in self.blocks.sparse():
+        # Nobody knows who has left and is stored: whoever is forgotten may be among them, wherever anybody is.
+        for number, slots in list(self.blocks.partly_left() if forgets else self.blocks.sparse()):
             first, end = self.blocks.span(number)
             kept = slots[waits[slots] & (position[slots] >= first) & (position[slots] < end)]
             self.blocks.rewrite(number, kept, position[kept])
@@ -219,11 +228,14 @@ class Ledger:
         now, points = arrays.now, arrays.points
         carried, new = arrays.held[: now.carried], arrays.held[now.carried : now.held]
         numbers = (now.next_position, now.next_release, now.next_window, self.blocks.next_number)
+        first = int(points.position[new[0]]) if len(new) else int(now.next_position)
+        self._gone = self._gone[self._gone >= first]
         return WindowState(
             shard=self._number,
             fingerprint=dict(self._terms.fingerprint),
             numbers=np.array(numbers, np.int64),
-            first=int(points.position[new[0]]) if len(new) else int(now.next_position),
+            first=first,
+            gone=self._gone,
             carried=points.position[carried],
             reason=points.reason[carried],
             reasons=self._terms.privacy.reasons,

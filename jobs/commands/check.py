@@ -130,6 +130,7 @@ def _parameters(config: Config) -> Iterator[tuple[str, str]]:
     yield from config.algorithm.tell(parameters)
     yield "shards", f"{shards.count} by {shards.by}"
     yield "seed", "from the operating system" if config.seed is None else str(config.seed)
+    yield "requests to forget", "none are read" if config.source.forget is None else "from the table forget"
     yield "subject_key", "given" if config.subject_key else "none: subjects are hashed without a key"
 
 

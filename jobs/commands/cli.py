@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from jobs.commands.account import NothingToAccountError, account
 from jobs.commands.check import show_configuration
 from jobs.commands.demo import demo as run_demo
 from jobs.commands.demo import show_files
+from jobs.commands.forget import request
 from jobs.commands.hierarchy import UnknownHierarchyError, hierarchy_text
 from jobs.commands.plot import PlotError, draw
 from jobs.commands.regions import write_regions
@@ -177,6 +179,25 @@ def regions(
             _end(f"{configuration}: {error}; lower --count, or read more rows with --sample", 1)
         except OSError as error:
             _end(f"{write} cannot be written: {error.strerror}", 1)
+
+
+@app.command()
+def forget(
+    configuration: Configuration,
+    subjects: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--subject", metavar="S", help="A person, as policy.subject has it. May be repeated; without it from stdin."
+        ),
+    ] = None,
+    overrides: Overrides = None,
+) -> None:
+    """Ask a job that runs to forget persons: write a request for each into the table of source.forget."""
+    with _reported(configuration):
+        persons = subjects or [line for line in sys.stdin.read().splitlines() if line]
+        if not persons:
+            raise typer.BadParameter("nobody is named; give --subject, or one person a line on standard input")
+        request(configuration, overrides or [], persons, _console())
 
 
 @app.command()

@@ -32,7 +32,21 @@ from jobs.config.fixed import overridden
 from jobs.config.regions import read_regions
 from jobs.config.schema import File, SinksSection, file_model
 
-__all__ = ["Config", "ConfigError", "Source", "load"]
+__all__ = ["Config", "ConfigError", "ForgetSource", "Source", "load"]
+
+
+@dataclass(frozen=True)
+class ForgetSource:
+    """Where requests to forget come from.
+
+    Attributes
+    ----------
+    ddl : the statement that creates the table ``forget``
+    query : a SELECT of one column, the subject; None: the column of the table ``forget``
+    """
+
+    ddl: str
+    query: str | None = None
 
 
 @dataclass(frozen=True)
@@ -43,10 +57,12 @@ class Source:
     ----------
     ddl : the statement that creates the source table
     query : the SELECT whose columns have the roles of the policy; None: all columns of the table ``source``
+    forget : of requests to forget; None: there are none
     """
 
     ddl: str
     query: str | None = None
+    forget: ForgetSource | None = None
 
 
 @dataclass(frozen=True)
@@ -141,7 +157,7 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
         shards=file.shards.core(regions),
         seed=file.seed,
         subject_key=(file.subject_key or "").encode(),
-        source=Source(file.source.ddl, file.source.query),
+        source=_source(file),
         sinks=_sinks(file),
         flink=file.flink,
         accept_duplicates=file.accept_duplicates,
@@ -190,6 +206,11 @@ def _contradictions(file: File) -> Iterator[str]:
         file.privacy.core().require_columns(policy.sensitive)
     except PolicyError as error:
         yield str(error)
+    if file.source.forget is not None and policy.subject is None:
+        yield (
+            "source.forget: asks to forget persons, and policy.subject names no column that they are known by; "
+            "name one, or remove it"
+        )
     yield from clashing_sinks(_sinks(file))
     yield from overridden(file.flink)
     if not file.accept_duplicates:
@@ -262,6 +283,12 @@ def _unnoisable(file: File, policy: Policy) -> Iterator[str]:
             "shards.count: without policy.subject a row's shard follows from its values, and so gives away what noise "
             "is to hide; name a subject, or set shards.count to 1"
         )
+
+
+def _source(file: File) -> Source:
+    given = file.source.forget
+    forget = None if given is None else ForgetSource(given.ddl, given.query)
+    return Source(file.source.ddl, file.source.query, forget)
 
 
 def _sinks(file: File) -> dict[str, dict[str, str]]:

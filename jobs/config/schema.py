@@ -258,12 +258,24 @@ class ShardsSection(Section):
         return Shards(self.count, self.by, regions)
 
 
+class ForgetSection(Section):
+    ddl: Annotated[str, Field(min_length=1)] = Field(
+        description="a statement CREATE TEMPORARY TABLE forget (...) WITH (...)"
+    )
+    query: Annotated[str, Field(min_length=1)] | None = Field(
+        None, description="a statement SELECT ... FROM forget, of one column, or null"
+    )
+
+
 class SourceSection(Section):
     ddl: Annotated[str, Field(min_length=1)] = Field(
         description="a statement CREATE TEMPORARY TABLE source (...) WITH (...)"
     )
     query: Annotated[str, Field(min_length=1)] | None = Field(
         None, description="a statement SELECT ... FROM source, or null"
+    )
+    forget: ForgetSection | None = Field(
+        None, description="a mapping with ddl and, where wanted, query: whom to forget; or null"
     )
 
 
@@ -277,6 +289,7 @@ class SinksSection(Section):
     suppressed: Sink | None = _DISCARDED
     rejected: Sink | None = _DISCARDED
     audit: Sink | None = _DISCARDED
+    forgotten: Sink | None = _DISCARDED
     summary: Sink | None = _DISCARDED
 
 

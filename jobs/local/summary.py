@@ -44,6 +44,7 @@ class Summary:
     released : tuples released
     suppressed, rejected : tuples and rows by reason, every reason named; where the policy publishes suppressed tuples
         fully generalised, these are among the released ones too
+    forgotten : tuples of persons who were forgotten while they waited
     releases : releases by kind (``anonymity.policy.KINDS``), every kind named
     persons_below_k : persons of whom a row left under a generalisation in which fewer than k companions lay; None where
         no promise lasts
@@ -66,6 +67,7 @@ class Summary:
     released: int
     suppressed: dict[str, int]
     rejected: dict[str, int]
+    forgotten: int
     releases: dict[str, int]
     linked: int | None
     persons_below_k: int | None
@@ -132,7 +134,8 @@ class Summary:
             for group, names in (("suppressed", reasons), ("rejected", REJECTIONS), ("releases", KINDS))
         )
         tuples, released = count("tuples_in"), count("released")
-        lost = tuples - released - sum(suppressed.values()) + releases["generalised"]
+        forgotten = count("forgotten")
+        lost = tuples - released - sum(suppressed.values()) + releases["generalised"] - forgotten
         if lost:
             raise ValueError(f"{abs(lost)} tuples are {'unaccounted for' if lost > 0 else 'accounted for twice'}")
         delays = {int(name.removeprefix("delay.")): count(name) for name in totals if name.startswith("delay.")}
@@ -142,6 +145,7 @@ class Summary:
             released=released,
             suppressed=suppressed,
             rejected=rejected,
+            forgotten=forgotten,
             releases=releases,
             linked=count("linked") if "linked" in totals else None,
             persons_below_k=count("persons_below_k") if "persons_below_k" in totals else None,
@@ -181,6 +185,7 @@ class Summary:
             "suppressed": self.suppressed,
             "withheld": self.withheld,
             "rejected": self.rejected,
+            "forgotten": self.forgotten,
             "releases": sum(self.releases.values()),
             "releases_by_kind": self.releases,
             "reused": self.reused,
@@ -208,6 +213,8 @@ class Summary:
         published = ", published fully generalised" if suppressed and not self.withheld else ""
         table.add_row("suppressed", f"{suppressed:,}", self._share(suppressed, self.suppressed) + published)
         table.add_row("rejected", f"{rejected:,}", self._share(rejected, self.rejected))
+        if self.forgotten:
+            table.add_row("forgotten", f"{self.forgotten:,}", self._share(self.forgotten))
         table.add_row("releases", f"{sum(self.releases.values()):,}", _listed(self.releases))
         table.add_row(*self.algorithm.summary(self.counts))
         loss = "-" if self.mean_loss is None else f"{self.mean_loss:.3f}"

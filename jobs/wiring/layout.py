@@ -45,8 +45,8 @@ class Layout:
     integers : for each numeric quasi-identifier, whether its ends are whole (``operators.bounds.integer_bounds``)
     extremes : for each numeric quasi-identifier whose noise no domain bounds, the least and the largest value of its
         type, where that has any
-    sinks : columns of ``released``, ``audit``, ``suppressed`` and ``rejected``, and those of the algorithm's further
-        outputs; those of ``released`` read a release joined with its members:
+    sinks : columns of ``released``, ``audit``, ``suppressed``, ``rejected`` and ``forgotten``, and those of the
+        algorithm's further outputs; those of ``released`` read a release joined with its members:
         ``FROM releases CROSS JOIN UNNEST(members) AS m (m0, m1, ...)``
     release_types : columns of a release: ``release_id``, ``shard``, ``event_ms``, ``kind``, ``subjects``, ``tuples``,
         ``d0``... (diversity), ``loss``, then by position in the policy ``q0_min`` and ``q0_max``, or ``q0``; the
@@ -56,6 +56,7 @@ class Layout:
         nothing is published as it is, an array that holds TRUE once for each member
     suppressed_types : columns of a suppressed tuple: ``reason``, ``shard``, ``seq``, ``event_ms``
     rejected_types : columns of a rejected row: ``col``, ``reason``, ``event_ms``, ``reference``
+    forgotten_types : columns of a request that was met: ``code``, ``shard``, ``event_ms``, ``clock_ms``, ``tuples``
     """
 
     policy: Policy
@@ -76,6 +77,7 @@ class Layout:
     member_types: tuple[tuple[str, Plain], ...]
     suppressed_types: tuple[tuple[str, Plain], ...]
     rejected_types: tuple[tuple[str, Plain], ...]
+    forgotten_types: tuple[tuple[str, Plain], ...]
     source: Mapping[str, str] = field(default_factory=dict)
     extremes: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
@@ -214,6 +216,13 @@ def layout(
         member_types=carried or (("m0", "BOOLEAN"),),
         suppressed_types=(("reason", "STRING"), ("shard", "INT"), ("seq", "LONG"), ("event_ms", "LONG")),
         rejected_types=(("col", "STRING"), ("reason", "STRING"), ("event_ms", "LONG"), ("reference", "STRING")),
+        forgotten_types=(
+            ("code", "STRING"),
+            ("shard", "INT"),
+            ("event_ms", "LONG"),
+            ("clock_ms", "LONG"),
+            ("tuples", "LONG"),
+        ),
         source=dict(source or {}),
         extremes={
             attribute.name: ends

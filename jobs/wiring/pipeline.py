@@ -16,14 +16,15 @@ from anonymity.policy import Numeric
 from jobs.config.delivery import repeating_source
 from jobs.config.fixed import MAX_PARALLELISM
 from jobs.config.load import Config
+from jobs.wiring.forgetting import requests, without_watermarks
 from jobs.wiring.job import Job
 from jobs.wiring.layout import Layout, layout
 from jobs.wiring.sink_columns import SQL, Column, Plain, declared, written_null
 from jobs.wiring.source_table import source_table
-from jobs.wiring.sql_types import quote
+from jobs.wiring.sql_types import literal, quote
 from operators.emit import batch_type
 from operators.encode.function import encode_function
-from operators.shards.function import REJECTED, SUMMARY, SUPPRESSED, ShardFunction, further_tags
+from operators.shards.function import FORGOTTEN, REJECTED, SUMMARY, SUPPRESSED, ShardFunction, further_tags
 from operators.shards.keys import shard_keys
 from operators.shards.plan import OperatorPlan
 
@@ -33,7 +34,7 @@ SUMMARY_COLUMNS = (
     Column("amount", "DOUBLE", "amount"),
 )
 _DISCARD = {"connector": "blackhole"}
-_OF_ALL = ("released", "audit", "suppressed", "rejected")
+_OF_ALL = ("released", "audit", "suppressed", "rejected", "forgotten")
 """Sinks of every algorithm, in ``Layout.sinks``."""
 
 _BLOCK = Types.ROW([Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())])
@@ -103,6 +104,7 @@ def operator_plan(config: Config, found: Layout) -> OperatorPlan:
         seed=config.seed,
         integers=frozenset(name for name, whole in zip(numeric, found.integers, strict=True) if whole),
         encoded=encode.checked,
+        numbers={key: number for number, key in enumerate(shard_keys(config.shards.count, MAX_PARALLELISM))},
         extremes=found.extremes,
     )
 
@@ -117,7 +119,9 @@ def build(
     ``operator`` makes the function between encode and the sinks. Raises as ``read_layout`` does.
     """
     found = read_layout(tables, config)
-    blocks = _encode(tables, config, found)
+    blocks = _typed(_encode(tables, config, found))
+    if config.source.forget is not None:
+        blocks = blocks.union(without_watermarks(_typed(requests(tables, config, config.source.forget, found))))
     plan = operator_plan(config, found)
     released = _key_by_shard(blocks).process(operator(plan), batch_type(plan))
     released = released.uid(f"crenel-{config.algorithm.name}").name(config.algorithm.name)
@@ -125,6 +129,7 @@ def build(
     # Every side output is wired, or PyFlink would send what it holds to the main output.
     _view(tables, "crenel_suppressed", released.get_side_output(SUPPRESSED), _plain(found.suppressed_types))
     _view(tables, "crenel_rejected", released.get_side_output(REJECTED), _plain(found.rejected_types))
+    _view(tables, "crenel_forgotten", released.get_side_output(FORGOTTEN), _plain(found.forgotten_types))
     _view(tables, "crenel_summary", released.get_side_output(SUMMARY), {c.name: c.sql_type for c in SUMMARY_COLUMNS})
     tags = further_tags(config.algorithm)
     for output in config.algorithm.outputs:
@@ -148,6 +153,7 @@ def outputs(found: Layout) -> dict[str, tuple[tuple[Column, ...], str]]:
         "audit": (found.sinks["audit"], releases),
         "suppressed": (found.sinks["suppressed"], "crenel_suppressed"),
         "rejected": (found.sinks["rejected"], "crenel_rejected"),
+        "forgotten": (found.sinks["forgotten"], "crenel_forgotten"),
         "summary": (SUMMARY_COLUMNS, "crenel_summary"),
         **{name: (columns, f"crenel_{name}") for name, columns in found.sinks.items() if name not in _OF_ALL},
     }
@@ -185,13 +191,18 @@ def _encode(tables: StreamTableEnvironment, config: Config, found: Layout) -> Da
     return tables.to_data_stream(tables.sql_query(query))
 
 
+def _typed(stream: DataStream) -> DataStream:
+    """A stream of rows of a key and a block, as what Python reads."""
+    stream._j_data_stream.getTransformation().setOutputType(Types.ROW([Types.INT(), _BLOCK]).get_java_type_info())
+    return stream
+
+
 def _key_by_shard(blocks: DataStream) -> KeyedStream:
     """What ``DataStream.key_by`` does, without its Python step: the key is a column already.
 
     That step would take every block through Python once more, and hold it for one more bundle time.
     """
     stream = blocks._j_data_stream
-    stream.getTransformation().setOutputType(Types.ROW([Types.INT(), _BLOCK]).get_java_type_info())
     key_type = Types.ROW([Types.INT()]).get_java_type_info()
     return KeyedStream(stream.keyBy(get_gateway().jvm.KeyByKeySelector(), key_type), _BLOCK, blocks)
 
@@ -211,9 +222,5 @@ def _create_sink(
     tables: StreamTableEnvironment, name: str, columns: tuple[Column, ...], options: dict[str, str]
 ) -> None:
     declarations = ", ".join(column.declaration for column in columns)
-    settings = ", ".join(f"{_literal(key)} = {_literal(value)}" for key, value in options.items())
+    settings = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in options.items())
     tables.execute_sql(f"CREATE TEMPORARY TABLE {name} ({declarations}) WITH ({settings})")
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -73,6 +73,13 @@ def records(
             *generalisation,
         ),
         "suppressed": (reason, shard, Column("position", "BIGINT", "seq"), event_time),
+        "forgotten": (
+            Column("code", "STRING", "code"),
+            shard,
+            event_time,
+            Column("time", "TIMESTAMP_LTZ(3)", "TO_TIMESTAMP_LTZ(clock_ms, 3)"),
+            Column("tuples", "BIGINT", "tuples"),
+        ),
         "rejected": (Column("column", "STRING", "col"), reason, event_time, *reference),
     }
 

@@ -72,6 +72,11 @@ def parse(text: str) -> SqlType:
     return SqlType(name, name + parameters, nullable, precision, scale, processing_time, rowtime)
 
 
+def literal(text: str) -> str:
+    """A text in SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 def quote(name: str) -> str:
     """An identifier in backticks."""
     return "`" + name.replace("`", "``") + "`"

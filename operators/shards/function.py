@@ -16,17 +16,28 @@ from anonymity.algorithm import Algorithm, Counters, Shard, Step
 from anonymity.compiled.random import shard_key
 from anonymity.policy import REJECTIONS
 from anonymity.tuples.leaving import delay_of_bucket
-from operators.emit import REJECTED_TYPE, SUMMARY_TYPE, SUPPRESSED_TYPE, Emitter, further_type, row
+from operators.emit import (
+    FORGOTTEN_TYPE,
+    REJECTED_TYPE,
+    SUMMARY_TYPE,
+    SUPPRESSED_TYPE,
+    Emitter,
+    further_type,
+    row,
+)
 from operators.shards.metrics import ShardMetrics
 from operators.shards.oddities import Oddities
 from operators.shards.plan import OperatorPlan
 from state import rejected as rejected_state
-from state.block import Block
+from state.block import NO_TIME, Block
+from state.codec import kind_of
 from state.flink import ShardStore
+from state.forget import Forget
 from state.stored import Stored
 
 SUPPRESSED = OutputTag("suppressed", SUPPRESSED_TYPE)
 REJECTED = OutputTag("rejected", REJECTED_TYPE)
+FORGOTTEN = OutputTag("forgotten", FORGOTTEN_TYPE)
 SUMMARY = OutputTag("summary", SUMMARY_TYPE)
 
 END = 2**63 - 1
@@ -37,7 +48,7 @@ WAKE_UP = 10_000
 
 
 def further_tags(algorithm: Algorithm) -> dict[str, OutputTag]:
-    """The side outputs that an algorithm has beside ``SUPPRESSED``, ``REJECTED`` and ``SUMMARY``, by name."""
+    """The side outputs that an algorithm has beside those of every job, by name."""
     return {output.name: OutputTag(output.name, further_type(output)) for output in algorithm.outputs}
 
 
@@ -55,9 +66,13 @@ class KeyedShard:
 class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
     """Anonymises the blocks of each shard.
 
-    In: rows (shard key, bytes of a ``state.block.Block``). Out: releases; side outputs ``SUPPRESSED``, ``REJECTED``,
-    those of the algorithm (``further_tags``) and, once the input has ended, ``SUMMARY``. All of them must be wired:
-    PyFlink sends what is yielded for a side output to the main one where no side output is.
+    In: rows (shard key, bytes of a ``state.block.Block`` or a ``state.forget.Forget``). Out: releases; side outputs
+    ``SUPPRESSED``, ``REJECTED``, ``FORGOTTEN``, those of the algorithm (``further_tags``) and, once the input has
+    ended, ``SUMMARY``. All of them must be wired: PyFlink sends what is yielded for a side output to the main one where
+    no side output is.
+
+    A request to forget applies to what has come to the shard before it, and nothing of it is kept: of a person whose
+    tuples come after it, nobody knows that they were asked to be forgotten.
     """
 
     def __init__(self, plan: OperatorPlan) -> None:
@@ -74,6 +89,9 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
         key = value[0]
+        if kind_of(value[1]) == "forget":
+            yield from self._forget(Forget.from_bytes(value[1], f"key {key}"), key, ctx)
+            return
         block = Block.from_bytes(value[1], self._plan.terms.members, f"key {key}")
         keyed = self._shards.get(key)
         if keyed is None:
@@ -86,6 +104,20 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         self._keep(keyed, step, ctx)
         yield from self._reject(keyed, block)
         yield from self._emit(step, keyed)
+
+    def _forget(self, request: Forget, key: int, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
+        keyed, watermark = self._shards.get(key), ctx.timer_service().current_watermark()
+        if keyed is None and self._store.known:
+            keyed = self._load(ctx, key, None)
+        number, tuples = self._plan.numbers.get(key), 0
+        if keyed is not None:  # else no tuple has ever come to the shard
+            before = keyed.counters.forgotten
+            step = keyed.shard.forget(np.array([request.subject], np.uint64))
+            self._keep(keyed, step, ctx)
+            yield from self._emit(step, keyed)
+            number, tuples = keyed.shard.number, keyed.counters.forgotten - before
+        event_time = None if watermark in (NO_TIME, END) else watermark
+        yield FORGOTTEN, row([request.code, number, event_time, ctx.timer_service().current_processing_time(), tuples])
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
         key = ctx.get_current_key()
@@ -195,6 +227,7 @@ def summary(plan: OperatorPlan, keyed: KeyedShard) -> Iterator[tuple[str, float]
     for group, amounts in groups.items():
         for name, amount in amounts.items():
             yield f"{group}.{name}", amount
+    yield "forgotten", counters.forgotten
     if plan.terms.policy.noised:
         yield "linked", counters.linked
     if plan.terms.privacy.lasting is not None:

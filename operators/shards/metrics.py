@@ -21,6 +21,7 @@ def counter_names(algorithm: Algorithm, privacy: Privacy) -> tuple[str, ...]:
     """Names of all counters of a job."""
     return (
         *algorithm.counted,
+        "forgotten",
         *(("linked",) if privacy.noise_within is not None else ()),
         *(("persons_below_k",) if privacy.lasting is not None else ()),
         *(f"suppressed_{reason}" for reason in privacy.reasons),
@@ -69,7 +70,8 @@ class ShardMetrics:
         return [shard.counters for shard in self._shards.values()]
 
     def _flat(self, counters: Counters) -> dict[str, int]:
-        flat = {name: getattr(counters, name, 0) for name in (*self._algorithm.counted, "linked", "persons_below_k")}
+        names = (*self._algorithm.counted, "forgotten", "linked", "persons_below_k")
+        flat = {name: getattr(counters, name, 0) for name in names}
         for group in ("suppressed", "releases"):
             flat |= {f"{group}_{name}": amount for name, amount in getattr(counters, group).items()}
         return {name: amount for name, amount in flat.items() if name in self._counters}

@@ -19,6 +19,7 @@ class OperatorPlan:
     seed : fixes every random choice; None: drawn from the operating system when a shard first sees a tuple
     integers : names of the numeric quasi-identifiers that are published as integers
     encoded : names of the columns that encode reads, to which ``state.block.Rejected.column`` refers
+    numbers : of each shard, by its Flink key
     extremes : the least and the largest value that a column holds, of the numeric quasi-identifiers whose noise no
         domain bounds
     """
@@ -28,6 +29,7 @@ class OperatorPlan:
     seed: int | None
     integers: frozenset[str]
     encoded: tuple[str, ...]
+    numbers: Mapping[int, int] = field(default_factory=dict)
     extremes: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property

@@ -11,9 +11,9 @@ from anonymity.batch.windows import ClosedBy, WindowsCounters
 from anonymity.policy import KINDS, LINKABLE, Policy, Privacy
 from anonymity.release import Releases
 from state.block import NO_TIME
-from tests.support.checker import Violation, check_published, diversity, expect
+from tests.support.checker import Violation, check_published, diversity, expect, forgotten_of
 from tests.support.linking import linking_of
-from tests.support.source import IDENTITY, Finish, Push, Row, Step
+from tests.support.source import IDENTITY, Advance, Finish, Forget, Push, Row, Step
 from tests.support.space import Box, Seen, Space
 
 
@@ -34,7 +34,7 @@ class AtRestChecker:
         self.kinds: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
         self.confidence: Counter[str] = Counter()  # what it brought about
-        self.released = self.windows = 0
+        self.released = self.forgotten = self.windows = 0
         self.loss_sum = 0.0
         self.parts: list[tuple[list[int], Seen]] = []  # members of each release, and the ranges it is measured by
         self.closed: list[list[int]] = []
@@ -46,6 +46,12 @@ class AtRestChecker:
 
     def observe(self, step: Step, out: Releases) -> None:
         """Judge one step by what came in and what left."""
+        if isinstance(step, Forget):
+            expect("what leaves where somebody is forgotten", (len(out), len(out.suppressed_reason)), (0, 0))
+            gone = forgotten_of(step, self.rows, self.waiting)
+            self.waiting = [position for position in self.waiting if position not in gone]
+            self.forgotten += len(gone)
+            return
         closed = list(self._closing(step))
         of = {position: number for number, (members, _) in enumerate(closed) for position in members}
         expect("release_id", out.release_id.tolist(), [self.kinds.total() + i for i in range(len(out))])
@@ -70,7 +76,7 @@ class AtRestChecker:
                 released = [members for members, _ in self.parts[len(self.parts) - len(numbers) :]][first : first + end]
                 self._check_confidence(members, list(zip(released, shown[first : first + end], strict=True)))
 
-    def _closing(self, step: Step) -> Iterator[tuple[list[int], Seen]]:
+    def _closing(self, step: Push | Advance | Finish) -> Iterator[tuple[list[int], Seen]]:
         """The windows that a step closes, tuple by tuple, and the ranges seen by then."""
         watermark = NO_TIME if isinstance(step, Finish) else step.watermark
         if self.waiting and self._is_due(watermark):
@@ -207,14 +213,15 @@ class AtRestChecker:
     def agree(self, counters: WindowsCounters, deadline: int | None) -> None:
         """Judge the shard's counters and its next deadline by what was observed so far."""
         withheld = self.reasons.total()
-        expect("in", len(self.rows), self.released + withheld + len(self.waiting))
+        expect("in", len(self.rows), self.released + withheld + self.forgotten + len(self.waiting))
+        expect("forgotten", counters.forgotten, self.forgotten)
         expect("tuples_in", counters.tuples_in, len(self.rows))
         expect("released", counters.released, self.released)
         expect("buffered", counters.buffered, len(self.waiting))
         expect("suppressed", counters.suppressed, {reason: self.reasons[reason] for reason in self.privacy.reasons})
         expect("releases", counters.releases, {kind: self.kinds[kind] for kind in KINDS})
         expect("windows", counters.windows, self.windows)
-        expect("oldest_waiting", counters.oldest_waiting, len(self.waiting))
+        expect("oldest_waiting", counters.oldest_waiting, len(self.rows) - min(self.waiting, default=len(self.rows)))
         expect("longest_delay", counters.longest_delay, max(self._delays, default=0))
         exact = {waited: int(count) for waited, count in enumerate(counters.delays[:64]) if count}
         expect("delays", exact, {waited: count for waited, count in self._delays.items() if waited < 64})

@@ -20,7 +20,7 @@ from anonymity.release import Releases
 from state.block import NO_TIME
 from tests.support.deadlines import last_position, last_time
 from tests.support.linking import linking_of
-from tests.support.source import IDENTITY, Finish, Push, Row, Step
+from tests.support.source import IDENTITY, Finish, Forget, Push, Row, Step
 from tests.support.space import Box, Seen, Space
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Checker:
         self.kinds: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
         self.confidence: Counter[str] = Counter()  # what it brought about
-        self.released = 0
+        self.released = self.forgotten = 0
         self.loss_sum = 0.0
         self._identity = policy.members.index(IDENTITY)
         self._position: dict[int, int] = {}
@@ -96,6 +96,9 @@ class Checker:
     def observe(self, step: Step, out: Releases, gamma: Gamma | None = None) -> None:
         """Judge one step by what came in and what left; with ``gamma``, as it is now, also who was an outlier."""
         self._check_shape(out)
+        if isinstance(step, Forget):
+            self._forget(step, out, gamma)
+            return
         rows = step.rows if isinstance(step, Push) else ()
         self._placed_before = len(self.rows)
         for row in rows:
@@ -125,6 +128,21 @@ class Checker:
             raise Violation(f"the tuple at position {min(late)} waits longer than it may")
         if self._ended:
             self._check_order_of_expiry(out)
+
+    def _forget(self, step: Forget, out: Releases, gamma: Gamma | None) -> None:
+        """Nothing leaves, the persons' tuples wait no more, and all others wait where they did."""
+        expect("what leaves where somebody is forgotten", (len(out), len(out.suppressed_reason)), (0, 0))
+        gone = forgotten_of(step, self.rows, self.waiting)
+        for position in gone:
+            del self.waiting[position]
+        self.forgotten += len(gone)
+        if self.policy.noised:
+            self.omega.clear()
+        self._waits_on -= gone
+        if gamma is not None and self._gamma is not None:
+            left = {id: held - gone for id, held in self._gamma.items() if held - gone}
+            expect("the clusters of the others", dict(gamma), left)
+        self._gamma = gamma
 
     # What came in.
 
@@ -499,7 +517,9 @@ class Checker:
     def agree(self, counters: Counters) -> None:
         """Judge the shard's counters by what was observed so far."""
         withheld, waiting = self.reasons.total(), len(self.waiting)
-        expect("in = released + suppressed + buffered", len(self.rows), self.released + withheld + waiting)
+        left = self.released + withheld + self.forgotten
+        expect("in = released + suppressed + forgotten + buffered", len(self.rows), left + waiting)
+        expect("forgotten", counters.forgotten, self.forgotten)
         expect("tuples_in", counters.tuples_in, len(self.rows))
         expect("released", counters.released, self.released)
         expect("buffered", counters.buffered, waiting)
@@ -530,6 +550,11 @@ class Checker:
             raise Violation("merges: fewer than the releases of merged clusters")
         if not min(self.kinds["split"], 1) <= counters.splits <= (self.kinds["split"] + self.reasons[LINKABLE]) // 2:
             raise Violation("splits: do not go with the releases of their parts")
+
+
+def forgotten_of(step: Forget, rows: Sequence[Row], waiting: Iterable[int]) -> set[int]:
+    """Positions of the tuples that wait and are of persons to be forgotten."""
+    return {position for position in waiting if rows[position].subject in step.subjects}
 
 
 def check_published(policy: Policy, published: Sequence[Any], came: Sequence[Any]) -> None:

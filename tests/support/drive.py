@@ -24,7 +24,7 @@ from anonymity.space.domain import NONE
 from state.block import Block
 from state.stored import Changes, Stored
 from tests.support.checker import Checker, Gamma
-from tests.support.source import Advance, Finish, Push, Row, Step
+from tests.support.source import Advance, Finish, Forget, Push, Row, Step
 
 KEY = bytes(range(32))
 PRINT = {"policy": "the same"}
@@ -114,6 +114,8 @@ def taken(setting: Setting, shard: Shard, step: Step) -> Taken:
     """What a shard gives for one step."""
     if isinstance(step, Push):
         return shard.push(setting.block(step.rows), step.watermark)
+    if isinstance(step, Forget):
+        return shard.forget(hashes(step.subjects))
     return shard.advance(step.watermark) if isinstance(step, Advance) else shard.finish()
 
 

@@ -49,4 +49,11 @@ class Finish:
     """The end of the input."""
 
 
-Step: TypeAlias = Push | Advance | Finish
+@dataclass(frozen=True)
+class Forget:
+    """Persons who are to be forgotten."""
+
+    subjects: tuple[int | str, ...]
+
+
+Step: TypeAlias = Push | Advance | Forget | Finish

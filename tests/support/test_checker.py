@@ -18,7 +18,7 @@ from anonymity.release import Releases
 from state.block import NO_TIME
 from tests.support.checker import Checker, Violation
 from tests.support.drive import KEY
-from tests.support.source import IDENTITY, Advance, Finish, Push, Row, Step
+from tests.support.source import IDENTITY, Advance, Finish, Forget, Push, Row, Step
 
 PLACES = from_paths([("Rome", "Italy", "*"), ("Milan", "Italy", "*"), ("Lima", "*")])
 ROME, MILAN, LIMA, ITALY, ANY = (PLACES.labels.index(label) for label in ("Rome", "Milan", "Lima", "Italy", "*"))
@@ -96,6 +96,7 @@ TOTALS = CastleCounters(
     loss_sum=2 * 0.3 + 2 * 0.25,
     open_clusters=0,
     buffered=0,
+    forgotten=0,
     tau=(0.3 + 0.0 + 0.25 + 0.0) / 4,
     oldest_waiting=0,
     longest_delay=3,
@@ -461,3 +462,35 @@ def test_an_outlier_is_judged_by_the_clusters_as_they_were() -> None:
         observed((3, 3, 1, 1), "outlier")
     with pytest.raises(Violation):
         observed((2, 2, 2, 3), "too_few_subjects")
+
+
+FORGETS = [*GOOD[:-1], Moment(Forget(("I", "nobody"))), Moment(Finish())]
+
+
+def test_whoever_is_forgotten_while_waiting_counts_as_that_and_leaves_nowhere() -> None:
+    nobody = dict.fromkeys(TOTALS.suppressed, 0)
+    delays = TOTALS.delays.copy()
+    delays[0] -= 1
+    totals = replace(TOTALS, suppressed=nobody, forgotten=1, delays=delays)
+    judge(FORGETS).agree(totals)
+    with pytest.raises(Violation, match="forgotten: stated 0, found 1"):
+        judge(FORGETS).agree(replace(totals, forgotten=0))
+    with pytest.raises(Violation, match="position 9 left, though it does not wait"):
+        judge([*FORGETS[:-1], GOOD[-1]])
+    with pytest.raises(Violation, match="what leaves where somebody is forgotten"):
+        judge([*FORGETS[:-2], Moment(FORGETS[-2].step, (), (LAST,)), FORGETS[-1]])
+
+
+def test_all_others_wait_where_they_did_when_somebody_is_forgotten() -> None:
+    rows = [replace(ROWS[0], subject=who, published=("flu", i), event_time=100) for i, who in enumerate("ABA")]
+    step = Forget(("A",))
+    for gamma, right in (({1: {1}}, True), ({0: {1}}, False), ({0: {0}, 1: {1}}, False), ({}, False)):
+        checker = Checker(POLICY, Privacy(2, 2), CastleParameters(delay_tuples=9), KEY)
+        before = {0: frozenset({0, 2}), 1: frozenset({1})}
+        checker.observe(Push(tuple(rows)), written(Moment(Push(tuple(rows))), 0, rows), before)
+        after = {cluster: frozenset(positions) for cluster, positions in gamma.items()}
+        if right:
+            checker.observe(step, written(Moment(step), 0, rows), after)
+        else:
+            with pytest.raises(Violation, match="the clusters of the others"):
+                checker.observe(step, written(Moment(step), 0, rows), after)

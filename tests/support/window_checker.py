@@ -12,9 +12,9 @@ from anonymity.release import Releases
 from anonymity.window.log import ACTIONS, Repairs
 from anonymity.window.parameters import WindowParameters
 from state.block import NO_TIME
-from tests.support.checker import Violation, check_published, diversity, expect
+from tests.support.checker import Violation, check_published, diversity, expect, forgotten_of
 from tests.support.linking import linking_of
-from tests.support.source import IDENTITY, Finish, Push, Row, Step
+from tests.support.source import IDENTITY, Finish, Forget, Push, Row, Step
 from tests.support.space import Box, Space
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class WindowChecker:
         self.reasons: Counter[str] = Counter()
         self.actions: Counter[str] = Counter()
         self.confidence: Counter[str] = Counter()  # what it brought about
-        self.released = self.windows = self.carried = 0
+        self.released = self.forgotten = self.windows = self.carried = 0
         self.loss_sum = 0.0
         self._identity = policy.members.index(IDENTITY)
         self._position: dict[int, int] = {}
@@ -53,6 +53,9 @@ class WindowChecker:
 
     def observe(self, step: Step, out: Releases, repairs: Repairs) -> None:
         """Judge one step by what came in, what left, and what was told of it."""
+        if isinstance(step, Forget):
+            self._forget(step, out, repairs)
+            return
         self._ended = isinstance(step, Finish)
         if not isinstance(step, Finish):
             self._watermark = step.watermark
@@ -66,6 +69,16 @@ class WindowChecker:
         self._check_delay()
         self._check_confidence(linkable, repairs)
         self._check_log(out, repairs, mixing)
+
+    def _forget(self, step: Forget, out: Releases, repairs: Repairs) -> None:
+        left = (len(out), len(out.suppressed_reason), len(repairs.windows), len(repairs.actions.window))
+        expect("what leaves where somebody is forgotten", left, (0, 0, 0, 0))
+        gone = forgotten_of(step, self.rows, self.waiting)
+        for position in gone:
+            del self.waiting[position]
+        self.forgotten += len(gone)
+        self._waits_on -= gone
+        self._may_wait_on -= gone
 
     def _place(self, row: Row) -> None:
         position = len(self.rows)
@@ -261,7 +274,9 @@ class WindowChecker:
     def agree(self, counters: WindowCounters, deadline: int | None) -> None:
         """Judge the shard's counters and its next deadline by what was observed so far."""
         withheld, waiting = self.reasons.total(), len(self.waiting)
-        expect("in = released + suppressed + buffered", len(self.rows), self.released + withheld + waiting)
+        left = self.released + withheld + self.forgotten
+        expect("in = released + suppressed + forgotten + buffered", len(self.rows), left + waiting)
+        expect("forgotten", counters.forgotten, self.forgotten)
         expect("tuples_in", counters.tuples_in, len(self.rows))
         expect("released", counters.released, self.released)
         expect("buffered", counters.buffered, waiting)

@@ -668,3 +668,19 @@ def test_the_number_of_key_groups_cannot_be_overridden(tmp_path: Path, value: st
 def test_settings_that_hold_once_are_taken(tmp_path: Path, setting: str) -> None:
     name, _, value = setting.partition("=")
     assert configured(tmp_path, SMALL, f"flink.{setting}").flink == {name: value}
+
+
+FORGET = "{ddl: CREATE TEMPORARY TABLE forget (who STRING) WITH ('connector' = 'datagen')}"
+
+
+def test_requests_to_forget_are_read_and_need_a_subject(tmp_path: Path) -> None:
+    assert configured(tmp_path, FULL).source.forget is None
+    forget = configured(tmp_path, FULL, f"source.forget={FORGET}", "source.forget.query=SELECT who FROM forget")
+    assert forget.source.forget is not None
+    assert forget.source.forget.ddl.startswith("CREATE TEMPORARY TABLE forget")
+    assert forget.source.forget.query == "SELECT who FROM forget"
+    (problem,) = problems(tmp_path, SMALL, f"source.forget={FORGET}")
+    assert problem.startswith("source.forget: asks to forget persons, and policy.subject names no column")
+    assert problems(tmp_path, FULL, "source.forget={query: SELECT 1}") == [
+        "source.forget.ddl: is missing; a statement CREATE TEMPORARY TABLE forget (...) WITH (...)"
+    ]

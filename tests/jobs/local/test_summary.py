@@ -119,6 +119,14 @@ def test_tuples_that_are_published_fully_generalised_are_suppressed_and_not_with
     assert "outlier 2, published fully generalised" in printed(summary)
 
 
+def test_tuples_of_the_forgotten_are_accounted_for() -> None:
+    rows = [("tuples_in", 9.0), ("released", 5.0), ("forgotten", 4.0), ("loss_sum", 2.0), ("delay.0", 5.0)]
+    summary = summed(rows, 1.0)
+    assert (summary.forgotten, summary.rows_in, summary.withheld) == (4, 9, 0)
+    assert re.search(r"forgotten\s+4\s+44\.4%", printed(summary))
+    assert "forgotten" not in printed(summed(ANOTHER, 1.0))
+
+
 def test_json_holds_every_number_of_the_issue() -> None:
     read = json.loads(json.dumps(summed([*ONE_SHARD, *ANOTHER], 12.34567).as_json()))
     assert read == {
@@ -128,6 +136,7 @@ def test_json_holds_every_number_of_the_issue() -> None:
         "suppressed": {"outlier": 4, "too_few_subjects": 6, "too_little_diversity": 0},
         "withheld": 10,
         "rejected": {"missing": 2, "outside_domain": 0, "unknown_category": 0, "bad_type": 0},
+        "forgotten": 0,
         "releases": 13,
         "releases_by_kind": {
             "cluster": 6,

@@ -1,0 +1,63 @@
+"""What ``crenel forget`` does: write requests into the table that the job reads them from."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from jobs.config.load import ConfigError, load
+from jobs.local.ahead import start_java
+from jobs.local.run import flink_logs, local_settings, refused
+
+_NO_STREAM = (
+    "source.forget: is missing, so the job reads no requests; give the table that it reads them from, in ddl, and "
+    "start the job anew"
+)
+
+
+def request(path: Path, overrides: Sequence[str], subjects: Sequence[str], console: Console) -> None:
+    """Write a request for each of some persons, and print by which code the job's output will tell of each.
+
+    Parameters
+    ----------
+    path : of the configuration of the job, which runs elsewhere
+    subjects : the persons, as ``policy.subject`` has them; written as SQL casts text
+
+    Raises
+    ------
+    ConfigError
+        The configuration is not valid, has no ``source.forget``, its table cannot be written to, or a subject is none
+        of the column's type. No subject is in any message.
+    JavaError
+        No usable Java.
+    """
+    config = load(path, overrides)
+    source = config.source.forget
+    if source is None:
+        raise ConfigError(path, [_NO_STREAM])
+    with flink_logs(), tempfile.TemporaryDirectory(prefix="crenel-") as name:
+        java = start_java()
+        from py4j.protocol import Py4JError
+        from pyflink.util.exceptions import JavaException
+
+        from jobs.wiring.environment import local_environment
+        from jobs.wiring.forgetting import codes_of, read_forget, write_requests
+        from jobs.wiring.pipeline import read_layout
+
+        java.join()
+        # What is written in batches is there once the command ends, and not with the next checkpoint.
+        settings = {**local_settings(config.flink, 1, Path(name)), "execution.runtime-mode": "BATCH"}
+        tables = local_environment(settings, checkpoints=False)
+        try:
+            found = read_layout(tables, config)
+            read_forget(tables, source, found)
+            codes = codes_of(tables, config, found, subjects)
+            write_requests(tables, source, subjects)
+        except (Py4JError, JavaException) as error:
+            raise refused(error) from None
+    console.print(f"{len(codes)} requests were written. The output 'forgotten' tells of them by these codes, in order:")
+    for code in codes:
+        console.print(code)

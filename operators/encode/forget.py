@@ -1,0 +1,93 @@
+"""From subjects that are to be forgotten to requests for the shards that may know them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pyflink.table import DataTypes
+from pyflink.table.udf import ScalarFunction, udf
+
+from operators.encode import hashing
+from operators.encode.columns import Batch, Read
+from state.forget import Forget
+
+
+@dataclass(frozen=True)
+class ForgetPlan:
+    """How requests are read, and whom they are for.
+
+    Attributes
+    ----------
+    subject : how the one column is read, which holds subjects as the source does
+    hash_key : as ``operators.encode.encoder.EncodePlan.hash_key``
+    keys : (shards,) the Flink key of each shard
+    by_subject : whether a person is in one shard only, which follows from the subject
+    """
+
+    subject: Read
+    hash_key: str = field(repr=False)
+    keys: tuple[int, ...]
+    by_subject: bool
+
+
+def code_of(subject: np.uint64, hash_key: str) -> str:
+    """What a person is called where it is told that they were forgotten: 16 hexadecimal digits.
+
+    It follows from the subject and the key, and does not tell the hash that the state of other jobs may hold.
+    """
+    hashed = np.asarray(subject, "<u8").tobytes()
+    key = hash_key.encode("ascii")
+    return hashlib.blake2b(hashed, digest_size=8, key=key, person=b"crenel-forget").hexdigest()
+
+
+def requests(plan: ForgetPlan, *series: Any) -> tuple[list[list[int]], list[bytes | None]]:
+    """The requests of one batch.
+
+    Parameters
+    ----------
+    series : the arguments that ``plan`` counts, each one value a row
+
+    Returns
+    -------
+    keys : (rows,) of the shards that each request is for; none where a subject is missing
+    blobs : (rows,) ``Forget.to_bytes``; None where a subject is missing
+    """
+    subjects, missing = Batch(series).subject(plan.subject, plan.hash_key)
+    known = np.ones(len(subjects), np.bool_) if missing is None else ~missing
+    shards = hashing.slices(subjects, len(plan.keys)).tolist()
+    keys: list[list[int]] = [
+        [] if not there else [plan.keys[shard]] if plan.by_subject else list(plan.keys)
+        for shard, there in zip(shards, known.tolist(), strict=True)
+    ]
+    blobs = [
+        Forget(subject, code_of(subject, plan.hash_key)).to_bytes() if there else None
+        for subject, there in zip(subjects, known.tolist(), strict=True)
+    ]
+    return keys, blobs
+
+
+class ForgetFunction(ScalarFunction):  # type: ignore[misc]
+    """Makes requests of each Arrow batch."""
+
+    def __init__(self, plan: ForgetPlan) -> None:
+        self._plan = plan
+
+    def eval(self, *series: Any) -> pd.DataFrame:
+        keys, blobs = requests(self._plan, *series)
+        return pd.DataFrame({"k": pd.Series(keys, dtype=object), "b": pd.Series(blobs, dtype=object)})
+
+    def is_deterministic(self) -> bool:
+        # Flink must not evaluate it twice.
+        return False
+
+
+def forget_function(plan: ForgetPlan) -> Any:
+    """The function, to be registered under a name of ours: ``crenel_forget(...)`` is ``ROW<k ARRAY<INT>, b BYTES>``."""
+    result = DataTypes.ROW(
+        [DataTypes.FIELD("k", DataTypes.ARRAY(DataTypes.INT())), DataTypes.FIELD("b", DataTypes.BYTES())]
+    )
+    return udf(ForgetFunction(plan), result_type=result, func_type="pandas")

@@ -1,0 +1,35 @@
+"""A request to forget a person, on its way to a shard. It is no state: nothing of it is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from state.codec import array, pack, raw, readable, unpack
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Forget:
+    """A request.
+
+    Attributes
+    ----------
+    subject : keyed hash, as ``state.block.TupleColumns.subject`` has it
+    code : what the person is called in the record that tells of it; does not tell the hash
+    """
+
+    subject: np.uint64
+    code: str
+
+    def to_bytes(self) -> bytes:
+        return pack("forget", VERSION, {"subject": np.array([self.subject], np.uint64), "code": self.code.encode()})
+
+    @classmethod
+    def from_bytes(cls, blob: bytes, where: str = "") -> Forget:
+        """Read a blob; raises ``state.codec.StateError`` where it is damaged or unknown."""
+        _, columns = unpack("forget", blob, newest=VERSION, where=where)
+        with readable(f"forget request of {where}"):
+            return cls(np.uint64(array(columns, "subject")[0]), raw(columns, "code").decode("ascii"))

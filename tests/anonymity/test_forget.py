@@ -1,0 +1,184 @@
+"""What always holds where persons are forgotten: of every algorithm, on any stream."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anonymity.batch.windows import ClosedBy
+from anonymity.castle.parameters import CastleParameters
+from anonymity.mondrian.parameters import MondrianParameters
+from anonymity.nearest.parameters import NearestParameters
+from anonymity.policy import Noised, NoiseWithin, Numeric, Policy, Privacy
+from anonymity.release import Releases
+from anonymity.window.parameters import WindowParameters
+from tests.support.drive import Setting, columns_of, hashes
+from tests.support.forgets import KeptAny, forgets_of, judged_any, with_forgets
+from tests.support.mondrian_drive import MondrianSetting, mondrian_cases
+from tests.support.nearest_drive import NearestSetting, nearest_cases
+from tests.support.source import IDENTITY, Finish, Forget, Push, Row
+from tests.support.strategies import FEW, LAWS, Case, cases, cuts
+from tests.support.window_drive import WindowSetting, window_cases
+
+CASES: dict[str, Callable[..., st.SearchStrategy[Case]]] = {
+    "castle": cases,
+    "nearest": nearest_cases,
+    "window": window_cases,
+    "mondrian": mondrian_cases,
+}
+restores = st.lists(st.integers(0, 60), max_size=8)
+
+
+@pytest.mark.parametrize("algorithm", CASES)
+@given(st.data(), cuts, cuts, restores)
+@LAWS
+def test_whoever_is_forgotten_leaves_nowhere_and_all_others_as_they_must_however_it_is_cut_and_restored(
+    algorithm: str, data: st.DataObject, one: tuple[int, ...], other: tuple[int, ...], restores: list[int]
+) -> None:
+    case = data.draw(CASES[algorithm]().filter(lambda case: case.setting.policy.subject is not None))
+    forgets = data.draw(forgets_of(case))
+    first, counters = judged_any(case.setting, list(with_forgets(case.steps(one), forgets)))
+    shard, outputs = KeptAny(case.setting), []
+    for number, step in enumerate(with_forgets(case.steps(other), forgets)):
+        outputs.append(shard.take(step))
+        if number in restores or isinstance(step, Forget):
+            shard.restore()
+    assert columns_of(outputs) == columns_of(first)
+    again = shard.shard.counters
+    assert again.delays.tolist() == counters.delays.tolist()
+    assert replace(again, delays=counters.delays) == counters
+
+
+# No byte of a person in any state.
+
+TOP = 2.0**41
+SETTINGS: dict[str, Callable[[Policy, Privacy, int, tuple[pa.DataType, ...]], Setting]] = {
+    "castle": lambda policy, privacy, delay, types: Setting(policy, privacy, CastleParameters(delay), types),
+    "nearest": lambda policy, privacy, delay, types: NearestSetting(policy, privacy, NearestParameters(delay), types),
+    "window": lambda policy, privacy, delay, types: WindowSetting(
+        policy, privacy, WindowParameters(max(delay // 2, privacy.k), delay_tuples=4 * delay), types
+    ),
+    "mondrian": lambda policy, privacy, delay, types: MondrianSetting(
+        policy, privacy, MondrianParameters(ClosedBy(max(delay, privacy.k))), types
+    ),
+}
+
+
+def crowd(chance: Random, people: int, *, noised: bool) -> list[Row]:
+    """Tuples of which no two share a value, each like no count and no number of anything."""
+
+    def number() -> float:
+        return chance.uniform(1.0, TOP)
+
+    return [
+        Row(
+            values=(number(), number()),
+            published=(
+                f"illness {chance.getrandbits(64):x}",
+                *((number(),) if noised else ()),
+                f"remark {chance.getrandbits(64):x}",
+                number(),
+                -chance.getrandbits(62),
+            ),
+            subject=chance.randrange(people),
+        )
+        for _ in range(chance.choice((3, 20, 60, 120)))
+    ]
+
+
+def setting_of(algorithm: str, k: int, delay: int, *, noised: bool) -> Setting:
+    policy = Policy(
+        (Numeric("age", (0.0, TOP)), Numeric("pay", (0.0, TOP))),
+        sensitive=("illness",),
+        noised=(Noised("dose", (0.0, TOP), 4.0),) if noised else (),
+        passthrough=("remark", "visit", IDENTITY),
+        subject="who",
+    )
+    privacy = Privacy(k, 1, (), NoiseWithin(1.0) if noised else None)
+    dose = (pa.float64(),) if noised else ()
+    return SETTINGS[algorithm](policy, privacy, delay, (pa.string(), *dose, pa.string(), pa.float64(), pa.int64()))
+
+
+def bytes_of(row: Row, shown: set[float]) -> Iterator[bytes]:
+    """What a state must not hold of a tuple, but for what was published of it as the end of an interval."""
+    yield struct.pack("<Q", hashes([row.subject])[0])
+    yield struct.pack("<Q", hashes([row.published[0]])[0])
+    for value in (*row.values, *row.published):
+        if isinstance(value, float) and value not in shown:
+            yield struct.pack("<d", value)
+        elif isinstance(value, int):
+            yield struct.pack("<q", value)
+        elif isinstance(value, str):
+            yield value.encode()
+
+
+@pytest.mark.parametrize("algorithm", SETTINGS)
+@given(
+    st.integers(0, 2**32),
+    st.integers(2, 4),
+    st.sampled_from((2, 8, 30, 100)),
+    st.sampled_from((1, 3, 17)),
+    st.booleans(),
+)
+@settings(LAWS, max_examples=60)
+def test_no_byte_of_the_forgotten_is_in_any_state(
+    algorithm: str, seed: int, k: int, delay: int, block: int, noised: bool
+) -> None:
+    chance = Random(seed)
+    people = chance.choice((2, 6, 30))
+    rows = crowd(chance, people, noised=noised)
+    shard = KeptAny(setting_of(algorithm, k, delay, noised=noised))
+    shown: set[float] = set()
+    for start in range(0, len(rows), block):
+        for who in chance.sample(range(people), chance.choice((0, 0, 1, 2))):
+            shown |= published(shard.take(Forget((who,))))
+            held = b"".join(shard.blobs())
+            for row in rows[:start]:
+                if row.subject == who:
+                    assert not any(found in held for found in bytes_of(row, shown))
+            if chance.random() < 0.3:
+                shard.restore()
+        shown |= published(shard.take(Push(tuple(rows[start : start + block]))))
+    shard.take(Finish())
+
+
+@pytest.mark.parametrize("noised", [False, True])
+@pytest.mark.parametrize("algorithm", SETTINGS)
+def test_what_waits_of_a_person_is_in_the_state_until_the_person_is_forgotten(algorithm: str, noised: bool) -> None:
+    # Else the law above would hold of anything.
+    shard = KeptAny(setting_of(algorithm, 3, 500, noised=noised))
+    rows = crowd(Random(1), 200, noised=noised)
+    shard.take(Push(tuple(rows)))
+    who = rows[-1].subject
+    held = b"".join(shard.blobs())
+    assert all(found in held for found in bytes_of(rows[-1], set()))
+    assert isinstance(who, int)
+    shard.take(Forget((who,)))
+    mine = sum(row.subject == who for row in rows)
+    counters = shard.shard.counters
+    assert (counters.forgotten, counters.buffered) == (mine, len(rows) - mine)
+    assert not any(found in b"".join(shard.blobs()) for found in bytes_of(rows[-1], set()))
+
+
+def published(releases: Releases) -> set[float]:
+    """The ends of all intervals that left."""
+    return {*np.ravel(releases.lower).tolist(), *np.ravel(releases.upper).tolist()}
+
+
+@pytest.mark.parametrize("algorithm", CASES)
+@given(st.data())
+@FEW
+def test_nobody_can_be_forgotten_who_is_not_known_by_a_subject(algorithm: str, data: st.DataObject) -> None:
+    case = data.draw(CASES[algorithm]().filter(lambda case: case.setting.policy.subject is None))
+    shard: Any = KeptAny(case.setting).shard
+    with pytest.raises(ValueError, match=r"policy\.subject: is missing"):
+        shard.forget(hashes([1]))

@@ -1,0 +1,62 @@
+"""Golden snapshots of shards that have forgotten somebody: ``python -m tests.golden.make_forgotten``.
+
+Of the stream of ``tests.golden.make``, in which some are forgotten before the snapshot is taken, and some after it.
+There is one of each kind of state: what forgetting adds is stored only where somebody was forgotten.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from anonymity.batch.windows import ClosedBy
+from anonymity.mondrian.parameters import MondrianParameters
+from anonymity.policy import Privacy
+from state import batch, castle, window
+from state.stored import Stored
+from tests.golden import make, make_windows
+from tests.golden.make import refuse_anew, write
+from tests.support.drive import Setting, columns_of
+from tests.support.forgets import KeptAny
+from tests.support.mondrian_drive import MondrianSetting
+from tests.support.source import Forget, Step
+
+HERE = Path(__file__).parent / "forgotten"
+SETTINGS: dict[str, Setting] = {
+    f"castle-v{castle.VERSION}": make.SETTING,
+    f"window-v{window.VERSION}": make_windows.SETTING,
+    f"mondrian-v{batch.VERSION}": MondrianSetting(
+        make.SETTING.policy, Privacy(3, 2), MondrianParameters(ClosedBy(90, 400_000)), make.SETTING.types
+    ),
+}
+STEPS: list[Step] = [*make.STEPS[:27], Forget((3, 14, 15, 9)), make.STEPS[27], Forget((26, 5, 35, 8)), *make.STEPS[28:]]
+STEPS.insert(34, Forget((9, 7, 9)))
+TAKEN = 30
+
+
+def snapshot(setting: Setting) -> Stored:
+    """What is stored after ``TAKEN`` steps."""
+    shard = KeptAny(setting)
+    for step in STEPS[:TAKEN]:
+        shard.take(step)
+    return shard.stored
+
+
+def rest(setting: Setting, stored: Stored) -> tuple[KeptAny, dict[str, list[Any]]]:
+    """The shard that was stored, at its end, and what the steps after the snapshot release."""
+    shard = KeptAny(setting)
+    shard.stored = stored
+    shard.restore()
+    return shard, columns_of([shard.take(step) for step in STEPS[TAKEN:]])
+
+
+def main(parent: Path = HERE) -> None:
+    """Make the snapshots of these versions."""
+    for name, setting in SETTINGS.items():
+        refuse_anew(parent / name)
+        stored = snapshot(setting)
+        write(parent / name, stored, rest(setting, stored)[1])
+
+
+if __name__ == "__main__":
+    main()
