@@ -33,6 +33,8 @@ class Companions:
     ----------
     passed : (2,) event time up to which persons were forgotten; persons so far who were ``below``
     group : (groups,) the release in which the companions left first
+    companions : (groups,) how many there are, with those who were forgotten on request; 0: none may leave any more
+    struck : (groups,) how many were forgotten on request
     lower, upper : (groups, numeric quasi-identifiers) the generalisation under which they leave
     node : (groups, categorical quasi-identifiers) node in each hierarchy
     subject : (persons,) keyed hash
@@ -49,6 +51,8 @@ class Companions:
 
     passed: NDArray[np.int64]
     group: NDArray[np.int64]
+    companions: NDArray[np.int32]
+    struck: NDArray[np.int32]
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
     node: NDArray[np.int32]

@@ -82,6 +82,7 @@ class DelayedShard(Shard):
         # A cluster's box is the least around those who wait in it, so none of a forgotten person's values shapes it: it
         # shrinks to those of the others, and closes with the last of them.
         self._take_out(slots)
+        self._strike(subjects)
         self._slots.give_back(slots)
         self._empty_out()
         if self.terms.policy.noised:
@@ -159,6 +160,9 @@ class DelayedShard(Shard):
     @abstractmethod
     def _take_out(self, slots: NDArray[np.int32]) -> None:
         """Let waiting tuples, in order of position, wait no more."""
+
+    def _strike(self, subjects: NDArray[np.uint64]) -> None:
+        """Forget what is known of persons beside their tuples, none of which waits any more; most know nothing."""
 
     @abstractmethod
     def _relink(self, slots: NDArray[np.int32], rows: NDArray[np.int32]) -> None:

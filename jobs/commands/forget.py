@@ -44,18 +44,21 @@ def request(path: Path, overrides: Sequence[str], subjects: Sequence[str], conso
         from pyflink.util.exceptions import JavaException
 
         from jobs.wiring.environment import local_environment
-        from jobs.wiring.forgetting import codes_of, read_forget, write_requests
+        from jobs.wiring.forgetting import codes_of, column_of, read_forget, write_requests
         from jobs.wiring.pipeline import read_layout
 
         java.join()
-        # What is written in batches is there once the command ends, and not with the next checkpoint.
-        settings = {**local_settings(config.flink, 1, Path(name)), "execution.runtime-mode": "BATCH"}
-        tables = local_environment(settings, checkpoints=False)
+        settings = local_settings(config.flink, 1, Path(name))
         try:
+            tables = local_environment(settings, checkpoints=False)
             found = read_layout(tables, config)
             read_forget(tables, source, found)
             codes = codes_of(tables, config, found, subjects)
-            write_requests(tables, source, subjects)
+            column = column_of(tables)
+            # What is written in batches is there once the command ends, and not with the next checkpoint; and where
+            # nothing is read in batches, the table may be one without an end.
+            batches = local_environment({**settings, "execution.runtime-mode": "BATCH"}, checkpoints=False)
+            write_requests(batches, source, column, subjects)
         except (Py4JError, JavaException) as error:
             raise refused(error) from None
     console.print(f"{len(codes)} requests were written. The output 'forgotten' tells of them by these codes, in order:")

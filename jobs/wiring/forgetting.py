@@ -101,8 +101,8 @@ def codes_of(tables: StreamTableEnvironment, config: Config, found: Layout, subj
     return [code_of(subject, key) for subject in hashes]
 
 
-def write_requests(tables: StreamTableEnvironment, source: ForgetSource, subjects: Sequence[str]) -> None:
-    """Insert requests into the table, once ``read_forget`` has created it, and wait until they are there.
+def column_of(tables: StreamTableEnvironment) -> tuple[str, str]:
+    """Name and type of the one column of the table of requests, once ``read_forget`` has created it.
 
     Raises
     ------
@@ -124,7 +124,15 @@ def write_requests(tables: StreamTableEnvironment, source: ForgetSource, subject
             ],
         )
     ((name, kind),) = columns
-    kind = kind.removesuffix(" NOT NULL")
+    return name, kind.removesuffix(" NOT NULL")
+
+
+def write_requests(
+    tables: StreamTableEnvironment, source: ForgetSource, column: tuple[str, str], subjects: Sequence[str]
+) -> None:
+    """Insert requests into the table, of one ``column``, and wait until they are there."""
+    tables.execute_sql(source.ddl)
+    name, kind = column
     rows = ", ".join(f"(CAST({literal(text)} AS {kind}))" for text in subjects)
     tables.execute_sql(f"INSERT INTO forget ({quote(name)}) VALUES {rows}").wait()
 

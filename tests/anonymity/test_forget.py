@@ -18,11 +18,12 @@ from anonymity.batch.windows import ClosedBy
 from anonymity.castle.parameters import CastleParameters
 from anonymity.mondrian.parameters import MondrianParameters
 from anonymity.nearest.parameters import NearestParameters
-from anonymity.policy import Noised, NoiseWithin, Numeric, Policy, Privacy
+from anonymity.policy import Lasting, Noised, NoiseWithin, Numeric, Policy, Privacy
 from anonymity.release import Releases
 from anonymity.window.parameters import WindowParameters
 from tests.support.drive import Setting, columns_of, hashes
 from tests.support.forgets import KeptAny, forgets_of, judged_any, with_forgets
+from tests.support.lasting_drive import LastingSetting, lasting_cases
 from tests.support.mondrian_drive import MondrianSetting, mondrian_cases
 from tests.support.nearest_drive import NearestSetting, nearest_cases
 from tests.support.source import IDENTITY, Finish, Forget, Push, Row
@@ -32,6 +33,7 @@ from tests.support.window_drive import WindowSetting, window_cases
 CASES: dict[str, Callable[..., st.SearchStrategy[Case]]] = {
     "castle": cases,
     "nearest": nearest_cases,
+    "lasting": lambda: lasting_cases() | lasting_cases(forgets=True),
     "window": window_cases,
     "mondrian": mondrian_cases,
 }
@@ -64,6 +66,9 @@ TOP = 2.0**41
 SETTINGS: dict[str, Callable[[Policy, Privacy, int, tuple[pa.DataType, ...]], Setting]] = {
     "castle": lambda policy, privacy, delay, types: Setting(policy, privacy, CastleParameters(delay), types),
     "nearest": lambda policy, privacy, delay, types: NearestSetting(policy, privacy, NearestParameters(delay), types),
+    "lasting": lambda policy, privacy, delay, types: LastingSetting(
+        policy, replace(privacy, noise_within=None, lasting=Lasting()), NearestParameters(delay), types
+    ),
     "window": lambda policy, privacy, delay, types: WindowSetting(
         policy, privacy, WindowParameters(max(delay // 2, privacy.k), delay_tuples=4 * delay), types
     ),
@@ -133,6 +138,7 @@ def bytes_of(row: Row, shown: set[float]) -> Iterator[bytes]:
 def test_no_byte_of_the_forgotten_is_in_any_state(
     algorithm: str, seed: int, k: int, delay: int, block: int, noised: bool
 ) -> None:
+    noised = noised and algorithm != "lasting"  # which does not go with noise
     chance = Random(seed)
     people = chance.choice((2, 6, 30))
     rows = crowd(chance, people, noised=noised)
@@ -151,8 +157,9 @@ def test_no_byte_of_the_forgotten_is_in_any_state(
     shard.take(Finish())
 
 
-@pytest.mark.parametrize("noised", [False, True])
-@pytest.mark.parametrize("algorithm", SETTINGS)
+@pytest.mark.parametrize(
+    ("algorithm", "noised"), [(name, noised) for name in SETTINGS for noised in (False, True) if name != "lasting"]
+)
 def test_what_waits_of_a_person_is_in_the_state_until_the_person_is_forgotten(algorithm: str, noised: bool) -> None:
     # Else the law above would hold of anything.
     shard = KeptAny(setting_of(algorithm, 3, 500, noised=noised))

@@ -14,7 +14,7 @@ from anonymity.release import Releases
 from tests.support.checker import Gamma, Stated, Violation, expect
 from tests.support.drive import KEY
 from tests.support.nearest_drive import NearestChecker, NearestSetting, nearest_cases
-from tests.support.source import Step
+from tests.support.source import Forget, Step
 from tests.support.strategies import Case
 
 _WIDENED = KINDS.index("widened")
@@ -27,11 +27,18 @@ class LastingChecker(NearestChecker):
         super().__init__(*given)
         self._known: set[Any] = set()  # who has left
         self._known_before: set[Any] = set()
+        self._struck = False
 
     def observe(self, step: Step, out: Releases, gamma: Gamma | None = None) -> None:
         self._known_before = set(self._known)
         super().observe(step, out)
-        if self._linkable and (self.privacy.lasting is None or self.privacy.lasting.moved != "suppress"):
+        if isinstance(step, Forget):
+            self._struck = True
+            self._known.difference_update(step.subjects)
+            self._linkable = set()
+        lasting = self.privacy.lasting
+        known = self.privacy.l == 1 or not self._struck  # of whoever was forgotten on request, the worst is assumed
+        if self._linkable and known and (lasting is None or lasting.moved != "suppress"):
             raise Violation("a tuple was suppressed as linkable, though it may leave all the same")
         if not self._linkable <= self._due:
             raise Violation("a tuple was suppressed as linkable before it was due")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +10,7 @@ from anonymity.policy import KINDS, Policy
 from anonymity.release import Releases
 from state.block import NO_TIME
 from tests.support.checker import diversity
-from tests.support.source import IDENTITY, Finish, Push, Row, Step
+from tests.support.source import IDENTITY, Advance, Forget, Push, Row, Step
 from tests.support.space import Box, Space
 
 _GENERALISED = KINDS.index("generalised")
@@ -32,6 +33,7 @@ class Observer:
         self._identity = policy.members.index(IDENTITY)
         self._sensitive = len(policy.sensitive)
         self._row: dict[Any, Row] = {}
+        self._forgotten: Counter[Any] = Counter()
         self._latest: dict[Any, Box] = {}
         self._newest: dict[Any, int] = {}
         self._watermark = NO_TIME
@@ -40,7 +42,9 @@ class Observer:
 
     def observe(self, step: Step, out: Releases) -> None:
         """What came in a step, and what left."""
-        if not isinstance(step, Finish):
+        if isinstance(step, Forget):
+            self._forgotten.update(step.subjects)
+        if isinstance(step, Push | Advance):
             self._watermark = max(self._watermark, step.watermark)
         for row in step.rows if isinstance(step, Push) else ():
             self._come(row)
@@ -50,19 +54,25 @@ class Observer:
             box = Box(tuple(out.lower[i].tolist()), tuple(out.upper[i].tolist()), tuple(out.node[i].tolist()))
             may_be = {person for person, point in self._latest.items() if self._space.contains(box, point)}
             for row in self._rows(out, i):
-                self.behind[row.subject] = self.behind.get(row.subject, may_be) & may_be
-                told = self._published.setdefault(row.subject, [set() for _ in range(self._sensitive)])
+                person = self._person(row)
+                self.behind[person] = self.behind.get(person, may_be) & may_be
+                told = self._published.setdefault(person, [set() for _ in range(self._sensitive)])
                 for values, value in zip(told, row.published, strict=False):
                     values.add(value)
 
     def _come(self, row: Row) -> None:
-        person, newest = row.subject, self._newest.get(row.subject)
+        person = self._person(row)
+        newest = self._newest.get(person)
         if self._horizon is not None and newest is not None and newest + self._horizon <= self._watermark:
             self.behind.pop(person, None)
             newest = None
         self._row[row.published[self._identity]] = row
         self._latest[person] = self._space.point(row)
         self._newest[person] = row.event_time if newest is None else max(newest, row.event_time)
+
+    def _person(self, row: Row) -> tuple[Any, int]:
+        """Who was forgotten on request and comes again is somebody else; what came of them before stays known."""
+        return row.subject, self._forgotten[row.subject]
 
     def _rows(self, out: Releases, release: int) -> Iterator[Row]:
         for identity in out.members[self._identity][out.offsets[release] : out.offsets[release + 1]]:

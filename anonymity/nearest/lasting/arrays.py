@@ -88,7 +88,8 @@ class Groups(NamedTuple):
     id : (rows,) the release in which the companions left first
     box : the generalisation under which they leave
     first : (rows,) one of its persons
-    companions : (rows,) how many there are
+    companions : (rows,) how many there are, with those who were forgotten on request; 0 where none may leave any more
+    struck : (rows,) how many of them were forgotten on request: what came of them last lies in ``box``
     entry, changed, touched, dropped : as of persons
     """
 
@@ -98,6 +99,7 @@ class Groups(NamedTuple):
     box: Boxes
     first: NDArray[np.int32]
     companions: NDArray[np.int32]
+    struck: NDArray[np.int32]
     entry: NDArray[np.int64]
     changed: NDArray[np.bool_]
     touched: NDArray[np.int32]
@@ -253,6 +255,7 @@ def _groups(rows: int, policy: Policy, now: Any = None) -> Groups:
         box=boxes(rows, policy),
         first=full(rows, NONE, np.int32),
         companions=zeros(rows, np.int32),
+        struck=zeros(rows, np.int32),
         entry=full(rows, NONE, np.int64),
         changed=zeros(rows, np.bool_),
         touched=zeros(rows, np.int32),

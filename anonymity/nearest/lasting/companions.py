@@ -12,6 +12,10 @@ anybody of it comes within the horizon, a guest excepted, of whom no box need kn
 under another group. Who joins adds to the sets, and takes nobody out of them. Whoever comes again after the horizon is
 a new person, with new companions: the promise is about rows within the horizon.
 
+Somebody who is forgotten on request (``strike``) still vouches for the others by what came of them last, though nothing
+of it is known any more: it lies in the box of the group, which only grows from then on, and nobody is a guest of such a
+group any more. Of what they had published the worst is assumed.
+
 l likewise: the companions' values, all that were published of each together, are l-diverse when the group is founded,
 and no row is published by which they would no longer be (``stays_diverse``). Guests bring their own, which name nobody
 else's.
@@ -26,11 +30,14 @@ from numpy.typing import NDArray
 
 from anonymity.compiled.jit import Int, inner, leaf, procedure
 from anonymity.nearest.cells import drop
-from anonymity.nearest.lasting.arrays import MOST_VALUES
+from anonymity.nearest.lasting.arrays import MOST_VALUES, MOVED
 from anonymity.nearest.lasting.persons import forget_person, touch_person
+from anonymity.promise.counting import numbered
 from anonymity.promise.waiting import go
-from anonymity.space.boxes import assign, contains, enclose
+from anonymity.space.boxes import assign, contains, enclose, generalise_outside
 from anonymity.space.domain import NONE, Boxes
+
+_SUPPRESS = MOVED.index("suppress")
 
 
 @inner
@@ -54,7 +61,7 @@ def found(shard: Any, members: NDArray[np.int32], release: Int) -> Int:
     groups.id[group] = shard.now.next_release
     assign(groups.box, group, shard.out.box, release)
     groups.first[group] = NONE
-    groups.companions[group] = 0
+    groups.companions[group] = groups.struck[group] = 0
     for i in range(len(members)):
         person = np.int64(rows.person[members[i]])
         if shard.persons.group[person] == NONE:
@@ -117,8 +124,9 @@ def all_within(shard: Any, boxes: Boxes, row: Int, group: Int) -> bool:
 
 @leaf
 def how_many_within(shard: Any, boxes: Boxes, row: Int, group: Int) -> Int:
-    """The latest values of how many companions a box contains."""
-    persons, person, found_within = shard.persons, np.int64(shard.groups.first[group]), np.int64(0)
+    """The latest values of how many companions a box contains, which contains the group's."""
+    persons, person = shard.persons, np.int64(shard.groups.first[group])
+    found_within = np.int64(shard.groups.struck[group])
     while person != NONE:
         found_within += persons.core[person] and contains(shard.domain, boxes, row, latest(shard), person)
         person = np.int64(persons.next[person])
@@ -129,6 +137,8 @@ def how_many_within(shard: Any, boxes: Boxes, row: Int, group: Int) -> Int:
 def enclose_companions(shard: Any, boxes: Boxes, row: Int, group: Int) -> None:
     """Enlarge a box, no more than needed, until it contains the latest values of all companions."""
     persons, person = shard.persons, np.int64(shard.groups.first[group])
+    if shard.groups.struck[group] > 0:
+        enclose(shard.domain, boxes, row, shard.groups.box, group)
     while person != NONE:
         if persons.core[person]:
             enclose(shard.domain, boxes, row, latest(shard), person)
@@ -165,10 +175,12 @@ def stays_diverse(shard: Any, group: Int, person: Int, slot: Int) -> bool:
 def lasting_diversity(shard: Any, group: Int, attribute: Int, person: Int, code: np.uint64) -> Int:
     """As ``anonymity.promise.diversity``, of all that was published of the companions; 1 where that is not known.
 
+    Who was forgotten on request may have published any value: no fewer than this many are needed, whichever it was.
+
     ``person`` : one who would publish ``code`` too, ``NONE`` where nobody would
     """
     persons, groups = shard.persons, shard.groups
-    companions = groups.companions[group]
+    companions, struck = groups.companions[group], groups.struck[group]
     codes = np.empty(companions * MOST_VALUES + 1, np.uint64)
     size = 0
     other = np.int64(groups.first[group])
@@ -192,11 +204,46 @@ def lasting_diversity(shard: Any, group: Int, attribute: Int, person: Int, code:
     falling = np.sort(times)[::-1]
     diverse, total = np.int64(1), np.int64(0)
     for i in range(different + 1 if size > 0 else 0):
-        total += falling[i]
+        total += falling[i] + struck
         if total >= companions:
             break
         diverse += 1
     return diverse
+
+
+@procedure
+def strike(shard: Any, subject: Any) -> None:
+    """Forget a person on request, of whom nothing waits any more.
+
+    Where what came of them last was never published, the group's box becomes most general in what it lies outside of.
+    """
+    persons, groups = shard.persons, shard.groups
+    person = numbered(persons.row, np.int64(0), subject)
+    if person == NONE:
+        return
+    group = np.int64(persons.group[person])
+    other = np.int64(groups.first[group])
+    if other == person:
+        groups.first[group] = persons.next[person]
+    else:
+        while persons.next[other] != person:
+            other = np.int64(persons.next[other])
+        persons.next[other] = persons.next[person]
+    if persons.core[person]:
+        groups.struck[group] += 1
+        if not contains(shard.domain, groups.box, group, latest(shard), person):
+            if shard.bound.moved == _SUPPRESS:
+                groups.companions[group] = 0
+            else:
+                generalise_outside(shard.domain, groups.box, group, latest(shard), person)
+        touch_group(shard, group)
+    forget_person(shard, person)
+    other = np.int64(groups.first[group])
+    if other == NONE:
+        _forget_group(shard, group)
+    while other != NONE:  # it may have been the one who came last
+        groups.now.earliest = min(groups.now.earliest, persons.event_time[other])
+        other = np.int64(persons.next[other])
 
 
 @leaf

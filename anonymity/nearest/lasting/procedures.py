@@ -26,6 +26,7 @@ from anonymity.nearest.lasting.companions import (
     promises,
     publish,
     stays_diverse,
+    strike,
     touch_group,
 )
 from anonymity.nearest.lasting.persons import forget_person, hold, let_go, note_latest, person_of, touch_person
@@ -56,6 +57,25 @@ def lasting(shard: LastingArrays, slots: NDArray[np.int32], watermark: Int, ende
             serve(shard, due)
             due = next_due(shard, watermark, ended and i == len(slots))
         forget_old(shard, watermark)
+
+
+@entry
+def take_out(shard: LastingArrays, slots: NDArray[np.int32]) -> None:
+    """Let waiting tuples wait no more."""
+    for i in range(len(slots)):
+        slot = np.int64(slots[i])
+        if shard.persons.group[shard.rows.person[slot]] == NONE:
+            _leave_unknown(shard, slot)
+        else:
+            leave(shard, slot)
+
+
+@entry
+def strike_all(shard: LastingArrays, subjects: NDArray[np.uint64]) -> None:
+    """Forget persons on request, of whom nothing waits."""
+    for i in range(len(subjects)):
+        strike(shard, subjects[i])
+    forget_old(shard, shard.groups.now.passed)
 
 
 @entry
@@ -203,6 +223,7 @@ def _hosting(shard: LastingArrays, slot: Int, person: Int) -> Int:
         if (
             group != NONE
             and shard.groups.id[group] == omega.release[row]
+            and shard.groups.struck[group] == 0
             and contains(shard.domain, omega.box, row, latest(shard), person)
             and all_within(shard, omega.box, row, group)
             and promises(shard, group)

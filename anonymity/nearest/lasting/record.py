@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.nearest.lasting.arrays import MOST_VALUES, LastingArrays
+from anonymity.nearest.lasting.arrays import MOST_VALUES, Groups, LastingArrays, Persons
 from anonymity.policy import Policy
 from anonymity.space.domain import NONE
 from anonymity.tuples.well_formed import require, require_boxes
@@ -37,12 +37,18 @@ class Record:
     def __init__(self, offsets: NDArray[np.int32], stored: Mapping[int, Companions], arrays: LastingArrays) -> None:
         self._offsets = offsets
         self._stored = {number: _size(entry) for number, entry in stored.items() if number != PASSED}
+        self._whose = {number: _short(entry.subject) for number, entry in stored.items() if number != PASSED}
+        self._struck = np.zeros(0, np.uint32)
         for part in (arrays.persons, arrays.groups):
             part.now.dropped = 0  # whom nobody knows any more is not counted below
         standing = np.concatenate([arrays.persons.entry, arrays.groups.entry])
         self._stands = Counter(standing[standing != NONE].tolist())
         self._next = max(stored, default=PASSED) + 1
         self._passed = stored[PASSED].passed.tolist() if PASSED in stored else [_NEVER, 0]
+
+    def strike(self, subjects: NDArray[np.uint64]) -> None:
+        """Let no entry that tells of these persons stand after this step, not even where it was written long ago."""
+        self._struck = np.append(self._struck, _short(subjects))
 
     def changes(self, arrays: LastingArrays) -> dict[int, bytes | None]:
         """What to write after a step."""
@@ -59,9 +65,10 @@ class Record:
             entry = entry_of(arrays, self._offsets, people, companies)
             found[self._next] = entry.to_bytes()
             self._stored[self._next] = self._stands[self._next] = len(people) + len(companies)
+            self._whose[self._next] = _short(entry.subject)
             self._next += 1
         for number in [number for number in self._stored if self._stands[number] == 0]:
-            del self._stored[number], self._stands[number]
+            del self._stored[number], self._stands[number], self._whose[number]
             found[number] = None
         passed = [int(groups.now.passed), int(persons.now.below_k)]
         if passed != self._passed:
@@ -89,14 +96,26 @@ class Record:
         self._stands.subtract(before[before != NONE].tolist())
         persons.entry[forgotten] = NONE
         people = people[stays]
-        standing, stored = sum(self._stands.values()), sum(self._stored.values())
+        standing, stored, anew = sum(self._stands.values()), sum(self._stored.values()), list[int]()
         if stored > _SPARSE * standing + _FEW:
-            sparsest = min(self._stored, key=lambda number: self._stands[number] / self._stored[number])
-            more = np.flatnonzero(persons.entry[: persons.now.used] == sparsest).astype(np.int32)
-            people = np.union1d(people, more).astype(np.int32)
-            more = np.flatnonzero(groups.entry[: groups.now.used] == sparsest).astype(np.int32)
-            companies = np.union1d(companies, more).astype(np.int32)
+            anew.append(min(self._stored, key=lambda number: self._stands[number] / self._stored[number]))
+        if len(self._struck):
+            anew += [number for number, whose in self._whose.items() if np.isin(self._struck, whose).any()]
+            self._struck = self._struck[:0]
+        if anew:
+            people = np.union1d(people, _rows_of(persons, anew)).astype(np.int32)
+            companies = np.union1d(companies, _rows_of(groups, anew)).astype(np.int32)
         return people, companies
+
+
+def _rows_of(part: Persons | Groups, entries: list[int]) -> NDArray[np.int32]:
+    """The rows that some entries hold, and no later one."""
+    return np.flatnonzero(np.isin(part.entry[: part.now.used], entries)).astype(np.int32)
+
+
+def _short(subjects: NDArray[np.uint64]) -> NDArray[np.uint32]:
+    """Enough of each hash to tell where somebody may be."""
+    return subjects.astype(np.uint32)
 
 
 def entry_of(
@@ -109,6 +128,8 @@ def entry_of(
     return Companions(
         passed=np.array([groups.now.passed, persons.now.below_k], np.int64),
         group=groups.id[companies],
+        companions=groups.companions[companies],
+        struck=groups.struck[companies],
         lower=groups.box.lower[companies],
         upper=groups.box.upper[companies],
         node=groups.box.node[companies] - offsets,
@@ -180,6 +201,7 @@ def _restore_groups(
         groups.id[row] = group
         groups.box.lower[row], groups.box.upper[row] = entry.lower[i], entry.upper[i]
         groups.box.node[row] = entry.node[i] + offsets
+        groups.companions[row], groups.struck[row] = entry.companions[i], entry.struck[i]
         groups.entry[row] = number
     now.used = now.known = len(places)
     return {group: row for row, group in enumerate(places)}
@@ -211,7 +233,6 @@ def _restore_people(
             persons.group[row], persons.core[row] = group, entry.core[i]
             persons.next[row] = groups.first[group]
             groups.first[group] = row
-            groups.companions[group] += entry.core[i]
             groups.now.earliest = min(int(groups.now.earliest), int(entry.event_time[i]))
         row += 1
     persons.now.used = row
@@ -226,7 +247,9 @@ def read(stored: Mapping[int, bytes], policy: Policy, shard: str) -> dict[int, C
             people, sensitive = len(entry.subject), len(policy.sensitive)
             require(entry.passed.shape == (2,), "passed")
             require_boxes(entry.lower, entry.upper, entry.node, policy)
-            require(entry.group.shape == (len(entry.node),) and bool((entry.group >= 0).all()), "groups")
+            for name in ("group", "companions", "struck"):
+                column = getattr(entry, name)
+                require(column.shape == (len(entry.node),) and bool((column >= 0).all()), name)
             for name in ("of", "core", "below", "position", "event_time"):
                 require(getattr(entry, name).shape == (people,), name)
             require(entry.numeric.shape == (people, len(policy.numeric)), "numeric")

@@ -68,6 +68,14 @@ class LastingNearest(Nearest):
     def _run(self, admitted: NDArray[np.int32], watermark: int, *, ended: bool) -> None:
         procedures.lasting(share(self.arrays), admitted, watermark, ended)
 
+    def _take_out(self, slots: NDArray[np.int32]) -> None:
+        procedures.take_out(share(self.arrays), slots)
+
+    def _strike(self, subjects: NDArray[np.uint64]) -> None:
+        procedures.strike_all(share(self.arrays), subjects)
+        if self._record is not None:
+            self._record.strike(subjects)
+
     def _relink(self, slots: NDArray[np.int32], rows: NDArray[np.int32]) -> None:
         procedures.relink(share(self.arrays), slots)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from hypothesis import Phase, find, given, settings
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from anonymity.nearest.shard import Nearest
 from tests.support.drive import Kept, apply, columns_of, judged, steps_of
+from tests.support.forgets import forgets_of, with_forgets
 from tests.support.lasting_drive import lasting_cases
 from tests.support.nearest_drive import NearestSetting
 from tests.support.observer import Observer
@@ -21,10 +23,10 @@ def test_k_and_l_hold_values_lie_inside_and_every_tuple_leaves_once_in_time(case
     judged(case.setting, case.steps(cut))
 
 
-def observed(case: Case, horizon: int | None) -> Observer:
+def observed(case: Case, horizon: int | None, forgets: Mapping[int, tuple[int, ...]] | None = None) -> Observer:
     """All that an observer sees of a stream, judged at every step."""
     shard, observer = case.setting.castle(), Observer(case.setting.policy, horizon)
-    for step, out in steps_of(case.setting, shard, case.steps(ONE_BY_ONE)):
+    for step, out in steps_of(case.setting, shard, with_forgets(case.steps(ONE_BY_ONE), forgets or {})):
         observer.observe(step, out)
         if len(out.release_id):
             assert observer.fewest is None or observer.fewest >= case.setting.privacy.k
@@ -44,6 +46,13 @@ def test_k_persons_are_behind_all_rows_of_a_person_together(case: Case) -> None:
 def test_they_are_within_the_horizon_where_persons_are_forgotten(case: Case) -> None:
     assert case.setting.privacy.lasting is not None
     observed(case, case.setting.privacy.lasting.horizon)
+
+
+@given(st.data())
+@LAWS
+def test_k_persons_are_behind_all_rows_where_some_of_them_were_forgotten_on_request(data: st.DataObject) -> None:
+    case = data.draw(lasting_cases(moved="widen") | lasting_cases(moved="suppress"))
+    observed(case, None, data.draw(forgets_of(case)))
 
 
 @given(lasting_cases() | lasting_cases(forgets=True), cuts, cuts)
