@@ -21,7 +21,14 @@ from anonymity.castle.gamma import (
 from anonymity.castle.leave import release_part, reuse, suppress
 from anonymity.castle.omega import reusable
 from anonymity.castle.queue import arrive, depart, lacking, lacking_together, next_due, number
-from anonymity.castle.split import group_by_subject, join_broken_parts, may_break, split
+from anonymity.castle.split import (
+    group_by_subject,
+    join_broken_parts,
+    may_break,
+    one_tuple_each,
+    split,
+    split_by_subject,
+)
 from anonymity.castle.split_l import split_l
 from anonymity.compiled.jit import Int, entry, leaf, procedure
 from anonymity.promise.counting import stable_order
@@ -107,9 +114,14 @@ def output_cluster(shard: CastleArrays, row: Int, due: Int, kind: Int) -> None:
 
     Its members but ``due`` go on waiting, together, where noise within releases has left too few of a part.
     """
-    groups = group_by_subject(shard, row)
     parts: Int = np.int64(0)
-    if shard.clusters.subjects[row] >= 2 * shard.of.k:
+    apart = shard.clusters.subjects[row] < shard.clusters.tuples[row]
+    groups = one_tuple_each(shard, row) if apart else group_by_subject(shard, row)
+    if apart and shard.clusters.tuples[row] >= 2 * shard.of.k:
+        parts = split_by_subject(shard, groups)
+        if parts > 1 and may_break(shard, row):
+            parts = join_broken_parts(shard, groups, parts)
+    elif not apart and shard.clusters.subjects[row] >= 2 * shard.of.k:
         if shard.of.least_values > 1:
             parts = split_l(shard, groups)
         else:

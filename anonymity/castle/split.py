@@ -70,6 +70,79 @@ def group_by_subject(shard: CastleArrays, row: Int) -> Groups:
     return Groups(slots, start[: groups + 1], box, np.full(groups, NONE, np.int64))
 
 
+@procedure
+def one_tuple_each(shard: CastleArrays, row: Int) -> Groups:
+    """Make a group of each tuple of a cluster, in order of position."""
+    slots, others = members_of(shard, row), points(shard.tuples)
+    box = empty_boxes(np.int64(len(slots)), shard.clusters.box)
+    for i in range(len(slots)):
+        assign(box, np.int64(i), others, slots[i])
+    return Groups(slots, np.arange(len(slots) + 1), box, np.full(len(slots), NONE, np.int64))
+
+
+@procedure
+def split_by_subject(shard: CastleArrays, groups: Groups) -> Int:
+    """Give each tuple a part that has k tuples of k subjects; how many parts there are (CASTLE, function split).
+
+    A part takes one tuple of each of k buckets, the nearest of each; what is left goes to the nearest part. In the
+    paper all tuples of a subject are alike and the bucket that is left goes together; here each goes where it is near.
+    """
+    k, domain, box, total = shard.of.k, shard.domain, groups.box, len(groups.part)
+    bucket, left = np.empty(total, np.int64), np.zeros(total, np.int64)
+    subject = np.empty(total, np.int64)
+    for i in range(total):
+        subject[i] = np.int64(shard.tuples.subject[groups.members[i]])
+    order = stable_order(subject)
+    buckets: Int = np.int64(0)
+    for i in range(total):
+        if i > 0 and subject[order[i]] != subject[order[i - 1]]:
+            buckets += 1
+        bucket[order[i]] = buckets
+        left[buckets] += 1
+    buckets += 1
+    nonempty, count = np.int64(buckets), np.int64(0)
+    parts = empty_boxes(np.int64(total // k), box)
+    seed, distance, nearest = np.int64(0), np.empty(buckets), np.empty(buckets, np.int64)
+    while nonempty >= k:
+        chosen = below(shard.random, nonempty)
+        b = np.int64(0)
+        while left[b] == 0 or chosen > 0:
+            chosen -= left[b] > 0
+            b += 1
+        chosen = below(shard.random, left[b])
+        for i in range(total):
+            if groups.part[i] == NONE and bucket[i] == b:
+                if chosen == 0:
+                    seed = np.int64(i)
+                chosen -= 1
+        assign(parts, count, box, seed)
+        for other in range(buckets):
+            distance[other], nearest[other] = np.inf, NONE
+        for i in range(total):
+            if groups.part[i] == NONE and bucket[i] != b:
+                limit = distance[bucket[i]]
+                growth = enlargement(domain, box, seed, box, np.int64(i), limit)
+                if growth < limit:
+                    distance[bucket[i]], nearest[bucket[i]] = growth, i
+        groups.part[seed] = count
+        left[b] -= 1
+        nonempty -= left[b] == 0
+        for _ in range(k - 1):
+            b = np.int64(distance.argmin())
+            groups.part[nearest[b]] = count
+            enclose(domain, parts, count, box, nearest[b])
+            distance[b] = np.inf
+            left[b] -= 1
+            nonempty -= left[b] == 0
+        count += 1
+    for i in range(total):
+        if groups.part[i] == NONE:
+            part = nearest_part(shard, groups, parts, count, np.int64(i))
+            groups.part[i] = part
+            enclose(domain, parts, part, box, np.int64(i))
+    return count
+
+
 @leaf
 def nearest_part(shard: CastleArrays, groups: Groups, parts: Boxes, count: Int, group: Int) -> Int:
     """The part that a group enlarges least (split, step 23)."""

@@ -488,14 +488,14 @@ class Checker:
         """Whether one class that was due can have left behind what it has: ``left``, and who of it waits on."""
         assert self._linking is not None
         whole, k, (due,) = left | waiting, self.privacy.k, self._due
-        failed = self._subjects(whole) // k - len(self._classes)  # parts, at most: each had k subjects
+        failed = len(whole) // k - len(self._classes)  # parts, at most: each had k tuples of k subjects
         if not self._keeps_promises(whole) or failed < (len(waiting) > 0):
             return False
         if self.privacy.l == 1 and self._subjects(waiting) > failed * (k - 1):
             return False
         if waiting and failed == 1 and all(self._keeps_promises(rest) for rest in (waiting, waiting | {due})):
             return False
-        if self._subjects(whole) >= 2 * k:
+        if len(whole) >= 2 * k:
             return True  # it may have been split, who knows how
         of_class = self._rows_of(whole)
         others = {p for p in self._linkable if not self._linking.may_show_too_much(self.rows[p], of_class)}
