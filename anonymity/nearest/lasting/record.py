@@ -159,83 +159,11 @@ def _is_loose(arrays: LastingArrays, person: int) -> bool:
     return bool(tuples.position[waiting].max() < persons.position[person] or newest < persons.event_time[person])
 
 
-def restore(arrays: LastingArrays, entries: Mapping[int, Companions], offsets: NDArray[np.int32]) -> None:
-    """Let persons and groups be as they were stored.
-
-    The shard has room for them, and no tuple waits yet.
-    """
-    if PASSED in entries:
-        arrays.groups.now.passed, arrays.persons.now.below_k = entries[PASSED].passed
-    ordered = [(number, entry) for number, entry in sorted(entries.items()) if number != PASSED]
-    groups: dict[int, tuple[int, int]] = {}
-    people: dict[int, tuple[int, int]] = {}
-    for place, (_, entry) in enumerate(ordered):
-        groups.update({int(group): (place, i) for i, group in enumerate(entry.group.tolist())})
-        people.update({subject: (place, i) for i, subject in enumerate(entry.subject.tolist())})
-    whose = {int(ordered[place][1].of[i]) for place, i in people.values()}
-    groups = {group: place for group, place in groups.items() if group in whose}
-    row_of = _restore_groups(arrays, ordered, groups, offsets)
-    _restore_people(arrays, ordered, people, row_of, offsets)
-
-
 def forget_changes(arrays: LastingArrays) -> None:
     """Let nothing be to be stored, where nothing is."""
     for part in (arrays.persons, arrays.groups):
         part.changed[part.touched[: part.now.touched]] = False
         part.now.touched = part.now.dropped = 0
-
-
-Places = dict[int, tuple[int, int]]
-"""By id or subject: which entry of those in order holds it, and in which of its rows."""
-
-
-def _restore_groups(
-    arrays: LastingArrays,
-    ordered: list[tuple[int, Companions]],
-    places: Places,
-    offsets: NDArray[np.int32],
-) -> dict[int, int]:
-    groups, now = arrays.groups, arrays.groups.now
-    for row, (group, (place, i)) in enumerate(places.items()):
-        number, entry = ordered[place]
-        groups.id[row] = group
-        groups.box.lower[row], groups.box.upper[row] = entry.lower[i], entry.upper[i]
-        groups.box.node[row] = entry.node[i] + offsets
-        groups.companions[row], groups.struck[row] = entry.companions[i], entry.struck[i]
-        groups.entry[row] = number
-    now.used = now.known = len(places)
-    return {group: row for row, group in enumerate(places)}
-
-
-def _restore_people(
-    arrays: LastingArrays,
-    ordered: list[tuple[int, Companions]],
-    places: Places,
-    row_of: Mapping[int, int],
-    offsets: NDArray[np.int32],
-) -> None:
-    persons, groups = arrays.persons, arrays.groups
-    values = [np.cumsum([0, *np.minimum(entry.held, MOST_VALUES).sum(axis=1).tolist()]) for _, entry in ordered]
-    row = 0
-    for subject, (place, i) in places.items():
-        number, entry = ordered[place]
-        group = row_of.get(int(entry.of[i]), NONE)
-        if entry.of[i] != NONE and group == NONE:
-            continue  # of a group that was forgotten
-        persons.subject[row] = subject
-        persons.numeric[row], persons.leaf[row] = entry.numeric[i], entry.leaf[i] + offsets
-        persons.position[row], persons.event_time[row] = entry.position[i], entry.event_time[i]
-        persons.held[row] = entry.held[i]
-        remembered = np.arange(MOST_VALUES) < entry.held[i][:, None]
-        persons.values[row][remembered] = entry.values[values[place][i] : values[place][i + 1]]
-        persons.entry[row], persons.below[row] = number, entry.below[i]
-        if group != NONE:
-            persons.group[row], persons.core[row] = group, entry.core[i]
-            persons.next[row] = groups.first[group]
-            groups.first[group] = row
-            groups.now.earliest = min(int(groups.now.earliest), int(entry.event_time[i]))
-        row += 1
-    persons.now.used = row
 
 
 def read(stored: Mapping[int, bytes], policy: Policy, shard: str) -> dict[int, Companions]:

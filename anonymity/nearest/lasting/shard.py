@@ -16,6 +16,7 @@ from anonymity.compiled.random import RandomStream
 from anonymity.nearest.lasting import procedures, record
 from anonymity.nearest.lasting.arrays import LastingArrays, empty_arrays, with_persons, with_slots
 from anonymity.nearest.lasting.reference import share
+from anonymity.nearest.lasting.restore import restore
 from anonymity.nearest.shard import Nearest, NearestCounters
 from anonymity.space.domain import NONE
 from state.block import Block
@@ -82,7 +83,7 @@ class LastingNearest(Nearest):
     def _restore_gamma(self, snapshot: Snapshot) -> dict[int, int]:
         people = sum(len(entry.subject) + len(entry.group) for entry in self._entries.values())
         self.arrays = with_persons(self.arrays, people, self.terms.policy)
-        record.restore(self.arrays, self._entries, self.offsets)
+        restore(self.arrays, self._entries, self.offsets)
         procedures.introduce(share(self.arrays))
         return super()._restore_gamma(snapshot)
 
