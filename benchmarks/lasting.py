@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +20,14 @@ from anonymity.castle.parameters import CastleParameters
 from anonymity.castle.shard import Castle
 from anonymity.castle.stored import begun
 from anonymity.nearest.algorithm import NEAREST
+from anonymity.nearest.lasting.shard import LastingNearest
 from anonymity.nearest.parameters import NearestParameters
 from anonymity.policy import Lasting, Privacy
 from anonymity.release import Releases
 from benchmarks.adult import REUSE, Stream, stream
 from benchmarks.nearest import of_attributes
 from benchmarks.table import Table
+from state.stored import Stored
 
 _SIX = ("age", "education-num", "hours-per-week", "education", "marital-status", "occupation")
 _K, _DELAY, _MOVES, _STEP = 10, 1000, 0.2, 0.05
@@ -69,6 +72,64 @@ def tables() -> Iterator[Table]:
         (500, 100, False, True),
     ):
         yield compared(adult, persons, each, in_rounds=in_rounds, moves=moves)
+    yield remembered(stream())
+
+
+def remembered(adult: Stream) -> Table:
+    """What is kept of persons, and how long it takes to be restored."""
+    table = Table(
+        f"State of persons ({adult.numeric.shape[1] + adult.categorical.shape[1]} quasi-identifiers, k = {_K}, delay "
+        f"{_DELAY:,}, values that stay, in blocks of 2,000)",
+        ["persons", "rows each", "stored bytes a person", "bytes in memory a person", "restored in"],
+    )
+    for persons, each in ((100_000, 1), (100_000, 3), (1_000_000, 1), (1_000_000, 3)):
+        people = adult.enlarged(persons)
+        random = np.random.default_rng(1)
+        rows = np.concatenate([random.permutation(persons) for _ in range(each)])
+        tuples = Stream(
+            replace(people.policy, subject="person"),
+            people.numeric[rows],
+            people.categorical[rows],
+            people.sensitive[rows],
+            people.members.take(pa.array(rows)),
+            random.integers(1, 2**64, persons, np.uint64)[rows],
+        )
+        terms = _terms(tuples, "lasting", Lasting())
+        shard = NEAREST.new(terms, 0, bytes(32))
+        stored: dict[str, dict[int, bytes]] = {}
+        for block in tuples.blocks(2000):
+            changes = shard.push(block).changes
+            assert changes is not None
+            for kind, entries in changes.entries.items():
+                held = stored.setdefault(kind, {})
+                for key, blob in entries.items():
+                    if blob is None:
+                        held.pop(key, None)
+                    else:
+                        held[key] = blob
+            latest = changes.shard
+        start = time.perf_counter()
+        restored = NEAREST.restored(terms, Stored(latest, stored), "")
+        seconds = time.perf_counter() - start
+        assert isinstance(restored, LastingNearest)
+        table.add(
+            f"{persons:,}",
+            each,
+            f"{sum(map(len, stored['companions'].values())) / persons:.0f}",
+            f"{_bytes(*_records(restored)) / persons:.0f}",
+            f"{seconds:.1f} s",
+        )
+    return table
+
+
+def _records(shard: LastingNearest) -> list[Any]:
+    persons, groups = shard.arrays.persons, shard.arrays.groups
+    return [persons, persons.row, groups, groups.box]
+
+
+def _bytes(*records: Any) -> int:
+    """What the arrays of records take."""
+    return sum(column.nbytes for record in records for column in record if isinstance(column, np.ndarray))
 
 
 def compared(adult: Stream, persons: int, each: int, *, in_rounds: bool, moves: bool) -> Table:
