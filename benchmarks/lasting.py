@@ -29,7 +29,7 @@ from benchmarks.nearest import of_attributes
 from benchmarks.table import Table
 from state.stored import Stored
 
-_SIX = ("age", "education-num", "hours-per-week", "education", "marital-status", "occupation")
+SIX = ("age", "education-num", "hours-per-week", "education", "marital-status", "occupation")
 _K, _DELAY, _MOVES, _STEP = 10, 1000, 0.2, 0.05
 _RUNS = 3
 
@@ -43,12 +43,14 @@ class Run:
     loss, suppressed : mean loss of released tuples, share of all that were suppressed
     widened : share of the later rows that needed another generalisation
     below : share of persons behind whose rows fewer than k persons can be
+    groups : of companions, that are known at the end
     """
 
     loss: float
     suppressed: float
     widened: float
     below: float
+    groups: int
 
 
 _PROMISES: tuple[tuple[str, Lasting | None], ...] = (
@@ -62,7 +64,7 @@ _PROMISES: tuple[tuple[str, Lasting | None], ...] = (
 
 def tables() -> Iterator[Table]:
     """What each promise costs, and whom the observer finds, stream by stream."""
-    adult = of_attributes(stream(), _SIX)
+    adult = of_attributes(stream(), SIX)
     for persons, each, in_rounds, moves in (
         (2000, 3, True, False),
         (2000, 10, True, False),
@@ -137,7 +139,7 @@ def compared(adult: Stream, persons: int, each: int, *, in_rounds: bool, moves: 
     order, values = "in rounds" if in_rounds else "by chance", "that move" if moves else "that stay"
     table = Table(
         f"{persons:,} persons of Adult, {each} rows each, {order}, with values {values} "
-        f"({len(_SIX)} quasi-identifiers, k = {_K}, delay {_DELAY:,}; speed: median of {_RUNS}, in turn)",
+        f"({len(SIX)} quasi-identifiers, k = {_K}, delay {_DELAY:,}; speed: median of {_RUNS}, in turn)",
         ["promise", "loss", "suppressed", "widened", "persons below k", "tuples/s"],
     )
     tuples = returning(adult, persons, each, in_rounds=in_rounds, moves=moves)
@@ -146,7 +148,7 @@ def compared(adult: Stream, persons: int, each: int, *, in_rounds: bool, moves: 
         for name, promise in _PROMISES:
             spent[name].append(_seconds(tuples, name, promise, turn))
     for name, promise in _PROMISES:
-        run = observed(tuples, name, promise)
+        run = observed(tuples, _terms(tuples, name, promise))
         table.add(
             name,
             f"{run.loss:.3f}",
@@ -182,7 +184,7 @@ def returning(adult: Stream, persons: int, each: int, *, in_rounds: bool, moves:
         [*adult.members.take(pa.array(rows)).columns, pa.array(np.arange(len(rows)))],
         names=[*adult.members.schema.names, "row"],
     )
-    policy = replace(adult.policy, subject="person", passthrough=("row",))
+    policy = replace(adult.policy, subject="person", passthrough=("row",), event_time="at")
     subject = order.astype(np.uint64) + np.uint64(1)
     return Stream(policy, numeric, adult.categorical[rows], adult.sensitive[rows], members, subject)
 
@@ -204,21 +206,21 @@ def _seconds(tuples: Stream, name: str, promise: Lasting | None, seed: int) -> f
     return time.perf_counter() - start
 
 
-def observed(tuples: Stream, name: str, promise: Lasting | None) -> Run:
-    """One run, tuple by tuple, with the observer beside it."""
-    terms = _terms(tuples, name, promise)
-    shard = Castle(terms, begun(terms, 0, bytes(32))) if name == "CASTLE" else NEAREST.new(terms, 0, bytes(32))
+def observed(tuples: Stream, terms: Terms) -> Run:
+    """One run, tuple by tuple and one a second, with the observer beside it, who puts all rows together."""
+    castle = isinstance(terms.parameters, CastleParameters)
+    shard = Castle(terms, begun(terms, 0, bytes(32))) if castle else NEAREST.new(terms, 0, bytes(32))
     assert tuples.subject is not None
     person = tuples.subject.astype(np.int64) - 1
     count = int(person.max()) + 1
     latest = np.full((count, tuples.numeric.shape[1]), np.nan), np.zeros((count, tuples.categorical.shape[1]), np.int32)
     behind = np.ones((count, count), np.bool_)
     column = tuples.policy.members.index("row")
-    blocks = tuples.blocks(1)
+    blocks = [replace(block, event_time=np.array([1000 * i])) for i, block in enumerate(tuples.blocks(1))]
     for i in range(len(tuples) + 1):
         if i < len(tuples):
             latest[0][person[i]], latest[1][person[i]] = tuples.numeric[i], tuples.categorical[i]
-        out = shard.push(blocks[i]).releases if i < len(tuples) else shard.finish().releases
+        out = shard.push(blocks[i], 1000 * i).releases if i < len(tuples) else shard.finish().releases
         for release in range(len(out)):
             may_be = _inside(tuples, out, release, *latest)
             rows = out.members[column][out.offsets[release] : out.offsets[release + 1]]
@@ -229,7 +231,8 @@ def observed(tuples: Stream, name: str, promise: Lasting | None) -> Run:
         counters.loss_sum / counters.released,
         sum(counters.suppressed.values()) / len(tuples),
         counters.releases["widened"] / max(later, 1),
-        float((behind.sum(axis=1) < _K).mean()),
+        float((behind.sum(axis=1) < terms.privacy.k).mean()),
+        int(shard.arrays.groups.now.known) if isinstance(shard, LastingNearest) else 0,
     )
 
 
