@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
-from pydantic import AfterValidator, Field, ValidationInfo, create_model
+from pydantic import AfterValidator, BeforeValidator, Field, InstanceOf, ValidationInfo, create_model
 from pydantic import model_validator as check
 
 from anonymity.algorithm import Algorithm, known_algorithms
@@ -27,6 +27,8 @@ from anonymity.policy import (
     Shards,
 )
 from anonymity.promise.record import Sensitive, known_promises
+from anonymity.promise.reference import Reference
+from anonymity.promise.reference import load as load_reference
 from anonymity.regions.tree import RegionTree
 from jobs.config.fields import (
     AboveZero,
@@ -40,7 +42,7 @@ from jobs.config.fields import (
     Sink,
     Whole,
 )
-from jobs.config.hierarchies import HierarchyField
+from jobs.config.hierarchies import HierarchyField, folder_of
 from jobs.config.promises import further_of, promise_field
 from jobs.config.sections import AlgorithmSection, section_of
 
@@ -52,6 +54,10 @@ def _increasing(domain: tuple[float, float]) -> tuple[float, float]:
     if domain[0] > domain[1]:
         raise ValueError("the lower bound is above the upper one")
     return domain
+
+
+def _distribution(value: object, info: ValidationInfo) -> object:
+    return load_reference(folder_of(info) / value) if isinstance(value, str) and value else value
 
 
 class QuasiIdentifier(Section):
@@ -160,6 +166,10 @@ class SensitiveSection(Section):
     l: Positive | None = Field(  # noqa: E741 - the field's own name for it
         None, description="a whole number from 1 to k, or null for privacy.l"
     )
+    reference: Annotated[InstanceOf[Reference], BeforeValidator(_distribution)] | None = Field(
+        None,
+        description="the path of a CSV file of values and their shares or counts, relative to the configuration",
+    )
 
 
 class PrivacySection(Section):
@@ -180,7 +190,7 @@ class PrivacySection(Section):
         return self
 
     def core(self) -> Privacy:
-        columns = tuple(Sensitive(name, of.l, further_of(of)) for name, of in self.sensitive.items())
+        columns = tuple(Sensitive(name, of.l, further_of(of), of.reference) for name, of in self.sensitive.items())
         lasting = None if self.persons is None else self.persons.core()
         return Privacy(self.k, self.l, further_of(self), sensitive=columns, lasting=lasting)
 
