@@ -356,9 +356,12 @@ class Privacy:
         for name in sensitive:
             place = f"privacy.sensitive.{name}.reference"
             compares = [promise.name for promise, _, _ in self.further_of(name) if promise.compares]
-            if compares and self.reference_of(name) is None:
+            reference = self.reference_of(name)
+            if reference is not None and (problem := reference.problem()):
+                raise PolicyError(f"privacy.sensitive.{name}.hierarchy: {problem}")
+            if compares and reference is None:
                 raise PolicyError(f"{place}: is missing; {compares[0]} compares with it: give the path of a CSV file")
-            if not compares and self.reference_of(name) is not None:
+            if not compares and reference is not None:
                 raise PolicyError(f"{place}: nothing is compared with it; give a promise that is, or remove it")
 
     def l_of(self, column: str) -> tuple[int, str]:

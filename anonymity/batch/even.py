@@ -64,9 +64,9 @@ def _capped(shard: BatchShard, members: NDArray[np.int64], check: int) -> NDArra
 
 def _weights(checks: Checks, check: int, value: NDArray[np.int32]) -> NDArray[np.float64]:
     """How common the value of each member is in the reference, beside the commonest there; 1 where there is none."""
-    length = int(checks.length[check])
-    if not length:
+    if not checks.length[check]:
         return np.ones(len(value))
-    shares = np.append(checks.reference[check, :length], 0.0)  # the last is that of UNKNOWN
-    weight: NDArray[np.float64] = shares[checks.lookup.row[checks.attribute[check], value]] / shares.max()
+    lookup, attribute = checks.lookup, checks.attribute[check]
+    shares = np.append(lookup.share[attribute], 0.0)  # the last is that of UNKNOWN
+    weight: NDArray[np.float64] = shares[lookup.row[attribute, value]] / shares.max()
     return weight

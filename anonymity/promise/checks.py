@@ -71,7 +71,7 @@ def checks_of(policy: Policy, privacy: Privacy, *, aimed: bool = False) -> Check
             address = address_of(promise.lacking, compares=promise.compares)
             rows.append((address, attribute, numbers, values, privacy.reasons.index(reason)))
             reference = references[attribute] if promise.compares else None
-            compared.append(() if reference is None else reference.shares)
+            compared.append(() if reference is None else promise.table(reference))
     parameters = _side_by_side([row[2] for row in rows])
     addresses, attributes, values, reasons = np.array([(*row[:2], *row[3:]) for row in rows], np.int64).reshape(-1, 4).T
     return Checks(

@@ -23,6 +23,7 @@ class Lookup(NamedTuple):
     ----------
     codes : (attributes, values) 64-bit codes of each reference, rising
     rows : (attributes, values) the row in the reference of each of these
+    share : (attributes, values) of each row
     held : (attributes,) how many there are; ``UNKNOWN`` where the column is compared with nothing
     row : (attributes, numbers) the row of the value that has each number, ``UNKNOWN`` where it has none; of no numbers
         where no column is compared
@@ -30,6 +31,7 @@ class Lookup(NamedTuple):
 
     codes: NDArray[np.uint64]
     rows: NDArray[np.int32]
+    share: NDArray[np.float64]
     held: NDArray[np.int64]
     row: NDArray[np.int32]
 
@@ -43,6 +45,7 @@ def lookup_of(references: Sequence[Reference | None]) -> Lookup:
     made = Lookup(
         codes=np.zeros((len(references), most), np.uint64),
         rows=np.zeros((len(references), most), np.int32),
+        share=np.zeros((len(references), most)),
         held=np.full(len(references), UNKNOWN, np.int64),
         row=np.zeros((len(references), 0), np.int32),
     )
@@ -54,6 +57,7 @@ def lookup_of(references: Sequence[Reference | None]) -> Lookup:
         codes = np.array(reference.codes, np.uint64)
         order = np.argsort(codes)
         made.codes[a, : len(codes)], made.rows[a, : len(codes)], made.held[a] = codes[order], order, len(codes)
+        made.share[a, : len(codes)] = reference.shares
     return made
 
 

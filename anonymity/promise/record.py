@@ -28,12 +28,13 @@ class Promise:
         value; ``parameters`` (numbers,) float64 what was promised. Of a promise that compares: of (persons, counts,
         parameters, rows, reference), where each person counts for every value they have; ``rows`` (values,) int64 where
         each value stands in the reference, rising, -1 (and several times) for those that it has not got; ``reference``
-        (values of the reference,) float64 the share of each
+        (numbers,) float64 what ``table`` makes of it
     reason : why a tuple is suppressed that no set could be found for; where the promise is of one column, a colon and
         the column follow
     least_values : how many values each satisfying set has at least, for a parameter; algorithms begin with as many
     fields : what the parameter is made of, each by its name and what it may be; empty: it is one number
     compares : whether it looks at which values there are, and compares them with the column's ``Sensitive.reference``
+    table : the numbers that it takes of a reference; the share of each value, if nothing else is given
     """
 
     name: str
@@ -44,6 +45,7 @@ class Promise:
     least_values: Callable[[Any], int] = lambda parameter: 1
     fields: Mapping[str, str] = field(default_factory=dict)
     compares: bool = False
+    table: Callable[[Reference], tuple[float, ...]] = lambda reference: reference.shares
 
     def named(self, parameter: Parameter) -> dict[str, float]:
         """The numbers of a parameter, each by a name that begins with the promise's."""

@@ -8,6 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import fsum
 from pathlib import Path
+from typing import Literal, TypeAlias
+
+from anonymity.hierarchy import Hierarchy, HierarchyError
+
+Distance: TypeAlias = Literal["equal", "ordered", "hierarchical"]
 
 HEADERS = (("value", "share"), ("value", "count"))
 """The first line of a file; shares and counts alike are divided by their sum."""
@@ -30,11 +35,30 @@ class Reference:
     values : as text, each once, at least one
     shares : (values,) of all persons: 0 or more, together 1
     codes : (values,) 64-bit codes as in ``Block.sensitive``, each once; empty until the type of the column is known
+    distance : how far values are from each other (Li, Li and others, ICDE 2007, Section 5): all equally far, by their
+        places here, or by ``hierarchy``
+    hierarchy : has levels, and each value as a leaf; of a hierarchical distance only
     """
 
     values: tuple[str, ...]
     shares: tuple[float, ...]
     codes: tuple[int, ...] = ()
+    distance: Distance = "equal"
+    hierarchy: Hierarchy | None = None
+
+    def problem(self) -> str | None:
+        """What is wrong with the hierarchy, if anything."""
+        if self.hierarchy is None:
+            return None
+        try:
+            self.hierarchy.levels()
+        except HierarchyError as error:
+            return str(error)
+        leaves = set(self.hierarchy.labels[: self.hierarchy.leaves])
+        for number, value in enumerate(self.values, 1):
+            if value not in leaves:
+                return f"value {number} of the reference is none of its leaves; add it to the file"
+        return None
 
 
 def load(path: Path | str) -> Reference:

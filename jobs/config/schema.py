@@ -10,7 +10,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, InstanceOf, Validat
 from pydantic import model_validator as check
 
 from anonymity.algorithm import Algorithm, known_algorithms
-from anonymity.hierarchy import HierarchyError
+from anonymity.hierarchy import Hierarchy, HierarchyError
+from anonymity.hierarchy import load as load_hierarchy
 from anonymity.noise.budget import phi_within
 from anonymity.policy import (
     SHARD_BY_SUBJECT,
@@ -58,6 +59,10 @@ def _increasing(domain: tuple[float, float]) -> tuple[float, float]:
 
 def _distribution(value: object, info: ValidationInfo) -> object:
     return load_reference(folder_of(info) / value) if isinstance(value, str) and value else value
+
+
+def _tree(value: object, info: ValidationInfo) -> object:
+    return load_hierarchy(folder_of(info) / value) if isinstance(value, str) and value else value
 
 
 class QuasiIdentifier(Section):
@@ -170,6 +175,26 @@ class SensitiveSection(Section):
         None,
         description="the path of a CSV file of values and their shares or counts, relative to the configuration",
     )
+    distance: Literal["equal", "ordered", "hierarchical"] = Field(
+        "equal", description="'equal', 'ordered' or 'hierarchical': how far t has values from each other"
+    )
+    hierarchy: Annotated[InstanceOf[Hierarchy], BeforeValidator(_tree)] | None = Field(
+        None, description="the path of a hierarchy file whose leaves are the values, relative to the configuration"
+    )
+
+    @check(mode="after")
+    def _possible(self) -> SensitiveSection:
+        if self.distance != "equal" and self.reference is None:
+            raise ValueError("its 'distance' is one to a 'reference'; give that, or remove it")
+        if (self.distance == "hierarchical") != (self.hierarchy is not None):
+            raise ValueError("a 'hierarchy' and 'distance: hierarchical' go together; give both, or neither")
+        return self
+
+    def compared(self) -> Reference | None:
+        """The reference, with its distances."""
+        if self.reference is None:
+            return None
+        return replace(self.reference, distance=self.distance, hierarchy=self.hierarchy)
 
 
 class PrivacySection(Section):
@@ -190,7 +215,7 @@ class PrivacySection(Section):
         return self
 
     def core(self) -> Privacy:
-        columns = tuple(Sensitive(name, of.l, further_of(of), of.reference) for name, of in self.sensitive.items())
+        columns = tuple(Sensitive(name, of.l, further_of(of), of.compared()) for name, of in self.sensitive.items())
         lasting = None if self.persons is None else self.persons.core()
         return Privacy(self.k, self.l, further_of(self), sensitive=columns, lasting=lasting)
 

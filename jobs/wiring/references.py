@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 from anonymity.policy import Privacy
@@ -12,6 +13,8 @@ from jobs.config.file import ConfigError
 from jobs.wiring.layout import Layout
 from operators.encode.encoder import EncodePlan
 from operators.encode.references import codes_of
+
+_NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
 
 Coded = Mapping[str, list[int | None]]
 
@@ -29,6 +32,7 @@ def with_codes(privacy: Privacy, found: Layout, encode: EncodePlan, where: Path 
     ConfigError
         Lists references of which a value is none of its column, or of which two are the same there.
     """
+    privacy = replace(privacy, sensitive=tuple(_in_order(column, found) for column in privacy.sensitive))
     columns = [column for column in privacy.sensitive if column.reference is not None]
     coded = {column.name: _codes(column, found, encode) for column in columns}
     if problems := [problem for column in columns for problem in _problems(column, coded, found)]:
@@ -43,6 +47,24 @@ def with_codes(privacy: Privacy, found: Layout, encode: EncodePlan, where: Path 
         for column in privacy.sensitive
     )
     return replace(privacy, sensitive=made)
+
+
+def _in_order(column: Sensitive, found: Layout) -> Sensitive:
+    """A column of numbers whose distance is ordered, with the values of its reference in their order."""
+    reference = column.reference
+    kind = found.published[column.name] if reference is not None else ""
+    if reference is None or reference.distance != "ordered" or not kind.startswith(_NUMBERS):
+        return column
+    rows = sorted(zip(reference.values, reference.shares, strict=True), key=lambda row: _number(row[0]))
+    values, shares = zip(*rows, strict=True)
+    return replace(column, reference=replace(reference, values=values, shares=shares))
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:  # a missing one stands first; of others ``_problems`` tells
+        return -inf
 
 
 def _codes(column: Sensitive, found: Layout, encode: EncodePlan) -> list[int | None]:

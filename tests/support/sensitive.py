@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import permutations
 from math import prod
+
+import numpy as np
+from scipy.optimize import linprog
+
+from anonymity.promise.reference import Reference
 
 Person = Hashable
 Value = Hashable
@@ -49,12 +54,41 @@ def keeps(name: str, parameter: Sequence[float], counts: Sequence[int]) -> bool:
     raise ValueError(f"no judge of the promise {name!r}")
 
 
-def distance(counts: Mapping[Value, int], reference: Shares) -> Fraction:
-    """The Earth Mover's Distance of counts of persons to a reference, all values equally far from each other."""
-    persons = sum(counts.values())
-    both = {value: (Fraction(counts.get(value, 0), persons), Fraction(reference.get(value, 0))) for value in counts}
-    elsewhere = 1 - sum(usual for _, usual in both.values())
-    return (sum(abs(share - usual) for share, usual in both.values()) + elsewhere) / 2
+Ground = Callable[[Value, Value], float]
+"""How far two values are from each other, 0 to 1."""
+
+
+def apart(one: Value, other: Value) -> float:
+    """The equal distance."""
+    return float(one != other)
+
+
+def ground_of(reference: Reference) -> Ground:
+    """The distances of a reference; a value that it has not got is 1 from every other."""
+    place, tree = {value: i for i, value in enumerate(reference.values)}, reference.hierarchy
+    ways = {} if tree is None else {way[0]: way for way in tree.paths()}
+
+    def ground(one: Value, other: Value) -> float:
+        if one == other or reference.distance == "equal":
+            return apart(one, other)
+        if one not in place or other not in place:
+            return 1.0
+        if reference.distance == "ordered":
+            return abs(place[one] - place[other]) / (len(place) - 1)
+        pairs = list(zip(ways[str(one)], ways[str(other)], strict=True))
+        return [a == b for a, b in pairs].index(True) / (len(pairs) - 1)
+
+    return ground
+
+
+def distance(counts: Mapping[Value, int], reference: Shares, ground: Ground = apart) -> float:
+    """The Earth Mover's Distance of counts of persons to a reference: the cheapest way to move one onto the other."""
+    persons, held, usual = sum(counts.values()), list(counts), list(reference)
+    cost = [[ground(one, other) for other in usual] for one in held]
+    leaves, comes = np.kron(np.eye(len(held)), np.ones(len(usual))), np.kron(np.ones(len(held)), np.eye(len(usual)))
+    shares = [counts[value] / persons for value in held] + [reference[value] for value in usual]
+    found = linprog(np.ravel(cost), A_eq=np.vstack([leaves, comes])[:-1], b_eq=shares[:-1])
+    return float(found.fun)
 
 
 def likeness(counts: Mapping[Value, int], reference: Shares) -> Fraction | None:
@@ -66,10 +100,12 @@ def likeness(counts: Mapping[Value, int], reference: Shares) -> Fraction | None:
     return max((Fraction(count, persons) - usual[value]) / usual[value] for value, count in counts.items())
 
 
-def keeps_beside(name: str, limit: float, counts: Mapping[Value, int], reference: Shares) -> bool:
+def keeps_beside(
+    name: str, limit: float, counts: Mapping[Value, int], reference: Shares, ground: Ground = apart
+) -> bool:
     """Whether counts of persons by value keep a promise that compares them with a reference."""
     if name == "t":
-        return distance(counts, reference) <= Fraction(str(limit)) + _ROUNDED
+        return distance(counts, reference, ground) <= limit + float(_ROUNDED)
     if name == "beta":
         most = likeness(counts, reference)
         return most is not None and most <= Fraction(str(limit)) * (1 + _ROUNDED) + _ROUNDED
@@ -77,9 +113,13 @@ def keeps_beside(name: str, limit: float, counts: Mapping[Value, int], reference
 
 
 def kept(
-    name: str, parameter: Sequence[float], rows: Iterable[tuple[Person, Value]], reference: Shares | None = None
+    name: str,
+    parameter: Sequence[float],
+    rows: Iterable[tuple[Person, Value]],
+    reference: Shares | None = None,
+    ground: Ground = apart,
 ) -> bool:
     """Whether a set keeps a promise whatever value of each person somebody picks."""
     if reference is not None and name in ("t", "beta"):
-        return all(keeps_beside(name, parameter[0], counts, reference) for counts in picks(rows))
+        return all(keeps_beside(name, parameter[0], counts, reference, ground) for counts in picks(rows))
     return all(keeps(name, parameter, sorted(counts.values(), reverse=True)) for counts in picks(rows))

@@ -15,19 +15,19 @@ from anonymity.algorithm import Algorithm, Shard, Terms
 from anonymity.algorithms import CASTLE, MONDRIAN, NEAREST, OLA, WINDOW
 from anonymity.batch.windows import ClosedBy
 from anonymity.castle.parameters import CastleParameters
-from anonymity.hierarchy import from_paths
+from anonymity.hierarchy import Hierarchy, from_paths
 from anonymity.mondrian.parameters import MondrianParameters
 from anonymity.nearest.parameters import NearestParameters
 from anonymity.ola.parameters import OlaParameters
 from anonymity.policy import KINDS, Categorical, Policy, PolicyError, Privacy
 from anonymity.promise.record import Parameter, Sensitive
-from anonymity.promise.reference import Reference
+from anonymity.promise.reference import Distance, Reference
 from anonymity.promises import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
 from anonymity.release import Releases
 from anonymity.window.parameters import WindowParameters
 from state.stored import Stored
 from tests.support.drive import KEY, PRINT, Setting, columns_of, hashes, with_changes
-from tests.support.sensitive import kept
+from tests.support.sensitive import apart, ground_of, kept
 from tests.support.source import IDENTITY, Finish, Push, Row
 from tests.support.strategies import FEW
 
@@ -46,13 +46,17 @@ MADE: dict[str, Any] = {
 of_each_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda algorithm: algorithm.name)
 
 
-def beside(**shares: float) -> Reference:
+def beside(kind: Distance = "equal", tree: Hierarchy | None = None, **shares: float) -> Reference:
     """A reference, with the codes that ``Setting.block`` gives its values."""
-    return Reference(tuple(shares), tuple(shares.values()), tuple(hashes(shares).tolist()))
+    return Reference(tuple(shares), tuple(shares.values()), tuple(hashes(shares).tolist()), kind, tree)
 
 
 # d of illness is in no reference.
 ELSEWHERE = {"illness": beside(b=0.2, a=0.5, c=0.3), "pay": beside(x=0.6, y=0.2, z=0.1, v=0.1)}
+MEANT = {
+    "illness": beside("hierarchical", from_paths(["amz", "bmz", "cnz", "dnz"]), b=0.2, a=0.5, c=0.3),
+    "pay": beside("ordered", x=0.6, y=0.2, z=0.1, v=0.1),
+}
 HALVES = {"illness": beside(a=0.5, b=0.5)}
 EVEN = {"illness": beside(a=0.25, b=0.25, c=0.25, d=0.25)}
 
@@ -75,16 +79,20 @@ asked = st.one_of(
     st.just(((T, 0.4), (BETA, 2.0), (ALPHA, 0.8))),
 )
 privacies = st.builds(
-    lambda least, further, illness, pay: Privacy(
+    lambda least, further, illness, pay, references: Privacy(
         3,
         least,
         further,
-        sensitive=(sensitive("illness", None, *illness), *([sensitive("pay", 2, *pay)] if pay else ())),
+        sensitive=(
+            sensitive("illness", None, *illness, references=references),
+            *([sensitive("pay", 2, *pay, references=references)] if pay else ()),
+        ),
     ),
     st.sampled_from((1, 1, 2)),
     st.sampled_from(((), (), ((ALPHA, 0.8),))),
     asked,
     st.one_of(st.just(()), asked),
+    st.sampled_from((ELSEWHERE, MEANT)),
 )
 people = st.sampled_from((4, 9, 1000))
 streams = st.tuples(
@@ -145,7 +153,8 @@ def judge(privacy: Privacy, stream: list[Row], outputs: Iterable[Releases]) -> N
                 for name, parameter in promised(privacy, column).items():
                     found = privacy.reference_of(column)
                     shares = None if found is None else dict(zip(found.values, found.shares, strict=True))
-                    assert kept(name, parameter, rows, shares), (column, name, parameter, rows)
+                    ground = apart if found is None else ground_of(found)
+                    assert kept(name, parameter, rows, shares, ground), (column, name, parameter, rows)
         gone += out.suppressed_position.tolist()
         assert {privacy.reasons[reason] for reason in out.suppressed_reason} <= set(privacy.reasons)
     assert sorted(gone) == list(range(len(stream)))

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anonymity.promise.record import Parameter, Promise
+from anonymity.promise.reference import Reference
 from anonymity.promises import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
 from tests.support.sensitive import keeps, kept, picks
 from tests.support.strategies import LAWS
@@ -121,7 +122,7 @@ def lacks_beside(of: tuple[Promise, float], rows: list[tuple[int, str]], shares:
         np.array([counts[value] for value in values], np.int64),
         np.array([limit]),
         np.array([place.get(value, -1) for value in values], np.int64),
-        np.array(list(shares.values())),
+        np.array(promise.table(Reference(tuple(shares), tuple(shares.values())))),
     )
 
 

@@ -85,6 +85,20 @@ def test_a_column_has_a_reference_of_its_own(configuration: Path) -> None:
     assert load(configuration, ["privacy.t=0.4", *of_all]).privacy.further == ((ALPHA, 0.8), (T, 0.4))
 
 
+def test_a_reference_has_the_distance_that_its_column_names(configuration: Path) -> None:
+    (configuration.parent / "ill.csv").write_text("value,count\nflu,3\ncold,1\n", encoding="utf-8")
+    (configuration.parent / "tree.csv").write_text("cold;light;all\nflu;light;all\nburn;other;all\n", encoding="utf-8")
+    asked = "t: 0.3, reference: ill.csv"
+    ordered = load(configuration, [f"privacy.sensitive.diagnosis={{{asked}, distance: ordered}}"]).privacy
+    meant = "distance: hierarchical, hierarchy: tree.csv"
+    tree = load(configuration, [f"privacy.sensitive.diagnosis={{{asked}, {meant}}}"]).privacy
+    found = [privacy.reference_of("diagnosis") for privacy in (ordered, tree)]
+    assert [reference.distance for reference in found if reference] == ["ordered", "hierarchical"]
+    assert found[1] is not None
+    assert found[1].hierarchy is not None
+    assert found[1].hierarchy.labels[:3] == ("cold", "flu", "burn")
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
@@ -97,11 +111,35 @@ def test_a_column_has_a_reference_of_its_own(configuration: Path) -> None:
         (["salary.reference=good.csv"], "privacy.sensitive.salary.reference: nothing is compared with it; give a"),
         (["salary={t: 0.3, reference: none.csv}"], "privacy.sensitive.salary.reference: FOLDER/none.csv: cannot be"),
         (["salary={t: 0.3, reference: bad.csv}"], "privacy.sensitive.salary.reference: FOLDER/bad.csv: line 3: its"),
+        (["salary={t: 0.3, reference: good.csv, distance: far}"], "privacy.sensitive.salary.distance: is not one of"),
+        (["salary={l: 2, distance: ordered}"], "privacy.sensitive.salary: its 'distance' is one to a 'reference'"),
+        (
+            ["salary={t: 0.3, reference: good.csv, distance: hierarchical}"],
+            "privacy.sensitive.salary: a 'hierarchy' and 'distance: hierarchical' go together",
+        ),
+        (
+            ["salary={t: 0.3, reference: good.csv, hierarchy: tree.csv}"],
+            "privacy.sensitive.salary: a 'hierarchy' and 'distance: hierarchical' go together",
+        ),
+        (
+            ["salary={t: 0.3, reference: good.csv, distance: hierarchical, hierarchy: tree.csv}"],
+            "privacy.sensitive.salary.hierarchy: value 2 of the reference is none of its leaves; add it",
+        ),
+        (
+            ["salary={t: 0.3, reference: good.csv, distance: hierarchical, hierarchy: odd.csv}"],
+            "privacy.sensitive.salary.hierarchy: has no levels; give every value",
+        ),
+        (
+            ["salary={t: 0.3, reference: good.csv, distance: hierarchical, hierarchy: none.csv}"],
+            "privacy.sensitive.salary.hierarchy: FOLDER/none.csv: cannot be read",
+        ),
         (["salary={t: 0.3, reference: [1]}"], "privacy.sensitive.salary.reference: is not text; the path of a CSV"),
     ],
 )
 def test_what_is_wrong_with_a_reference_is_told_by_field(configuration: Path, changes: list[str], problem: str) -> None:
-    (configuration.parent / "good.csv").write_text("value,count\n10,3\n", encoding="utf-8")
+    (configuration.parent / "good.csv").write_text("value,count\n10,3\n20,1\n", encoding="utf-8")
+    (configuration.parent / "tree.csv").write_text("10;all\n30;all\n", encoding="utf-8")
+    (configuration.parent / "odd.csv").write_text("10;all\n20;some;all\n", encoding="utf-8")
     (configuration.parent / "bad.csv").write_text("value,count\n10,3\n20,-1\n", encoding="utf-8")
     with pytest.raises(ConfigError) as error:
         load(configuration, [f"privacy.sensitive.{change}" for change in changes])

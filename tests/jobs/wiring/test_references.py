@@ -89,6 +89,24 @@ def test_a_value_that_the_column_has_not_got_is_told_by_place(kind: str, values:
     assert found.startswith(f"privacy.sensitive.illness.reference: {problem}")
 
 
+@pytest.mark.parametrize(
+    ("kind", "order"),
+    [("INT", ("-2", "9", "10")), ("DOUBLE", ("-2", "9", "10")), ("DECIMAL(4, 1)", ("-2", "9", "10"))],
+)
+def test_numbers_are_in_their_order_where_the_distance_is_ordered_and_texts_in_that_of_the_file(
+    kind: str, order: tuple[str, ...]
+) -> None:
+    policy = Policy((Numeric("age"),), sensitive=("illness",))
+    reference = Reference(("10", "9", "-2"), (0.5, 0.3, 0.2), distance="ordered")
+    privacy = Privacy(2, sensitive=(Sensitive("illness", None, ((T, 0.5),), reference),))
+    for sql, values in ((kind, order), ("STRING", reference.values)):
+        found = layout(policy, {"age": "INT", "illness": sql})
+        made = with_codes(privacy, found, found.encode_plan(Shards(), (100,), KEY)).reference_of("illness")
+        assert made is not None
+        assert made.values == values
+        assert dict(zip(made.values, made.shares, strict=True)) == {"10": 0.5, "9": 0.3, "-2": 0.2}
+
+
 def test_columns_without_a_reference_stay_as_they_are() -> None:
     policy = Policy((Numeric("age"),), sensitive=("illness",))
     found = layout(policy, {"age": "INT", "illness": "STRING"})
