@@ -45,7 +45,7 @@ def told(rows: set[tuple[int, str]], reference: Reference) -> float:
     )
 
 
-@given(references, st.lists(st.tuples(st.integers(0, 4), st.sampled_from(values)), min_size=1, max_size=7))
+@given(references, st.lists(st.tuples(st.integers(0, 2), st.sampled_from(values)), min_size=1, max_size=7))
 @LAWS
 def test_it_is_what_must_be_moved_and_no_pick_of_values_is_farther(
     reference: Reference, drawn: list[tuple[int, str]]
@@ -82,6 +82,15 @@ def test_values_of_a_hierarchy_are_as_far_as_the_level_where_they_meet() -> None
             assert told({(1, one)}, single) == 1.0
         else:
             assert told({(1, one)}, single) == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("kind", ["equal", "ordered", "hierarchical"])
+@pytest.mark.parametrize("usual", [0.0, 0.25, 1.0])
+def test_who_has_several_values_is_as_far_as_the_farther_of_them(kind: Distance, usual: float) -> None:
+    tree = TREE if kind == "hierarchical" else None
+    reference = Reference(("a", "f"), (usual, 1 - usual), distance=kind, hierarchy=tree)
+    assert told({(1, "a"), (1, "f")}, reference) == pytest.approx(max(usual, 1 - usual))
+    assert told({(1, "a"), (1, "f"), (2, "a")}, reference) == pytest.approx(max(1 - usual, abs(usual - 0.5)))
 
 
 def test_the_judge_moves_to_the_nearest() -> None:

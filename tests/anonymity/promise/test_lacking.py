@@ -160,6 +160,8 @@ def test_a_release_that_is_as_the_reference_lacks_nothing_and_one_person_more_ma
     for promise, limit in ((T, 0.02), (BETA, 0.1)):
         assert lacks_beside((promise, limit), even, shares) == 0.0
         assert lacks_beside((promise, limit), [*even, (10, "c")], shares) > 0.0
+    assert lacks_beside((BETA, 0.36), [*even, (10, "c")], shares) > 0.0  # 3 of 11 are 1.3636 times a fifth
+    assert lacks_beside((BETA, 0.37), [*even, (10, "c")], shares) == 0.0
     assert lacks_beside((T, 0.5), even, {"a": 1.0}) == 0.0
     assert lacks_beside((T, 0.499), even, {"a": 1.0}) > 0.0
     assert lacks_beside((BETA, 1e6), even, {"a": 1.0}) > 0.0  # of b and c the reference knows nothing
