@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 from anonymity.hierarchy import Hierarchy
 from anonymity.key_digest import is_salted, key_digest, matches, salted
-from anonymity.policy import DifferentialPrivacy, Numeric, Policy, PolicyError, Shards
+from anonymity.policy import DifferentialPrivacy, Numeric, Policy, PolicyError, Privacy, Shards
 
 
 class Fingerprint(dict[str, str]):
@@ -31,6 +31,7 @@ TELLING: Mapping[str, str] = {
 """Fields that may change, but perhaps should not: what each of them is."""
 
 _SUBJECT_TYPE = "type of the subject "
+_PROMISED = "privacy.sensitive."
 
 
 def fingerprint(
@@ -43,6 +44,7 @@ def fingerprint(
     differential_privacy: DifferentialPrivacy | None = None,
     subject_type: str | None = None,
     source: Mapping[str, str] | None = None,
+    privacy: Privacy | None = None,
 ) -> Fingerprint:
     """A short hash for each field that stored state cannot outlive, by the field's name.
 
@@ -50,9 +52,10 @@ def fingerprint(
     its hash is of the text that the type gives it, domains, hierarchies, how missing values are kept, the split
     into shards with the cuts of their regions, and the key of the subject hash; and differential privacy with the
     steps of its noise where it is on, as waiting tuples carry the noise that was drawn when they came in; noised
-    attributes with their grids; and the algorithm where it is not CASTLE, which older state does not name. k, l and
-    the algorithm's parameters may change between two runs; these may not. Of ``source``, the texts of ``TELLING``
-    by their names, a change is only told: a query may be written in another way and mean the same.
+    attributes with their grids; the reference of each sensitive column of ``privacy`` that has one; and the algorithm
+    where it is not CASTLE, which older state does not name. k, l and the algorithm's parameters may change between two
+    runs, and a reference may come or go with what compares with it; these may not. Of ``source``, the texts of
+    ``TELLING`` by their names, a change is only told: a query may be written in another way and mean the same.
 
     Of the key a salted hash is kept, which is another in each process: ``changed_fields`` compares it. State of earlier
     versions has an unsalted one, lacks the type of the subject and the texts, and is restored all the same.
@@ -81,6 +84,10 @@ def fingerprint(
         fields["shards.regions"] = shards.regions.cuts
     if policy.noised:
         fields["policy.noised"] = [[attribute.name, attribute.domain, attribute.step] for attribute in policy.noised]
+    for column in () if privacy is None else privacy.sensitive:
+        if column.reference is not None:
+            content = [column.reference.values, column.reference.shares]
+            fields[f"{_PROMISED}{column.name}.reference"] = content
     for name, kind in members.items():
         fields[f"type of the column {name}"] = kind
     if policy.subject is not None and subject_type is not None:
@@ -126,6 +133,8 @@ def require_same(stored: Mapping[str, str], now: Mapping[str, str], where: str) 
 
 def _differs(name: str, stored: Mapping[str, str], now: Mapping[str, str]) -> bool:
     if name in TELLING or (name not in stored and name.startswith(_SUBJECT_TYPE)):
+        return False
+    if name.startswith(_PROMISED) and (name not in stored or name not in now):
         return False
     if name == "subject_key" and name in stored and isinstance(now, Fingerprint) and now.key:
         was = stored[name]

@@ -14,6 +14,7 @@ from typing import ClassVar, Literal, TypeAlias
 from anonymity.builders.builder import Builder
 from anonymity.hierarchy import Hierarchy
 from anonymity.promise.record import Asked, Parameter, Promise, Sensitive
+from anonymity.promise.reference import Reference
 from anonymity.regions.tree import RegionTree
 
 REJECTIONS = ("missing", "outside_domain", "unknown_category", "bad_type")
@@ -330,7 +331,7 @@ class Privacy:
         self._require("privacy", self.l, self.further)
         for column in self.sensitive:
             place = f"privacy.sensitive.{column.name}"
-            if column.l is None and not column.further:
+            if column.l is None and not column.further and column.reference is None:
                 raise PolicyError(f"{place}: asks for nothing; give l or another promise, or remove it")
             self._require(place, column.l, column.further)
 
@@ -352,6 +353,16 @@ class Privacy:
             if column.name not in sensitive:
                 known = f"one of {', '.join(sensitive)}" if sensitive else "policy.sensitive names no column; name it"
                 raise PolicyError(f"privacy.sensitive.{column.name}: is not a column of policy.sensitive; {known}")
+        for name in sensitive:
+            place = f"privacy.sensitive.{name}.reference"
+            compares = [promise.name for promise, _, _ in self.further_of(name) if promise.compares]
+            reference = self.reference_of(name)
+            if reference is not None and (problem := reference.problem()):
+                raise PolicyError(f"privacy.sensitive.{name}.hierarchy: {problem}")
+            if compares and reference is None:
+                raise PolicyError(f"{place}: is missing; {compares[0]} compares with it: give the path of a CSV file")
+            if not compares and reference is not None:
+                raise PolicyError(f"{place}: nothing is compared with it; give a promise that is, or remove it")
 
     def l_of(self, column: str) -> tuple[int, str]:
         """The l of a sensitive column, and the reason of what lacks it."""
@@ -366,6 +377,10 @@ class Privacy:
         names = {promise.name for promise, _ in own}
         of_all = [(promise, given, promise.reason) for promise, given in self.further if promise.name not in names]
         return (*of_all, *((promise, given, f"{promise.reason}:{column}") for promise, given in own))
+
+    def reference_of(self, column: str) -> Reference | None:
+        """The distribution that promises compare a sensitive column with; None where there is none."""
+        return next((of.reference for of in self.sensitive if of.name == column), None)
 
     @property
     def reasons(self) -> tuple[str, ...]:

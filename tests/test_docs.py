@@ -40,7 +40,13 @@ ALGORITHMS: list[Algorithm] = [getattr(algorithms, name) for name in algorithms.
 PROMISES = {promise.name: promise for name in promises.__all__ if (promise := getattr(promises, name))}
 EVERY_REASON = Privacy(
     2,
-    further=((promises.ALPHA, 1.0), (promises.ENTROPY_L, 1.0), (promises.RECURSIVE, (1.0, 2.0))),
+    further=(
+        (promises.ALPHA, 1.0),
+        (promises.ENTROPY_L, 1.0),
+        (promises.RECURSIVE, (1.0, 2.0)),
+        (promises.T, 1.0),
+        (promises.BETA, 1.0),
+    ),
     noise_within=NoiseWithin(1, confidence=Confidence(0.9, 2)),
     lasting=Lasting(),
 )

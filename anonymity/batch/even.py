@@ -6,13 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anonymity.batch.shard import BatchShard
+from anonymity.promise.checks import Checks
 
 
 def evened(shard: BatchShard) -> list[tuple[int, int]]:
     """Which of all that waits is to be suppressed so that the rest keeps every promise.
 
     For a promise beside l, the newest tuples of the commonest values, so that no value has more than a certain number:
-    the largest number with which it holds.
+    the largest number with which it holds. Where it compares with a reference, that is the number of the commonest
+    value there, and of the others as many as they have there beside it: none of a value that it has not got.
 
     Returns
     -------
@@ -37,6 +39,7 @@ def _capped(shard: BatchShard, members: NDArray[np.int64], check: int) -> NDArra
     if check < 0 or arrays.checks.address[check] == 0:
         return members[:0]
     value = arrays.value[members, arrays.checks.attribute[check]]
+    weight = _weights(arrays.checks, check, value)
     order = np.argsort(value, kind="stable")
     first = np.flatnonzero(np.diff(value[order], prepend=-1))
     size = np.diff(first, append=len(order))
@@ -44,9 +47,11 @@ def _capped(shard: BatchShard, members: NDArray[np.int64], check: int) -> NDArra
     earlier[order] = np.arange(len(order)) - np.repeat(first, size)
     rest = members[:0]
     least, most = 1, int(size.max()) - 1
+    if arrays.checks.length[check]:  # enough for all that have a weight
+        most = int(np.ceil((earlier[weight > 0] + 1) / weight[weight > 0]).max(initial=0))
     while least <= most:
         number = (least + most) // 2
-        tried = members[earlier < number]
+        tried = members[earlier < number * weight]
         found = shard.first_broken(tried)
         if found == check:
             most = number - 1
@@ -55,3 +60,13 @@ def _capped(shard: BatchShard, members: NDArray[np.int64], check: int) -> NDArra
         if found != -2:
             rest = tried
     return rest
+
+
+def _weights(checks: Checks, check: int, value: NDArray[np.int32]) -> NDArray[np.float64]:
+    """How common the value of each member is in the reference, beside the commonest there; 1 where there is none."""
+    if not checks.length[check]:
+        return np.ones(len(value))
+    lookup, attribute = checks.lookup, checks.attribute[check]
+    shares = np.append(lookup.share[attribute], 0.0)  # the last is that of UNKNOWN
+    weight: NDArray[np.float64] = shares[lookup.row[attribute, value]] / shares.max()
+    return weight

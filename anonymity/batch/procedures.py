@@ -11,6 +11,7 @@ from anonymity.compiled.jit import Int, entry, leaf, procedure
 from anonymity.compiled.random import RandomStream
 from anonymity.noise.within import Within
 from anonymity.promise.checks import Checks, broken
+from anonymity.promise.lookup import Lookup, note_number
 from anonymity.promise.tally import Counter, count_set
 from anonymity.space.boxes import contains, covers, info_loss, observe
 from anonymity.space.domain import Boxes, Domain
@@ -51,6 +52,13 @@ def observe_all(domain: Domain, points: Boxes) -> None:
     """Widen the observed ranges by some tuples."""
     for i in range(len(points.lower)):
         observe(domain, points, i, points.lower.shape[1] + points.node.shape[1])
+
+
+@entry
+def note_numbers(lookup: Lookup, attribute: Int, codes: NDArray[np.uint64]) -> None:
+    """Note that the values with some codes have the numbers from 0 on."""
+    for number in range(len(codes)):
+        note_number(lookup, attribute, np.int64(number), codes[number])
 
 
 @entry

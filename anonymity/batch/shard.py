@@ -22,6 +22,7 @@ from anonymity.compiled.random import random_stream
 from anonymity.noise.within import let_in, with_slots, within
 from anonymity.policy import KINDS, PolicyError
 from anonymity.promise.checks import SUBJECTS, checks_of
+from anonymity.promise.lookup import with_numbers
 from anonymity.promise.tally import empty_counter
 from anonymity.release import Releases, noise_of, with_noise
 from anonymity.space.domain import Boxes, boxes, domain, node_offsets, scales
@@ -247,12 +248,14 @@ class BatchShard(Shard):
         noise = with_slots(self._noise, count)
         let_in(noise, np.arange(count, dtype=np.int32), waiting.members)
         value = np.zeros((count, sensitive), np.int32)
+        lookup = with_numbers(self._checks.lookup, count)
         for a in range(sensitive):
-            value[:, a] = np.unique(waiting.sensitive[:, a], return_inverse=True)[1]
+            codes, value[:, a] = np.unique(waiting.sensitive[:, a], return_inverse=True)
+            procedures.note_numbers(lookup, a, codes)
         return BatchArrays(
             now=self._now,
             of=self._of,
-            checks=self._checks,
+            checks=self._checks._replace(lookup=lookup),
             random=self._random,
             domain=self._domain,
             points=self._points(waiting),

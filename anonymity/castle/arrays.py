@@ -19,6 +19,7 @@ from anonymity.noise.within import with_slots as noise_with_slots
 from anonymity.policy import KINDS, Policy, Privacy
 from anonymity.promise.checks import Checks, checks_of
 from anonymity.promise.counting import empty_counts
+from anonymity.promise.lookup import with_numbers
 from anonymity.promise.tally import Counter, empty_counter
 from anonymity.promise.waiting import Waiting, empty_waiting
 from anonymity.promise.waiting import with_slots as waiting_with_slots
@@ -240,6 +241,7 @@ def with_slots(arrays: CastleArrays, slots: int, policy: Policy, castle: Any) ->
         new[: len(old)] = old
     sensitive = len(policy.sensitive)
     return arrays._replace(
+        checks=arrays.checks._replace(lookup=with_numbers(arrays.checks.lookup, slots)),
         tuples=tuples,
         waiting=waiting_with_slots(arrays.waiting, slots),
         counter=empty_counter(sensitive, slots),

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from llvmlite import ir
-from numba import carray, cfunc, njit, types  # type: ignore[attr-defined]
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from anonymity.compiled.jit import Int, inner, inner_leaf, leaf, procedure
+from anonymity.promise.calls import address_of, call_on_counts, call_on_values
 from anonymity.promise.counting import stable_order
 from anonymity.promise.diversity import diversity
+from anonymity.promise.lookup import Lookup, lookup_of
 from anonymity.promise.tally import Tally
 
 if TYPE_CHECKING:
@@ -24,8 +21,6 @@ SUBJECTS, VALUES = 1, 2
 """Positions of the reasons of k and l in ``anonymity.policy.SUPPRESSIONS``."""
 
 _DIVERSITY = 0  # the address of what is part of the compiled code
-_COUNTS, _NUMBERS = types.CPointer(types.int64), types.CPointer(types.float64)
-_SIGNATURE = types.float64(types.int64, _COUNTS, types.int64, _NUMBERS, types.int64)
 
 
 class Checks(NamedTuple):
@@ -39,6 +34,9 @@ class Checks(NamedTuple):
     parameters : (checks, numbers) all of it; numbers that a promise has not are 0
     values : how many values a set that satisfies has at least
     reason : position in ``Privacy.reasons``
+    length : how many numbers it compares with; 0 where ``Promise.compares`` is not
+    reference : (checks, numbers) these, as ``Promise.lacking`` takes them
+    lookup : where values stand in the references
     """
 
     address: NDArray[np.int64]
@@ -47,68 +45,53 @@ class Checks(NamedTuple):
     parameters: NDArray[np.float64]
     values: NDArray[np.int64]
     reason: NDArray[np.int64]
+    length: NDArray[np.int64]
+    reference: NDArray[np.float64]
+    lookup: Lookup
 
 
 def checks_of(policy: Policy, privacy: Privacy, *, aimed: bool = False) -> Checks:
     """The checks of a job; none for l = 1, which every tuple satisfies, but where an ``aim`` may ask for more.
 
-    Raises ``anonymity.policy.PolicyError`` where something is promised of a column that is not sensitive.
+    Values have no numbers yet (``anonymity.promise.lookup``). Raises ``anonymity.policy.PolicyError`` where something
+    is promised of a column that is not sensitive, or of one without the reference that it takes.
     """
     privacy.require_columns(policy.sensitive)
     rows: list[tuple[int, int, tuple[float, ...], int, int]] = []
+    compared: list[tuple[float, ...]] = []
+    references = [privacy.reference_of(column) for column in policy.sensitive]
     for attribute, column in enumerate(policy.sensitive):
         l, reason = privacy.l_of(column)  # noqa: E741 - the field's own name for it
         if l > 1 or aimed:
             rows.append((_DIVERSITY, attribute, (l,), l, privacy.reasons.index(reason)))
+            compared.append(())
         for promise, parameter, reason in privacy.further_of(column):
             numbers = parameter if isinstance(parameter, tuple) else (parameter,)
             values = promise.least_values(parameter)
-            rows.append((_address(promise.lacking), attribute, numbers, values, privacy.reasons.index(reason)))
-    parameters = np.zeros((len(rows), max((len(row[2]) for row in rows), default=1)))
-    for row, numbers in zip(parameters, (row[2] for row in rows), strict=True):
-        row[: len(numbers)] = numbers
-    address, attributes, values, reasons = np.array([(*row[:2], *row[3:]) for row in rows], np.int64).reshape(-1, 4).T
+            address = address_of(promise.lacking, compares=promise.compares)
+            rows.append((address, attribute, numbers, values, privacy.reasons.index(reason)))
+            reference = references[attribute] if promise.compares else None
+            compared.append(() if reference is None else promise.table(reference))
+    parameters = _side_by_side([row[2] for row in rows])
+    addresses, attributes, values, reasons = np.array([(*row[:2], *row[3:]) for row in rows], np.int64).reshape(-1, 4).T
     return Checks(
-        np.ascontiguousarray(address),
+        np.ascontiguousarray(addresses),
         np.ascontiguousarray(attributes),
         parameters[:, 0].copy(),
         parameters,
         np.ascontiguousarray(values),
         np.ascontiguousarray(reasons),
+        np.array([len(numbers) for numbers in compared], np.int64),
+        _side_by_side(compared),
+        lookup_of(references),
     )
 
 
-_KEPT: list[Any] = []
-"""Compiled functions whose addresses were given out."""
-
-
-@cache
-def _address(lacking: Callable[..., float]) -> int:
-    compiled = njit(lacking)
-
-    def call(persons: Any, counts: Any, values: Any, parameters: Any, numbers: Any) -> Any:
-        return compiled(persons, carray(counts, values), carray(parameters, numbers))
-
-    made: Any = cfunc(_SIGNATURE)(call)
-    _KEPT.append(made)
-    return int(made.address)
-
-
-def _call(_context: Any, address: Any, persons: Any, counts: Any, parameters: Any) -> Any:
-    """Call a compiled ``Promise.lacking`` by its address."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        whole, real = ir.IntType(64), ir.DoubleType()
-        arrays = [context.make_array(signature.args[i])(context, builder, args[i]) for i in (2, 3)]
-        sized = [part for array in arrays for part in (array.data, builder.extract_value(array.shape, 0))]
-        function = ir.FunctionType(real, [whole, *(part.type for part in sized)])
-        pointer = builder.inttoptr(args[0], function.as_pointer())
-        return builder.call(pointer, [args[1], *sized])
-
-    return types.float64(address, persons, counts, parameters), codegen
-
-
-_call_at: Any = intrinsic(_call)
+def _side_by_side(rows: list[tuple[float, ...]]) -> NDArray[np.float64]:
+    made = np.zeros((len(rows), max((len(row) for row in rows), default=1)))
+    for into, row in zip(made, rows, strict=True):
+        into[: len(row)] = row
+    return made
 
 
 @procedure
@@ -129,7 +112,25 @@ def _lacking_at(address: Int, tally: Tally, attribute: Int, parameters: NDArray[
         counts[i] = min(-falling[order[i]], left)
         left -= counts[i]
         values += counts[i] > 0
-    return float(_call_at(address, tally.persons[0], counts[:values], parameters))
+    return float(call_on_counts(address, tally.persons[0], counts[:values], parameters))
+
+
+@procedure
+def _lacking_beside(checks: Checks, check: Int, tally: Tally) -> float:
+    attribute, length = checks.attribute[check], checks.length[check]
+    rows, held = np.empty(tally.values[attribute], np.int64), np.empty(tally.values[attribute], np.int64)
+    found = 0
+    for i in range(tally.used[attribute]):
+        if tally.counts[attribute, i] > 0:
+            rows[found] = checks.lookup.row[attribute, tally.named[attribute, i]]
+            held[found] = tally.counts[attribute, i]
+            found += 1
+    order = stable_order(rows)  # so that sums are rounded alike, whichever value stands where
+    rising, counts = np.empty(found, np.int64), np.empty(found, np.int64)
+    for i in range(found):
+        rising[i], counts[i] = rows[order[i]], held[order[i]]
+    reference, parameters = checks.reference[check, :length], checks.parameters[check]
+    return float(call_on_values(checks.address[check], tally.persons[0], counts, parameters, rising, reference))
 
 
 @inner
@@ -138,6 +139,8 @@ def lack(checks: Checks, check: Int, tally: Tally) -> float:
     attribute = checks.attribute[check]
     if checks.address[check] == 0:
         return max(checks.parameter[check] - diversity(tally, attribute), 0.0)
+    if checks.length[check] > 0:
+        return _lacking_beside(checks, check, tally)
     return _lacking_at(checks.address[check], tally, attribute, checks.parameters[check])
 
 

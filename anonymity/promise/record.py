@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, TypeAlias
 
+from anonymity.promise.reference import Reference
+
 Parameter: TypeAlias = float | tuple[float, ...]
 """What was promised: one number, or those of ``Promise.fields`` in their order."""
 
@@ -23,20 +25,27 @@ class Promise:
     lacking : by how much a set of persons falls short: 0 where it satisfies, above 0 otherwise. A function of
         (persons, counts, parameters), compiled from its source: ``persons`` are the distinct subjects of the set;
         ``counts`` (values,) int64 how many persons have each value, the commonest first, of whom each counts for one
-        value; ``parameters`` (numbers,) float64 what was promised
+        value; ``parameters`` (numbers,) float64 what was promised. Of a promise that compares: of (persons, counts,
+        parameters, rows, reference), where each person counts for every value they have; ``rows`` (values,) int64 where
+        each value stands in the reference, rising, -1 (and several times) for those that it has not got; ``reference``
+        (numbers,) float64 what ``table`` makes of it
     reason : why a tuple is suppressed that no set could be found for; where the promise is of one column, a colon and
         the column follow
     least_values : how many values each satisfying set has at least, for a parameter; algorithms begin with as many
     fields : what the parameter is made of, each by its name and what it may be; empty: it is one number
+    compares : whether it looks at which values there are, and compares them with the column's ``Sensitive.reference``
+    table : the numbers that it takes of a reference; the share of each value, if nothing else is given
     """
 
     name: str
     parameter: str
     allowed: Callable[[Any, int], bool]
-    lacking: Callable[[int, Any, Any], float]
+    lacking: Callable[..., float]
     reason: str
     least_values: Callable[[Any], int] = lambda parameter: 1
     fields: Mapping[str, str] = field(default_factory=dict)
+    compares: bool = False
+    table: Callable[[Reference], tuple[float, ...]] = lambda reference: reference.shares
 
     def named(self, parameter: Parameter) -> dict[str, float]:
         """The numbers of a parameter, each by a name that begins with the promise's."""
@@ -62,11 +71,13 @@ class Sensitive:
     name : the column
     l : l-diversity, 1 to k; None: that of all columns
     further : promises beside it
+    reference : the distribution that promises compare the column with; None: none of them does
     """
 
     name: str
     l: int | None = None  # noqa: E741 - the field's own name for it
     further: Asked = ()
+    reference: Reference | None = None
 
 
 _KNOWN: dict[str, Promise] = {}

@@ -31,6 +31,7 @@ class Tally(NamedTuple):
     held : (attributes,) persons, summed over the values; ``persons`` where nobody has several
     counts : (attributes, places) persons that have each value; 0 at places of no value
     used : (attributes,) places that were given out
+    named : (attributes, places) the number of the value at each place
     """
 
     persons: NDArray[np.int64]
@@ -38,6 +39,7 @@ class Tally(NamedTuple):
     held: NDArray[np.int64]
     counts: NDArray[np.int64]
     used: NDArray[np.int64]
+    named: NDArray[np.int32]
 
 
 class Counter(NamedTuple):
@@ -63,6 +65,7 @@ def empty_tally(attributes: int, places: int) -> Tally:
         held=np.zeros(attributes, np.int64),
         counts=zeros((attributes, places), np.int64),
         used=np.zeros(attributes, np.int64),
+        named=zeros((attributes, places), np.int32),
     )
 
 
@@ -105,6 +108,7 @@ def count_set(
                 index = np.int32(used)
                 place[a, number] = index
                 tally.counts[a, index] = 0
+                tally.named[a, index] = number
                 used += 1
             tally.counts[a, index] += 1
             held += 1

@@ -25,7 +25,6 @@ class Trial(NamedTuple):
     ----------
     tally : of the set
     place : (attributes, values) where in ``tally.counts`` a value stands, by its number; -1 where it has no place
-    named : (attributes, places) the number of the value at each place
     people : (persons,) tuples of each person, where somebody comes twice
     pairs : (attributes, pairs) tuples of each person and value, where somebody comes twice
     lacks : (1, checks) what the set would lack, as ``after_exchange`` found it
@@ -33,7 +32,6 @@ class Trial(NamedTuple):
 
     tally: Tally
     place: NDArray[np.int32]
-    named: NDArray[np.int32]
     people: NDArray[np.int32]
     pairs: NDArray[np.int32]
     lacks: NDArray[np.float64]
@@ -45,7 +43,6 @@ def empty_trial(attributes: int, tuples: int, checks: Checks) -> Trial:
     return Trial(
         tally=empty_tally(attributes, tuples),
         place=full((attributes, tuples), -1, np.int32),
-        named=zeros((attributes, tuples), np.int32),
         people=zeros(tuples, np.int32),
         pairs=zeros((attributes, tuples), np.int32),
         lacks=np.zeros((1, len(checks.address))),
@@ -80,7 +77,7 @@ def put(trial: Trial, codes: NDArray[np.int32], slot: Int, alone: bool) -> None:
         if place < 0:
             place = np.int64(tally.used[a])
             trial.place[a, value] = place
-            trial.named[a, place] = value
+            tally.named[a, place] = value
             tally.counts[a, place] = 0
             tally.used[a] += 1
         tally.values[a] += tally.counts[a, place] == 0
@@ -120,7 +117,7 @@ def put_chain(trial: Trial, codes: NDArray[np.int32], following: NDArray[np.int3
                 place = used
                 used += 1
                 trial.place[a, value] = place
-                trial.named[a, place] = value
+                tally.named[a, place] = value
                 tally.counts[a, place] = 0
             values += tally.counts[a, place] == 0
             tally.counts[a, place] += 1
@@ -159,7 +156,7 @@ def forget(trial: Trial) -> None:
     tally.persons[0] = 0
     for a in range(len(tally.values)):
         for place in range(tally.used[a]):
-            trial.place[a, trial.named[a, place]] = -1
+            trial.place[a, tally.named[a, place]] = -1
         tally.used[a] = tally.values[a] = tally.held[a] = 0
 
 

@@ -11,6 +11,7 @@ from anonymity.compiled.arrays import zeros
 from anonymity.compiled.jit import Int, leaf
 from anonymity.promise.checks import Checks, lack
 from anonymity.promise.counting import Counts, add, discard, number, unnumber
+from anonymity.promise.lookup import note_number
 from anonymity.promise.tally import Tally, empty_tally
 
 _NOBODY = -1
@@ -62,6 +63,7 @@ def with_slots(waiting: Waiting, slots: int) -> Waiting:
     used = int(waiting.tally.used.max(initial=0))  # beyond, no page has been touched, and none should be
     for old, new in (
         (waiting.tally.counts, larger.tally.counts),
+        (waiting.tally.named, larger.tally.named),
         (waiting.tuples, larger.tuples),
         (waiting.free, larger.free),
     ):
@@ -111,6 +113,8 @@ def come(waiting: Waiting, checks: Checks, slot: Int, subject: Int, codes: NDArr
                 waiting.freed[a] -= 1
             else:
                 tally.used[a] += 1
+                tally.named[a, found] = found
+            note_number(checks.lookup, np.int64(a), found, codes[slot, a])
         waiting.tuples[a, found] += 1
         waiting.value[slot, a] = found
         if len(checks.address) > 0 and (

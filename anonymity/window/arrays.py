@@ -17,6 +17,7 @@ from anonymity.compiled.random import RandomStream
 from anonymity.noise.within import Within, within
 from anonymity.policy import KINDS, Policy, Privacy
 from anonymity.promise.checks import Checks, checks_of
+from anonymity.promise.lookup import with_numbers
 from anonymity.promise.tally import Counter, empty_counter
 from anonymity.promise.trial import Trial, empty_trial
 from anonymity.space.domain import NONE, Boxes, Domain, boxes, domain
@@ -145,6 +146,7 @@ def empty_arrays(
     now.target = privacy.l
     now.settled = now.last_cost = NONE
     checks = checks_of(policy, privacy, aimed=parameters.target is not None)
+    checks = checks._replace(lookup=with_numbers(checks.lookup, slots))
     space, sensitive = domain(policy), len(policy.sensitive)
     return WindowArrays(
         now=now,
@@ -178,7 +180,8 @@ def moved(arrays: WindowArrays, made: WindowArrays, slots: NDArray[np.int32]) ->
     place = np.zeros(len(arrays.held), np.int32)
     place[slots] = np.arange(len(slots))
     made.held[: arrays.now.held] = place[arrays.held[: arrays.now.held]]
-    return made._replace(now=arrays.now, aims=arrays.aims, domain=arrays.domain, totals=arrays.totals)
+    made.aims.parameter[:] = arrays.aims.parameter
+    return made._replace(now=arrays.now, domain=arrays.domain, totals=arrays.totals)
 
 
 def _told(policy: Policy, privacy: Privacy, window: WindowParameters) -> Any:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anonymity.compiled.jit import Int, leaf
+from anonymity.promise.lookup import note_number
 from anonymity.space.domain import NONE
 from anonymity.window.arrays import Points, WindowArrays
 from anonymity.window.work import Work
@@ -30,6 +31,11 @@ def number_window(shard: WindowArrays) -> None:
     tally = shard.here.tally
     for column in range(1, points.value.shape[1]):
         values = number_values(points, work, held, count, np.int64(column))
+        if shard.checks.lookup.held[column - 1] >= 0:
+            for i in range(count):
+                slot = np.int64(held[i])
+                number = np.int64(work.code[slot, column])
+                note_number(shard.checks.lookup, np.int64(column - 1), number, points.value[slot, column])
         if now.alone == 0:
             _number_pairs(work, held, count, np.int64(column))
         elif column <= len(tally.values):

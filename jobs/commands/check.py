@@ -123,6 +123,9 @@ def _parameters(config: Config) -> Iterator[tuple[str, str]]:
             yield "l", f"{column.l}-diversity of {column.name} in every release"
         for promise, parameter in column.further:
             yield promise.name, f"{_numbers(promise, parameter)} of {column.name} in every release"
+        if column.reference is not None:
+            values, distance = len(column.reference.values), column.reference.distance
+            yield "reference", f"{values} values of {column.name}, {distance} distance"
     if getattr(parameters, "reuse_limit", 0) and any(privacy.further_of(name) for name in config.policy.sensitive):
         yield "reuse", "none, as who leaves alone would change what was promised beside k and l"
     yield from _noise_within(config)

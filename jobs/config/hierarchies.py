@@ -21,12 +21,13 @@ from anonymity.hierarchy import Hierarchy, HierarchyError, from_paths, load
 from jobs.config.fields import AboveZero, Natural, Positive, Real, Section
 
 
-def _folder(info: ValidationInfo) -> Path:
+def folder_of(info: ValidationInfo) -> Path:
+    """The folder of the configuration, which paths in it are relative to."""
     return Path((info.context or {})["folder"])
 
 
 def _loaded(value: object, info: ValidationInfo) -> object:
-    return load(_folder(info) / value) if isinstance(value, str) and value else value
+    return load(folder_of(info) / value) if isinstance(value, str) and value else value
 
 
 def _as_section(value: object, info: ValidationInfo) -> object:
@@ -45,7 +46,7 @@ def _lines(value: object, info: ValidationInfo) -> object:
     """The lines of a file, where a path is given."""
     if not isinstance(value, str) or not value:
         return value
-    path = _folder(info) / value
+    path = folder_of(info) / value
     try:
         return [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line]
     except OSError as error:

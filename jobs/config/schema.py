@@ -6,11 +6,12 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
-from pydantic import AfterValidator, Field, ValidationInfo, create_model
+from pydantic import AfterValidator, BeforeValidator, Field, InstanceOf, ValidationInfo, create_model
 from pydantic import model_validator as check
 
 from anonymity.algorithm import Algorithm, known_algorithms
-from anonymity.hierarchy import HierarchyError
+from anonymity.hierarchy import Hierarchy, HierarchyError
+from anonymity.hierarchy import load as load_hierarchy
 from anonymity.noise.budget import phi_within
 from anonymity.policy import (
     SHARD_BY_SUBJECT,
@@ -27,6 +28,8 @@ from anonymity.policy import (
     Shards,
 )
 from anonymity.promise.record import Sensitive, known_promises
+from anonymity.promise.reference import Reference
+from anonymity.promise.reference import load as load_reference
 from anonymity.regions.tree import RegionTree
 from jobs.config.fields import (
     AboveZero,
@@ -40,7 +43,7 @@ from jobs.config.fields import (
     Sink,
     Whole,
 )
-from jobs.config.hierarchies import HierarchyField
+from jobs.config.hierarchies import HierarchyField, folder_of
 from jobs.config.promises import further_of, promise_field
 from jobs.config.sections import AlgorithmSection, section_of
 
@@ -52,6 +55,14 @@ def _increasing(domain: tuple[float, float]) -> tuple[float, float]:
     if domain[0] > domain[1]:
         raise ValueError("the lower bound is above the upper one")
     return domain
+
+
+def _distribution(value: object, info: ValidationInfo) -> object:
+    return load_reference(folder_of(info) / value) if isinstance(value, str) and value else value
+
+
+def _tree(value: object, info: ValidationInfo) -> object:
+    return load_hierarchy(folder_of(info) / value) if isinstance(value, str) and value else value
 
 
 class QuasiIdentifier(Section):
@@ -160,6 +171,30 @@ class SensitiveSection(Section):
     l: Positive | None = Field(  # noqa: E741 - the field's own name for it
         None, description="a whole number from 1 to k, or null for privacy.l"
     )
+    reference: Annotated[InstanceOf[Reference], BeforeValidator(_distribution)] | None = Field(
+        None,
+        description="the path of a CSV file of values and their shares or counts, relative to the configuration",
+    )
+    distance: Literal["equal", "ordered", "hierarchical"] = Field(
+        "equal", description="'equal', 'ordered' or 'hierarchical': how far t has values from each other"
+    )
+    hierarchy: Annotated[InstanceOf[Hierarchy], BeforeValidator(_tree)] | None = Field(
+        None, description="the path of a hierarchy file whose leaves are the values, relative to the configuration"
+    )
+
+    @check(mode="after")
+    def _possible(self) -> SensitiveSection:
+        if self.distance != "equal" and self.reference is None:
+            raise ValueError("its 'distance' is one to a 'reference'; give that, or remove it")
+        if (self.distance == "hierarchical") != (self.hierarchy is not None):
+            raise ValueError("a 'hierarchy' and 'distance: hierarchical' go together; give both, or neither")
+        return self
+
+    def compared(self) -> Reference | None:
+        """The reference, with its distances."""
+        if self.reference is None:
+            return None
+        return replace(self.reference, distance=self.distance, hierarchy=self.hierarchy)
 
 
 class PrivacySection(Section):
@@ -180,7 +215,7 @@ class PrivacySection(Section):
         return self
 
     def core(self) -> Privacy:
-        columns = tuple(Sensitive(name, of.l, further_of(of)) for name, of in self.sensitive.items())
+        columns = tuple(Sensitive(name, of.l, further_of(of), of.compared()) for name, of in self.sensitive.items())
         lasting = None if self.persons is None else self.persons.core()
         return Privacy(self.k, self.l, further_of(self), sensitive=columns, lasting=lasting)
 

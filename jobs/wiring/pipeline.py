@@ -19,6 +19,7 @@ from jobs.config.load import Config
 from jobs.wiring.forgetting import requests, without_watermarks
 from jobs.wiring.job import Job
 from jobs.wiring.layout import Layout, layout
+from jobs.wiring.references import with_codes
 from jobs.wiring.sink_columns import SQL, Column, Plain, declared, written_null
 from jobs.wiring.source_table import source_table
 from jobs.wiring.sql_types import literal, quote
@@ -83,16 +84,18 @@ def stored_under(config: Config, found: Layout) -> Fingerprint:
         differential_privacy=config.differential_privacy,
         subject_type=found.subject_type,
         source=found.source,
+        privacy=config.privacy,
     )
 
 
 def operator_plan(config: Config, found: Layout) -> OperatorPlan:
     """What the operator must know of the job."""
     numeric = [a.name for a in found.policy.quasi_identifiers if isinstance(a, Numeric)]
-    encode = found.encode_plan(config.shards, (0,) * config.shards.count, config.subject_key)
+    null_text = written_null(config.sinks["released"])
+    encode = found.encode_plan(config.shards, (0,) * config.shards.count, config.subject_key, null_text)
     terms = Terms(
         policy=found.policy,
-        privacy=config.privacy,
+        privacy=with_codes(config.privacy, found, encode),
         parameters=config.parameters,
         members=found.members_schema,
         differential_privacy=config.differential_privacy,

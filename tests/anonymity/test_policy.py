@@ -19,6 +19,8 @@ from anonymity.fingerprint import changed_fields, fingerprint, told_fields
 from anonymity.hierarchy import from_paths
 from anonymity.nearest.parameters import NearestParameters
 from anonymity.policy import Categorical, DifferentialPrivacy, Numeric, Policy, PolicyError, Privacy, Shards
+from anonymity.promise.record import Sensitive
+from anonymity.promise.reference import Reference
 from anonymity.regions.tree import Cut, Region, RegionTree
 
 ROOT = Path(__file__).parents[2]
@@ -267,6 +269,17 @@ def test_a_changed_query_is_told_and_not_refused() -> None:
     assert changed_fields(was, now) == ()
     assert told_fields(was, now) == ("source.query",)
     assert told_fields(was, was) == ()
+
+
+def test_a_reference_that_changed_is_refused_and_may_come_or_go() -> None:
+    def privacy(*shares: float) -> Privacy:
+        reference = Reference(("a", "b"), shares, (1, 2)) if shares else None  # type: ignore[arg-type]
+        return Privacy(2, sensitive=(Sensitive("income", 2, (), reference),))
+
+    plain, even, same, uneven = (written(privacy=privacy(*of)) for of in ((), (0.5, 0.5), (0.5, 0.5), (0.4, 0.6)))
+    assert changed_fields(even, uneven) == ("privacy.sensitive.income.reference",)
+    assert changed_fields(even, same) == changed_fields(plain, even) == changed_fields(even, plain) == ()
+    assert plain == written()
 
 
 def written(**change: Any) -> dict[str, str]:

@@ -15,18 +15,19 @@ from anonymity.algorithm import Algorithm, Shard, Terms
 from anonymity.algorithms import CASTLE, MONDRIAN, NEAREST, OLA, WINDOW
 from anonymity.batch.windows import ClosedBy
 from anonymity.castle.parameters import CastleParameters
-from anonymity.hierarchy import from_paths
+from anonymity.hierarchy import Hierarchy, from_paths
 from anonymity.mondrian.parameters import MondrianParameters
 from anonymity.nearest.parameters import NearestParameters
 from anonymity.ola.parameters import OlaParameters
 from anonymity.policy import KINDS, Categorical, Policy, PolicyError, Privacy
 from anonymity.promise.record import Parameter, Sensitive
-from anonymity.promises import ALPHA, ENTROPY_L, RECURSIVE
+from anonymity.promise.reference import Distance, Reference
+from anonymity.promises import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
 from anonymity.release import Releases
 from anonymity.window.parameters import WindowParameters
 from state.stored import Stored
-from tests.support.drive import KEY, PRINT, Setting, columns_of, with_changes
-from tests.support.sensitive import kept
+from tests.support.drive import KEY, PRINT, Setting, columns_of, hashes, with_changes
+from tests.support.sensitive import apart, ground_of, kept
 from tests.support.source import IDENTITY, Finish, Push, Row
 from tests.support.strategies import FEW
 
@@ -44,20 +45,54 @@ MADE: dict[str, Any] = {
 }
 of_each_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda algorithm: algorithm.name)
 
+
+def beside(kind: Distance = "equal", tree: Hierarchy | None = None, **shares: float) -> Reference:
+    """A reference, with the codes that ``Setting.block`` gives its values."""
+    return Reference(tuple(shares), tuple(shares.values()), tuple(hashes(shares).tolist()), kind, tree)
+
+
+# d of illness is in no reference.
+ELSEWHERE = {"illness": beside(b=0.2, a=0.5, c=0.3), "pay": beside(x=0.6, y=0.2, z=0.1, v=0.1)}
+MEANT = {
+    "illness": beside("hierarchical", from_paths(["amz", "bmz", "cnz", "dnz"]), b=0.2, a=0.5, c=0.3),
+    "pay": beside("ordered", x=0.6, y=0.2, z=0.1, v=0.1),
+}
+HALVES = {"illness": beside(a=0.5, b=0.5)}
+EVEN = {"illness": beside(a=0.25, b=0.25, c=0.25, d=0.25)}
+
+
+def sensitive(
+    column: str, least: int | None, *further: tuple[Any, Parameter], references: dict[str, Reference] = ELSEWHERE
+) -> Sensitive:
+    """Promises of one column, with its reference where one of them takes it."""
+    compares = any(promise.compares for promise, _ in further)
+    return Sensitive(column, least, further, references[column] if compares else None)
+
+
 asked = st.one_of(
     st.sampled_from([((ALPHA, alpha),) for alpha in (0.3, 0.5, 0.7)]),
     st.sampled_from([((ENTROPY_L, mixed),) for mixed in (1.5, 2.0, 2.7, 3.0)]),
     st.sampled_from([((RECURSIVE, (c, below)),) for c in (0.5, 1.0, 3.0) for below in (2.0, 3.0)]),
     st.just(((ALPHA, 0.7), (ENTROPY_L, 1.7), (RECURSIVE, (2.0, 2.0)))),
+    st.sampled_from([((T, t),) for t in (0.15, 0.3, 0.5)]),
+    st.sampled_from([((BETA, beta),) for beta in (0.5, 1.0, 3.0)]),
+    st.just(((T, 0.4), (BETA, 2.0), (ALPHA, 0.8))),
 )
 privacies = st.builds(
-    lambda least, further, illness, pay: Privacy(
-        3, least, further, sensitive=(Sensitive("illness", None, illness), *([Sensitive("pay", 2, pay)] if pay else ()))
+    lambda least, further, illness, pay, references: Privacy(
+        3,
+        least,
+        further,
+        sensitive=(
+            sensitive("illness", None, *illness, references=references),
+            *([sensitive("pay", 2, *pay, references=references)] if pay else ()),
+        ),
     ),
     st.sampled_from((1, 1, 2)),
     st.sampled_from(((), (), ((ALPHA, 0.8),))),
     asked,
     st.one_of(st.just(()), asked),
+    st.sampled_from((ELSEWHERE, MEANT)),
 )
 people = st.sampled_from((4, 9, 1000))
 streams = st.tuples(
@@ -116,7 +151,10 @@ def judge(privacy: Privacy, stream: list[Row], outputs: Iterable[Releases]) -> N
                 rows = [(row.subject, row.published[a]) for row in members]
                 assert len({value for _, value in rows}) >= privacy.l_of(column)[0]
                 for name, parameter in promised(privacy, column).items():
-                    assert kept(name, parameter, rows), (column, name, parameter, rows)
+                    found = privacy.reference_of(column)
+                    shares = None if found is None else dict(zip(found.values, found.shares, strict=True))
+                    ground = apart if found is None else ground_of(found)
+                    assert kept(name, parameter, rows, shares, ground), (column, name, parameter, rows)
         gone += out.suppressed_position.tolist()
         assert {privacy.reasons[reason] for reason in out.suppressed_reason} <= set(privacy.reasons)
     assert sorted(gone) == list(range(len(stream)))
@@ -140,6 +178,8 @@ skewed = pytest.mark.parametrize(
         ((ALPHA, 0.5), "alpha:illness"),
         ((ENTROPY_L, 2.0), "entropy_l:illness"),
         ((RECURSIVE, (1.5, 2.0)), "recursive:illness"),
+        ((T, 0.2), "t:illness"),
+        ((BETA, 0.4), "beta:illness"),
     ],
 )
 
@@ -151,7 +191,7 @@ def test_of_a_skewed_stream_what_can_leaves_and_the_rest_is_suppressed_under_pro
 ) -> None:
     """Eight in nine have one value, the others another: all of them together break the promise, and some need not."""
     stream = [Row((str(i % 8),), ("b" if i % 9 == 0 else "a", "x", i), i, i) for i in range(108)]
-    privacy = Privacy(3, sensitive=(Sensitive("illness", None, (further,)),))
+    privacy = Privacy(3, sensitive=(sensitive("illness", None, further, references=HALVES),))
     outputs, shard = run(algorithm, privacy, stream, 10)
     judge(privacy, stream, outputs)
     assert shard.counters.released > 0
@@ -162,7 +202,7 @@ def test_of_a_skewed_stream_what_can_leaves_and_the_rest_is_suppressed_under_pro
 def test_a_group_of_a_window_is_not_lost_to_one_that_cannot_be_repaired(further: Any, reason: str) -> None:
     values = "aaaaaaaaabab"  # of which the last four are alike
     stream = [Row(("0246"[i // 4],), (value, "x", i), i, i) for i, value in enumerate(values)]
-    privacy = Privacy(4, sensitive=(Sensitive("illness", None, (further,)),))
+    privacy = Privacy(4, sensitive=(sensitive("illness", None, further, references=HALVES),))
     outputs, shard = run(WINDOW, privacy, stream, 12)
     judge(privacy, stream, outputs)
     assert shard.counters.released == 4
@@ -191,8 +231,8 @@ def test_who_has_several_values_counts_for_the_commonest() -> None:
     # Of A to C one value each may be picked such that all have a; once one of them lacks it, of two only.
     rows = [("A", "a"), ("A", "b"), ("B", "a"), ("B", "c"), ("C", "a"), ("C", "d")]
     stream = [Row(("0",), (value, "x", i), who, i) for i, (who, value) in enumerate(rows)]
-    for further in ((ALPHA, 0.9), (ENTROPY_L, 1.1), (RECURSIVE, (100.0, 2.0))):
-        privacy = Privacy(3, sensitive=(Sensitive("illness", None, (further,)),))
+    for further in ((ALPHA, 0.9), (ENTROPY_L, 1.1), (RECURSIVE, (100.0, 2.0)), (T, 0.7), (BETA, 2.0)):
+        privacy = Privacy(3, sensitive=(sensitive("illness", None, further, references=EVEN),))
         outputs, shard = run(MONDRIAN, privacy, stream, 10)
         judge(privacy, stream, outputs)
         assert shard.counters.released == 5

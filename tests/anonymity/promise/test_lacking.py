@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anonymity.promise.record import Parameter, Promise
-from anonymity.promises import ALPHA, ENTROPY_L, RECURSIVE
+from anonymity.promise.reference import Reference
+from anonymity.promises import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
 from tests.support.sensitive import keeps, kept, picks
 from tests.support.strategies import LAWS
 
@@ -100,4 +101,67 @@ def test_the_judge_knows_the_worst_pick(rows: list[tuple[int, str]], of: tuple[P
         left -= bound[-1]
     bound = [count for count in bound if count]
     if lacks(promise, parameter, bound) == 0.0:
-        assert all(keeps(promise.name, numbers(parameter), counts) for counts in picks(rows))
+        assert all(keeps(promise.name, numbers(parameter), sorted(p.values(), reverse=True)) for p in picks(rows))
+
+
+references = st.lists(st.integers(0, 9), min_size=1, max_size=4).filter(any)
+compared = st.one_of(
+    st.tuples(st.just(T), st.integers(1, 20).map(lambda part: part / 20)),
+    st.tuples(st.just(BETA), st.integers(1, 40).map(lambda part: part / 10)),
+)
+
+
+def lacks_beside(of: tuple[Promise, float], rows: list[tuple[int, str]], shares: dict[str, float]) -> float:
+    """What the core says a set lacks; everybody counts for each of their values, those not in the reference first."""
+    promise, limit = of
+    counts = Counter(value for _, value in set(rows))
+    place = {value: i for i, value in enumerate(shares)}
+    values = sorted(counts, key=lambda value: place.get(value, -1))
+    return promise.lacking(
+        len({who for who, _ in rows}),
+        np.array([counts[value] for value in values], np.int64),
+        np.array([limit]),
+        np.array([place.get(value, -1) for value in values], np.int64),
+        np.array(promise.table(Reference(tuple(shares), tuple(shares.values())))),
+    )
+
+
+@given(compared, references, st.lists(st.tuples(st.integers(0, 5), st.sampled_from("abcde")), min_size=1, max_size=9))
+@LAWS
+def test_nothing_is_lacking_beside_a_reference_only_where_every_pick_keeps_the_promise(
+    of: tuple[Promise, float], parts: list[int], rows: list[tuple[int, str]]
+) -> None:
+    promise, limit = of
+    shares = {"abcd"[i]: part / sum(parts) for i, part in enumerate(parts)}
+    found = lacks_beside(of, rows, shares)
+    assert 0.0 <= found < np.inf
+    judged = kept(promise.name, [limit], rows, shares)
+    if found == 0.0:
+        assert judged
+    if len(dict(rows)) == len(set(rows)) or promise is BETA:  # each pick, or each value of one, is an extreme
+        assert (found == 0.0) == judged
+
+
+@given(compared, references, *(st.lists(st.sampled_from("abcd"), min_size=1, max_size=9) for _ in range(2)))
+@LAWS
+def test_two_sets_that_are_close_to_a_reference_are_so_together(
+    of: tuple[Promise, float], parts: list[int], one: list[str], other: list[str]
+) -> None:
+    shares = {"abcd"[i]: part / sum(parts) for i, part in enumerate(parts)}
+    both = [*one, *other]
+    apart = [lacks_beside(of, list(enumerate(values)), shares) for values in (one, other)]
+    if apart == [0.0, 0.0]:
+        assert lacks_beside(of, list(enumerate(both)), shares) == 0.0
+
+
+def test_a_release_that_is_as_the_reference_lacks_nothing_and_one_person_more_may_break_it() -> None:
+    shares = {"a": 0.5, "b": 0.3, "c": 0.2}
+    even = list(enumerate("aaaaabbbcc"))
+    for promise, limit in ((T, 0.02), (BETA, 0.1)):
+        assert lacks_beside((promise, limit), even, shares) == 0.0
+        assert lacks_beside((promise, limit), [*even, (10, "c")], shares) > 0.0
+    assert lacks_beside((BETA, 0.36), [*even, (10, "c")], shares) > 0.0  # 3 of 11 are 1.3636 times a fifth
+    assert lacks_beside((BETA, 0.37), [*even, (10, "c")], shares) == 0.0
+    assert lacks_beside((T, 0.5), even, {"a": 1.0}) == 0.0
+    assert lacks_beside((T, 0.499), even, {"a": 1.0}) > 0.0
+    assert lacks_beside((BETA, 1e6), even, {"a": 1.0}) > 0.0  # of b and c the reference knows nothing

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from anonymity.promise.record import Sensitive
-from anonymity.promises import ALPHA, ENTROPY_L, RECURSIVE
+from anonymity.promise.reference import Reference
+from anonymity.promises import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
 from jobs.config.load import ConfigError, load
 
 CONFIGURATION = """
@@ -68,6 +69,88 @@ def test_what_is_wrong_is_told_by_field(configuration: Path, change: str, proble
     with pytest.raises(ConfigError) as error:
         load(configuration, [f"privacy.sensitive.{change}"])
     assert any(found.startswith(problem) for found in error.value.problems), error.value.problems
+
+
+def test_a_column_has_a_reference_of_its_own(configuration: Path) -> None:
+    folder = configuration.parent / "references"
+    folder.mkdir()
+    (folder / "pay.csv").write_text("value,count\n10,3\n20,1\n", encoding="utf-8")
+    config = load(configuration, ["privacy.sensitive.salary={t: 0.3, beta: 2, reference: references/pay.csv}"])
+    assert config.privacy.sensitive[1] == Sensitive(
+        "salary", None, ((T, 0.3), (BETA, 2.0)), Reference(("10", "20"), (0.75, 0.25))
+    )
+    assert config.privacy.reference_of("diagnosis") is None
+    assert config.privacy.in_force["t_salary"] == 0.3
+    of_all = [f"privacy.sensitive.{name}.reference=references/pay.csv" for name in ("salary", "diagnosis")]
+    assert load(configuration, ["privacy.t=0.4", *of_all]).privacy.further == ((ALPHA, 0.8), (T, 0.4))
+
+
+def test_a_reference_has_the_distance_that_its_column_names(configuration: Path) -> None:
+    (configuration.parent / "ill.csv").write_text("value,count\nflu,3\ncold,1\n", encoding="utf-8")
+    (configuration.parent / "tree.csv").write_text("cold;light;all\nflu;light;all\nburn;other;all\n", encoding="utf-8")
+    asked = "t: 0.3, reference: ill.csv"
+    ordered = load(configuration, [f"privacy.sensitive.diagnosis={{{asked}, distance: ordered}}"]).privacy
+    meant = "distance: hierarchical, hierarchy: tree.csv"
+    tree = load(configuration, [f"privacy.sensitive.diagnosis={{{asked}, {meant}}}"]).privacy
+    found = [privacy.reference_of("diagnosis") for privacy in (ordered, tree)]
+    assert [reference.distance for reference in found if reference] == ["ordered", "hierarchical"]
+    assert found[1] is not None
+    assert found[1].hierarchy is not None
+    assert found[1].hierarchy.labels[:3] == ("cold", "flu", "burn")
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        (
+            ["salary.t=0.3"],
+            "privacy.sensitive.salary.reference: is missing; t compares with it: give the path of a CSV",
+        ),
+        (["salary.beta=0"], "privacy.sensitive.salary.beta: must be a number above 0, at most a million"),
+        (["salary.t=1.5"], "privacy.sensitive.salary.t: must be a number above 0 and at most 1"),
+        (["salary.reference=good.csv"], "privacy.sensitive.salary.reference: nothing is compared with it; give a"),
+        (["salary={t: 0.3, reference: none.csv}"], "privacy.sensitive.salary.reference: FOLDER/none.csv: cannot be"),
+        (["salary={t: 0.3, reference: bad.csv}"], "privacy.sensitive.salary.reference: FOLDER/bad.csv: line 3: its"),
+        (["salary={t: 0.3, reference: good.csv, distance: far}"], "privacy.sensitive.salary.distance: is not one of"),
+        (["salary={l: 2, distance: ordered}"], "privacy.sensitive.salary: its 'distance' is one to a 'reference'"),
+        (
+            ["salary={t: 0.3, reference: good.csv, distance: hierarchical}"],
+            "privacy.sensitive.salary: a 'hierarchy' and 'distance: hierarchical' go together",
+        ),
+        (
+            ["salary={t: 0.3, reference: good.csv, hierarchy: tree.csv}"],
+            "privacy.sensitive.salary: a 'hierarchy' and 'distance: hierarchical' go together",
+        ),
+        (
+            ["salary={t: 0.3, reference: good.csv, distance: hierarchical, hierarchy: tree.csv}"],
+            "privacy.sensitive.salary.hierarchy: value 2 of the reference is none of its leaves; add it",
+        ),
+        (
+            ["salary={t: 0.3, reference: good.csv, distance: hierarchical, hierarchy: odd.csv}"],
+            "privacy.sensitive.salary.hierarchy: has no levels; give every value",
+        ),
+        (
+            ["salary={t: 0.3, reference: good.csv, distance: hierarchical, hierarchy: none.csv}"],
+            "privacy.sensitive.salary.hierarchy: FOLDER/none.csv: cannot be read",
+        ),
+        (["salary={t: 0.3, reference: [1]}"], "privacy.sensitive.salary.reference: is not text; the path of a CSV"),
+    ],
+)
+def test_what_is_wrong_with_a_reference_is_told_by_field(configuration: Path, changes: list[str], problem: str) -> None:
+    (configuration.parent / "good.csv").write_text("value,count\n10,3\n20,1\n", encoding="utf-8")
+    (configuration.parent / "tree.csv").write_text("10;all\n30;all\n", encoding="utf-8")
+    (configuration.parent / "odd.csv").write_text("10;all\n20;some;all\n", encoding="utf-8")
+    (configuration.parent / "bad.csv").write_text("value,count\n10,3\n20,-1\n", encoding="utf-8")
+    with pytest.raises(ConfigError) as error:
+        load(configuration, [f"privacy.sensitive.{change}" for change in changes])
+    expected = problem.replace("FOLDER", str(configuration.parent))
+    assert any(found.startswith(expected) for found in error.value.problems), error.value.problems
+
+
+def test_a_promise_of_all_columns_that_compares_needs_a_reference_of_each(configuration: Path) -> None:
+    with pytest.raises(ConfigError) as error:
+        load(configuration, ["privacy.t=0.3"])
+    assert any(found.startswith("privacy.sensitive.diagnosis.reference: is missing") for found in error.value.problems)
 
 
 def test_a_promise_of_one_column_needs_the_column(configuration: Path) -> None:

@@ -1,0 +1,74 @@
+"""Calls from compiled code to a function that is only known by its address: ``Promise.lacking``.
+
+So what asks for promises is compiled once, and not again for each job's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from llvmlite import ir
+from numba import carray, cfunc, njit, types  # type: ignore[attr-defined]
+from numba.extending import intrinsic
+
+_WHOLE, _REAL = types.CPointer(types.int64), types.CPointer(types.float64)
+_OF_COUNTS = (types.int64, _WHOLE, types.int64, _REAL, types.int64)
+_OF_VALUES = (*_OF_COUNTS, _WHOLE, types.int64, _REAL, types.int64)
+
+_KEPT: list[Any] = []
+"""Compiled functions whose addresses were given out."""
+
+
+@cache
+def address_of(lacking: Callable[..., float], *, compares: bool) -> int:
+    """Where a ``Promise.lacking`` is once it is compiled; ``compares`` as of the promise."""
+    compiled = njit(lacking)
+
+    def count(persons: Any, counts: Any, values: Any, parameters: Any, numbers: Any) -> Any:
+        return compiled(persons, carray(counts, values), carray(parameters, numbers))
+
+    def compare(
+        persons: Any,
+        counts: Any,
+        values: Any,
+        parameters: Any,
+        numbers: Any,
+        rows: Any,
+        known: Any,
+        reference: Any,
+        length: Any,
+    ) -> Any:
+        table = carray(reference, length)
+        return compiled(persons, carray(counts, values), carray(parameters, numbers), carray(rows, known), table)
+
+    made: Any = cfunc(types.float64(*_OF_VALUES))(compare) if compares else cfunc(types.float64(*_OF_COUNTS))(count)
+    _KEPT.append(made)
+    return int(made.address)
+
+
+def _codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    whole, real = ir.IntType(64), ir.DoubleType()
+    arrays = [context.make_array(signature.args[i])(context, builder, args[i]) for i in range(2, len(args))]
+    sized = [part for array in arrays for part in (array.data, builder.extract_value(array.shape, 0))]
+    function = ir.FunctionType(real, [whole, *(part.type for part in sized)])
+    pointer = builder.inttoptr(args[0], function.as_pointer())
+    return builder.call(pointer, [args[1], *sized])
+
+
+def _on_counts(_context: Any, address: Any, persons: Any, counts: Any, parameters: Any) -> Any:
+    return types.float64(address, persons, counts, parameters), _codegen
+
+
+def _on_values(
+    _context: Any, address: Any, persons: Any, counts: Any, parameters: Any, rows: Any, reference: Any
+) -> Any:
+    return types.float64(address, persons, counts, parameters, rows, reference), _codegen
+
+
+call_on_counts: Any = intrinsic(_on_counts)
+"""``lacking(persons, counts, parameters)`` at an address; all arrays are contiguous."""
+
+call_on_values: Any = intrinsic(_on_values)
+"""``lacking(persons, counts, parameters, rows, reference)`` at an address."""

@@ -1,0 +1,87 @@
+"""Which value of a reference distribution stands behind the number that a value was given while it waits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anonymity.compiled.arrays import full
+from anonymity.compiled.jit import Int, leaf
+from anonymity.promise.reference import Reference
+
+UNKNOWN = -1
+"""The row of a value that the reference has not got."""
+
+
+class Lookup(NamedTuple):
+    """The references of all sensitive columns.
+
+    Attributes
+    ----------
+    codes : (attributes, values) 64-bit codes of each reference, rising
+    rows : (attributes, values) the row in the reference of each of these
+    share : (attributes, values) of each row
+    held : (attributes,) how many there are; ``UNKNOWN`` where the column is compared with nothing
+    row : (attributes, numbers) the row of the value that has each number, ``UNKNOWN`` where it has none; of no numbers
+        where no column is compared
+    """
+
+    codes: NDArray[np.uint64]
+    rows: NDArray[np.int32]
+    share: NDArray[np.float64]
+    held: NDArray[np.int64]
+    row: NDArray[np.int32]
+
+
+def lookup_of(references: Sequence[Reference | None]) -> Lookup:
+    """The references of the columns, without numbers.
+
+    Raises ``ValueError`` where one has no codes.
+    """
+    most = max((len(reference.values) for reference in references if reference), default=0)
+    made = Lookup(
+        codes=np.zeros((len(references), most), np.uint64),
+        rows=np.zeros((len(references), most), np.int32),
+        share=np.zeros((len(references), most)),
+        held=np.full(len(references), UNKNOWN, np.int64),
+        row=np.zeros((len(references), 0), np.int32),
+    )
+    for a, reference in enumerate(references):
+        if reference is None:
+            continue
+        if len(reference.codes) != len(reference.values):
+            raise ValueError("a reference needs the code of each of its values")
+        codes = np.array(reference.codes, np.uint64)
+        order = np.argsort(codes)
+        made.codes[a, : len(codes)], made.rows[a, : len(codes)], made.held[a] = codes[order], order, len(codes)
+        made.share[a, : len(codes)] = reference.shares
+    return made
+
+
+def with_numbers(lookup: Lookup, numbers: int) -> Lookup:
+    """The same with room for so many numbers; those that were given out stay."""
+    if (lookup.held < 0).all():
+        return lookup
+    row = full((len(lookup.held), numbers), UNKNOWN, np.int32)
+    row[:, : lookup.row.shape[1]] = lookup.row
+    return lookup._replace(row=row)
+
+
+@leaf
+def note_number(lookup: Lookup, attribute: Int, number: Int, code: Int) -> None:
+    """Note which value a number was given to."""
+    held = lookup.held[attribute]
+    if held < 0:
+        return
+    begin, end = np.int64(0), np.int64(held)
+    while begin < end:
+        middle = (begin + end) // 2
+        if lookup.codes[attribute, middle] < code:
+            begin = middle + 1
+        else:
+            end = middle
+    found = begin < held and lookup.codes[attribute, begin] == code
+    lookup.row[attribute, number] = lookup.rows[attribute, begin] if found else UNKNOWN
