@@ -12,6 +12,7 @@ from math import inf, isclose, isfinite
 from typing import ClassVar, Literal, TypeAlias
 
 from anonymity.builders.builder import Builder
+from anonymity.decimals import EXACT, decimal_fraction
 from anonymity.hierarchy import Hierarchy
 from anonymity.promise.record import Asked, Parameter, Promise, Sensitive
 from anonymity.regions.tree import RegionTree
@@ -59,11 +60,15 @@ class Numeric:
     step : the grid on which noise is drawn, in the column's own unit, above 0; None: not given (1 for an integer
         column, filled in when the job is planned). A domain holds from 1 to 2^40 of them; its ends need not lie on
         the grid
+    ends : the grid of published intervals, in the column's own unit, above 0: their ends are multiples of it, rounded
+        outwards, or ends of the domain; None: they are the least and the largest value behind them. A domain holds one
+        of them at least, and its ends are 2^52 of them from 0 at most
     """
 
     name: str
     domain: tuple[float, float] | None = None
     step: float | None = None
+    ends: float | None = None
 
     role: ClassVar[str] = "quasi_identifiers"
 
@@ -85,6 +90,8 @@ class Numeric:
             )
         if self.step is not None and (problem := _wrong_step(self.step, self.domain)):
             raise PolicyError(f"{self.place}.step: {problem}")
+        if self.ends is not None and (problem := _wrong_ends(self.ends, self.domain)):
+            raise PolicyError(f"{self.place}.ends: {problem}")
 
 
 @dataclass(frozen=True)
@@ -105,6 +112,8 @@ class Noised(Numeric):
         if self.domain is None:
             raise PolicyError(f"{self.place}.domain: is missing; noise stays within [lowest, highest]")
         super().__post_init__()
+        if self.ends is not None:
+            raise PolicyError(f"{self.place}.ends: what is noised is published as one number, not two ends; remove it")
         if self.domain[0] == self.domain[1]:
             raise PolicyError(f"{self.place}.domain: holds one value, which no noise can hide; give two different ends")
 
@@ -123,6 +132,20 @@ def _wrong_step(step: float, domain: tuple[float, float] | None) -> str | None:
         return "is too small; the domain may hold 2^40 steps at most"
     if step * LARGEST_POSITION < max(abs(domain[0]), abs(domain[1])):
         return "is too small; the ends of the domain may be 2^52 steps from 0 at most"
+    return None
+
+
+def _wrong_ends(ends: float, domain: tuple[float, float] | None) -> str | None:
+    if not (0 < ends < inf):
+        return "must be a finite number above 0"
+    if max(decimal_fraction(ends)) > EXACT:
+        return "has more digits than are told apart here; give a number such as 5 or 0.25, of 15 digits at most"
+    if domain is None:
+        return None
+    if domain[1] - domain[0] < ends * (1 - 1e-9):
+        return "is wider than the domain; every interval would be all of it"
+    if ends * LARGEST_POSITION < max(abs(domain[0]), abs(domain[1])):
+        return "is too small; the ends of the domain may be 2^52 times as far from 0 at most"
     return None
 
 

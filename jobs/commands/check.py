@@ -101,10 +101,11 @@ def _policy(config: Config) -> Iterator[tuple[str, str]]:
 
 def _described(attribute: QuasiIdentifier) -> str:
     if isinstance(attribute, Numeric):
+        grid = "" if attribute.ends is None else f", published between multiples of {attribute.ends:.15g}"
         if attribute.domain is None:
-            return "numeric, losses relative to the range observed"
+            return f"numeric, losses relative to the range observed{grid}"
         least, most = attribute.domain
-        return f"numeric from {least:.15g} to {most:.15g}"
+        return f"numeric from {least:.15g} to {most:.15g}{grid}"
     tree = attribute.hierarchy
     return f"categorical, {tree.leaves} values under {len(tree.labels) - tree.leaves} labels"
 

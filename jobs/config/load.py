@@ -168,6 +168,9 @@ def _contradictions(file: File) -> Iterator[str]:
     except PolicyError as error:
         yield str(error)
     yield from algorithm.problems(policy, file.privacy.core(), file.parameters)
+    for attribute in policy.numeric if algorithm.representative(file.parameters) else ():
+        if attribute.ends is not None:
+            yield f"{attribute.place}.ends: a representative is one number, which has no ends; remove one of the two"
     if file.privacy.core().lasting is not None:
         yield from _not_lasting(file, policy)
     own = {output.name for output in algorithm.outputs}

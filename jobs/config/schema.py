@@ -62,6 +62,10 @@ class QuasiIdentifier(Section):
     step: AboveZero | None = Field(
         None, description="for a numeric one, a number above 0: the grid on which noise is drawn, in the column's unit"
     )
+    ends: AboveZero | None = Field(
+        None,
+        description="for a numeric one, a number above 0, such as 5: ends of published intervals are multiples of it",
+    )
     hierarchy: HierarchyField | None = Field(
         None,
         description="for a categorical one, the path of a hierarchy file, relative to the configuration, or one of "
@@ -76,6 +80,8 @@ class QuasiIdentifier(Section):
             raise ValueError("a categorical one has no 'domain'; remove it, or make the type 'numeric'")
         if self.type == "categorical" and self.step is not None:
             raise ValueError("a categorical one has no 'step'; noise moves it by whole leaves: remove it")
+        if self.type == "categorical" and self.ends is not None:
+            raise ValueError("a categorical one has no 'ends'; it is published as a label of its hierarchy: remove it")
         if self.type == "numeric" and self.hierarchy is not None:
             raise ValueError("a numeric one has no 'hierarchy'; remove it, or make the type 'categorical'")
         return self
@@ -130,7 +136,7 @@ class PolicySection(Section):
 
     def _attribute(self, name: str, field: QuasiIdentifier) -> Numeric | Categorical:
         if field.hierarchy is None:
-            return Numeric(name, field.domain, field.step)
+            return Numeric(name, field.domain, field.step, field.ends)
         try:
             tree = field.hierarchy.tree.with_missing() if self.missing == "value" else field.hierarchy.tree
         except HierarchyError as error:

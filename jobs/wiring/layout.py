@@ -16,7 +16,7 @@ from jobs.config.file import ConfigError
 from jobs.wiring.arguments import Reader, extremes, member_kind
 from jobs.wiring.sink_columns import SQL, Column, Plain, further_records, noise_types, records
 from jobs.wiring.sql_types import INTEGERS, TEXTS, SqlType, parse
-from jobs.wiring.steps import fill_steps
+from jobs.wiring.steps import fill_steps, unfit_ends
 from operators.encode.columns import Kind, Read, members_schema
 from operators.encode.encoder import EncodePlan
 from operators.encode.hashing import hash_key
@@ -43,8 +43,8 @@ class Layout:
     subject_type : SQL type of the subject, for the same; None where there is none
     source : the query, and how the source computes its columns, for the same
     integers : for each numeric quasi-identifier, whether its ends are whole (``operators.bounds.integer_bounds``)
-    extremes : for each numeric quasi-identifier whose noise no domain bounds, the least and the largest value of its
-        type, where that has any
+    extremes : for each numeric quasi-identifier whose noise, or whose rounding of ends, no domain bounds, the least and
+        the largest value of its type, where that has any
     sinks : columns of ``released``, ``audit``, ``suppressed`` and ``rejected``, and those of the algorithm's further
         outputs; those of ``released`` read a release joined with its members:
         ``FROM releases CROSS JOIN UNNEST(members) AS m (m0, m1, ...)``
@@ -156,6 +156,7 @@ def layout(
     """
     found = {name: parse(text) for name, text in columns.items()}
     policy, stepless = fill_steps(policy, found, noise=noise)
+    stepless += unfit_ends(policy, found)
     reader = Reader({name: found.get(name) for name in policy.roles})
     quasi_identifiers = tuple(reader.quasi_identifier(attribute) for attribute in policy.quasi_identifiers)
     sensitive = tuple(reader.member("sensitive", name) for name in policy.sensitive)
@@ -218,7 +219,9 @@ def layout(
         extremes={
             attribute.name: ends
             for attribute in policy.numeric
-            if noise and attribute.domain is None and (ends := extremes(types[attribute.name])) is not None
+            if (noise or attribute.ends is not None)
+            and attribute.domain is None
+            and (ends := extremes(types[attribute.name])) is not None
         },
     )
 

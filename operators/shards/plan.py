@@ -19,8 +19,8 @@ class OperatorPlan:
     seed : fixes every random choice; None: drawn from the operating system when a shard first sees a tuple
     integers : names of the numeric quasi-identifiers that are published as integers
     encoded : names of the columns that encode reads, to which ``state.block.Rejected.column`` refers
-    extremes : the least and the largest value that a column holds, of the numeric quasi-identifiers whose noise no
-        domain bounds
+    extremes : the least and the largest value that a column holds, of the numeric quasi-identifiers whose noise, or
+        whose rounding of ends, no domain bounds
     """
 
     algorithm: Algorithm

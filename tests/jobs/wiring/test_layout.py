@@ -433,6 +433,27 @@ def test_a_step_that_does_not_fit_is_told_with_what_would(sql: str, attribute: N
     assert layout(Policy((attribute,)), {"q": sql})
 
 
+@pytest.mark.parametrize(
+    ("sql", "ends", "problem"),
+    [
+        ("INT", 2.5, "is not a whole number, and the column's type is INT; give a whole number"),
+        ("DECIMAL(10, 2)", 0.005, "is finer than the column's type, DECIMAL(10, 2); give a multiple of 0.01"),
+    ],
+)
+def test_ends_that_a_column_cannot_hold_are_told(sql: str, ends: float, problem: str) -> None:
+    policy = Policy((Numeric("q", ends=ends),))
+    with pytest.raises(ConfigError) as caught:
+        layout(policy, {"q": sql})
+    (found,) = caught.value.problems
+    assert found.startswith(f"policy.quasi_identifiers.q.ends: {problem}")
+    assert layout(policy, {"q": "DOUBLE"})
+
+
+def test_ends_on_a_grid_stop_where_the_type_of_a_column_without_a_domain_does() -> None:
+    assert layout(Policy((Numeric("q", ends=100),)), {"q": "TINYINT"}).extremes == {"q": (-128, 127)}
+    assert layout(Policy((Numeric("q", (0, 127), ends=100),)), {"q": "TINYINT"}).extremes == {}
+
+
 def test_problems_of_steps_are_told_with_all_others() -> None:
     policy = Policy((Numeric("q"), Numeric("r", step=0.5), Numeric("gone")))
     with pytest.raises(ConfigError) as caught:
