@@ -169,6 +169,28 @@ QuasiIdentifier: TypeAlias = Numeric | Categorical
 
 
 @dataclass(frozen=True)
+class Pseudonym:
+    """A code of the subject beside each released row (``anonymity.pseudonym``).
+
+    Attributes
+    ----------
+    column : its name in what is released
+    scope : within what one person's rows have the same code: all of the ``stream``, a UTC ``day`` of event time, or a
+        ``release`` of a shard
+    accept_linkable : whether rows may be told to be one person's, though each release is promised for itself
+    """
+
+    column: str
+    scope: Literal["stream", "day", "release"]
+    accept_linkable: bool = False
+
+    @property
+    def links_releases(self) -> bool:
+        """Whether it tells of rows of different releases that they are one person's."""
+        return self.scope != "release"
+
+
+@dataclass(frozen=True)
 class Policy:
     """The role of each column of the source.
 
@@ -184,6 +206,7 @@ class Policy:
     reference : a column that is shown with a rejected row (an offset, a line number), never published
     drop : columns that are read and thrown away
     missing : ``reject`` rows with a missing value, or keep a missing category as a ``value`` of its own
+    pseudonym : a code of the subject that is published with each released row; None: none is
     """
 
     quasi_identifiers: tuple[QuasiIdentifier, ...]
@@ -196,6 +219,7 @@ class Policy:
     missing: Literal["reject", "value"] = "reject"
     event_time_limit: int | None = None
     noised: tuple[Noised, ...] = ()
+    pseudonym: Pseudonym | None = None
 
     def __post_init__(self) -> None:
         if self.event_time_limit is not None and self.event_time is None:
@@ -215,6 +239,22 @@ class Policy:
             if name in taken:
                 raise PolicyError(f"policy.{role}: column {name!r} has the role {taken[name]!r} already; give it one")
             taken[name] = role
+        if self.pseudonym is not None:
+            self._require_pseudonym(self.pseudonym)
+
+    def _require_pseudonym(self, pseudonym: Pseudonym) -> None:
+        if self.subject is None:
+            raise PolicyError("policy.pseudonym: is a code of persons, but policy.subject names no column; name one")
+        if pseudonym.scope == "day" and self.event_time is None:
+            raise PolicyError(
+                "policy.pseudonym.scope: a day is one of event time, but policy.event_time names no column; name one"
+            )
+        published = {a.name for a in self.quasi_identifiers} | set(self.members)
+        published |= {f"{a.name}_{end}" for a in self.numeric for end in ("min", "max")}
+        if pseudonym.column in published:
+            raise PolicyError(
+                f"policy.pseudonym.column: {pseudonym.column!r} is published already; give the code another name"
+            )
 
     @property
     def numeric(self) -> tuple[Numeric, ...]:

@@ -90,6 +90,11 @@ class DelayedShard(Shard):
             "oldest_waiting": came - (int(position[now.oldest]) if waiting else came),
         }
 
+    @property
+    def random_key(self) -> bytes:
+        key: bytes = self.arrays.random.key.astype("<u4").tobytes()
+        return key
+
     def _step(self, block: Block | None, watermark: int, *, ended: bool) -> Step:
         admitted = _NO_SLOTS if block is None else self._admit(block)
         filled = self.arrays.out.filled
@@ -98,7 +103,8 @@ class DelayedShard(Shard):
         arrays = self.arrays
         position, out = arrays.tuples.position, arrays.out
         released, withheld = out.members[: filled.members], out.suppressed[: filled.suppressed]
-        leaving = Leaving(released, withheld, position, arrays.tuples.event_time)
+        subject = None if self.terms.policy.pseudonym is None else arrays.tuples.subject
+        leaving = Leaving(released, withheld, position, arrays.tuples.event_time, subject)
         releases = collect(out, int(arrays.now.next_release), leaving, self._slots, self.offsets, arrays.noise)
         changes = None
         if self._ledger is not None:

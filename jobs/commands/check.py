@@ -96,6 +96,9 @@ def _policy(config: Config) -> Iterator[tuple[str, str]]:
     yield "pass-through", ", ".join(policy.passthrough) or "none"
     yield "drop", ", ".join(policy.drop) or "none"
     yield "reference", policy.reference or "none"
+    if policy.pseudonym is not None:
+        until = {"stream": "always the same", "day": "another each UTC day", "release": "another in each release"}
+        yield "pseudonym", f"{policy.pseudonym.column}: a code of the subject, {until[policy.pseudonym.scope]}"
     yield "missing values", "rejected" if policy.missing == "reject" else "a category of their own"
 
 

@@ -24,6 +24,7 @@ from anonymity.policy import (
     Policy,
     PolicyError,
     Privacy,
+    Pseudonym,
     Shards,
 )
 from anonymity.promise.record import Sensitive, known_promises
@@ -45,7 +46,7 @@ from jobs.config.promises import further_of, promise_field
 from jobs.config.sections import AlgorithmSection, section_of
 
 _Section = TypeVar("_Section", bound=Section)
-_OF_ATTRIBUTES = ("quasi_identifiers", "noised")
+_SECTIONS = ("quasi_identifiers", "noised", "pseudonym")
 
 
 def _increasing(domain: tuple[float, float]) -> tuple[float, float]:
@@ -98,6 +99,15 @@ class NoisedAttribute(Section):
     )
 
 
+class PseudonymSection(Section):
+    column: Column = Field(description="the name of a column of what is released, such as patient")
+    scope: Literal["stream", "day", "release"] = Field(description="'stream', 'day' or 'release'")
+    accept_linkable: bool = Field(False, description="true or false")
+
+    def core(self) -> Pseudonym:
+        return Pseudonym(self.column, self.scope, self.accept_linkable)
+
+
 class PolicySection(Section):
     quasi_identifiers: dict[Column, QuasiIdentifier] = Field(
         min_length=1,
@@ -116,6 +126,9 @@ class PolicySection(Section):
     )
     reference: Column | None = Field(None, description="a column to show with rejected rows, or null")
     missing: Literal["reject", "value"] = Field("reject", description="'reject' or 'value'")
+    pseudonym: PseudonymSection | None = Field(
+        None, description="a mapping such as {column: patient, scope: day}, or null: a code of the subject in each row"
+    )
 
     @check(mode="after")
     def _possible(self) -> PolicySection:
@@ -131,7 +144,8 @@ class PolicySection(Section):
         return Policy(
             quasi_identifiers=tuple(self._attribute(name, field) for name, field in self.quasi_identifiers.items()),
             noised=tuple(Noised(name, field.domain, field.step) for name, field in self.noised.items()),
-            **{role: getattr(self, role) for role in PolicySection.model_fields if role not in _OF_ATTRIBUTES},
+            pseudonym=None if self.pseudonym is None else self.pseudonym.core(),
+            **{role: getattr(self, role) for role in PolicySection.model_fields if role not in _SECTIONS},
         )
 
     def _attribute(self, name: str, field: QuasiIdentifier) -> Numeric | Categorical:

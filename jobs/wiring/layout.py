@@ -52,8 +52,8 @@ class Layout:
         ``d0``... (diversity), ``loss``, then by position in the policy ``q0_min`` and ``q0_max``, or ``q0``; the
         column ``members`` comes after them; where attributes are noised, ``linked``, ``e0`` and ``x0``... (error of the
         noise and what was to be expected of it) after ``loss``
-    member_types : columns of a member; where there is one, ``members`` is an array of it and not of rows, and where
-        nothing is published as it is, an array that holds TRUE once for each member
+    member_types : columns of a member, the pseudonym last; where there is one, ``members`` is an array of it and not of
+        rows, and where nothing is published as it is, an array that holds TRUE once for each member
     suppressed_types : columns of a suppressed tuple: ``reason``, ``shard``, ``seq``, ``event_ms``
     rejected_types : columns of a rejected row: ``col``, ``reason``, ``event_ms``, ``reference``
     """
@@ -176,8 +176,11 @@ def layout(
     types = {name: found.get(name, _UNKNOWN) for name in policy.roles}
     generalisation, interval_types = _generalisation(policy, types, representative=representative)
     members = [types[name] for name in policy.members]
-    carried = tuple((f"m{i}", _PLAIN[member_kind(sql)]) for i, sql in enumerate(members))
+    carried: tuple[tuple[str, Plain], ...] = tuple((f"m{i}", _PLAIN[member_kind(sql)]) for i, sql in enumerate(members))
     released = [_back(name, sql, f"m{i}") for i, (name, sql) in enumerate(zip(policy.members, members, strict=True))]
+    if policy.pseudonym is not None:
+        released.append(Column(policy.pseudonym.column, "STRING", f"m{len(carried)}"))
+        carried = (*carried, (f"m{len(carried)}", "STRING"))
     sinks = {"released": (*generalisation, *released), **records(policy, types, in_force, generalisation)}
     sinks |= further_records(further, policy, types)
     problems = [*unfit, *_unmatched(policy, found), *reader.problems, *stepless]

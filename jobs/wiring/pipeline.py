@@ -13,6 +13,7 @@ from pyflink.table import Schema, StreamTableEnvironment
 from anonymity.algorithm import Terms
 from anonymity.fingerprint import Fingerprint, fingerprint
 from anonymity.policy import Numeric
+from anonymity.pseudonym import pseudonym_key
 from jobs.config.delivery import repeating_source
 from jobs.config.fixed import MAX_PARALLELISM
 from jobs.config.load import Config
@@ -104,6 +105,7 @@ def operator_plan(config: Config, found: Layout) -> OperatorPlan:
         integers=frozenset(name for name, whole in zip(numeric, found.integers, strict=True) if whole),
         encoded=encode.checked,
         extremes=found.extremes,
+        pseudonym_key=b"" if found.policy.pseudonym is None else pseudonym_key(config.subject_key),
     )
 
 

@@ -20,7 +20,7 @@ from anonymity.builders.dates import Dates
 from anonymity.builders.mask import Mask
 from anonymity.builders.numbers import Numbers
 from anonymity.hierarchy import from_paths
-from anonymity.policy import Categorical, Numeric, Policy, Shards
+from anonymity.policy import Categorical, Numeric, Policy, Pseudonym, Shards
 from jobs.config.load import ConfigError
 from jobs.wiring.layout import Layout, layout
 from jobs.wiring.sink_columns import Column, written_null
@@ -511,6 +511,21 @@ def test_a_limit_of_event_time_reads_the_watermark_beside_the_time() -> None:
     for sql in ("BIGINT", "TIMESTAMP_LTZ(3)"):
         (problem,) = problems(limited, COLUMNS | {"ts": sql})
         assert problem.startswith("policy.event_time_limit: the column 'ts' has no watermark to be ahead of; make")
+
+
+def test_a_pseudonym_is_the_last_of_what_a_released_row_has_of_its_own() -> None:
+    coded = replace(POLICY, pseudonym=Pseudonym("person", "stream"))
+    before, found = layout(POLICY, COLUMNS), layout(coded, COLUMNS)
+    (code,) = set(found.sinks["released"]) - set(before.sinks["released"])
+    assert found.sinks["released"][-1] == code
+    assert (code.name, code.sql_type) == ("person", "STRING")
+    assert found.member_types == (*before.member_types, (code.expression, "STRING"))
+    assert found.members_schema == before.members_schema
+    assert {name: columns for name, columns in found.sinks.items() if name != "released"} == {
+        name: columns for name, columns in before.sinks.items() if name != "released"
+    }
+    alone = Policy((Numeric("age"),), subject="person", pseudonym=Pseudonym("code", "stream"))
+    assert layout(alone, {"age": "INT", "person": "STRING"}).members_sql == "ARRAY<STRING>"
 
 
 def test_the_type_of_the_subject_is_told() -> None:
