@@ -234,12 +234,12 @@ def _not_pseudonymous(file: File, pseudonym: Pseudonym) -> Iterator[str]:
             "policy.pseudonym too. Give 16 random bytes or more, best as ${CRENEL_SUBJECT_KEY}"
         )
     if pseudonym.links_releases and not pseudonym.accept_linkable and file.privacy.core().lasting is None:
-        held = "privacy.persons.promise: each_release"
+        under = "privacy.persons.promise: each_release"
         if file.differential_privacy is not None:
-            held = f"differential_privacy and {held}"
+            under = f"differential_privacy and {under}"
         yield (
-            f"policy.pseudonym.scope: {pseudonym.scope!r} shows which rows are one person's, and {held} hold of no "
-            "rows together: choose 'release', or a promise that is lasting, or say "
+            f"policy.pseudonym.scope: {pseudonym.scope!r} shows which rows are one person's, and nothing is promised "
+            f"of these together under {under}; choose 'release' or a promise that is lasting, or say "
             "policy.pseudonym.accept_linkable: true"
         )
 

@@ -46,9 +46,7 @@ def test_rows_are_linked_under_a_lasting_promise_or_where_it_is_accepted(path: P
     with pytest.raises(ConfigError) as error:
         load(path, [change])
     (problem,) = error.value.problems
-    assert problem.startswith(
-        f"policy.pseudonym.scope: '{scope}' shows which rows are one person's, and privacy.persons"
-    )
+    assert problem.startswith(f"policy.pseudonym.scope: '{scope}' shows which rows are one person's, and nothing is")
     assert "'release'" in problem
     assert "accept_linkable: true" in problem
 
