@@ -92,7 +92,6 @@ def suppress(shard: Any, slot: Int, reason: Int) -> None:
         shard.totals.suppressed[reason] += 1
         release = shard.out.filled.releases
         fully_generalise(shard.domain, shard.out.box, release)
-        round_outwards(shard.domain, shard.out.box, release)
         for a in range(shard.out.diversity.shape[1]):
             shard.out.diversity[release, a] = 1
         span_domain(shard.noise)
