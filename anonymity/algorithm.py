@@ -148,6 +148,11 @@ class Shard(ABC):
     def counters(self) -> Counters:
         """A copy of the shard's counters."""
 
+    @property
+    @abstractmethod
+    def random_key(self) -> bytes:
+        """The 32 bytes that all its random choices follow from: those it was made with, also after a restore."""
+
 
 class StateOfShard(Protocol):
     """What can be read from the blob of any shard: its number, and what it was stored under."""

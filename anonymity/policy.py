@@ -12,6 +12,7 @@ from math import inf, isclose, isfinite
 from typing import ClassVar, Literal, TypeAlias
 
 from anonymity.builders.builder import Builder
+from anonymity.decimals import EXACT, decimal_fraction
 from anonymity.hierarchy import Hierarchy
 from anonymity.promise.record import Asked, Parameter, Promise, Sensitive
 from anonymity.promise.reference import Reference
@@ -60,11 +61,15 @@ class Numeric:
     step : the grid on which noise is drawn, in the column's own unit, above 0; None: not given (1 for an integer
         column, filled in when the job is planned). A domain holds from 1 to 2^40 of them; its ends need not lie on
         the grid
+    ends : the grid of published intervals, in the column's own unit, above 0: their ends are multiples of it, rounded
+        outwards, or ends of the domain; None: they are the least and the largest value behind them. A domain holds one
+        of them at least, and its ends are 2^52 of them from 0 at most
     """
 
     name: str
     domain: tuple[float, float] | None = None
     step: float | None = None
+    ends: float | None = None
 
     role: ClassVar[str] = "quasi_identifiers"
 
@@ -86,6 +91,8 @@ class Numeric:
             )
         if self.step is not None and (problem := _wrong_step(self.step, self.domain)):
             raise PolicyError(f"{self.place}.step: {problem}")
+        if self.ends is not None and (problem := _wrong_ends(self.ends, self.domain)):
+            raise PolicyError(f"{self.place}.ends: {problem}")
 
 
 @dataclass(frozen=True)
@@ -106,6 +113,8 @@ class Noised(Numeric):
         if self.domain is None:
             raise PolicyError(f"{self.place}.domain: is missing; noise stays within [lowest, highest]")
         super().__post_init__()
+        if self.ends is not None:
+            raise PolicyError(f"{self.place}.ends: what is noised is published as one number, not two ends; remove it")
         if self.domain[0] == self.domain[1]:
             raise PolicyError(f"{self.place}.domain: holds one value, which no noise can hide; give two different ends")
 
@@ -124,6 +133,20 @@ def _wrong_step(step: float, domain: tuple[float, float] | None) -> str | None:
         return "is too small; the domain may hold 2^40 steps at most"
     if step * LARGEST_POSITION < max(abs(domain[0]), abs(domain[1])):
         return "is too small; the ends of the domain may be 2^52 steps from 0 at most"
+    return None
+
+
+def _wrong_ends(ends: float, domain: tuple[float, float] | None) -> str | None:
+    if not (0 < ends < inf):
+        return "must be a finite number above 0"
+    if max(decimal_fraction(ends)) > EXACT:
+        return "has more digits than are told apart here; give a number such as 5 or 0.25, of 15 digits at most"
+    if domain is None:
+        return None
+    if domain[1] - domain[0] < ends * (1 - 1e-9):
+        return "is wider than the domain; every interval would be all of it"
+    if ends * LARGEST_POSITION < max(abs(domain[0]), abs(domain[1])):
+        return "is too small; the ends of the domain may be 2^52 times as far from 0 at most"
     return None
 
 
@@ -147,6 +170,28 @@ QuasiIdentifier: TypeAlias = Numeric | Categorical
 
 
 @dataclass(frozen=True)
+class Pseudonym:
+    """A code of the subject beside each released row (``anonymity.pseudonym``).
+
+    Attributes
+    ----------
+    column : its name in what is released
+    scope : within what one person's rows have the same code: all of the ``stream``, a UTC ``day`` of event time, or a
+        ``release`` of a shard
+    accept_linkable : whether rows may be told to be one person's, though each release is promised for itself
+    """
+
+    column: str
+    scope: Literal["stream", "day", "release"]
+    accept_linkable: bool = False
+
+    @property
+    def links_releases(self) -> bool:
+        """Whether it tells of rows of different releases that they are one person's."""
+        return self.scope != "release"
+
+
+@dataclass(frozen=True)
 class Policy:
     """The role of each column of the source.
 
@@ -162,6 +207,7 @@ class Policy:
     reference : a column that is shown with a rejected row (an offset, a line number), never published
     drop : columns that are read and thrown away
     missing : ``reject`` rows with a missing value, or keep a missing category as a ``value`` of its own
+    pseudonym : a code of the subject that is published with each released row; None: none is
     """
 
     quasi_identifiers: tuple[QuasiIdentifier, ...]
@@ -174,6 +220,7 @@ class Policy:
     missing: Literal["reject", "value"] = "reject"
     event_time_limit: int | None = None
     noised: tuple[Noised, ...] = ()
+    pseudonym: Pseudonym | None = None
 
     def __post_init__(self) -> None:
         if self.event_time_limit is not None and self.event_time is None:
@@ -193,6 +240,22 @@ class Policy:
             if name in taken:
                 raise PolicyError(f"policy.{role}: column {name!r} has the role {taken[name]!r} already; give it one")
             taken[name] = role
+        if self.pseudonym is not None:
+            self._require_pseudonym(self.pseudonym)
+
+    def _require_pseudonym(self, pseudonym: Pseudonym) -> None:
+        if self.subject is None:
+            raise PolicyError("policy.pseudonym: is a code of persons, but policy.subject names no column; name one")
+        if pseudonym.scope == "day" and self.event_time is None:
+            raise PolicyError(
+                "policy.pseudonym.scope: a day is one of event time, but policy.event_time names no column; name one"
+            )
+        published = {a.name for a in self.quasi_identifiers} | set(self.members)
+        published |= {f"{a.name}_{end}" for a in self.numeric for end in ("min", "max")}
+        if pseudonym.column in published:
+            raise PolicyError(
+                f"policy.pseudonym.column: {pseudonym.column!r} is published already; give the code another name"
+            )
 
     @property
     def numeric(self) -> tuple[Numeric, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,8 @@ class Releases:
     suppressed_reason : (suppressed,) position in ``Privacy.reasons``
     suppressed_position : (suppressed,) position in the shard, counted from 0
     suppressed_event_time : (suppressed,) epoch milliseconds, ``NO_TIME`` without event time
+    subject, member_event_time : (members,) keyed hashes, from which pseudonyms are made, and epoch milliseconds; none
+        where the policy has no pseudonym
     """
 
     release_id: NDArray[np.int64]
@@ -59,6 +61,8 @@ class Releases:
     suppressed_reason: NDArray[np.int8]
     suppressed_position: NDArray[np.int64]
     suppressed_event_time: NDArray[np.int64]
+    subject: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
+    member_event_time: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __len__(self) -> int:
         return len(self.release_id)
@@ -87,12 +91,21 @@ class Leaving:
     released : (members,) slots of members, release by release
     suppressed : (suppressed,) slots of suppressed tuples
     position, event_time : (slots,) of all tuples
+    subject : (slots,) keyed hashes of all tuples; None where no pseudonym is made of them
     """
 
     released: NDArray[np.int32]
     suppressed: NDArray[np.int32]
     position: NDArray[np.int64]
     event_time: NDArray[np.int64]
+    subject: NDArray[np.uint64] | None = None
+
+    @property
+    def whose(self) -> dict[str, NDArray[Any]]:
+        """``Releases.subject`` and ``member_event_time``."""
+        if self.subject is None:
+            return {}
+        return {"subject": self.subject[self.released], "member_event_time": self.event_time[self.released]}
 
 
 def collect(
@@ -124,6 +137,7 @@ def collect(
         suppressed_reason=out.reason[: len(suppressed)].copy(),
         suppressed_position=leaving.position[suppressed],
         suppressed_event_time=leaving.event_time[suppressed],
+        **leaving.whose,
     )
     slots.give_back(suppressed)
     return with_noise(found, noise, leaving.released)

@@ -11,7 +11,7 @@ from anonymity.castle.parameters import CastleParameters
 from anonymity.castle.shard import Castle
 from anonymity.nearest.parameters import NearestParameters
 from anonymity.nearest.shard import Nearest
-from anonymity.policy import Privacy
+from anonymity.policy import Numeric, Privacy
 from benchmarks.adult import REUSE, Stream, stream
 from benchmarks.castleguard.streams import PIMA, TAXI, pima, taxi
 from benchmarks.castleguard.streams import stream as stream_of
@@ -23,9 +23,10 @@ FOUR = ("age", "education-num", "hours-per-week", "occupation")
 
 
 def tables() -> Iterator[Table]:
-    """Loss by setting, then microseconds a tuple by delay."""
+    """Loss by setting, and by the grid of published ends, then microseconds a tuple by delay."""
     adult = stream()
     yield _loss(adult)
+    yield of_ends(adult)
     yield _speed(adult)
 
 
@@ -98,6 +99,28 @@ def _loss(adult: Stream) -> Table:
             f"{jitter[1]:.2%}",
             aim,
         )
+    return table
+
+
+def of_ends(adult: Stream) -> Table:
+    """Loss by the grid of the ends of age and hours-per-week."""
+    table = Table(
+        f"Loss by the grid on which intervals end (k = 10, a delay of 1,000, file order, mean of {_SEEDS} seeds, each "
+        "algorithm with its defaults)",
+        ["quasi-identifiers", "ends of age", "ends of hours-per-week", "CASTLE", "nearest"],
+    )
+    for name, tuples in (("10", adult), ("4", of_attributes(adult, FOUR))):
+        for age, hours in ((None, None), (5.0, None), (10.0, None), (None, 5.0), (5.0, 5.0)):
+            grid = {"age": age, "hours-per-week": hours}
+            chosen = tuple(
+                replace(a, ends=grid.get(a.name)) if isinstance(a, Numeric) else a
+                for a in tuples.policy.quasi_identifiers
+            )
+            rounded = replace(tuples, policy=replace(tuples.policy, quasi_identifiers=chosen))
+            castle, _ = _mean(rounded, Privacy(10), CastleParameters(1000))
+            nearest, _ = _mean(rounded, Privacy(10), NearestParameters(1000))
+            ends = ("-" if step is None else f"{step:g}" for step in (age, hours))
+            table.add(name, *ends, f"{castle:.4f}", f"{nearest:.4f}")
     return table
 
 

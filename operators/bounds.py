@@ -13,8 +13,8 @@ def within(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Ends no further out than ``extremes``, the least and the largest value of the column's type; None: any.
 
-    Noise without a declared domain moves values past what their column can hold, and Flink's CAST of such a number
-    begins anew at the other end of an integer, and makes NULL of a DECIMAL.
+    Without a declared domain, noise moves values past what their column can hold, and rounding moves ends; Flink's CAST
+    of such a number begins anew at the other end of an integer, and makes NULL of a DECIMAL.
     """
     return (lower, upper) if extremes is None else (np.clip(lower, *extremes), np.clip(upper, *extremes))
 

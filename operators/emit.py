@@ -14,6 +14,7 @@ from pyflink.common.typeinfo import TypeInformation
 
 from anonymity.algorithm import Output
 from anonymity.policy import KINDS, REJECTIONS, Numeric
+from anonymity.pseudonym import codes
 from anonymity.release import Releases
 from operators.bounds import integer_bounds, within
 from operators.shards.plan import OperatorPlan
@@ -106,7 +107,7 @@ def _release_type(plan: OperatorPlan) -> TypeInformation:
             columns[f"q{i}_min"] = columns[f"q{i}_max"] = end
         else:
             columns[f"q{i}"] = Types.STRING()
-    columns["members"] = members_type(plan.terms.members)
+    columns["members"] = members_type(plan.members)
     return Types.ROW_NAMED(list(columns), list(columns.values()))
 
 
@@ -117,8 +118,11 @@ class Emitter:
         self._plan = plan
         self._labels = [np.array(a.hierarchy.labels, object) for a in plan.terms.policy.categorical]
 
-    def releases(self, releases: Releases, shard: int) -> Iterator[Any]:
-        """All releases, each with its members, in batches of about ``_BATCH`` members."""
+    def releases(self, releases: Releases, shard: int, random_key: bytes = b"") -> Iterator[Any]:
+        """All releases, each with its members, in batches of about ``_BATCH`` members.
+
+        ``random_key`` is that of the shard, for pseudonyms that change with the release.
+        """
         if not len(releases):
             return
         columns: list[list[Any]] = [
@@ -132,7 +136,7 @@ class Emitter:
             releases.loss.tolist(),
             *self._noise(releases),
             *self._generalisation(releases),
-            self._members(releases),
+            self._members(releases, random_key),
         ]
         rows = [row(list(values)) for values in zip(*columns, strict=True)]
         start = 0
@@ -184,12 +188,12 @@ class Emitter:
         for error, expected in zip(releases.noise_error.T, releases.noise_expected.T, strict=True):
             yield from (error.tolist(), expected.tolist())
 
-    def _members(self, releases: Releases) -> list[list[Any]]:
-        if not releases.members:
+    def _members(self, releases: Releases, random_key: bytes) -> list[list[Any]]:
+        pseudonym, columns = self._plan.terms.policy.pseudonym, list(releases.members)
+        if pseudonym is not None:
+            columns.append(codes(pseudonym, self._plan.pseudonym_key, random_key, releases))
+        if not columns:
             return [[True] * count for count in releases.tuples.tolist()]
-        if len(releases.members) == 1:
-            members = releases.members[0]
-        else:
-            members = [row(list(values)) for values in zip(*releases.members, strict=True)]
+        members = columns[0] if len(columns) == 1 else [row(list(values)) for values in zip(*columns, strict=True)]
         ends = releases.offsets.tolist()
         return [members[start:stop] for start, stop in pairwise(ends)]

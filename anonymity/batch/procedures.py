@@ -13,8 +13,9 @@ from anonymity.noise.within import Within
 from anonymity.promise.checks import Checks, broken
 from anonymity.promise.lookup import Lookup, note_number
 from anonymity.promise.tally import Counter, count_set
-from anonymity.space.boxes import contains, covers, info_loss, observe
+from anonymity.space.boxes import contains, covers, observe
 from anonymity.space.domain import Boxes, Domain
+from anonymity.space.ends import published_loss, round_outwards
 from anonymity.tuples.leaving import CLUSTER, Out, Totals, close_release, note_delay, withhold
 from anonymity.tuples.together import enclose_all, leave_together, withhold_all
 
@@ -115,6 +116,7 @@ def release(arrays: BatchArrays, members: NDArray[np.int64], nodes: NDArray[np.i
         withhold_all(arrays, start, stop)
         return
     newest = enclose_all(domain, out.box, number, points, out.members[start:stop], arrays.event_time)
+    round_outwards(domain, out.box, number)
     for a in range(len(nodes)):
         if not covers(domain, nodes[a], out.box.node[number, a]):
             raise RuntimeError("a member lies outside its generalisation; nothing of this release was emitted")
@@ -122,7 +124,7 @@ def release(arrays: BatchArrays, members: NDArray[np.int64], nodes: NDArray[np.i
     for i in range(start, stop):
         if not contains(domain, out.box, number, points, np.int64(out.members[i])):
             raise RuntimeError("a member lies outside its generalisation; nothing of this release was emitted")
-    loss = info_loss(domain, out.box, number)
+    loss = published_loss(domain, out.box, number)
     close_release(out, arrays.totals, CLUSTER, tally.persons[0], loss, stop, newest)
     arrays.now.next_release += 1
 

@@ -24,7 +24,7 @@ from anonymity.policy import KINDS, PolicyError
 from anonymity.promise.checks import SUBJECTS, checks_of
 from anonymity.promise.lookup import with_numbers
 from anonymity.promise.tally import empty_counter
-from anonymity.release import Releases, noise_of, with_noise
+from anonymity.release import Leaving, Releases, noise_of, with_noise
 from anonymity.space.domain import Boxes, boxes, domain, node_offsets, scales
 from anonymity.tuples.forgotten import theirs
 from anonymity.tuples.history import History
@@ -156,6 +156,11 @@ class BatchShard(Shard):
     def counters(self) -> Counters:
         return Counters(**self._counts())
 
+    @property
+    def random_key(self) -> bytes:
+        key: bytes = self._random.key.astype("<u4").tobytes()
+        return key
+
     def _counts(self) -> dict[str, Any]:
         came = int(self._now.next_position)
         return {
@@ -207,6 +212,7 @@ class BatchShard(Shard):
         following = int(self._now.next_release)
         offsets = np.concatenate([np.zeros(1, np.int64), out.end[:releases]])
         released = out.members[: out.filled.members]
+        subject = None if self.terms.policy.pseudonym is None else waiting.subject
         found = Releases(
             release_id=np.arange(following - releases, following),
             kind=out.kind[:releases],
@@ -224,6 +230,7 @@ class BatchShard(Shard):
             suppressed_reason=out.reason[: len(withheld)],
             suppressed_position=waiting.position[withheld],
             suppressed_event_time=waiting.event_time[withheld],
+            **Leaving(released, withheld, waiting.position, waiting.event_time, subject).whose,
         )
         return with_noise(found, arrays.noise, released)
 

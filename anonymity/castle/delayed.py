@@ -109,6 +109,11 @@ class DelayedShard(Shard):
             "oldest_waiting": came - (int(position[now.oldest]) if waiting else came),
         }
 
+    @property
+    def random_key(self) -> bytes:
+        key: bytes = self.arrays.random.key.astype("<u4").tobytes()
+        return key
+
     def _step(self, block: Block | None, watermark: int, *, ended: bool) -> Step:
         admitted = _NO_SLOTS if block is None else self._admit(block)
         self._empty_out()
@@ -130,7 +135,8 @@ class DelayedShard(Shard):
         arrays = self.arrays
         out, tuples = arrays.out, arrays.tuples
         released, withheld = out.members[: out.filled.members], out.suppressed[: out.filled.suppressed]
-        leaving = Leaving(released, withheld, tuples.position, tuples.event_time)
+        subject = None if self.terms.policy.pseudonym is None else tuples.subject
+        leaving = Leaving(released, withheld, tuples.position, tuples.event_time, subject)
         return collect(out, int(arrays.now.next_release), leaving, self._slots, self.offsets, arrays.noise)
 
     def _told(self, releases: Releases, moved: Moved) -> Step:

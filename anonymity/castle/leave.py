@@ -17,6 +17,7 @@ from anonymity.noise.draw import add_noise, note_scale, span_domain, widen
 from anonymity.promise.checks import guarantee_counted
 from anonymity.space.boxes import assign, contains, fully_generalise, info_loss
 from anonymity.space.domain import NONE
+from anonymity.space.ends import published_loss, round_outwards
 from anonymity.tuples.leaving import GENERALISED, REUSED, close_release, note_delay, withhold
 from anonymity.tuples.together import enclose_all, leave_together
 
@@ -44,14 +45,15 @@ def release_part(shard: Any, members: NDArray[np.int64], due: Int, kind: Int) ->
     if not leaves:
         return waiting
     newest = enclose_all(domain, box, release, others, out.members[start:stop], tuples.event_time)
+    loss = info_loss(domain, box, release)  # before ends are rounded, as that of the clusters which tau is a bound of
+    round_outwards(domain, box, release)
     for i in range(start, stop):
         note_wait(shard, np.int64(out.members[i]))
         if not contains(domain, box, release, others, np.int64(out.members[i])):
             raise RuntimeError("a member lies outside its generalisation; nothing of this release was emitted")
-    loss = info_loss(domain, box, release)
     update_tau(shard, loss)
     keep(shard, release, tally.persons[0], loss)
-    close_release(out, shard.totals, kind, tally.persons[0], loss, stop, newest)
+    close_release(out, shard.totals, kind, tally.persons[0], published_loss(domain, box, release), stop, newest)
     shard.now.next_release += 1
     return waiting
 
@@ -110,7 +112,7 @@ def _leave_alone(shard: Any, slot: Int, kind: Int, subjects: Int) -> None:
         note_scale(shard.noise, out.filled.releases)
         add_noise(shard.noise, shard.random, out.members[start:stop])
         shard.noise.linked[slot] = False  # among whom it is, is not known any more
-    loss = info_loss(shard.domain, out.box, out.filled.releases)
+    loss = published_loss(shard.domain, out.box, out.filled.releases)
     close_release(out, shard.totals, kind, subjects, loss, stop, shard.tuples.event_time[slot])
     shard.now.next_release += 1
 

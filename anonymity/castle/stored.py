@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anonymity.algorithm import Terms
 from anonymity.fingerprint import require_same
 from anonymity.policy import FIRST_KINDS
-from anonymity.space.domain import domain
+from anonymity.space.domain import Boxes, domain
+from anonymity.space.ends import round_all
 from anonymity.tuples.well_formed import require, require_boxes, require_counts, require_tuples
 from state.castle import Buffered, CastleState, Generalisations
 from state.codec import readable
@@ -120,7 +122,18 @@ def _promising(entry: Generalisations, terms: Terms, state: CastleState) -> Gene
     safe = (entry.subjects >= privacy.k) & (entry.diversity >= asked).all(axis=1) & (entry.id >= state.numbers[4])
     if not _counted_people(state, terms) or promised(terms).items() - state.promised.items():
         safe[:] = False
+    safe &= _on_grid(entry, terms)
     return Generalisations(**{name: column[safe] for name, column in vars(entry).items()})
+
+
+def _on_grid(entry: Generalisations, terms: Terms) -> NDArray[np.bool_]:
+    """(rows,) which of them have their ends where intervals are published now."""
+    if all(attribute.ends is None for attribute in terms.policy.numeric):
+        return np.ones(len(entry.id), np.bool_)
+    rounded = Boxes(np.array(entry.lower), np.array(entry.upper), np.array(entry.node))
+    round_all(domain(terms.policy), rounded)
+    kept: NDArray[np.bool_] = ((rounded.lower == entry.lower) & (rounded.upper == entry.upper)).all(axis=1)
+    return kept
 
 
 def _counted_people(state: CastleState, terms: Terms) -> bool:

@@ -26,9 +26,9 @@ def run_through(
 ) -> None:
     """Run a few tuples through every procedure of an algorithm: a shard, its restore, its end, and one forgotten.
 
-    ``attribute`` is their quasi-identifier, a number where none is given.
+    ``attribute`` is their quasi-identifier, a number with ends on a grid where none is given.
     """
-    policy = Policy((attribute or Numeric("x"),), sensitive=("s",), subject="who", event_time="at")
+    policy = Policy((attribute or Numeric("x", ends=1.0),), sensitive=("s",), subject="who", event_time="at")
     terms = Terms(policy, Privacy(2, 2, lasting=lasting), parameters, _MEMBERS)
     shard = algorithm.new(terms, 0, bytes(32))
     changes = shard.push(_block(len(policy.numeric))).changes

@@ -14,6 +14,7 @@ from anonymity.promise.checks import broken, only_diversity
 from anonymity.promise.trial import forget, may_help, put, take_out, weigh
 from anonymity.space.boxes import assign, enclose, info_loss
 from anonymity.space.domain import NONE
+from anonymity.space.ends import published_loss
 
 WAITS, CHOSEN = 0, 1
 """``Tuples.cluster`` of a tuple that waits, and of one that is in the group that grows."""
@@ -82,10 +83,11 @@ def grow(shard: Any, slot: Int, other_loss: float, together: bool) -> Int:
 def reuse_is_better(shard: Any, other_loss: float) -> bool:
     """Whether reuse loses no more than the group does, with what a bad one costs its k - 1 other members.
 
-    They could leave in a group of mean loss tau another time.
+    They could leave in a group of mean loss tau another time. Tau is of groups before their ends are rounded.
     """
     loss = info_loss(shard.domain, shard.box, np.int64(0))
-    return bool(other_loss <= loss + (shard.of.k - 1) * max(loss - shard.now.tau, 0.0))
+    shown = published_loss(shard.domain, shard.box, np.int64(0))
+    return bool(other_loss <= shown + (shard.of.k - 1) * max(loss - shard.now.tau, 0.0))
 
 
 @leaf

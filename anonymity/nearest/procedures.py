@@ -13,8 +13,9 @@ from anonymity.compiled.jit import Int, entry, leaf, procedure
 from anonymity.nearest.arrays import NearestArrays
 from anonymity.nearest.cells import drop, enter, make_anew
 from anonymity.nearest.grow import WAITS, grow, reuse_is_better
-from anonymity.space.boxes import assign, enclose, info_loss
+from anonymity.space.boxes import assign, enclose
 from anonymity.space.domain import NONE
+from anonymity.space.ends import published_loss
 from anonymity.tuples.leaving import CLUSTER
 
 
@@ -76,7 +77,7 @@ def serve(shard: NearestArrays, slot: Int) -> None:
     members: Int = np.int64(0)
     reason, published, other_loss = lacking(shard), reusable(shard, slot), np.inf
     if published != NONE:
-        other_loss = info_loss(shard.domain, shard.omega.box, published)
+        other_loss = published_loss(shard.domain, shard.omega.box, published)
     if reason == NONE:
         together = lacking_together(shard)
         members = grow(shard, slot, other_loss, together == NONE)

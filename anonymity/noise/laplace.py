@@ -9,7 +9,6 @@ differential privacy", 2012).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
 from fractions import Fraction
 from math import ceil, floor
 from typing import NamedTuple
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from anonymity.compiled.jit import Int, inner, procedure
 from anonymity.compiled.random import RandomStream, below, next_word
+from anonymity.decimals import EXACT, decimal_fraction
 from anonymity.policy import LARGEST_POSITION, Numeric
 
 _LARGEST = LARGEST_POSITION
@@ -59,11 +59,8 @@ def steps_of(attributes: Sequence[Numeric]) -> Steps:
 
 def _decimal(step: float) -> tuple[float, float]:
     """A step as (parts, whole), whole a power of ten; (step, 1) where floats do not hold them exactly."""
-    fraction = Decimal(repr(step)).as_tuple()
-    exponent = int(fraction.exponent)
-    parts = int("".join(map(str, fraction.digits))) * 10 ** max(exponent, 0)
-    whole = 10 ** max(-exponent, 0)
-    return (float(parts), float(whole)) if max(parts, whole) <= 2**53 else (step, 1.0)
+    parts, whole = decimal_fraction(step)
+    return (float(parts), float(whole)) if max(parts, whole) <= EXACT else (step, 1.0)
 
 
 def _ends(attribute: Numeric) -> tuple[int, int]:

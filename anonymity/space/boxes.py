@@ -27,13 +27,18 @@ def info_loss(domain: Domain, boxes: Boxes, row: Int) -> float:
     """InfoLoss of a generalisation, in [0, 1] (CASTLE, Section 2.2)."""
     loss, attributes = 0.0, boxes.lower.shape[1] + boxes.node.shape[1]
     for a in range(boxes.lower.shape[1]):
-        if domain.scale[a] > 0.0:
-            loss += (boxes.upper[row, a] - boxes.lower[row, a]) * domain.scale[a]
-        else:
-            loss += _odd_share(domain, a, boxes.lower[row, a], boxes.upper[row, a]) / attributes
+        loss += interval_loss(domain, a, boxes.lower[row, a], boxes.upper[row, a], attributes)
     for a in range(boxes.node.shape[1]):
         loss += domain.loss[boxes.node[row, a]]
     return loss
+
+
+@leaf
+def interval_loss(domain: Domain, a: Int, lower: float, upper: float, attributes: int) -> float:
+    """What an interval of a numeric attribute adds to InfoLoss; there are so many attributes."""
+    if domain.scale[a] > 0.0:
+        return float((upper - lower) * domain.scale[a])
+    return _odd_share(domain, a, lower, upper) / attributes
 
 
 @leaf
@@ -84,10 +89,7 @@ def loss_after(domain: Domain, boxes: Boxes, row: Int, others: Boxes, other_row:
             lower = others.lower[other_row, a]
         if others.upper[other_row, a] > upper:
             upper = others.upper[other_row, a]
-        if domain.scale[a] > 0.0:
-            loss += (upper - lower) * domain.scale[a]
-        else:
-            loss += _odd_share(domain, a, lower, upper) / attributes
+        loss += interval_loss(domain, a, lower, upper, attributes)
     for a in range(boxes.node.shape[1]):
         loss += domain.loss[common_ancestor(domain, boxes.node[row, a], others.node[other_row, a])]
     return loss

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anonymity.compiled.arrays import zeros
+from anonymity.decimals import decimal_fraction, in_lowest_terms
 from anonymity.policy import Policy
 
 NONE = -1
@@ -26,6 +27,8 @@ class Domain(NamedTuple):
     parent, first, last : (nodes of all hierarchies,) node above; leftmost and rightmost leaf, as nodes
     loss : (nodes of all hierarchies,) VInfoLoss / quasi-identifiers
     root : (categorical,) the root of each hierarchy
+    parts, whole : (numeric,) ``Numeric.ends`` as the fraction parts / whole in lowest terms, 0 parts where an attribute
+        has none; no element where none has
     """
 
     lower: NDArray[np.float64]
@@ -37,6 +40,8 @@ class Domain(NamedTuple):
     last: NDArray[np.int32]
     loss: NDArray[np.float64]
     root: NDArray[np.int32]
+    parts: NDArray[np.float64]
+    whole: NDArray[np.float64]
 
 
 class Boxes(NamedTuple):
@@ -68,6 +73,8 @@ def domain(policy: Policy) -> Domain:
     for attribute, offset in zip(policy.categorical, node_offsets(policy), strict=True):
         tree = attribute.hierarchy
         parts.append((tree.parent + offset, tree.first + offset, tree.last + offset, tree.loss / n, tree.root + offset))
+    ends = [(0, 1) if a.ends is None else in_lowest_terms(*decimal_fraction(a.ends)) for a in policy.numeric]
+    grid = np.array(ends if any(a.ends is not None for a in policy.numeric) else [], np.float64).reshape(-1, 2)
     parent, first, last, loss, root = zip(*parts, strict=True) if parts else ((), (), (), (), ())
     return Domain(
         lower=bounds[:, 0].copy(),
@@ -79,6 +86,8 @@ def domain(policy: Policy) -> Domain:
         last=np.concatenate([np.zeros(0, np.int32), *last]).astype(np.int32),
         loss=np.concatenate([np.zeros(0), *loss]),
         root=np.array(root, np.int32),
+        parts=grid[:, 0].copy(),
+        whole=grid[:, 1].copy(),
     )
 
 

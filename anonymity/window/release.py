@@ -9,6 +9,7 @@ import numpy as np
 from anonymity.compiled.jit import Int, leaf
 from anonymity.space.boxes import assign, contains, info_loss
 from anonymity.space.domain import NONE
+from anonymity.space.ends import published_loss, round_outwards
 from anonymity.tuples.leaving import CLUSTER, MERGED, Totals, close_release, note_delay
 from anonymity.tuples.together import enclose_all, leave_together
 from anonymity.window.arrays import Points, WindowArrays, places
@@ -51,6 +52,7 @@ def release(shard: WindowArrays, group: Int) -> None:
         return
     if stop < whole:
         newest = _regroup(shard, group, start, stop)
+    loss = groups.loss[group]
     if of.representative != 0:
         represent(points, groups, work, group, of.median != 0, of.ancestor != 0)
         if not contains(domain, groups.box, group, groups.centre, group):
@@ -58,8 +60,10 @@ def release(shard: WindowArrays, group: Int) -> None:
         assign(out.box, number, groups.centre, group)
     else:
         assign(out.box, number, groups.box, group)
+        round_outwards(domain, out.box, number)
+        loss = published_loss(domain, out.box, number)
     kind = MERGED if groups.merged[group] else CLUSTER
-    close_release(out, shard.totals, kind, shard.counter.tally.persons[0], groups.loss[group], stop, newest)
+    close_release(out, shard.totals, kind, shard.counter.tally.persons[0], loss, stop, newest)
     now.next_release += 1
     _note(shard, start, stop)
 

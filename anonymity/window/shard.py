@@ -151,6 +151,11 @@ class Window(Shard):
             size=int(now.window_tuples) if now.window_tuples > 0 else None,
         )
 
+    @property
+    def random_key(self) -> bytes:
+        key: bytes = self.arrays.random.key.astype("<u4").tobytes()
+        return key
+
     def _step(self, block: Block | None, watermark: int, *, ended: bool) -> WindowStep:
         admitted = _NO_SLOTS if block is None else self._admit(block)
         self._empty_out()
@@ -168,7 +173,8 @@ class Window(Shard):
         repairs = repairs_of(closed, int(arrays.now.next_window) - len(closed))
         out, points = arrays.out, arrays.points
         released, withheld = out.members[: out.filled.members], out.suppressed[: out.filled.suppressed]
-        leaving = Leaving(released, withheld, points.position, points.event_time)
+        subject = None if self.terms.policy.pseudonym is None else points.value[:, 0]
+        leaving = Leaving(released, withheld, points.position, points.event_time, subject)
         releases = collect(out, int(arrays.now.next_release), leaving, self._slots, self.offsets, arrays.noise)
         changes = None
         if self._ledger is not None:

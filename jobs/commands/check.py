@@ -96,15 +96,19 @@ def _policy(config: Config) -> Iterator[tuple[str, str]]:
     yield "pass-through", ", ".join(policy.passthrough) or "none"
     yield "drop", ", ".join(policy.drop) or "none"
     yield "reference", policy.reference or "none"
+    if policy.pseudonym is not None:
+        until = {"stream": "always the same", "day": "another each UTC day", "release": "another in each release"}
+        yield "pseudonym", f"{policy.pseudonym.column}: a code of the subject, {until[policy.pseudonym.scope]}"
     yield "missing values", "rejected" if policy.missing == "reject" else "a category of their own"
 
 
 def _described(attribute: QuasiIdentifier) -> str:
     if isinstance(attribute, Numeric):
+        grid = "" if attribute.ends is None else f", published between multiples of {attribute.ends:.15g}"
         if attribute.domain is None:
-            return "numeric, losses relative to the range observed"
+            return f"numeric, losses relative to the range observed{grid}"
         least, most = attribute.domain
-        return f"numeric from {least:.15g} to {most:.15g}"
+        return f"numeric from {least:.15g} to {most:.15g}{grid}"
     tree = attribute.hierarchy
     return f"categorical, {tree.leaves} values under {len(tree.labels) - tree.leaves} labels"
 

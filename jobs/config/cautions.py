@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from anonymity.policy import DifferentialPrivacy, NoiseWithin, Policy
+from anonymity.policy import DifferentialPrivacy, Lasting, NoiseWithin, Policy, Pseudonym
 
 OBSERVED_RANGE = (
     "differential_privacy.range: observed scales noise by the range seen so far. That range is made of values of "
@@ -41,6 +41,16 @@ UNSAMPLED = (
 )
 
 
+LINKED = (
+    "policy.pseudonym.accept_linkable: true shows which rows are one person's, under a promise of each release alone. "
+    "Who knows a person at several times can intersect their rows, and fewer than k people may be left"
+)
+
+OUTLASTING = (
+    "policy.pseudonym.scope: links rows across privacy.persons.horizon. The promise is about rows within the horizon, "
+    "and holds of nothing that the code tells beyond it; leave the horizon out, or choose a scope that is shorter"
+)
+
 WITHOUT_LEAST = (
     "noise_within_release.least: is 0, so a release whose members have the same number publishes it as it is; give a "
     "share of the domain's width, such as 0.02"
@@ -55,6 +65,7 @@ def cautions(
     seeded: bool,
     key: bytes,
     duplicates: bool,
+    lasting: Lasting | None = None,
 ) -> Iterator[str]:
     """What a run with these begins with, each with its field.
 
@@ -64,6 +75,7 @@ def cautions(
     seeded : random choices are fixed
     key : of the subject hash; empty where none is given
     duplicates : a record may leave twice
+    lasting : what holds of a person over all their releases
     """
     if noise is not None:
         if noise.observed_range and policy.numeric:
@@ -78,5 +90,15 @@ def cautions(
         yield WITHOUT_LEAST
     if policy.subject is not None and len(key) < SHORTEST_KEY:
         yield SHORT_KEY if key else UNKEYED
+    if policy.pseudonym is not None and policy.pseudonym.links_releases:
+        if lasting is None:
+            yield LINKED
+        elif _outlasts(policy.pseudonym, lasting):
+            yield OUTLASTING
     if duplicates:
         yield DUPLICATES
+
+
+def _outlasts(pseudonym: Pseudonym, lasting: Lasting) -> bool:
+    """Whether a code stays the same for longer than the promise holds of a person's rows."""
+    return lasting.horizon is not None and (pseudonym.scope == "stream" or lasting.horizon < 86_400_000)

@@ -20,6 +20,7 @@ from anonymity.policy import (
     Policy,
     PolicyError,
     Privacy,
+    Pseudonym,
     Shards,
     without_domain,
 )
@@ -111,6 +112,7 @@ class Config:
             seeded=self.seed is not None,
             key=self.subject_key,
             duplicates=self.accept_duplicates,
+            lasting=self.privacy.lasting,
         )
         return (*general, *self.algorithm.cautions(self.parameters))
 
@@ -184,8 +186,13 @@ def _contradictions(file: File) -> Iterator[str]:
     except PolicyError as error:
         yield str(error)
     yield from algorithm.problems(policy, file.privacy.core(), file.parameters)
+    for attribute in policy.numeric if algorithm.representative(file.parameters) else ():
+        if attribute.ends is not None:
+            yield f"{attribute.place}.ends: a representative is one number, which has no ends; remove one of the two"
     if file.privacy.core().lasting is not None:
         yield from _not_lasting(file, policy)
+    if policy.pseudonym is not None:
+        yield from _not_pseudonymous(file, policy.pseudonym)
     own = {output.name for output in algorithm.outputs}
     for name in sorted(_sinks(file).keys() - own - set(SinksSection.model_fields)):
         others = [other.name for other in known_algorithms().values() if name in {o.name for o in other.outputs}]
@@ -238,6 +245,24 @@ def _not_lasting(file: File, policy: Policy) -> Iterator[str]:
         yield f"{field} holds for k and l, and privacy.{promise.name} is about each release; remove one of them"
     if file.privacy.sensitive:
         yield f"{field} holds for k and l, and privacy.sensitive is about each release; remove one of them"
+
+
+def _not_pseudonymous(file: File, pseudonym: Pseudonym) -> Iterator[str]:
+    """What does not go with a code of the subject in each row."""
+    if file.subject_key is None:
+        yield (
+            "subject_key: is missing; without a key whoever guesses who is in the stream makes the codes of "
+            "policy.pseudonym too. Give 16 random bytes or more, best as ${CRENEL_SUBJECT_KEY}"
+        )
+    if pseudonym.links_releases and not pseudonym.accept_linkable and file.privacy.core().lasting is None:
+        under = "privacy.persons.promise: each_release"
+        if file.differential_privacy is not None:
+            under = f"differential_privacy and {under}"
+        yield (
+            f"policy.pseudonym.scope: {pseudonym.scope!r} shows which rows are one person's, and nothing is promised "
+            f"of these together under {under}; choose 'release' or a promise that is lasting, or say "
+            "policy.pseudonym.accept_linkable: true"
+        )
 
 
 def _indivisible(file: File, policy: Policy) -> Iterator[str]:

@@ -25,6 +25,7 @@ from anonymity.policy import (
     Policy,
     PolicyError,
     Privacy,
+    Pseudonym,
     Shards,
 )
 from anonymity.promise.record import Sensitive, known_promises
@@ -48,7 +49,7 @@ from jobs.config.promises import further_of, promise_field
 from jobs.config.sections import AlgorithmSection, section_of
 
 _Section = TypeVar("_Section", bound=Section)
-_OF_ATTRIBUTES = ("quasi_identifiers", "noised")
+_SECTIONS = ("quasi_identifiers", "noised", "pseudonym")
 
 
 def _increasing(domain: tuple[float, float]) -> tuple[float, float]:
@@ -73,6 +74,10 @@ class QuasiIdentifier(Section):
     step: AboveZero | None = Field(
         None, description="for a numeric one, a number above 0: the grid on which noise is drawn, in the column's unit"
     )
+    ends: AboveZero | None = Field(
+        None,
+        description="for a numeric one, a number above 0, such as 5: ends of published intervals are multiples of it",
+    )
     hierarchy: HierarchyField | None = Field(
         None,
         description="for a categorical one, the path of a hierarchy file, relative to the configuration, or one of "
@@ -87,6 +92,8 @@ class QuasiIdentifier(Section):
             raise ValueError("a categorical one has no 'domain'; remove it, or make the type 'numeric'")
         if self.type == "categorical" and self.step is not None:
             raise ValueError("a categorical one has no 'step'; noise moves it by whole leaves: remove it")
+        if self.type == "categorical" and self.ends is not None:
+            raise ValueError("a categorical one has no 'ends'; it is published as a label of its hierarchy: remove it")
         if self.type == "numeric" and self.hierarchy is not None:
             raise ValueError("a numeric one has no 'hierarchy'; remove it, or make the type 'categorical'")
         return self
@@ -101,6 +108,15 @@ class NoisedAttribute(Section):
         None,
         description="a number above 0: the grid that noise is drawn on, in the column's unit; 1 for whole numbers",
     )
+
+
+class PseudonymSection(Section):
+    column: Column = Field(description="the name of a column of what is released, such as patient")
+    scope: Literal["stream", "day", "release"] = Field(description="'stream', 'day' or 'release'")
+    accept_linkable: bool = Field(False, description="true or false")
+
+    def core(self) -> Pseudonym:
+        return Pseudonym(self.column, self.scope, self.accept_linkable)
 
 
 class PolicySection(Section):
@@ -121,6 +137,9 @@ class PolicySection(Section):
     )
     reference: Column | None = Field(None, description="a column to show with rejected rows, or null")
     missing: Literal["reject", "value"] = Field("reject", description="'reject' or 'value'")
+    pseudonym: PseudonymSection | None = Field(
+        None, description="a mapping such as {column: patient, scope: day}, or null: a code of the subject in each row"
+    )
 
     @check(mode="after")
     def _possible(self) -> PolicySection:
@@ -136,12 +155,13 @@ class PolicySection(Section):
         return Policy(
             quasi_identifiers=tuple(self._attribute(name, field) for name, field in self.quasi_identifiers.items()),
             noised=tuple(Noised(name, field.domain, field.step) for name, field in self.noised.items()),
-            **{role: getattr(self, role) for role in PolicySection.model_fields if role not in _OF_ATTRIBUTES},
+            pseudonym=None if self.pseudonym is None else self.pseudonym.core(),
+            **{role: getattr(self, role) for role in PolicySection.model_fields if role not in _SECTIONS},
         )
 
     def _attribute(self, name: str, field: QuasiIdentifier) -> Numeric | Categorical:
         if field.hierarchy is None:
-            return Numeric(name, field.domain, field.step)
+            return Numeric(name, field.domain, field.step, field.ends)
         try:
             tree = field.hierarchy.tree.with_missing() if self.missing == "value" else field.hierarchy.tree
         except HierarchyError as error:

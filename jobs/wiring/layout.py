@@ -16,7 +16,7 @@ from jobs.config.file import ConfigError
 from jobs.wiring.arguments import Reader, extremes, member_kind
 from jobs.wiring.sink_columns import SQL, Column, Plain, further_records, noise_types, records
 from jobs.wiring.sql_types import INTEGERS, TEXTS, SqlType, parse
-from jobs.wiring.steps import fill_steps
+from jobs.wiring.steps import fill_steps, unfit_ends
 from operators.encode.columns import Kind, Read, members_schema
 from operators.encode.encoder import EncodePlan
 from operators.encode.hashing import hash_key
@@ -43,8 +43,8 @@ class Layout:
     subject_type : SQL type of the subject, for the same; None where there is none
     source : the query, and how the source computes its columns, for the same
     integers : for each numeric quasi-identifier, whether its ends are whole (``operators.bounds.integer_bounds``)
-    extremes : for each numeric quasi-identifier whose noise no domain bounds, the least and the largest value of its
-        type, where that has any
+    extremes : for each numeric quasi-identifier whose noise, or whose rounding of ends, no domain bounds, the least and
+        the largest value of its type, where that has any
     sinks : columns of ``released``, ``audit``, ``suppressed``, ``rejected`` and ``forgotten``, and those of the
         algorithm's further outputs; those of ``released`` read a release joined with its members:
         ``FROM releases CROSS JOIN UNNEST(members) AS m (m0, m1, ...)``
@@ -52,8 +52,8 @@ class Layout:
         ``d0``... (diversity), ``loss``, then by position in the policy ``q0_min`` and ``q0_max``, or ``q0``; the
         column ``members`` comes after them; where attributes are noised, ``linked``, ``e0`` and ``x0``... (error of the
         noise and what was to be expected of it) after ``loss``
-    member_types : columns of a member; where there is one, ``members`` is an array of it and not of rows, and where
-        nothing is published as it is, an array that holds TRUE once for each member
+    member_types : columns of a member, the pseudonym last; where there is one, ``members`` is an array of it and not of
+        rows, and where nothing is published as it is, an array that holds TRUE once for each member
     suppressed_types : columns of a suppressed tuple: ``reason``, ``shard``, ``seq``, ``event_ms``
     rejected_types : columns of a rejected row: ``col``, ``reason``, ``event_ms``, ``reference``
     forgotten_types : columns of a request that was met: ``code``, ``shard``, ``event_ms``, ``clock_ms``, ``tuples``
@@ -158,6 +158,7 @@ def layout(
     """
     found = {name: parse(text) for name, text in columns.items()}
     policy, stepless = fill_steps(policy, found, noise=noise)
+    stepless += unfit_ends(policy, found)
     reader = Reader({name: found.get(name) for name in policy.roles})
     quasi_identifiers = tuple(reader.quasi_identifier(attribute) for attribute in policy.quasi_identifiers)
     sensitive = tuple(reader.member("sensitive", name) for name in policy.sensitive)
@@ -177,8 +178,11 @@ def layout(
     types = {name: found.get(name, _UNKNOWN) for name in policy.roles}
     generalisation, interval_types = _generalisation(policy, types, representative=representative)
     members = [types[name] for name in policy.members]
-    carried = tuple((f"m{i}", _PLAIN[member_kind(sql)]) for i, sql in enumerate(members))
+    carried: tuple[tuple[str, Plain], ...] = tuple((f"m{i}", _PLAIN[member_kind(sql)]) for i, sql in enumerate(members))
     released = [_back(name, sql, f"m{i}") for i, (name, sql) in enumerate(zip(policy.members, members, strict=True))]
+    if policy.pseudonym is not None:
+        released.append(Column(policy.pseudonym.column, "STRING", f"m{len(carried)}"))
+        carried = (*carried, (f"m{len(carried)}", "STRING"))
     sinks = {"released": (*generalisation, *released), **records(policy, types, in_force, generalisation)}
     sinks |= further_records(further, policy, types)
     problems = [*unfit, *_unmatched(policy, found), *reader.problems, *stepless]
@@ -227,7 +231,9 @@ def layout(
         extremes={
             attribute.name: ends
             for attribute in policy.numeric
-            if noise and attribute.domain is None and (ends := extremes(types[attribute.name])) is not None
+            if (noise or attribute.ends is not None)
+            and attribute.domain is None
+            and (ends := extremes(types[attribute.name])) is not None
         },
     )
 

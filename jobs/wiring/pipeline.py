@@ -13,6 +13,7 @@ from pyflink.table import Schema, StreamTableEnvironment
 from anonymity.algorithm import Terms
 from anonymity.fingerprint import Fingerprint, fingerprint
 from anonymity.policy import Numeric
+from anonymity.pseudonym import pseudonym_key
 from jobs.config.delivery import repeating_source
 from jobs.config.fixed import MAX_PARALLELISM
 from jobs.config.load import Config
@@ -109,6 +110,7 @@ def operator_plan(config: Config, found: Layout) -> OperatorPlan:
         encoded=encode.checked,
         numbers={key: number for number, key in enumerate(shard_keys(config.shards.count, MAX_PARALLELISM))},
         extremes=found.extremes,
+        pseudonym_key=b"" if found.policy.pseudonym is None else pseudonym_key(config.subject_key),
     )
 
 

@@ -1,4 +1,4 @@
-"""The grid that noise is drawn on, once the types of the source's columns are known."""
+"""The grids of noise and of published ends, once the types of the source's columns are known."""
 
 from __future__ import annotations
 
@@ -51,6 +51,16 @@ def fill_steps(policy: Policy, types: Mapping[str, SqlType], *, noise: bool) -> 
     )
     noised = tuple(filled(attribute, "noise_within_release") for attribute in policy.noised)
     return replace(policy, quasi_identifiers=attributes, noised=noised), problems
+
+
+def unfit_ends(policy: Policy, types: Mapping[str, SqlType]) -> list[str]:
+    """What is wrong with the grids of published ends (``Numeric.ends``), given the types by column."""
+    problems: list[str] = []
+    for attribute in policy.numeric:
+        sql = types.get(attribute.name)
+        if attribute.ends is not None and sql is not None:
+            problems.extend(f"{attribute.place}.ends: {problem}" for problem in _unfit(attribute.ends, sql))
+    return problems
 
 
 def _unfit(step: float, sql: SqlType) -> list[str]:

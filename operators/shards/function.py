@@ -207,7 +207,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         number = keyed.shard.number
         for suppressed in self._emitter.suppressed(step.releases, number):
             yield SUPPRESSED, suppressed
-        yield from self._emitter.releases(step.releases, number)
+        yield from self._emitter.releases(step.releases, number, keyed.shard.random_key)
         for name, rows in step.further.items():
             for values in rows:
                 yield self._tags[name], row(list(values))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+
 from anonymity.algorithm import Algorithm, Terms
 
 
@@ -20,8 +22,9 @@ class OperatorPlan:
     integers : names of the numeric quasi-identifiers that are published as integers
     encoded : names of the columns that encode reads, to which ``state.block.Rejected.column`` refers
     numbers : of each shard, by its Flink key
-    extremes : the least and the largest value that a column holds, of the numeric quasi-identifiers whose noise no
-        domain bounds
+    extremes : the least and the largest value that a column holds, of the numeric quasi-identifiers whose noise, or
+        whose rounding of ends, no domain bounds
+    pseudonym_key : as ``anonymity.pseudonym.pseudonym_key`` makes it; empty where the policy has no pseudonym
     """
 
     algorithm: Algorithm
@@ -31,6 +34,17 @@ class OperatorPlan:
     encoded: tuple[str, ...]
     numbers: Mapping[int, int] = field(default_factory=dict)
     extremes: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    pseudonym_key: bytes = field(default=b"", repr=False)
+
+    @property
+    def members(self) -> pa.Schema:
+        """Names and types of the columns that each member of a release has of its own: the pseudonym comes last."""
+        pseudonym = self.terms.policy.pseudonym
+        return (
+            self.terms.members
+            if pseudonym is None
+            else self.terms.members.append(pa.field(pseudonym.column, pa.string()))
+        )
 
     @property
     def representative(self) -> bool:

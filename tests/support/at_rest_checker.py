@@ -124,7 +124,7 @@ class AtRestChecker:
             if not (self.privacy.l <= stated <= found and (len(people) < len(members) or stated == found)):
                 raise Violation(f"a release states a diversity of {stated}, where it is {found}")
         expect("event time, that of the newest", int(out.event_time[i]), max(self.rows[p].event_time for p in members))
-        around = self.space.around([self.points[p] for p in members])
+        around = self.space.published(self.space.around([self.points[p] for p in members]))
         stated_box = Box(tuple(out.lower[i].tolist()), tuple(out.upper[i].tolist()), tuple(out.node[i].tolist()))
         expect("the least generalisation", stated_box, around)
         if not isclose(out.loss[i], self.space.loss(around, seen), rel_tol=1e-9, abs_tol=1e-12):

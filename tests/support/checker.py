@@ -76,6 +76,8 @@ class Checker:
         self._position: dict[int, int] = {}
         self._ring = [0.0] * parameters.loss_window
         self._clusters = 0
+        self._unsure = False  # whether tau, or what Omega holds, cannot be known: losses before rounding are not told
+        self._kept: list[Stated] = []  # what Omega may ever have held
         self._delays: Counter[int] | None = Counter()  # None once a block of several tuples leaves them open
         self._seen = [self.space.nothing_seen()]
         self._placed_before = self._least_placed = 0
@@ -240,6 +242,8 @@ class Checker:
             for position in members:
                 if not self.space.contains(box, self.points[position]):
                     raise Violation(f"the tuple at position {position} lies outside its generalisation")
+            if self.space.published(box) != box:
+                raise Violation("a generalisation has an end that is not on its grid")
             possible = self._check_time(members, box, loss)
             self._check_event_time(members, int(out.event_time[i]))
             if kind == _REUSED:
@@ -249,7 +253,7 @@ class Checker:
             elif kind > _GENERALISED:
                 self._check_later(kind, stated, members)
             else:
-                self._check_cluster(stated, members, loss)
+                self._check_cluster(stated, members, self._loss_before_rounding(members, loss, possible))
                 columns = [column[out.offsets[i] : out.offsets[i + 1]] for column in out.members]
                 self._classes.append((members, [list(values) for values in zip(*columns, strict=True)]))
             self.confidence["waited on and left"] += not self._waits_on.isdisjoint(members)
@@ -295,6 +299,18 @@ class Checker:
         self._least_placed = max(least, fitting[0].since)
         return fitting
 
+    def _loss_before_rounding(self, members: Sequence[int], loss: float, possible: Sequence[Seen]) -> float:
+        """What tau averages: the loss of the least generalisation, which is told where there is no grid."""
+        if not self.space.on_a_grid:
+            return loss
+        around = self._around(members)
+        least = [self.space.loss(around, seen) for seen in possible]
+        self._unsure |= not isclose(min(least), max(least), rel_tol=1e-9, abs_tol=1e-12)
+        return least[0]
+
+    def _around(self, members: Sequence[int]) -> Box:
+        return self.space.around([self.points[position] for position in members])
+
     def _check_event_time(self, members: Sequence[int], stated: int) -> None:
         newest = max(self.rows[position].event_time for position in members)
         expect("event time of a release", stated, newest)
@@ -306,7 +322,7 @@ class Checker:
             raise Violation(f"a release has {stated.diversity} sensitive values, fewer than l = {self.privacy.l}")
 
     def _check_cluster(self, stated: Stated, members: Sequence[int], loss: float) -> None:
-        box = self.space.around([self.points[position] for position in members])
+        box = self.space.published(self._around(members))
         found = Stated(box, self._subjects(members), self._diversity(members))
         self._check_promise(found)
         self._check_promise(stated)
@@ -318,6 +334,8 @@ class Checker:
         expect("the least generalisation", stated.box, found.box)
         self._ring[self._clusters % len(self._ring)] = loss
         self._clusters += 1
+        self._unsure |= self.space.on_a_grid and not self.keeps_all and isclose(loss, self.tau, rel_tol=1e-9)
+        self._kept.append(stated)
         # With confidence nothing is reused.
         if (loss < self.tau or self.keeps_all) and self._linking is None:
             self.omega.append(stated)
@@ -356,14 +374,14 @@ class Checker:
         expect("tuples of a reused generalisation", len(members), 1)
         self._leave_alone(members[0], "")
         self._check_promise(stated)
-        if stated not in self.omega:
+        if stated not in (self._kept if self._unsure and not self.keeps_all else self.omega):
             raise Violation("a generalisation was reused that Omega does not hold, or with other counts than its own")
 
     def _check_generalised(self, stated: Stated, members: Sequence[int], possible: Sequence[Seen]) -> None:
         expect("tuples of a full generalisation", len(members), 1)
         self._leave_alone(members[0], "generalise")
         expect("what stands behind a full generalisation", stated[1:], (1, (1,) * len(self.policy.sensitive)))
-        if stated.box not in [self.space.everything(seen) for seen in possible]:
+        if stated.box not in [self.space.published(self.space.everything(seen)) for seen in possible]:
             raise Violation("a suppressed tuple was not fully generalised")
         waiting = {*self.waiting, *members}  # and those who were withheld from a class later in the step
         self._check_hopeless(members[0], SUPPRESSIONS, waiting, waiting | self._linkable, self.omega)
@@ -386,7 +404,8 @@ class Checker:
         """A tuple may be suppressed while at least ``lower``, as far as they had come, and at most ``upper`` wait."""
         if len(self.rows) - self._placed_before > 1:
             lower = {other for other in lower if other < self._placed_before or other <= position}
-        if any(self.space.contains(stated.box, self.points[position]) for stated in reusable):
+        known = self.keeps_all or not self._unsure
+        if known and any(self.space.contains(stated.box, self.points[position]) for stated in reusable):
             raise Violation("a tuple was suppressed though a published generalisation contains it")
         possible = {
             # More than half of the clusters are larger: two at least, of two subjects or more each.
@@ -529,7 +548,10 @@ class Checker:
         if self.parameters.suppression == "withhold":
             expect("suppressed", counters.suppressed, {reason: self.reasons[reason] for reason in self.privacy.reasons})
         expect("releases", counters.releases, {kind: self.kinds[kind] for kind in KINDS})
-        expect("tau", counters.tau, self.tau)
+        if not self.space.on_a_grid:
+            expect("tau", counters.tau, self.tau)
+        elif not self._unsure and not isclose(counters.tau, self.tau, rel_tol=1e-9, abs_tol=1e-12):
+            raise Violation(f"tau: stated {counters.tau}, found {self.tau}")
         expect("oldest_waiting", counters.oldest_waiting, len(self.rows) - next(iter(self.waiting), len(self.rows)))
         expect("delays", int(counters.delays.sum()), self.released + withheld)
         if not isclose(counters.loss_sum, self.loss_sum, rel_tol=1e-9, abs_tol=1e-9):

@@ -187,7 +187,8 @@ def in_blocks(rows: Sequence[Row], size: int) -> list[Step]:
 def columns_of(outputs: Sequence[Releases]) -> dict[str, list[Any]]:
     """All releases of a run as one, a list a column."""
     of_noise = ("linked", "noise_expected", "noise_error") if not any(out.noise_error.size for out in outputs) else ()
-    names = [name for name in Releases.__dataclass_fields__ if name not in ("members", "offsets", *of_noise)]
+    unknown = () if any(out.subject.size for out in outputs) else ("subject", "member_event_time")
+    names = [name for name in Releases.__dataclass_fields__ if name not in ("members", "offsets", *of_noise, *unknown)]
     columns: dict[str, list[Any]] = {
         name: [x for out in outputs for x in getattr(out, name).tolist()] for name in names
     }

@@ -15,6 +15,7 @@ from tests.support.checker import Gamma, Stated, Violation, expect
 from tests.support.drive import KEY
 from tests.support.nearest_drive import NearestChecker, NearestSetting, nearest_cases
 from tests.support.source import Forget, Step
+from tests.support.space import Seen
 from tests.support.strategies import Case
 
 _WIDENED = KINDS.index("widened")
@@ -42,6 +43,11 @@ class LastingChecker(NearestChecker):
             raise Violation("a tuple was suppressed as linkable, though it may leave all the same")
         if not self._linkable <= self._due:
             raise Violation("a tuple was suppressed as linkable before it was due")
+
+    def _loss_before_rounding(self, members: Sequence[int], loss: float, possible: Sequence[Seen]) -> float:
+        """It is that of a box around all latest values of the members' persons, which are not followed here."""
+        self._unsure |= self.space.on_a_grid
+        return loss
 
     def _check_later(self, kind: int, stated: Stated, members: Sequence[int]) -> None:
         lasting = self.privacy.lasting

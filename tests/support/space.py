@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from fractions import Fraction
-from math import inf
+from math import ceil, inf
 from typing import NamedTuple
 
 from anonymity.hierarchy import Hierarchy
@@ -72,6 +73,7 @@ class Space:
         self._numeric = [names.index(attribute.name) for attribute in policy.numeric]
         self._categorical = [names.index(attribute.name) for attribute in policy.categorical]
         self._domains = [attribute.domain for attribute in policy.numeric]
+        self._ends = [attribute.ends for attribute in policy.numeric]
         self.trees = [Tree(attribute.hierarchy) for attribute in policy.categorical]
 
     def nothing_seen(self) -> Seen:
@@ -111,12 +113,40 @@ class Space:
         """The full generalisation."""
         return Box(seen.lower, seen.upper, tuple(tree.root for tree in self.trees))
 
+    @property
+    def on_a_grid(self) -> bool:
+        """Whether the ends of any attribute are to lie on a grid."""
+        return any(ends is not None for ends in self._ends)
+
+    def published(self, box: Box) -> Box:
+        """A generalisation with its ends on their grids, rounded outwards, and within declared domains."""
+        lower, upper = list(box.lower), list(box.upper)
+        for a, (ends, domain) in enumerate(zip(self._ends, self._domains, strict=True)):
+            if ends is not None:
+                lowest, highest = domain or (-inf, inf)
+                lower[a] = max(-multiple_above(-lower[a], ends), lowest)
+                upper[a] = min(multiple_above(upper[a], ends), highest)
+        return Box(tuple(lower), tuple(upper), box.node)
+
     def loss(self, box: Box, seen: Seen) -> float:
-        """InfoLoss of a generalisation (CASTLE, Section 2.2); exact, as a range may be wider than float holds."""
+        """InfoLoss of a generalisation (CASTLE, Section 2.2); exact, as a range may be wider than float holds.
+
+        What reaches beyond the range by rounding does not count.
+        """
         total = 0.0
         for low, high, lowest, highest in zip(box.lower, box.upper, seen.lower, seen.upper, strict=True):
             if lowest < highest:
+                low, high = max(low, lowest), min(high, highest)
                 total += float((Fraction(high) - Fraction(low)) / (Fraction(highest) - Fraction(lowest)))
         for tree, node in zip(self.trees, box.node, strict=True):
             total += tree.loss(node)
         return total / (len(self._numeric) + len(self._categorical))
+
+
+def multiple_above(value: float, ends: float) -> float:
+    """The least float that stands for a multiple of ``ends`` and is not below a value, in exact numbers."""
+    grid = Fraction(Decimal(repr(ends)))
+    steps = ceil(Fraction(value) / grid)
+    if abs(steps) >= 2**52:
+        return value  # float64 is no finer
+    return float((steps - 1) * grid) if float((steps - 1) * grid) >= value else float(steps * grid)

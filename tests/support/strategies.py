@@ -28,6 +28,9 @@ LAWS = settings(
 FEW = settings(LAWS, max_examples=50)
 
 LARGE = (0.0, -0.0, 1.0, 2.0**53, 2.0**53 + 2, -1e300, 1.7e308, -1.7e308, 1e-300, 5e-324, 0.1, 0.1 + 2**-56)
+ENDS = (None, None, 3.0, 0.7)
+"""Grids of published ends; none, half of the time."""
+
 SHOWN: tuple[tuple[pa.DataType, Sequence[Any]], ...] = (
     (pa.string(), ("low", "mid", "high", None)),
     (pa.string(), ("", 'a "b", c', "Zürich\n東京")),
@@ -89,11 +92,12 @@ def attributes(draw: st.DrawFn, name: str) -> tuple[QuasiIdentifier, Sequence[fl
     match draw(st.sampled_from(("declared", "observed", "large", "tree", "tree"))):
         case "declared":
             lower, width = draw(st.sampled_from(((0, 10), (-5, 0), (17.5, 1e6), (2**53, 8))))
-            return Numeric(name, (lower, lower + width)), [lower + i * width / 8 for i in range(9)]
+            ends = draw(st.sampled_from((None, width / 4, 0.3 * width, width))) if 5 < width != 8 else None
+            return Numeric(name, (lower, lower + width), ends=ends), [lower + i * width / 8 for i in range(9)]
         case "observed":
-            return Numeric(name), [float(i) for i in range(-4, 5)]
+            return Numeric(name, ends=draw(st.sampled_from(ENDS))), [float(i) for i in range(-4, 5)]
         case "large":
-            return Numeric(name), LARGE
+            return Numeric(name, ends=draw(st.sampled_from(ENDS))), LARGE
         case _:
             tree = draw(hierarchies())
             return Categorical(name, tree), tree.labels[: tree.leaves]

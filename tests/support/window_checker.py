@@ -121,6 +121,7 @@ class WindowChecker:
         around = self.space.around([self.points[p] for p in members])
         stated = Box(tuple(out.lower[i].tolist()), tuple(out.upper[i].tolist()), tuple(out.node[i].tolist()))
         if self.parameters.output == "generalisation":
+            around = self.space.published(around)
             expect("the least generalisation", stated, around)
         else:
             self._check_representative(stated, around, members)

@@ -36,6 +36,7 @@ from anonymity.promise.counting import numbered
 from anonymity.promise.waiting import go
 from anonymity.space.boxes import assign, contains, enclose, generalise_outside
 from anonymity.space.domain import NONE, Boxes
+from anonymity.space.ends import round_outwards
 
 _SUPPRESS = MOVED.index("suppress")
 
@@ -236,6 +237,7 @@ def strike(shard: Any, subject: Any) -> None:
                 groups.companions[group] = 0
             else:
                 generalise_outside(shard.domain, groups.box, group, latest(shard), person)
+                round_outwards(shard.domain, groups.box, group)
         touch_group(shard, group)
     forget_person(shard, person)
     other = np.int64(groups.first[group])

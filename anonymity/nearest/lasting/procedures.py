@@ -35,6 +35,7 @@ from anonymity.promise.counting import number as number_of
 from anonymity.promise.counting import numbered
 from anonymity.space.boxes import assign, contains, enclose, info_loss
 from anonymity.space.domain import NONE
+from anonymity.space.ends import published_loss, round_outwards
 from anonymity.tuples.leaving import AGAIN, CLUSTER, WIDENED, close_release
 from anonymity.tuples.together import enclose_all, leave_together
 
@@ -173,7 +174,7 @@ def _serve_first(shard: LastingArrays, slot: Int, person: Int) -> None:
     members: Int = np.int64(0)
     reason, published, other_loss = lacking(shard), _hosting(shard, slot, person), np.inf
     if published != NONE:
-        other_loss = info_loss(shard.domain, shard.omega.box, published)
+        other_loss = published_loss(shard.domain, shard.omega.box, published)
     if reason == NONE:
         together = lacking_together(shard)
         members = grow(shard, slot, other_loss, together == NONE)
@@ -261,14 +262,15 @@ def _found(shard: LastingArrays, members: Int) -> None:
     stop, _ = leave_together(shard, tuples.subject, shard.waiting.value, start, stop)
     newest = enclose_all(shard.domain, out.box, release, points(tuples), out.members[start:stop], tuples.event_time)
     assign(out.box, release, shard.box, np.int64(0))
+    loss = info_loss(shard.domain, out.box, release)
+    round_outwards(shard.domain, out.box, release)
     _require_within(shard, release, start, stop)
     group = found(shard, out.members[start:stop], release)
-    loss = info_loss(shard.domain, out.box, release)
     update_tau(shard, loss)
     if len(shard.host) > 0:
         shard.host[shard.now.omega_next] = group
     keep(shard, release, tally.persons[0], loss)
-    _close(shard, np.int64(CLUSTER), np.int64(tally.persons[0]), loss, stop, newest)
+    _close(shard, np.int64(CLUSTER), np.int64(tally.persons[0]), stop, newest)
 
 
 @procedure
@@ -294,6 +296,7 @@ def _serve_again(shard: LastingArrays, slot: Int, person: Int, group: Int) -> No
         else:
             enclose(domain, box, release, points(tuples), slot)
         enclose(domain, box, release, latest(shard), person)
+        round_outwards(domain, box, release)
     subjects = how_many_within(shard, box, release, group)
     if subjects < shard.of.k and shard.bound.moved != _COUNT:
         raise RuntimeError("too few companions lie in a generalisation; nothing of this release was emitted")
@@ -318,7 +321,7 @@ def _serve_again(shard: LastingArrays, slot: Int, person: Int, group: Int) -> No
         _note_below(shard, start, stop)
     shuffle(shard.random, out.members, start, stop)
     _require_within(shard, release, start, stop)
-    _close(shard, kind, subjects, info_loss(domain, box, release), stop, newest)
+    _close(shard, kind, subjects, stop, newest)
 
 
 @leaf
@@ -358,9 +361,9 @@ def _require_within(shard: LastingArrays, release: Int, start: Int, stop: Int) -
 
 
 @leaf
-def _close(shard: LastingArrays, kind: Int, subjects: Int, loss: float, stop: Int, newest: Int) -> None:
+def _close(shard: LastingArrays, kind: Int, subjects: Int, stop: Int, newest: Int) -> None:
     out = shard.out
-    start = out.filled.members
+    start, loss = out.filled.members, published_loss(shard.domain, out.box, out.filled.releases)
     for i in range(start, stop):
         note_wait(shard, np.int64(out.members[i]))
     close_release(out, shard.totals, kind, subjects, loss, stop, newest)

@@ -19,6 +19,7 @@ from anonymity.nearest.lasting.reference import share
 from anonymity.nearest.lasting.restore import restore
 from anonymity.nearest.shard import Nearest, NearestCounters
 from anonymity.space.domain import NONE
+from anonymity.space.ends import round_all
 from state.block import Block
 
 COMPANIONS = "companions"
@@ -84,6 +85,7 @@ class LastingNearest(Nearest):
         people = sum(len(entry.subject) + len(entry.group) for entry in self._entries.values())
         self.arrays = with_persons(self.arrays, people, self.terms.policy)
         restore(self.arrays, self._entries, self.offsets)
+        round_all(self.arrays.domain, self.arrays.groups.box)  # which may have been published under another grid
         procedures.introduce(share(self.arrays))
         return super()._restore_gamma(snapshot)
 

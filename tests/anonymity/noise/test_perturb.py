@@ -211,7 +211,8 @@ def noised(draw: st.DrawFn) -> Case:
     case = draw(cases())
     numeric = {"domain": (-10.0, 10.0), "step": draw(st.sampled_from((0.25, 1.0)))}
     attributes = tuple(
-        replace(a, **numeric) if isinstance(a, Numeric) else a for a in case.setting.policy.quasi_identifiers
+        replace(a, **numeric, ends=None if a.ends is None else 2.5) if isinstance(a, Numeric) else a
+        for a in case.setting.policy.quasi_identifiers
     )
     parameters = DifferentialPrivacy(
         draw(st.sampled_from((0.3, 0.9, 1.0))), draw(st.sampled_from((2.0, 50.0))), draw(st.booleans())

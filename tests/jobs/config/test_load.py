@@ -378,6 +378,15 @@ def test_an_unset_variable_is_named_with_its_field_and_once(tmp_path: Path, monk
             "policy.quasi_identifiers.education.level.step=1",
             "policy.quasi_identifiers.education.level: a categorical one has no 'step'",
         ),
+        ("policy.quasi_identifiers.pay.ends=0", "policy.quasi_identifiers.pay.ends: is too small; for a numeric one"),
+        (
+            "policy.quasi_identifiers.hours-per-week.ends=74",
+            "policy.quasi_identifiers.hours-per-week.ends: is wider than the domain",
+        ),
+        (
+            "policy.quasi_identifiers.education.level.ends=1",
+            "policy.quasi_identifiers.education.level: a categorical one has no 'ends'",
+        ),
         ("shards.count=0", "shards.count: is too small"),
         (
             "shards.by=pay",

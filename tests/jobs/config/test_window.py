@@ -101,6 +101,10 @@ def test_a_window_by_event_time_waits_for_two_of_them(tmp_path: Path) -> None:
         ("window.distortion_weight=1.1", "window.distortion_weight: is too large; a number from 0 to 1"),
         ("window.neighbours=0", "window.neighbours: is too small"),
         ("window.growth_cap=1.5", "window.growth_cap: is too small; a number, 2 or more"),
+        (
+            "policy.quasi_identifiers.age.ends=5",
+            "policy.quasi_identifiers.age.ends: a representative is one number, which has no ends; remove one",
+        ),
         ("window.output=representativ", "window.output: is not one of the choices (did you mean 'representative'?)"),
         ("window.numeric=mode", "window.numeric: is not one of the choices; 'mean' or 'median'"),
         ("window.categorical=mean", "window.categorical: is not one of the choices"),

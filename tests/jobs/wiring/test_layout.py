@@ -20,7 +20,7 @@ from anonymity.builders.dates import Dates
 from anonymity.builders.mask import Mask
 from anonymity.builders.numbers import Numbers
 from anonymity.hierarchy import from_paths
-from anonymity.policy import Categorical, Numeric, Policy, Shards
+from anonymity.policy import Categorical, Numeric, Policy, Pseudonym, Shards
 from jobs.config.load import ConfigError
 from jobs.wiring.layout import Layout, layout
 from jobs.wiring.sink_columns import Column, written_null
@@ -433,6 +433,27 @@ def test_a_step_that_does_not_fit_is_told_with_what_would(sql: str, attribute: N
     assert layout(Policy((attribute,)), {"q": sql})
 
 
+@pytest.mark.parametrize(
+    ("sql", "ends", "problem"),
+    [
+        ("INT", 2.5, "is not a whole number, and the column's type is INT; give a whole number"),
+        ("DECIMAL(10, 2)", 0.005, "is finer than the column's type, DECIMAL(10, 2); give a multiple of 0.01"),
+    ],
+)
+def test_ends_that_a_column_cannot_hold_are_told(sql: str, ends: float, problem: str) -> None:
+    policy = Policy((Numeric("q", ends=ends),))
+    with pytest.raises(ConfigError) as caught:
+        layout(policy, {"q": sql})
+    (found,) = caught.value.problems
+    assert found.startswith(f"policy.quasi_identifiers.q.ends: {problem}")
+    assert layout(policy, {"q": "DOUBLE"})
+
+
+def test_ends_on_a_grid_stop_where_the_type_of_a_column_without_a_domain_does() -> None:
+    assert layout(Policy((Numeric("q", ends=100),)), {"q": "TINYINT"}).extremes == {"q": (-128, 127)}
+    assert layout(Policy((Numeric("q", (0, 127), ends=100),)), {"q": "TINYINT"}).extremes == {}
+
+
 def test_problems_of_steps_are_told_with_all_others() -> None:
     policy = Policy((Numeric("q"), Numeric("r", step=0.5), Numeric("gone")))
     with pytest.raises(ConfigError) as caught:
@@ -490,6 +511,21 @@ def test_a_limit_of_event_time_reads_the_watermark_beside_the_time() -> None:
     for sql in ("BIGINT", "TIMESTAMP_LTZ(3)"):
         (problem,) = problems(limited, COLUMNS | {"ts": sql})
         assert problem.startswith("policy.event_time_limit: the column 'ts' has no watermark to be ahead of; make")
+
+
+def test_a_pseudonym_is_the_last_of_what_a_released_row_has_of_its_own() -> None:
+    coded = replace(POLICY, pseudonym=Pseudonym("person", "stream"))
+    before, found = layout(POLICY, COLUMNS), layout(coded, COLUMNS)
+    (code,) = set(found.sinks["released"]) - set(before.sinks["released"])
+    assert found.sinks["released"][-1] == code
+    assert (code.name, code.sql_type) == ("person", "STRING")
+    assert found.member_types == (*before.member_types, (code.expression, "STRING"))
+    assert found.members_schema == before.members_schema
+    assert {name: columns for name, columns in found.sinks.items() if name != "released"} == {
+        name: columns for name, columns in before.sinks.items() if name != "released"
+    }
+    alone = Policy((Numeric("age"),), subject="person", pseudonym=Pseudonym("code", "stream"))
+    assert layout(alone, {"age": "INT", "person": "STRING"}).members_sql == "ARRAY<STRING>"
 
 
 def test_the_type_of_the_subject_is_told() -> None:

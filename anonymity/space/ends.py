@@ -1,0 +1,79 @@
+"""Ends of published intervals on a grid (``Numeric.ends``): they tell the cell in which a value lies, not the value."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anonymity.compiled.jit import Int, entry, leaf
+from anonymity.policy import LARGEST_POSITION
+from anonymity.space.boxes import info_loss, interval_loss
+from anonymity.space.domain import Boxes, Domain
+
+
+@entry
+def round_all(domain: Domain, boxes: Boxes) -> None:
+    """``round_outwards`` of every box."""
+    for row in range(len(boxes.lower)):
+        round_outwards(domain, boxes, np.int64(row))
+
+
+@leaf
+def round_outwards(domain: Domain, boxes: Boxes, row: Int) -> None:
+    """Let the ends of a box lie on the grid, no further out than needed, or at an end of a declared domain.
+
+    A box that was rounded stays as it is. An end 2^52 or more steps from 0, where float64 is no finer than the grid, or
+    whose multiple it does not hold, is left as it is.
+    """
+    for a in range(len(domain.parts)):
+        boxes.lower[row, a] = _lower(domain, a, boxes.lower[row, a])
+        boxes.upper[row, a] = _upper(domain, a, boxes.upper[row, a])
+
+
+@leaf
+def published_loss(domain: Domain, boxes: Boxes, row: Int) -> float:
+    """InfoLoss of a box once its ends are rounded, in [0, 1]: as far as it lies within the range of the domain.
+
+    An observed range ends at values, and an interval that was rounded may reach beyond.
+    """
+    if len(domain.parts) == 0:
+        return info_loss(domain, boxes, row)
+    loss, attributes = 0.0, boxes.lower.shape[1] + boxes.node.shape[1]
+    for a in range(boxes.lower.shape[1]):
+        lower = max(_lower(domain, a, boxes.lower[row, a]), domain.lower[a])
+        upper = min(_upper(domain, a, boxes.upper[row, a]), domain.upper[a])
+        loss += interval_loss(domain, a, lower, upper, attributes)
+    for a in range(boxes.node.shape[1]):
+        loss += domain.loss[boxes.node[row, a]]
+    return loss
+
+
+@leaf
+def _lower(domain: Domain, a: Int, value: float) -> float:
+    found = 0.0 - _multiple_above(-value, domain.parts[a], domain.whole[a])  # never -0.0
+    return max(found, domain.lower[a]) if domain.declared[a] else found
+
+
+@leaf
+def _upper(domain: Domain, a: Int, value: float) -> float:
+    found = 0.0 + _multiple_above(value, domain.parts[a], domain.whole[a])
+    return min(found, domain.upper[a]) if domain.declared[a] else found
+
+
+@leaf
+def _multiple_above(value: float, parts: float, whole: float) -> float:
+    """The least multiple of parts / whole that is not below a value.
+
+    Multiples are the floats next to the decimals, so 0.3 is one of 0.1: what is looked for is the least of these that
+    is not below, which the quotient, rounded itself, only hints at.
+    """
+    if parts == 0.0:
+        return value
+    steps = np.ceil(value / (parts / whole))
+    if not abs(steps) < LARGEST_POSITION:
+        return value
+    while steps * parts / whole < value:
+        steps += 1.0
+    while (steps - 1.0) * parts / whole >= value:
+        steps -= 1.0
+    found = steps * parts / whole
+    return found if abs(found) < np.inf else value

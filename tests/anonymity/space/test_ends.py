@@ -1,0 +1,157 @@
+"""Ends of published intervals: on their grid, around the values, and the same for all values of a cell."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from anonymity.algorithms import CASTLE, MONDRIAN, NEAREST, WINDOW
+from anonymity.batch.windows import ClosedBy
+from anonymity.castle.parameters import CastleParameters
+from anonymity.mondrian.parameters import MondrianParameters
+from anonymity.nearest.parameters import NearestParameters
+from anonymity.policy import Lasting, Noised, Numeric, Policy, PolicyError, Privacy
+from anonymity.space.domain import Boxes, domain
+from anonymity.space.ends import round_all
+from anonymity.window.parameters import WindowParameters
+from tests.support.drive import KEY, Kept, Setting, columns_of, in_blocks, taken
+from tests.support.lasting_drive import LastingSetting
+from tests.support.nearest_drive import NearestSetting
+from tests.support.source import IDENTITY, Advance, Push, Row
+from tests.support.space import Box, Space
+from tests.support.strategies import FEW
+
+GRIDS = st.sampled_from((5.0, 0.1, 0.25, 1e-3, 7.0, 3e10, 0.3))
+NUMBERS = st.floats(-1e12, 1e12) | st.integers(-1000, 1000).map(lambda i: i / 10) | st.floats(allow_nan=False)
+
+
+def rounded(attribute: Numeric, lower: float, upper: float) -> tuple[float, float]:
+    """The interval as it is published."""
+    ends = np.array([[lower]]) + 0.0, np.array([[upper]]) + 0.0
+    boxes = Boxes(*ends, np.zeros((1, 0), np.int32))
+    round_all(domain(Policy((attribute,))), boxes)
+    return float(boxes.lower[0, 0]), float(boxes.upper[0, 0])
+
+
+@given(GRIDS, st.lists(NUMBERS.filter(np.isfinite), min_size=2, max_size=2).map(sorted))
+@FEW
+def test_ends_are_the_nearest_floats_of_multiples_outside_of_the_values(ends: float, interval: list[float]) -> None:
+    attribute = Numeric("x", ends=ends)
+    lower, upper = interval
+    found = rounded(attribute, lower, upper)
+    assert found[0] <= lower <= upper <= found[1]
+    assert found == rounded(attribute, *found)
+    assert Box((found[0],), (found[1],), ()) == Space(Policy((attribute,))).published(Box((lower,), (upper,), ()))
+
+
+@given(st.integers(-(10**9), 10**9), st.integers(1, 20))
+def test_a_decimal_multiple_is_an_end_of_its_own(steps: int, tenths: int) -> None:
+    value = float(Fraction(steps * tenths, 10))
+    assert rounded(Numeric("x", ends=tenths / 10), value, value) == (value, value)
+
+
+@given(st.floats(17.5, 90))
+def test_ends_stay_within_a_declared_domain(value: float) -> None:
+    lower, upper = rounded(Numeric("x", (17.5, 90), ends=20), value, value)
+    assert lower in (17.5, 20, 40, 60, 80)
+    assert upper in (20, 40, 60, 80, 90)
+    assert lower <= value <= upper
+
+
+@pytest.mark.parametrize(
+    ("changed", "valid"),
+    [
+        ({"ends": 0.0}, "finite number above 0"),
+        ({"ends": float("inf")}, "finite number above 0"),
+        ({"ends": 1e300}, "15 digits at most"),
+        ({"ends": 11.0, "domain": (0.0, 10.0)}, "wider than the domain"),
+        ({"ends": 1e-9, "domain": (0.0, 1e9)}, "too small"),
+    ],
+)
+def test_a_grid_that_is_none_is_refused(changed: dict[str, Any], valid: str) -> None:
+    with pytest.raises(PolicyError, match=rf"^policy\.quasi_identifiers\.x\.ends: .*{valid}"):
+        Numeric("x", **changed)
+
+
+def test_what_is_noised_has_no_ends() -> None:
+    with pytest.raises(PolicyError, match=r"^policy\.noised\.x\.ends: .* remove it"):
+        Noised("x", (0.0, 10.0), ends=1.0)
+
+
+WINDOWS = ClosedBy(4, None)
+SETTINGS = {
+    "castle": (Setting, CastleParameters(delay_tuples=10), CASTLE),
+    "nearest": (NearestSetting, NearestParameters(delay_tuples=10), NEAREST),
+    "lasting": (LastingSetting, NearestParameters(delay_tuples=10), NEAREST),
+    "window": (Setting, WindowParameters(tuples=4), WINDOW),
+    "mondrian": (Setting, MondrianParameters(window=WINDOWS), MONDRIAN),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@given(data=st.data(), cells=st.lists(st.integers(-20, 20), min_size=4, max_size=4))
+@FEW
+def test_values_of_the_same_cells_are_published_between_the_same_ends(
+    name: str, data: st.DataObject, cells: list[int]
+) -> None:
+    def left(values: list[float]) -> dict[str, list[Any]]:
+        made, parameters, algorithm = SETTINGS[name]
+        policy = Policy((Numeric("x", (-100.0, 105.0), ends=5.0),), passthrough=(IDENTITY,), subject="who")
+        privacy = Privacy(4, lasting=Lasting() if name == "lasting" else None)
+        setting = made(policy, privacy, parameters, (pa.int64(),))  # type: ignore[operator]
+        shard = algorithm.new(setting.terms(), 0, KEY)
+        rows = [Row((value,), (i,), subject=i) for i, value in enumerate(values)]
+        return columns_of([taken(setting, shard, step).releases for step in in_blocks(rows, 4)])
+
+    within = st.floats(0, 5, exclude_min=True, exclude_max=True)
+    one, other = ([5.0 * cell + data.draw(within) for cell in cells] for _ in range(2))
+    assume(all(5.0 * cell < value < 5.0 * cell + 5 for cell, value in zip(cells * 2, one + other, strict=True)))
+    first, second = left(one), left(other)
+    assert (first["lower"], first["upper"]) == ([[5.0 * min(cells)]], [[5.0 * max(cells) + 5]])
+    for column in ("lower", "upper", "loss", "subjects"):
+        assert first[column] == second[column]
+
+
+def moving(ends: float | None) -> LastingSetting:
+    """Persons whose promise lasts, with one number."""
+    policy = Policy((Numeric("x", (0.0, 100.0), ends=ends),), passthrough=(IDENTITY,), subject="who", event_time="at")
+    parameters = NearestParameters(delay_event_time=1)
+    return LastingSetting(policy, Privacy(3, lasting=Lasting()), parameters, (pa.int64(),))
+
+
+def ends_of(shard: Kept, values: dict[int, float], time: int) -> tuple[float, float]:
+    """The interval under which persons with these values leave."""
+    shard.take(Push(tuple(Row((x,), (1000 * time + who,), subject=who, event_time=time) for who, x in values.items())))
+    left = shard.take(Advance(time + 1))
+    assert left.tuples.tolist() == [len(values)]
+    return float(left.lower[0, 0]), float(left.upper[0, 0])
+
+
+def test_who_moves_within_a_cell_widens_nothing_and_who_leaves_it_shows_no_more_than_another_cell() -> None:
+    shard = Kept(moving(5.0))
+    assert ends_of(shard, {1: 21.0, 2: 22.0, 3: 24.0}, 0) == (20, 25)
+    assert ends_of(shard, {3: 24.9}, 10) == (20, 25)
+    assert ends_of(shard, {3: 27.0}, 20) == (20, 30)
+    assert ends_of(shard, {3: 29.0}, 30) == (20, 30)
+
+
+def test_a_restored_shard_publishes_on_the_grid_of_now() -> None:
+    shard = Kept(moving(None))
+    assert ends_of(shard, {1: 21.0, 2: 22.0, 3: 24.0}, 0) == (21, 24)
+    assert shard.castle.arrays.now.omega_used == 1
+    shard.restore(moving(5.0))
+    # What was published between other ends is handed out to nobody any more.
+    assert shard.castle.arrays.now.omega_used == 0
+    assert ends_of(shard, {2: 23.0}, 10) == (20, 25)
+    shard.restore(moving(2.0))
+    assert ends_of(shard, {2: 23.0}, 20) in ((20, 24), (20, 26))
+    shard.restore(moving(None))
+    lower, upper = ends_of(shard, {2: 23.0}, 30)
+    assert lower <= 21
+    assert upper >= 24
