@@ -18,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.policy import DifferentialPrivacy, Policy, Privacy
+from anonymity.policy import Policy
+from anonymity.privacy import DifferentialPrivacy, Privacy
 from anonymity.release import Releases
 from state.block import NO_TIME, Block
 from state.stored import Changes, Stored
@@ -56,7 +57,7 @@ class Counters:
     released, suppressed : tuples by what became of them; the latter by reason (``Privacy.reasons``)
     linked : released tuples whose published noised values are nearest to an original of their own subject, of
         those that left with them; 0 where nothing is noised
-    releases : releases by kind (``anonymity.policy.KINDS``)
+    releases : releases by kind (``anonymity.outcomes.KINDS``)
     loss_sum : InfoLoss summed over released tuples
     forgotten : tuples of forgotten persons, which left nowhere
     buffered : tuples that wait
@@ -241,13 +242,13 @@ class Algorithm:
     new : a shard of which nothing is stored, from its terms, its number from 0, and the 32 bytes of its random key
     restored : a shard as it was stored, under terms that may differ where that is safe; the last argument names it in
         errors. Raises ``state.codec.StateError`` where the bytes are damaged or of an unknown version, and
-        ``anonymity.policy.PolicyError`` where the terms differ in what cannot change
+        ``anonymity.errors.PolicyError`` where the terms differ in what cannot change
     state : kind (``state.codec.KINDS``) and class of the blob of a shard
     entries : kinds of the other blobs
     problems : what does not go together in a policy, its promises and the parameters, each with its field
     cautions : what is valid in the parameters and promises less than it seems to, each with its field
     noise : whether sampling and perturbation may come before it
-    lasting : whether a promise may hold of a person over all their releases (``anonymity.policy.Lasting``)
+    lasting : whether a promise may hold of a person over all their releases (``anonymity.privacy.Lasting``)
     representative : whether parameters publish one number, which stands for its group, in the place of an interval
     outputs : further outputs
     counted : fields of its counters that are metrics and part of the summary, with a word on each

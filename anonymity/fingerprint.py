@@ -7,9 +7,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 
+from anonymity.attributes import Numeric
+from anonymity.errors import PolicyError
 from anonymity.hierarchy import Hierarchy
 from anonymity.key_digest import is_salted, key_digest, matches, salted
-from anonymity.policy import DifferentialPrivacy, Numeric, Policy, PolicyError, Privacy, Shards
+from anonymity.policy import Policy, Shards
+from anonymity.privacy import DifferentialPrivacy, Privacy
 
 
 class Fingerprint(dict[str, str]):

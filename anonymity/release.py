@@ -21,7 +21,7 @@ class Releases:
     Attributes
     ----------
     release_id : (releases,) counts the releases of the shard from 0
-    kind : (releases,) position in ``anonymity.policy.KINDS``
+    kind : (releases,) position in ``anonymity.outcomes.KINDS``
     subjects : (releases,) distinct subjects behind the generalisation; for ``reused`` those of the first release
     tuples : (releases,) members that leave now
     diversity : (releases, sensitive attributes) l-diversity behind the generalisation, counted by persons

@@ -10,8 +10,9 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from anonymity.attributes import Categorical, Numeric
 from anonymity.hierarchy import load
-from anonymity.policy import Categorical, Numeric, Policy
+from anonymity.policy import Policy
 from state.block import NO_TIME, Block
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "adult"

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from anonymity.algorithm import Terms
 from anonymity.compiled.jit import Int, entry, leaf
-from anonymity.policy import PolicyError, Privacy
+from anonymity.errors import PolicyError
+from anonymity.privacy import Privacy
 from anonymity.space.domain import NONE
 from anonymity.window.arrays import WindowArrays
 from anonymity.window.beginning import TOO_FEW_SUBJECTS, begin_window

@@ -14,7 +14,7 @@ from anonymity.castle.delayed import DelayedShard
 from anonymity.castle.parameters import CastleParameters
 from anonymity.castle.shard import Castle
 from anonymity.castle.stored import begun
-from anonymity.policy import Privacy
+from anonymity.privacy import Privacy
 from benchmarks.adult import REUSE, Stream, stream
 from benchmarks.table import Table
 

@@ -30,7 +30,7 @@ from anonymity.algorithms import CASTLE, MONDRIAN
 from anonymity.batch.windows import ClosedBy
 from anonymity.castle.parameters import CastleParameters
 from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.policy import Privacy
+from anonymity.privacy import Privacy
 from anonymity.promise.record import Asked, Promise
 from anonymity.promise.reference import Reference
 from anonymity.promises import ALPHA, BETA, ENTROPY_L, RECURSIVE, T

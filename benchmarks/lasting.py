@@ -22,7 +22,7 @@ from anonymity.castle.stored import begun
 from anonymity.nearest.algorithm import NEAREST
 from anonymity.nearest.lasting.shard import LastingNearest
 from anonymity.nearest.parameters import NearestParameters
-from anonymity.policy import Lasting, Privacy
+from anonymity.privacy import Lasting, Privacy
 from anonymity.release import Releases
 from benchmarks.adult import REUSE, Stream, stream
 from benchmarks.nearest import of_attributes

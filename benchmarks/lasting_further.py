@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from anonymity.algorithm import Terms
 from anonymity.nearest.parameters import NearestParameters
-from anonymity.policy import Lasting, Privacy
+from anonymity.privacy import Lasting, Privacy
 from benchmarks.adult import Stream, stream
 from benchmarks.castleguard.streams import TAXI, taxi
 from benchmarks.castleguard.streams import stream as stream_of

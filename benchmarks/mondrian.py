@@ -11,7 +11,7 @@ from anonymity.batch.stored import begun
 from anonymity.batch.windows import ClosedBy
 from anonymity.mondrian.parameters import MondrianParameters
 from anonymity.mondrian.shard import Mondrian
-from anonymity.policy import Privacy
+from anonymity.privacy import Privacy
 from benchmarks.adult import MEMBERS, Stream, stream
 from benchmarks.table import Table
 

@@ -7,11 +7,12 @@ from dataclasses import replace
 from statistics import fmean, median
 from typing import Any
 
+from anonymity.attributes import Numeric
 from anonymity.castle.parameters import CastleParameters
 from anonymity.castle.shard import Castle
 from anonymity.nearest.parameters import NearestParameters
 from anonymity.nearest.shard import Nearest
-from anonymity.policy import Numeric, Privacy
+from anonymity.privacy import Privacy
 from benchmarks.adult import REUSE, Stream, stream
 from benchmarks.castleguard.streams import PIMA, TAXI, pima, taxi
 from benchmarks.castleguard.streams import stream as stream_of

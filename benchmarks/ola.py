@@ -11,12 +11,14 @@ import pandas as pd
 import pyarrow as pa
 
 from anonymity.algorithm import Terms
+from anonymity.attributes import Categorical
 from anonymity.batch.stored import begun
 from anonymity.builders.numbers import Numbers
 from anonymity.hierarchy import from_paths
 from anonymity.ola.parameters import OlaParameters
 from anonymity.ola.shard import Ola
-from anonymity.policy import Categorical, Policy, Privacy
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from benchmarks.adult import MEMBERS, frame
 from benchmarks.table import Table
 from state.block import NO_TIME, Block

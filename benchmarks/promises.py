@@ -14,7 +14,7 @@ from anonymity.algorithm import Algorithm, Terms
 from anonymity.algorithms import CASTLE, NEAREST, WINDOW
 from anonymity.castle.parameters import CastleParameters
 from anonymity.nearest.parameters import NearestParameters
-from anonymity.policy import Privacy
+from anonymity.privacy import Privacy
 from anonymity.promise.record import Asked, Sensitive
 from anonymity.promise.reference import Reference
 from anonymity.promises import ALPHA, BETA, ENTROPY_L, RECURSIVE, T

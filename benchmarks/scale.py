@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 from anonymity.algorithm import Algorithm, Terms
 from anonymity.algorithms import CASTLE, NEAREST, WINDOW
+from anonymity.attributes import Numeric
 from anonymity.castle.parameters import CastleParameters
 from anonymity.nearest.parameters import NearestParameters
-from anonymity.policy import Numeric, Privacy, Shards
+from anonymity.policy import Shards
+from anonymity.privacy import Privacy
 from anonymity.regions.learn import learn, members_of
 from anonymity.regions.loss import Sample
 from anonymity.regions.tree import RegionTree

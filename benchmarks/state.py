@@ -21,7 +21,7 @@ from pyflink.common import JobClient
 
 from anonymity.algorithm import Algorithm, Shard, Terms
 from anonymity.algorithms import CASTLE, NEAREST
-from anonymity.policy import Privacy
+from anonymity.privacy import Privacy
 from benchmarks import job
 from benchmarks.adult import MEMBERS, Stream, stream
 from benchmarks.table import Table

@@ -22,7 +22,8 @@ from anonymity.castle.shard import Castle
 from anonymity.castle.stored import begun
 from anonymity.nearest.parameters import NearestParameters
 from anonymity.nearest.shard import Nearest
-from anonymity.policy import KINDS, Privacy
+from anonymity.outcomes import KINDS
+from anonymity.privacy import Privacy
 from anonymity.release import Releases
 from benchmarks.adult import Stream, stream
 from benchmarks.nearest import FOUR, of_attributes

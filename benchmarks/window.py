@@ -20,11 +20,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from anonymity.algorithm import Terms
+from anonymity.attributes import Categorical
 from anonymity.castle.parameters import CastleParameters
 from anonymity.castle.shard import Castle
 from anonymity.castle.stored import begun as castle_begun
 from anonymity.hierarchy import MISSING, load
-from anonymity.policy import KINDS, Categorical, Policy, Privacy
+from anonymity.outcomes import KINDS
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from anonymity.release import Releases
 from anonymity.tuples.leaving import delay_of_bucket
 from anonymity.window.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters

@@ -11,12 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from anonymity.algorithm import Algorithm, Counters, Terms
+from anonymity.attributes import Noised
 from anonymity.batch.windows import ClosedBy
 from anonymity.castle.algorithm import CASTLE
 from anonymity.castle.parameters import CastleParameters
 from anonymity.mondrian.algorithm import MONDRIAN
 from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.policy import LINKABLE, Confidence, Noised, NoiseWithin, Policy, Privacy
+from anonymity.outcomes import LINKABLE
+from anonymity.policy import Policy
+from anonymity.privacy import Confidence, NoiseWithin, Privacy
 from anonymity.window.algorithm import WINDOW
 from anonymity.window.parameters import WindowParameters
 from benchmarks.adult import REUSE, Stream, stream

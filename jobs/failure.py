@@ -15,7 +15,7 @@ _ABOUT_THE_JOB = {
     "java.nio.file.AccessDeniedException",
     "java.nio.file.NoSuchFileException",
     "org.apache.flink.runtime.jobmanager.scheduler.NoResourceAvailableException",
-    "anonymity.policy.PolicyError",
+    "anonymity.errors.PolicyError",
     "state.codec.StateError",
 }
 _ABOUT_A_VALUE = re.compile(

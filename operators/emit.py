@@ -13,7 +13,8 @@ from pyflink.common import Row, Types
 from pyflink.common.typeinfo import TypeInformation
 
 from anonymity.algorithm import Output
-from anonymity.policy import KINDS, REJECTIONS, Numeric
+from anonymity.attributes import Numeric
+from anonymity.outcomes import KINDS, REJECTIONS
 from anonymity.pseudonym import codes
 from anonymity.release import Releases
 from operators.bounds import integer_bounds, within

@@ -19,10 +19,13 @@ from pydantic.fields import FieldInfo
 from anonymity import algorithms, promises
 from anonymity.algorithm import Algorithm
 from anonymity.algorithms import WINDOW
+from anonymity.attributes import Noised, Numeric
 from anonymity.batch.windows import ClosedBy
 from anonymity.nearest.parameters import NearestParameters
 from anonymity.ola.parameters import OlaParameters
-from anonymity.policy import KINDS, REJECTIONS, Confidence, Lasting, Noised, NoiseWithin, Numeric, Policy, Privacy
+from anonymity.outcomes import KINDS, REJECTIONS
+from anonymity.policy import Policy
+from anonymity.privacy import Confidence, Lasting, NoiseWithin, Privacy
 from anonymity.regions.loads import Loads
 from jobs.anonymize import main as anonymize
 from jobs.commands.cli import app

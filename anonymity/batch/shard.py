@@ -19,8 +19,9 @@ from anonymity.batch.procedures import BatchArrays
 from anonymity.batch.stored import Snapshot
 from anonymity.compiled.arrays import record
 from anonymity.compiled.random import random_stream
+from anonymity.errors import PolicyError
 from anonymity.noise.within import let_in, with_slots, within
-from anonymity.policy import KINDS, PolicyError
+from anonymity.outcomes import KINDS
 from anonymity.promise.checks import SUBJECTS, checks_of
 from anonymity.promise.lookup import with_numbers
 from anonymity.promise.tally import empty_counter

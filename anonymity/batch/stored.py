@@ -8,7 +8,7 @@ import numpy as np
 
 from anonymity.algorithm import Terms
 from anonymity.fingerprint import require_same
-from anonymity.policy import FIRST_KINDS
+from anonymity.outcomes import FIRST_KINDS
 from anonymity.space.domain import domain
 from anonymity.tuples.well_formed import require, require_counts, require_tuples
 from state.batch import BatchState, Held

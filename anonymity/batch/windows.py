@@ -11,7 +11,9 @@ from anonymity.algorithm import Algorithm, Counters, Section, Setting, Shard, Te
 from anonymity.batch.even import evened
 from anonymity.batch.shard import BatchShard, Choice
 from anonymity.batch.stored import ENTRIES
-from anonymity.policy import Policy, PolicyError, Privacy
+from anonymity.errors import PolicyError
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from state.batch import BatchState
 from state.stored import Stored
 

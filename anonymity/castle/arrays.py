@@ -16,7 +16,9 @@ from anonymity.compiled.jit import inner
 from anonymity.compiled.random import Lots, RandomStream, lots
 from anonymity.noise.within import Within, within
 from anonymity.noise.within import with_slots as noise_with_slots
-from anonymity.policy import KINDS, Policy, Privacy
+from anonymity.outcomes import KINDS
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from anonymity.promise.checks import Checks, checks_of
 from anonymity.promise.counting import empty_counts
 from anonymity.promise.lookup import with_numbers

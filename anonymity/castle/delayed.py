@@ -13,9 +13,9 @@ from anonymity.algorithm import Shard, Step, Terms
 from anonymity.castle.ledger import Ledger, Moved
 from anonymity.castle.stored import Snapshot
 from anonymity.compiled.random import RandomStream, random_stream
+from anonymity.errors import PolicyError
 from anonymity.noise.perturb import Noise
 from anonymity.noise.within import let_in
-from anonymity.policy import PolicyError
 from anonymity.promise.counting import grown
 from anonymity.promise.waiting import entries_of
 from anonymity.release import Leaving, Releases, collect

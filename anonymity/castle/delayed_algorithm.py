@@ -8,7 +8,8 @@ from typing import Any
 from anonymity.algorithm import Algorithm, Section, Setting, Shard, Terms, add_algorithm, tell_delay
 from anonymity.castle.parameters import NO_DELAY, cautions_of_delay
 from anonymity.castle.stored import ENTRIES
-from anonymity.policy import Policy, Privacy
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from state.castle import CastleState
 from state.stored import Stored
 

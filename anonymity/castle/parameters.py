@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from anonymity.policy import Policy, PolicyError, Privacy, without_domain
+from anonymity.errors import PolicyError
+from anonymity.policy import Policy, without_domain
+from anonymity.privacy import Privacy
 
 NO_DELAY = "give 'tuples', 'event_time', or both; without either nothing would leave"
 

@@ -35,7 +35,7 @@ from anonymity.promise.counting import stable_order
 from anonymity.space.domain import NONE
 from anonymity.tuples.leaving import CLUSTER, MERGED, SPLIT
 
-OUTLIER = 0  # a position in anonymity.policy.SUPPRESSIONS
+OUTLIER = 0  # a position in anonymity.outcomes.SUPPRESSIONS
 
 
 @entry

@@ -14,7 +14,7 @@ from anonymity.promise.waiting import come, go, impossible
 from anonymity.space.boxes import observe
 from anonymity.space.domain import NONE
 
-TOO_FEW_SUBJECTS = 1  # a position in anonymity.policy.SUPPRESSIONS
+TOO_FEW_SUBJECTS = 1  # a position in anonymity.outcomes.SUPPRESSIONS
 
 
 @leaf

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from anonymity.algorithm import Terms
 from anonymity.fingerprint import require_same
-from anonymity.policy import FIRST_KINDS
+from anonymity.outcomes import FIRST_KINDS
 from anonymity.space.domain import Boxes, domain
 from anonymity.space.ends import round_all
 from anonymity.tuples.well_formed import require, require_boxes, require_counts, require_tuples
@@ -83,7 +83,7 @@ def read(terms: Terms, stored: Stored, where: str = "") -> Snapshot:
     ------
     state.codec.StateError
         The bytes are damaged, of an unknown version, or do not belong together.
-    anonymity.policy.PolicyError
+    anonymity.errors.PolicyError
         The terms differ from the stored ones in something that cannot change; it names the fields.
     """
     state = CastleState.from_bytes(stored.shard, where)

@@ -11,8 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from anonymity.algorithm import Algorithm, Terms, known_algorithms
+from anonymity.attributes import Numeric, QuasiIdentifier
 from anonymity.noise.perturb import Noise
-from anonymity.policy import DifferentialPrivacy, Lasting, Numeric, Policy, Privacy, QuasiIdentifier
+from anonymity.policy import Policy
+from anonymity.privacy import DifferentialPrivacy, Lasting, Privacy
 from anonymity.regions.tree import Cut, Region, RegionTree
 from state.block import Block
 from state.stored import Stored

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from anonymity.batch.windows import ClosedBy
-from anonymity.policy import Policy, Privacy
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 
 
 @dataclass(frozen=True)

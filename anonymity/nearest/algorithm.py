@@ -11,7 +11,7 @@ from anonymity.compiled.warm import run_through
 from anonymity.nearest.lasting.shard import COMPANIONS, LastingNearest
 from anonymity.nearest.parameters import NearestParameters, problems
 from anonymity.nearest.shard import Nearest
-from anonymity.policy import Lasting
+from anonymity.privacy import Lasting
 from state.stored import Stored
 
 

@@ -14,7 +14,8 @@ from anonymity.compiled.random import Lots, RandomStream
 from anonymity.nearest.cells import Cells, empty_cells
 from anonymity.nearest.parameters import NearestParameters
 from anonymity.noise.within import Within
-from anonymity.policy import Policy, Privacy
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from anonymity.promise.checks import Checks
 from anonymity.promise.tally import Counter
 from anonymity.promise.trial import Trial, empty_trial

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from anonymity.castle.parameters import problems_of_delay, require_delay
-from anonymity.policy import Policy, Privacy
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 
 
 @dataclass(frozen=True)

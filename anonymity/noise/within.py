@@ -14,8 +14,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from anonymity.compiled.arrays import record, zeros
+from anonymity.errors import PolicyError
 from anonymity.noise.laplace import Steps, steps_of
-from anonymity.policy import LINKABLE, Policy, PolicyError, Privacy
+from anonymity.outcomes import LINKABLE
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 
 
 class Within(NamedTuple):

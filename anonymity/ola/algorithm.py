@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from anonymity.algorithm import Setting, Shard, Terms
+from anonymity.attributes import Categorical
 from anonymity.batch.stored import begun, read
 from anonymity.batch.windows import ClosedBy, algorithm_of_windows
 from anonymity.compiled.warm import run_through
 from anonymity.hierarchy import from_paths
 from anonymity.ola.parameters import OlaParameters
 from anonymity.ola.shard import Ola
-from anonymity.policy import Categorical
 from state.stored import Stored
 
 

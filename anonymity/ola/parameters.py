@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Literal
 
+from anonymity.attributes import Numeric
 from anonymity.batch.windows import ClosedBy
+from anonymity.errors import PolicyError
 from anonymity.hierarchy import HierarchyError
-from anonymity.policy import Numeric, Policy, PolicyError, Privacy
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 
 MOST_NODES = 100_000
 """Most nodes of a lattice: combinations of levels of all attributes."""

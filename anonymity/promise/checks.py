@@ -15,10 +15,11 @@ from anonymity.promise.lookup import Lookup, lookup_of
 from anonymity.promise.tally import Tally
 
 if TYPE_CHECKING:
-    from anonymity.policy import Policy, Privacy
+    from anonymity.policy import Policy
+    from anonymity.privacy import Privacy
 
 SUBJECTS, VALUES = 1, 2
-"""Positions of the reasons of k and l in ``anonymity.policy.SUPPRESSIONS``."""
+"""Positions of the reasons of k and l in ``anonymity.outcomes.SUPPRESSIONS``."""
 
 _DIVERSITY = 0  # the address of what is part of the compiled code
 
@@ -53,7 +54,7 @@ class Checks(NamedTuple):
 def checks_of(policy: Policy, privacy: Privacy, *, aimed: bool = False) -> Checks:
     """The checks of a job; none for l = 1, which every tuple satisfies, but where an ``aim`` may ask for more.
 
-    Values have no numbers yet (``anonymity.promise.lookup``). Raises ``anonymity.policy.PolicyError`` where something
+    Values have no numbers yet (``anonymity.promise.lookup``). Raises ``anonymity.errors.PolicyError`` where something
     is promised of a column that is not sensitive, or of one without the reference that it takes.
     """
     privacy.require_columns(policy.sensitive)

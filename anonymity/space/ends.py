@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from anonymity.attributes import LARGEST_POSITION
 from anonymity.compiled.jit import Int, entry, leaf
-from anonymity.policy import LARGEST_POSITION
 from anonymity.space.boxes import info_loss, interval_loss
 from anonymity.space.domain import Boxes, Domain
 

@@ -7,7 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.policy import FIRST_KINDS, KINDS, Privacy
+from anonymity.outcomes import FIRST_KINDS, KINDS
+from anonymity.privacy import Privacy
 from anonymity.tuples.leaving import Totals
 
 

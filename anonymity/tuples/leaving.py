@@ -12,7 +12,7 @@ from anonymity.compiled.jit import Int, inner, leaf
 from anonymity.space.domain import Boxes
 
 CLUSTER, MERGED, SPLIT, REUSED, GENERALISED, AGAIN, WIDENED = range(7)
-"""Positions in ``anonymity.policy.KINDS``."""
+"""Positions in ``anonymity.outcomes.KINDS``."""
 
 DELAY_STEPS = 32
 DELAY_BUCKETS = DELAY_STEPS * 60
@@ -51,7 +51,7 @@ class Totals(NamedTuple):
     sums : ``released`` tuples, those of them that were ``linked`` (``anonymity.noise.within``), the ``longest`` delay
         in tuples, and ``loss``, InfoLoss summed over released tuples
     suppressed : (reasons,) tuples by ``Privacy.reasons``
-    kinds : (kinds,) releases by ``anonymity.policy.KINDS``
+    kinds : (kinds,) releases by ``anonymity.outcomes.KINDS``
     delays : (buckets,) tuples by ``delay_bucket``
     """
 

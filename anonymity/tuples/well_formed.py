@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.policy import FIRST_KINDS, KINDS, Policy
+from anonymity.outcomes import FIRST_KINDS, KINDS
+from anonymity.policy import Policy
 from anonymity.tuples.leaving import DELAY_BUCKETS
 from state.block import TupleColumns
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from anonymity.algorithm import Algorithm, Section, Setting, Shard, Terms, add_algorithm, tell_delay
 from anonymity.compiled.warm import run_through
-from anonymity.policy import Policy, Privacy
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from anonymity.window.outputs import REPAIRS, WINDOWS
 from anonymity.window.parameters import WindowParameters
 from anonymity.window.shard import Window

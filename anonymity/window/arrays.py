@@ -15,7 +15,9 @@ from anonymity.compiled.arrays import record, zeros
 from anonymity.compiled.jit import inner
 from anonymity.compiled.random import RandomStream
 from anonymity.noise.within import Within, within
-from anonymity.policy import KINDS, Policy, Privacy
+from anonymity.outcomes import KINDS
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from anonymity.promise.checks import Checks, checks_of
 from anonymity.promise.lookup import with_numbers
 from anonymity.promise.tally import Counter, empty_counter

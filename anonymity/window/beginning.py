@@ -14,7 +14,7 @@ from anonymity.window.controllers import adapt_target, entropy
 from anonymity.window.numbering import number_window
 from anonymity.window.work import Work
 
-TOO_FEW_SUBJECTS = 1  # position in anonymity.policy.SUPPRESSIONS
+TOO_FEW_SUBJECTS = 1  # position in anonymity.outcomes.SUPPRESSIONS
 
 
 @leaf

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Literal
 
-from anonymity.policy import Policy, PolicyError, Privacy
+from anonymity.errors import PolicyError
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 
 
 @dataclass(frozen=True)

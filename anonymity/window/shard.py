@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from anonymity.algorithm import Counters, Shard, Step, Terms
 from anonymity.compiled.random import random_stream
+from anonymity.errors import PolicyError
 from anonymity.noise.within import let_in
-from anonymity.policy import PolicyError
 from anonymity.release import Leaving, collect
 from anonymity.space.domain import NONE, node_offsets, scales
 from anonymity.tuples.forgotten import theirs

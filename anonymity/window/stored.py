@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from anonymity.algorithm import Terms
 from anonymity.fingerprint import require_same
-from anonymity.policy import FIRST_KINDS
+from anonymity.outcomes import FIRST_KINDS
 from anonymity.space.domain import NONE, domain
 from anonymity.tuples.history import History
 from anonymity.tuples.stored_blocks import StoredBlocks
@@ -90,7 +90,7 @@ def read(terms: Terms, stored: Stored, where: str = "") -> Snapshot:
     state.codec.StateError
         The bytes are damaged, of an unknown version, of a shard that did not work by windows, or do not belong
         together.
-    anonymity.policy.PolicyError
+    anonymity.errors.PolicyError
         The terms differ from the stored ones in something that cannot change; it names the fields.
     """
     state = WindowState.from_bytes(stored.shard, where)

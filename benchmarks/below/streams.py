@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from anonymity.attributes import Categorical, Numeric
 from anonymity.hierarchy import load
-from anonymity.policy import Categorical, Numeric, Policy
+from anonymity.policy import Policy
 from benchmarks import adult
 from benchmarks.adult import Stream
 from benchmarks.castleguard.streams import PIMA, TAXI, pima, taxi

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from anonymity.castle.parameters import CastleParameters
-from anonymity.policy import Privacy
+from anonymity.privacy import Privacy
 from benchmarks import core
 from benchmarks.below.leave import Result, run
 from benchmarks.below.search import Rule

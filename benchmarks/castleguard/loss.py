@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anonymity.castle.parameters import CastleParameters
-from anonymity.policy import DifferentialPrivacy, Privacy
+from anonymity.privacy import DifferentialPrivacy, Privacy
 from benchmarks.adult import REUSE, Stream
 from benchmarks.castleguard.streams import SEEDS, TAXI, Floats, Run, run, stream, taxi
 from benchmarks.table import Table

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from anonymity.castle.parameters import CastleParameters
-from anonymity.policy import DifferentialPrivacy, Privacy
+from anonymity.privacy import DifferentialPrivacy, Privacy
 from anonymity.release import Releases
 from benchmarks.adult import REUSE
 from benchmarks.castleguard.loss import spread

@@ -13,10 +13,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from anonymity.algorithm import Terms
+from anonymity.attributes import Numeric
 from anonymity.castle.parameters import CastleParameters
 from anonymity.castle.shard import Castle
 from anonymity.castle.stored import begun
-from anonymity.policy import DifferentialPrivacy, Numeric, Policy, Privacy
+from anonymity.policy import Policy
+from anonymity.privacy import DifferentialPrivacy, Privacy
 from anonymity.release import Releases
 from benchmarks.adult import Stream
 

@@ -20,7 +20,8 @@ from anonymity.mondrian.parameters import MondrianParameters
 from anonymity.mondrian.shard import Mondrian
 from anonymity.ola.parameters import OlaParameters
 from anonymity.ola.shard import Ola
-from anonymity.policy import LINKABLE, Confidence, NoiseWithin, Privacy
+from anonymity.outcomes import LINKABLE
+from anonymity.privacy import Confidence, NoiseWithin, Privacy
 from anonymity.release import Releases
 from benchmarks.kepsilon.populations import Population
 from state.block import NO_TIME

@@ -8,7 +8,8 @@ from functools import cache
 
 import numpy as np
 
-from anonymity.policy import Categorical, Privacy
+from anonymity.attributes import Categorical
+from anonymity.privacy import Privacy
 from benchmarks.kepsilon.core import ALGORITHMS, KS, Algorithm, Floats, Metric, noise, shard, terms
 from benchmarks.kepsilon.populations import POPULATIONS, Population
 from benchmarks.table import Table

@@ -12,10 +12,11 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from anonymity.attributes import Categorical, Noised, Numeric, QuasiIdentifier
 from anonymity.builders.mask import Mask
 from anonymity.builders.numbers import Numbers
 from anonymity.hierarchy import Hierarchy, from_paths
-from anonymity.policy import Categorical, Noised, Numeric, Policy, QuasiIdentifier
+from anonymity.policy import Policy
 from benchmarks.adult import frame
 from benchmarks.kepsilon.body import STEP, heights, weights
 from state.block import NO_TIME, Block

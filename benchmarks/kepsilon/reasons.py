@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from anonymity.policy import Noised
+from anonymity.attributes import Noised
 from benchmarks.kepsilon.body import weights
 from benchmarks.kepsilon.core import (
     ALGORITHMS,

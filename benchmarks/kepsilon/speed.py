@@ -14,7 +14,7 @@ import numpy as np
 from anonymity.batch.stored import begun
 from anonymity.ola.lattice import Node
 from anonymity.ola.shard import Ola
-from anonymity.policy import Privacy
+from anonymity.privacy import Privacy
 from benchmarks.kepsilon.core import ALGORITHMS, KS, Algorithm, key, noise, shard, terms
 from benchmarks.kepsilon.populations import POPULATIONS, Population
 from benchmarks.table import Table

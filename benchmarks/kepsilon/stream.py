@@ -14,7 +14,7 @@ from anonymity.algorithm import Shard, Terms
 from anonymity.castle import stored as castle
 from anonymity.castle.parameters import CastleParameters
 from anonymity.castle.shard import Castle
-from anonymity.policy import Confidence, NoiseWithin, Privacy
+from anonymity.privacy import Confidence, NoiseWithin, Privacy
 from anonymity.window import stored as window
 from anonymity.window.parameters import WindowParameters
 from anonymity.window.shard import Window

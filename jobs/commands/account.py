@@ -11,8 +11,10 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
+from anonymity.attributes import Numeric
 from anonymity.noise.budget import Noise, delta, largest_sample_rate, log_delta, share_within, smallest_epsilon
-from anonymity.policy import DifferentialPrivacy, Numeric, Policy
+from anonymity.policy import Policy
+from anonymity.privacy import DifferentialPrivacy
 from jobs.config.load import Config
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0)

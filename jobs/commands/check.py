@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
-from anonymity.policy import Numeric, QuasiIdentifier
+from anonymity.attributes import Numeric, QuasiIdentifier
 from anonymity.promise.record import Parameter, Promise
 from jobs.commands.account import account
 from jobs.commands.savepoint import read_shards, require_same, told

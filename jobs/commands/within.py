@@ -9,7 +9,8 @@ from typing import Any
 from rich.console import Console
 
 from anonymity.noise.budget import Noise
-from anonymity.policy import NoiseWithin, Policy
+from anonymity.policy import Policy
+from anonymity.privacy import NoiseWithin
 from jobs.commands.account import SHARES, figures, indent
 from jobs.config.load import Config
 

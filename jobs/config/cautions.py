@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from anonymity.policy import DifferentialPrivacy, Lasting, NoiseWithin, Policy, Pseudonym
+from anonymity.policy import Policy, Pseudonym
+from anonymity.privacy import DifferentialPrivacy, Lasting, NoiseWithin
 
 OBSERVED_RANGE = (
     "differential_privacy.range: observed scales noise by the range seen so far. That range is made of values of "

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from anonymity.builders.builder import BuilderError
-from anonymity.policy import PolicyError
+from anonymity.errors import PolicyError
 from jobs.config.fields import Section
 from jobs.config.file import dotted
 

@@ -11,19 +11,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from anonymity.algorithm import Algorithm, known_algorithms
+from anonymity.attributes import Numeric
+from anonymity.errors import PolicyError
 from anonymity.noise.within import problems_within
-from anonymity.policy import (
-    SHARD_BY_REGIONS,
-    SHARD_BY_SUBJECT,
-    DifferentialPrivacy,
-    Numeric,
-    Policy,
-    PolicyError,
-    Privacy,
-    Pseudonym,
-    Shards,
-    without_domain,
-)
+from anonymity.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT, Policy, Pseudonym, Shards, without_domain
+from anonymity.privacy import DifferentialPrivacy, Privacy
 from anonymity.regions.tree import RegionTree
 from jobs.config.cautions import cautions
 from jobs.config.delivery import clashing_sinks, repeating_settings, repeating_sinks

@@ -11,8 +11,9 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import Field, ValidationError
 
+from anonymity.attributes import Numeric, QuasiIdentifier
 from anonymity.fingerprint import hierarchy_digest
-from anonymity.policy import Numeric, Policy, QuasiIdentifier
+from anonymity.policy import Policy
 from anonymity.regions.tree import Branch, Cut, Region, RegionTree
 from jobs.config.explain import explain, listed
 from jobs.config.fields import Column, Natural, Real, Section

@@ -10,24 +10,13 @@ from pydantic import AfterValidator, BeforeValidator, Field, InstanceOf, Validat
 from pydantic import model_validator as check
 
 from anonymity.algorithm import Algorithm, known_algorithms
+from anonymity.attributes import Categorical, Noised, Numeric
+from anonymity.errors import PolicyError
 from anonymity.hierarchy import Hierarchy, HierarchyError
 from anonymity.hierarchy import load as load_hierarchy
 from anonymity.noise.budget import phi_within
-from anonymity.policy import (
-    SHARD_BY_SUBJECT,
-    Categorical,
-    Confidence,
-    DifferentialPrivacy,
-    Lasting,
-    Noised,
-    NoiseWithin,
-    Numeric,
-    Policy,
-    PolicyError,
-    Privacy,
-    Pseudonym,
-    Shards,
-)
+from anonymity.policy import SHARD_BY_SUBJECT, Policy, Pseudonym, Shards
+from anonymity.privacy import Confidence, DifferentialPrivacy, Lasting, NoiseWithin, Privacy
 from anonymity.promise.record import Sensitive, known_promises
 from anonymity.promise.reference import Reference
 from anonymity.promise.reference import load as load_reference

@@ -10,7 +10,7 @@ from pydantic import Field, create_model, model_validator
 
 from anonymity.algorithm import Algorithm, Setting
 from anonymity.algorithm import Section as Part
-from anonymity.policy import PolicyError
+from anonymity.errors import PolicyError
 from jobs.config.fields import Column, Duration, Natural, Positive, Real, Section
 
 _KINDS: dict[str, Any] = {

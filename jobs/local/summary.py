@@ -10,7 +10,7 @@ from typing import Any
 from rich.table import Table
 
 from anonymity.algorithm import Algorithm
-from anonymity.policy import KINDS, REJECTIONS
+from anonymity.outcomes import KINDS, REJECTIONS
 from jobs.local.surprises import surprises
 
 _PARAMETER = "parameter."
@@ -45,7 +45,7 @@ class Summary:
     suppressed, rejected : tuples and rows by reason, every reason named; where the policy publishes suppressed tuples
         fully generalised, these are among the released ones too
     forgotten : tuples of persons who were forgotten while they waited
-    releases : releases by kind (``anonymity.policy.KINDS``), every kind named
+    releases : releases by kind (``anonymity.outcomes.KINDS``), every kind named
     persons_below_k : persons of whom a row left under a generalisation in which fewer than k companions lay; None where
         no promise lasts
     linked : released tuples whose noised values are nearest to their own subject's; None where nothing is noised

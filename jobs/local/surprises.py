@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from anonymity.policy import LINKABLE
+from anonymity.outcomes import LINKABLE
 
 if TYPE_CHECKING:
     from jobs.local.summary import Summary

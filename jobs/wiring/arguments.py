@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from anonymity.policy import Categorical, Noised, Numeric, QuasiIdentifier
+from anonymity.attributes import Categorical, Noised, Numeric, QuasiIdentifier
 from jobs.wiring.sql_types import INTEGERS, TEXTS, SqlType, quote
 from operators.encode.columns import Kind, Read
 

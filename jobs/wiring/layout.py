@@ -11,7 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from anonymity.algorithm import Output
-from anonymity.policy import Numeric, Policy, Shards
+from anonymity.attributes import Numeric
+from anonymity.policy import Policy, Shards
 from jobs.config.file import ConfigError
 from jobs.wiring.arguments import Reader, extremes, member_kind
 from jobs.wiring.sink_columns import SQL, Column, Plain, further_records, noise_types, records

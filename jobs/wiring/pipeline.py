@@ -11,8 +11,8 @@ from pyflink.java_gateway import get_gateway
 from pyflink.table import Schema, StreamTableEnvironment
 
 from anonymity.algorithm import Terms
+from anonymity.attributes import Numeric
 from anonymity.fingerprint import Fingerprint, fingerprint
-from anonymity.policy import Numeric
 from anonymity.pseudonym import pseudonym_key
 from jobs.config.delivery import repeating_source
 from jobs.config.fixed import MAX_PARALLELISM

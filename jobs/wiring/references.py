@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import inf
 from pathlib import Path
 
-from anonymity.policy import Privacy
+from anonymity.privacy import Privacy
 from anonymity.promise.record import Sensitive
 from jobs.config.file import ConfigError
 from jobs.wiring.layout import Layout

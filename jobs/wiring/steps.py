@@ -7,7 +7,9 @@ from dataclasses import replace
 from math import isclose
 from typing import TypeVar
 
-from anonymity.policy import Numeric, Policy, PolicyError
+from anonymity.attributes import Numeric
+from anonymity.errors import PolicyError
+from anonymity.policy import Policy
 from jobs.wiring.sql_types import INTEGERS, SqlType
 
 AnyNumeric = TypeVar("AnyNumeric", bound=Numeric)

@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from anonymity.attributes import Categorical
 from anonymity.builders.builder import Finder
+from anonymity.errors import PolicyError
 from anonymity.hierarchy import MISSING
-from anonymity.policy import Categorical, PolicyError
 from operators.encode.columns import Batch, Mask, Read, absent
 
 

@@ -12,7 +12,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.policy import REJECTIONS, SHARD_BY_SUBJECT, Numeric, Policy, PolicyError, Shards
+from anonymity.attributes import Numeric
+from anonymity.errors import PolicyError
+from anonymity.outcomes import REJECTIONS
+from anonymity.policy import SHARD_BY_SUBJECT, Policy, Shards
 from anonymity.regions.loads import Loads
 from operators.encode import hashing
 from operators.encode.categories import Categories

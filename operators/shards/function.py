@@ -14,7 +14,7 @@ from pyflink.datastream import KeyedProcessFunction, OutputTag, RuntimeContext, 
 
 from anonymity.algorithm import Algorithm, Counters, Shard, Step
 from anonymity.compiled.random import shard_key
-from anonymity.policy import REJECTIONS
+from anonymity.outcomes import REJECTIONS
 from anonymity.tuples.leaving import delay_of_bucket
 from operators.emit import (
     FORGOTTEN_TYPE,

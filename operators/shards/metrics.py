@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pyflink.metrics import MetricGroup
 
 from anonymity.algorithm import Algorithm, Counters
-from anonymity.policy import KINDS, REJECTIONS, Privacy
+from anonymity.outcomes import KINDS, REJECTIONS
+from anonymity.privacy import Privacy
 
 if TYPE_CHECKING:
     from operators.shards.function import KeyedShard

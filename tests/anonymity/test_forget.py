@@ -14,11 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from anonymity.attributes import Noised, Numeric
 from anonymity.batch.windows import ClosedBy
 from anonymity.castle.parameters import CastleParameters
 from anonymity.mondrian.parameters import MondrianParameters
 from anonymity.nearest.parameters import NearestParameters
-from anonymity.policy import Lasting, Noised, NoiseWithin, Numeric, Policy, Privacy
+from anonymity.policy import Policy
+from anonymity.privacy import Lasting, NoiseWithin, Privacy
 from anonymity.release import Releases
 from anonymity.window.parameters import WindowParameters
 from tests.support.drive import Setting, columns_of, hashes

@@ -14,11 +14,14 @@ from typing import Any
 
 import pytest
 
+from anonymity.attributes import Categorical, Numeric
 from anonymity.castle.parameters import CastleParameters
+from anonymity.errors import PolicyError
 from anonymity.fingerprint import changed_fields, fingerprint, told_fields
 from anonymity.hierarchy import from_paths
 from anonymity.nearest.parameters import NearestParameters
-from anonymity.policy import Categorical, DifferentialPrivacy, Numeric, Policy, PolicyError, Privacy, Shards
+from anonymity.policy import Policy, Shards
+from anonymity.privacy import DifferentialPrivacy, Privacy
 from anonymity.promise.record import Sensitive
 from anonymity.promise.reference import Reference
 from anonymity.regions.tree import Cut, Region, RegionTree

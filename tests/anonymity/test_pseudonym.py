@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.policy import Numeric, Policy, PolicyError, Pseudonym
+from anonymity.attributes import Numeric
+from anonymity.errors import PolicyError
+from anonymity.policy import Policy, Pseudonym
 from anonymity.pseudonym import codes, pseudonym_key
 from anonymity.release import Releases
 

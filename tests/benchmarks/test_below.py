@@ -6,10 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from anonymity.attributes import Categorical, Numeric
 from anonymity.hierarchy import from_paths
 from anonymity.nearest.parameters import NearestParameters
 from anonymity.nearest.shard import Nearest
-from anonymity.policy import Categorical, Numeric, Policy, Privacy
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from anonymity.space.domain import NONE
 from benchmarks import core
 from benchmarks.adult import Stream

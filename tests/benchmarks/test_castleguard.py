@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from anonymity.attributes import Numeric
 from anonymity.castle.parameters import CastleParameters
-from anonymity.policy import Numeric, Privacy
+from anonymity.privacy import Privacy
 from benchmarks.castleguard.loss import least_losses, spread
 from benchmarks.castleguard.quality import agreement, published, raw, split
 from benchmarks.castleguard.streams import PIMA, Run, run, stream

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from anonymity.attributes import Categorical
 from anonymity.batch.shard import Choice
-from anonymity.policy import Categorical
 from benchmarks.kepsilon import stream
 from benchmarks.kepsilon.body import HEIGHT, WEIGHT, heights, weights
 from benchmarks.kepsilon.core import (

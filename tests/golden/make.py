@@ -17,21 +17,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from anonymity.attributes import Categorical, Noised, Numeric
 from anonymity.castle.parameters import CastleParameters
 from anonymity.castle.shard import Castle
 from anonymity.castle.stored import ENTRIES
 from anonymity.fingerprint import Fingerprint, fingerprint
 from anonymity.hierarchy import from_paths
-from anonymity.policy import (
-    Categorical,
-    DifferentialPrivacy,
-    Noised,
-    NoiseWithin,
-    Numeric,
-    Policy,
-    Privacy,
-    Shards,
-)
+from anonymity.policy import Policy, Shards
+from anonymity.privacy import DifferentialPrivacy, NoiseWithin, Privacy
 from state.castle import VERSION
 from state.stored import Stored
 from tests.support.drive import Kept, Setting, apply, columns_of

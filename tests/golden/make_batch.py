@@ -14,7 +14,7 @@ from anonymity.algorithm import Algorithm, Shard, Terms
 from anonymity.batch.windows import ClosedBy
 from anonymity.mondrian.algorithm import MONDRIAN
 from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.policy import Confidence, NoiseWithin, Privacy
+from anonymity.privacy import Confidence, NoiseWithin, Privacy
 from state.batch import VERSION
 from state.stored import Stored
 from tests.golden.make import TAKEN, fingerprint_of, refuse_anew, setting_of, steps_of, write

@@ -11,7 +11,7 @@ from typing import Any
 
 from anonymity.batch.windows import ClosedBy
 from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.policy import Privacy
+from anonymity.privacy import Privacy
 from state import batch, castle, window
 from state.stored import Stored
 from tests.golden import make, make_windows

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from anonymity.policy import Confidence, NoiseWithin, Privacy
+from anonymity.privacy import Confidence, NoiseWithin, Privacy
 from anonymity.window.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
 from anonymity.window.shard import Window
 from state.stored import Stored

@@ -76,7 +76,7 @@ def test_a_library_error_in_a_worker_tells_its_place_and_not_its_message(rest: s
 @pytest.mark.parametrize(
     "rest",
     [
-        "anonymity.policy.PolicyError: the stored state of shard 2 was made under another policy",
+        "anonymity.errors.PolicyError: the stored state of shard 2 was made under another policy",
         '  File "/app/anonymity/castle/shard.py", line 99, in push\n    raise RuntimeError(text)\n'
         "RuntimeError: the stored state of shard 2 was made under another policy",
     ],

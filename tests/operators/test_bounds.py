@@ -8,9 +8,10 @@ import math
 import numpy as np
 import pytest
 
+from anonymity.attributes import Categorical, Numeric
 from anonymity.castle.algorithm import CASTLE
 from anonymity.castle.parameters import CastleParameters
-from anonymity.policy import Categorical, DifferentialPrivacy, Numeric
+from anonymity.privacy import DifferentialPrivacy
 from jobs.wiring.arguments import extremes
 from jobs.wiring.sql_types import parse
 from operators.bounds import integer_bounds, within

@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from anonymity.attributes import Categorical, Numeric
 from anonymity.castle.algorithm import CASTLE
 from anonymity.castle.parameters import CastleParameters
-from anonymity.policy import SUPPRESSIONS, Categorical, DifferentialPrivacy, Numeric, PolicyError
+from anonymity.errors import PolicyError
+from anonymity.outcomes import SUPPRESSIONS
+from anonymity.privacy import DifferentialPrivacy
 from operators.shards.function import END, WAKE_UP, ShardFunction
 from operators.shards.plan import OperatorPlan
 from state.block import NO_TIME, Rejected

@@ -10,10 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from anonymity.attributes import Categorical, Numeric
 from anonymity.castle.algorithm import CASTLE
 from anonymity.castle.parameters import CastleParameters
+from anonymity.errors import PolicyError
 from anonymity.hierarchy import from_paths
-from anonymity.policy import Categorical, Numeric, PolicyError, Privacy
+from anonymity.privacy import Privacy
 from anonymity.window.algorithm import WINDOW
 from anonymity.window.outputs import REPAIRS, WINDOWS
 from anonymity.window.parameters import AdaptiveTarget, WindowParameters

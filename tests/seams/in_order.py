@@ -11,7 +11,9 @@ from anonymity.algorithm import Algorithm, Setting, Shard, Terms, add_algorithm
 from anonymity.batch.shard import BatchShard, Choice
 from anonymity.batch.stored import ENTRIES, begun, read
 from anonymity.compiled.warm import run_through
-from anonymity.policy import Policy, PolicyError, Privacy
+from anonymity.errors import PolicyError
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from state.batch import BatchState
 from state.stored import Stored
 

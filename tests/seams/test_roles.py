@@ -14,6 +14,7 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from anonymity.algorithm import Algorithm, Counters, Terms
+from anonymity.attributes import Categorical, Noised, Numeric
 from anonymity.batch.windows import ClosedBy
 from anonymity.builders.addresses import Addresses
 from anonymity.builders.builder import ROOT, Builder
@@ -29,19 +30,9 @@ from anonymity.nearest.algorithm import NEAREST
 from anonymity.nearest.parameters import NearestParameters
 from anonymity.ola.algorithm import OLA
 from anonymity.ola.parameters import OlaParameters
-from anonymity.policy import (
-    KINDS,
-    LINKABLE,
-    REJECTIONS,
-    Categorical,
-    Confidence,
-    Noised,
-    NoiseWithin,
-    Numeric,
-    Policy,
-    Privacy,
-    Shards,
-)
+from anonymity.outcomes import KINDS, LINKABLE, REJECTIONS
+from anonymity.policy import Policy, Shards
+from anonymity.privacy import Confidence, NoiseWithin, Privacy
 from anonymity.release import Releases
 from anonymity.window.algorithm import WINDOW
 from anonymity.window.parameters import WindowParameters

@@ -15,12 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anonymity.algorithm import Algorithm, Shard, Terms
+from anonymity.attributes import Numeric
 from anonymity.batch.windows import ClosedBy
 from anonymity.castle.algorithm import CASTLE
 from anonymity.castle.parameters import CastleParameters
+from anonymity.errors import PolicyError
 from anonymity.mondrian.algorithm import MONDRIAN
 from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.policy import Numeric, Policy, PolicyError, Privacy
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from anonymity.release import Releases
 from jobs.config.load import ConfigError, load
 from operators.shards.function import END, ShardFunction

@@ -8,7 +8,9 @@ from math import isclose
 from typing import Any
 
 from anonymity.batch.windows import ClosedBy, WindowsCounters
-from anonymity.policy import KINDS, LINKABLE, Policy, Privacy
+from anonymity.outcomes import KINDS, LINKABLE
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from anonymity.release import Releases
 from state.block import NO_TIME
 from tests.support.checker import Violation, check_published, diversity, expect, forgotten_of

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from anonymity.policy import KINDS, LINKABLE, SUPPRESSIONS, Policy, Privacy
+from anonymity.outcomes import KINDS, LINKABLE, SUPPRESSIONS
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from anonymity.release import Releases
 from state.block import NO_TIME
 from tests.support.deadlines import last_position, last_time

@@ -18,7 +18,8 @@ from anonymity.castle.parameters import CastleParameters
 from anonymity.castle.shard import Castle
 from anonymity.castle.shard import CastleCounters as Counters
 from anonymity.castle.stored import begun, read
-from anonymity.policy import DifferentialPrivacy, Policy, Privacy
+from anonymity.policy import Policy
+from anonymity.privacy import DifferentialPrivacy, Privacy
 from anonymity.release import Releases
 from anonymity.space.domain import NONE
 from state.block import Block

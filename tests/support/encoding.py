@@ -10,8 +10,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from anonymity.attributes import Categorical, Numeric
 from anonymity.hierarchy import from_paths
-from anonymity.policy import REJECTIONS, Categorical, Numeric, Policy, Shards
+from anonymity.outcomes import REJECTIONS
+from anonymity.policy import Policy, Shards
 from jobs.wiring.layout import layout
 from operators.encode.columns import Read, members_schema
 from operators.encode.encoder import EncodePlan, Encoder

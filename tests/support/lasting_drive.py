@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 from hypothesis import strategies as st
 
 from anonymity.nearest.lasting.shard import LastingNearest
-from anonymity.policy import KINDS, Lasting
+from anonymity.outcomes import KINDS
+from anonymity.privacy import Lasting
 from anonymity.release import Releases
 from tests.support.checker import Gamma, Stated, Violation, expect
 from tests.support.drive import KEY

@@ -8,7 +8,8 @@ from itertools import product
 from math import exp
 from typing import Any, TypeAlias
 
-from anonymity.policy import Confidence, NoiseWithin, Policy, Privacy
+from anonymity.policy import Policy
+from anonymity.privacy import Confidence, NoiseWithin, Privacy
 from tests.support.source import IDENTITY, Row
 
 Span: TypeAlias = Sequence[tuple[float, float]]

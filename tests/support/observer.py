@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from anonymity.policy import KINDS, Policy
+from anonymity.outcomes import KINDS
+from anonymity.policy import Policy
 from anonymity.release import Releases
 from state.block import NO_TIME
 from tests.support.checker import diversity

@@ -8,8 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from anonymity.algorithm import Algorithm, Terms
+from anonymity.attributes import Categorical, Numeric
 from anonymity.hierarchy import from_paths
-from anonymity.policy import Categorical, Numeric, Policy, Privacy
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from operators.shards.plan import OperatorPlan
 from state.block import Block, Rejected
 from tests.support.fakes import Harness

@@ -11,9 +11,11 @@ import pyarrow as pa
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
+from anonymity.attributes import Categorical, Noised, Numeric, QuasiIdentifier
 from anonymity.castle.parameters import CastleParameters
 from anonymity.hierarchy import Hierarchy, from_paths
-from anonymity.policy import Categorical, Confidence, Noised, NoiseWithin, Numeric, Policy, Privacy, QuasiIdentifier
+from anonymity.policy import Policy
+from anonymity.privacy import Confidence, NoiseWithin, Privacy
 from state.block import NO_TIME
 from tests.support.drive import Setting
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row, Step

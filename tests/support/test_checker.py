@@ -10,10 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from anonymity.attributes import Categorical, Numeric
 from anonymity.castle.parameters import CastleParameters
 from anonymity.castle.shard import CastleCounters
 from anonymity.hierarchy import from_paths
-from anonymity.policy import KINDS, SUPPRESSIONS, Categorical, Numeric, Policy, Privacy
+from anonymity.outcomes import KINDS, SUPPRESSIONS
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from anonymity.release import Releases
 from state.block import NO_TIME
 from tests.support.checker import Checker, Violation

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from anonymity.policy import Confidence, Noised, NoiseWithin, Numeric, Policy, Privacy
+from anonymity.attributes import Noised, Numeric
+from anonymity.policy import Policy
+from anonymity.privacy import Confidence, NoiseWithin, Privacy
 from tests.support.linking import Linking, linking_of, linking_range
 from tests.support.source import IDENTITY, Row
 

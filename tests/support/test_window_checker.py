@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from anonymity.policy import Numeric, Policy, Privacy
+from anonymity.attributes import Numeric
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from anonymity.release import Releases
 from anonymity.window.log import Repairs
 from anonymity.window.parameters import WindowParameters

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from math import isclose, log2
 from typing import TYPE_CHECKING
 
-from anonymity.policy import KINDS, LINKABLE, Policy, Privacy
+from anonymity.outcomes import KINDS, LINKABLE
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from anonymity.release import Releases
 from anonymity.window.log import ACTIONS, Repairs
 from anonymity.window.parameters import WindowParameters

@@ -15,7 +15,9 @@ from anonymity.nearest.arrays import NearestArrays
 from anonymity.nearest.cells import Cells
 from anonymity.nearest.parameters import NearestParameters
 from anonymity.noise.within import Within
-from anonymity.policy import LINKABLE, Lasting, Policy, Privacy
+from anonymity.outcomes import LINKABLE
+from anonymity.policy import Policy
+from anonymity.privacy import Lasting, Privacy
 from anonymity.promise.checks import Checks
 from anonymity.promise.counting import Counts, empty_counts, grown
 from anonymity.promise.tally import Counter

@@ -11,8 +11,11 @@ import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
+from anonymity.attributes import Numeric
 from anonymity.castle.parameters import CastleParameters
-from anonymity.policy import FIRST_KINDS, KINDS, LINKABLE, SUPPRESSIONS, Numeric, Policy, Privacy
+from anonymity.outcomes import FIRST_KINDS, KINDS, LINKABLE, SUPPRESSIONS
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from anonymity.tuples.leaving import delay_of_bucket
 from state.block import NO_TIME
 from tests.support.deadlines import last_time

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from anonymity.attributes import Categorical, Numeric
 from anonymity.castle.arrays import CastleArrays
 from anonymity.castle.nearest import arrange, find_nearest, pick, take
 from anonymity.castle.parameters import CastleParameters
@@ -18,7 +19,8 @@ from anonymity.castle.split import Groups, nearest_part
 from anonymity.castle.split_l import shares
 from anonymity.compiled.jit import Int, entry
 from anonymity.hierarchy import from_paths
-from anonymity.policy import Categorical, Numeric, Policy, Privacy
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from anonymity.space.domain import Boxes, Domain, domain
 from tests.support.drive import Setting
 

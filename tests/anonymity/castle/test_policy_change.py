@@ -11,11 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anonymity.attributes import Categorical, Numeric
 from anonymity.castle.parameters import CastleParameters
 from anonymity.castle.shard import Castle, Counters
+from anonymity.errors import PolicyError
 from anonymity.fingerprint import fingerprint
 from anonymity.hierarchy import from_paths
-from anonymity.policy import KINDS, Categorical, DifferentialPrivacy, Numeric, Policy, PolicyError, Privacy, Shards
+from anonymity.outcomes import KINDS
+from anonymity.policy import Policy, Shards
+from anonymity.privacy import DifferentialPrivacy, Privacy
 from anonymity.release import Releases
 from state.block import NO_TIME
 from tests.support.checker import Checker

@@ -12,8 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anonymity.attributes import Numeric
 from anonymity.castle.parameters import CastleParameters
-from anonymity.policy import Numeric, Policy, PolicyError, Privacy
+from anonymity.errors import PolicyError
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from anonymity.space.domain import NONE
 from state.block import NO_TIME
 from state.codec import StateError

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import Phase, assume, find, given, settings
 from hypothesis import strategies as st
 
+from anonymity.attributes import Numeric
 from anonymity.batch.windows import ClosedBy
 from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.policy import Numeric, Policy, Privacy
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from state.block import NO_TIME
 from tests.support.drive import KEY, columns_of
 from tests.support.mondrian_drive import KeptShard, MondrianSetting, judged, mondrian_cases

@@ -8,10 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from anonymity.attributes import Categorical, Numeric
 from anonymity.batch.windows import ClosedBy
+from anonymity.errors import PolicyError
 from anonymity.hierarchy import from_paths
 from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.policy import Categorical, Numeric, Policy, PolicyError, Privacy
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from state.stored import Stored
 from tests.seams.at_most import AT_MOST
 from tests.support.drive import in_blocks, taken

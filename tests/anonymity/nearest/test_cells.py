@@ -10,12 +10,14 @@ import pytest
 from numpy.typing import NDArray
 
 from anonymity.algorithm import Terms
+from anonymity.attributes import Categorical, Numeric
 from anonymity.castle.stored import begun
 from anonymity.hierarchy import from_paths
 from anonymity.nearest.cells import SIZE
 from anonymity.nearest.parameters import NearestParameters
 from anonymity.nearest.shard import Nearest
-from anonymity.policy import Categorical, Numeric, Policy, Privacy
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from state.block import NO_TIME, Block
 from tests.support.drive import KEY, PRINT
 

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
+from anonymity.attributes import Categorical, Numeric
 from anonymity.hierarchy import from_paths
 from anonymity.nearest.parameters import NearestParameters
-from anonymity.policy import Categorical, Numeric, Policy, Privacy
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from tests.support.drive import Kept, apply, columns_of, judged, steps_of
 from tests.support.nearest_drive import NearestSetting, nearest_cases
 from tests.support.source import IDENTITY, Finish, Push, Row

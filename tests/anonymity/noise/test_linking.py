@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from anonymity.batch.windows import ClosedBy
 from anonymity.mondrian.algorithm import MONDRIAN
 from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.policy import LINKABLE, Confidence, NoiseWithin
+from anonymity.outcomes import LINKABLE
+from anonymity.privacy import Confidence, NoiseWithin
 from tests.anonymity.noise.test_within import HEIGHT, WEIGHT, Stream, classes, linking_range_of, run, terms
 from tests.support.strategies import FEW
 

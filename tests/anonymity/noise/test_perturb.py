@@ -15,13 +15,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
+from anonymity.attributes import Categorical, Numeric
 from anonymity.castle.parameters import CastleParameters
 from anonymity.compiled.jit import entry
 from anonymity.compiled.random import RandomStream, random_stream, shard_key
+from anonymity.errors import PolicyError
 from anonymity.hierarchy import from_paths
 from anonymity.noise.laplace import discrete_laplace, scale_in_steps
 from anonymity.noise.perturb import Noise
-from anonymity.policy import Categorical, DifferentialPrivacy, Numeric, Policy, PolicyError, Privacy
+from anonymity.policy import Policy
+from anonymity.privacy import DifferentialPrivacy, Privacy
 from state.block import Block
 from tests.anonymity.castle.test_laws import check_restores
 from tests.support.drive import KEY, Kept, Setting, apply, columns_of, in_blocks

@@ -15,16 +15,19 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from anonymity.algorithm import Algorithm, Shard, Terms
+from anonymity.attributes import Noised, Numeric
 from anonymity.batch.windows import ClosedBy
 from anonymity.castle.algorithm import CASTLE
 from anonymity.castle.parameters import CastleParameters
+from anonymity.errors import PolicyError
 from anonymity.mondrian.algorithm import MONDRIAN
 from anonymity.mondrian.parameters import MondrianParameters
 from anonymity.nearest.algorithm import NEAREST
 from anonymity.nearest.parameters import NearestParameters
 from anonymity.noise.linking import linking_range
 from anonymity.noise.within import problems_within
-from anonymity.policy import Confidence, Noised, NoiseWithin, Numeric, Policy, PolicyError, Privacy
+from anonymity.policy import Policy
+from anonymity.privacy import Confidence, NoiseWithin, Privacy
 from anonymity.release import Releases
 from anonymity.window.algorithm import WINDOW
 from anonymity.window.parameters import WindowParameters

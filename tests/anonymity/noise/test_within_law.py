@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from anonymity.algorithm import Terms
+from anonymity.attributes import Noised, Numeric
 from anonymity.batch.windows import ClosedBy
 from anonymity.mondrian.algorithm import MONDRIAN
 from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.policy import Noised, NoiseWithin, Numeric, Policy, Privacy
+from anonymity.policy import Policy
+from anonymity.privacy import NoiseWithin, Privacy
 from state.block import Block
 from tests.anonymity.noise.test_perturb import UNLIKELY, clamped
 from tests.support.drive import KEY, PRINT

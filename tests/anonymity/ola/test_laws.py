@@ -15,12 +15,15 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from anonymity.algorithm import Algorithm
+from anonymity.attributes import Categorical, Noised
 from anonymity.batch.windows import ClosedBy
 from anonymity.hierarchy import from_paths
 from anonymity.ola.algorithm import OLA
 from anonymity.ola.lattice import minimal_nodes
 from anonymity.ola.parameters import OlaParameters
-from anonymity.policy import LINKABLE, Categorical, Noised, Policy, Privacy
+from anonymity.outcomes import LINKABLE
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from anonymity.release import Releases
 from tests.seams.at_most import AT_MOST
 from tests.support.drive import columns_of

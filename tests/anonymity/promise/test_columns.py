@@ -13,13 +13,17 @@ from hypothesis import strategies as st
 
 from anonymity.algorithm import Algorithm, Shard, Terms
 from anonymity.algorithms import CASTLE, MONDRIAN, NEAREST, OLA, WINDOW
+from anonymity.attributes import Categorical
 from anonymity.batch.windows import ClosedBy
 from anonymity.castle.parameters import CastleParameters
+from anonymity.errors import PolicyError
 from anonymity.hierarchy import Hierarchy, from_paths
 from anonymity.mondrian.parameters import MondrianParameters
 from anonymity.nearest.parameters import NearestParameters
 from anonymity.ola.parameters import OlaParameters
-from anonymity.policy import KINDS, Categorical, Policy, PolicyError, Privacy
+from anonymity.outcomes import KINDS
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from anonymity.promise.record import Parameter, Sensitive
 from anonymity.promise.reference import Distance, Reference
 from anonymity.promises import ALPHA, BETA, ENTROPY_L, RECURSIVE, T

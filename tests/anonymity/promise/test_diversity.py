@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anonymity.attributes import Numeric
 from anonymity.castle.parameters import CastleParameters
 from anonymity.compiled.jit import entry
-from anonymity.policy import Numeric, Policy, Privacy
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from anonymity.promise.diversity import diversity
 from anonymity.promise.tally import Counter, Tally, count_set, empty_counter
 from tests.support import checker

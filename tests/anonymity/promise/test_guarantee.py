@@ -6,9 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from anonymity.attributes import Numeric
 from anonymity.castle.parameters import CastleParameters
 from anonymity.compiled.jit import entry
-from anonymity.policy import Numeric, Policy, Privacy
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from anonymity.promise.checks import Checks, checks_of, guarantee
 from anonymity.promise.tally import Tally
 from tests.anonymity.promise.test_diversity import counted

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anonymity.attributes import Categorical, Numeric
 from anonymity.hierarchy import from_paths
-from anonymity.policy import Categorical, Numeric, Policy
+from anonymity.policy import Policy
 from anonymity.regions.learn import TOLERANCE, RegionsError, learn
 from anonymity.regions.loss import ExpectedLoss, Sample
 from anonymity.regions.tree import RegionTree

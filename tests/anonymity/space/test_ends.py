@@ -12,11 +12,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from anonymity.algorithms import CASTLE, MONDRIAN, NEAREST, WINDOW
+from anonymity.attributes import Noised, Numeric
 from anonymity.batch.windows import ClosedBy
 from anonymity.castle.parameters import CastleParameters
+from anonymity.errors import PolicyError
 from anonymity.mondrian.parameters import MondrianParameters
 from anonymity.nearest.parameters import NearestParameters
-from anonymity.policy import Lasting, Noised, Numeric, Policy, PolicyError, Privacy
+from anonymity.policy import Policy
+from anonymity.privacy import Lasting, Privacy
 from anonymity.space.domain import Boxes, domain
 from anonymity.space.ends import round_all
 from anonymity.window.parameters import WindowParameters

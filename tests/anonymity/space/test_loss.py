@@ -5,8 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from anonymity.attributes import Numeric
 from anonymity.castle.parameters import CastleParameters
-from anonymity.policy import Numeric, Policy, Privacy
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from anonymity.window.parameters import WindowParameters
 from tests.support.drive import Setting, judged
 from tests.support.source import IDENTITY, Finish, Push, Row

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
-from anonymity.policy import Numeric, Policy, Privacy
+from anonymity.attributes import Numeric
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from anonymity.window.parameters import WindowParameters
 from state.block import NO_TIME
 from tests.support.drive import KEY, columns_of, hashes, in_blocks

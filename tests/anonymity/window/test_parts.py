@@ -9,9 +9,12 @@ from itertools import count
 import pyarrow as pa
 import pytest
 
+from anonymity.attributes import Categorical, Numeric
 from anonymity.castle.parameters import CastleParameters
+from anonymity.errors import PolicyError
 from anonymity.hierarchy import from_paths
-from anonymity.policy import Categorical, Numeric, Policy, PolicyError, Privacy
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from anonymity.release import Releases
 from anonymity.window.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
 from anonymity.window.shard import Window

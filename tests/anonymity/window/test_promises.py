@@ -10,7 +10,9 @@ import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
-from anonymity.policy import Numeric, Policy, Privacy
+from anonymity.attributes import Numeric
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from anonymity.release import Releases
 from anonymity.window.parameters import WindowParameters
 from tests.seams.at_most import AT_MOST

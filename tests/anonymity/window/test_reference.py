@@ -8,8 +8,10 @@ import pyarrow as pa
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
+from anonymity.attributes import Categorical, Numeric
 from anonymity.hierarchy import from_paths
-from anonymity.policy import Categorical, Numeric, Policy, Privacy
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from anonymity.window.log import ACTIONS
 from anonymity.window.parameters import WindowParameters
 from state.block import NO_TIME

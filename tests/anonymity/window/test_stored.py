@@ -10,7 +10,10 @@ import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
-from anonymity.policy import Numeric, Policy, PolicyError, Privacy
+from anonymity.attributes import Numeric
+from anonymity.errors import PolicyError
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from anonymity.window.parameters import WindowParameters
 from state.block import NO_TIME
 from state.codec import StateError

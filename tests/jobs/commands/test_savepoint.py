@@ -13,8 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anonymity.attributes import Numeric, QuasiIdentifier
 from anonymity.fingerprint import fingerprint
-from anonymity.policy import DifferentialPrivacy, Numeric, Policy, QuasiIdentifier, Shards
+from anonymity.policy import Policy, Shards
+from anonymity.privacy import DifferentialPrivacy
 from jobs.commands.savepoint import SavepointError, read_shards, require_same, told
 from state.castle import VERSION, CastleState
 from state.codec import blob_at, pack

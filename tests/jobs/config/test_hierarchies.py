@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from anonymity.attributes import Categorical
 from anonymity.fingerprint import fingerprint
 from anonymity.hierarchy import MISSING
-from anonymity.policy import Categorical
 from jobs.config.load import Config, ConfigError, load
 
 BUILT = """

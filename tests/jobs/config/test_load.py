@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from anonymity.attributes import Categorical, Numeric
 from anonymity.castle.parameters import CastleParameters
 from anonymity.hierarchy import MISSING
-from anonymity.policy import Categorical, DifferentialPrivacy, Numeric, Privacy, Shards
+from anonymity.policy import Shards
+from anonymity.privacy import DifferentialPrivacy, Privacy
 from jobs.config.delivery import repeating_source
 from jobs.config.load import Config, ConfigError, load
 

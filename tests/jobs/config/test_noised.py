@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from anonymity.policy import Confidence, Noised, NoiseWithin
+from anonymity.attributes import Noised
+from anonymity.privacy import Confidence, NoiseWithin
 from jobs.config.load import ConfigError, load
 
 TEXT = """

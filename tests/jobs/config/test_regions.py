@@ -13,8 +13,9 @@ import pytest
 import yaml
 from hypothesis import given
 
+from anonymity.attributes import Categorical, Numeric, QuasiIdentifier
 from anonymity.hierarchy import from_paths
-from anonymity.policy import Categorical, Numeric, Policy, QuasiIdentifier
+from anonymity.policy import Policy
 from anonymity.regions.learn import learn
 from anonymity.regions.loss import Sample
 from anonymity.regions.tree import Region, RegionTree

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from anonymity.algorithm import Algorithm
 from anonymity.algorithms import CASTLE, WINDOW
-from anonymity.policy import SUPPRESSIONS
+from anonymity.outcomes import SUPPRESSIONS
 from jobs.local.summary import Delay, Summary
 
 ONE_SHARD = [

@@ -6,7 +6,7 @@ import pytest
 
 from anonymity.algorithm import Algorithm
 from anonymity.algorithms import CASTLE, MONDRIAN, NEAREST, OLA, WINDOW
-from anonymity.policy import LINKABLE, SUPPRESSIONS
+from anonymity.outcomes import LINKABLE, SUPPRESSIONS
 from jobs.local.summary import Summary
 
 PLAIN = {"tuples_in": 1000.0, "released": 1000.0}

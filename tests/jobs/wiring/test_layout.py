@@ -14,13 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anonymity.attributes import Categorical, Numeric
 from anonymity.builders.addresses import Addresses
 from anonymity.builders.builder import Builder
 from anonymity.builders.dates import Dates
 from anonymity.builders.mask import Mask
 from anonymity.builders.numbers import Numbers
 from anonymity.hierarchy import from_paths
-from anonymity.policy import Categorical, Numeric, Policy, Pseudonym, Shards
+from anonymity.policy import Policy, Pseudonym, Shards
 from jobs.config.load import ConfigError
 from jobs.wiring.layout import Layout, layout
 from jobs.wiring.sink_columns import Column, written_null

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from anonymity.policy import Noised, Numeric, Policy
+from anonymity.attributes import Noised, Numeric
+from anonymity.policy import Policy
 from jobs.config.load import ConfigError
 from jobs.wiring.layout import Layout, layout
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from anonymity.policy import Numeric, Policy, Privacy, Shards
+from anonymity.attributes import Numeric
+from anonymity.policy import Policy, Shards
+from anonymity.privacy import Privacy
 from anonymity.promise.record import Sensitive
 from anonymity.promise.reference import Reference
 from anonymity.promises import T

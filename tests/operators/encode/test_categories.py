@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from anonymity.attributes import Categorical
 from anonymity.builders.addresses import Addresses
 from anonymity.builders.builder import Builder
 from anonymity.builders.dates import Dates
 from anonymity.builders.mask import Mask
 from anonymity.builders.numbers import Numbers
 from anonymity.hierarchy import MISSING, from_paths
-from anonymity.policy import Categorical, Policy, Shards
+from anonymity.policy import Policy, Shards
 from jobs.wiring.layout import layout
 from operators.encode.encoder import EncodePlan
 from tests.support.encoding import INF, KEYS, NAN, blocks_of, encoded

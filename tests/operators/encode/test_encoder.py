@@ -17,8 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from anonymity.attributes import Categorical, Numeric
+from anonymity.errors import PolicyError
 from anonymity.hierarchy import MISSING, Hierarchy, from_paths
-from anonymity.policy import REJECTIONS, Categorical, Numeric, Policy, PolicyError, Shards
+from anonymity.outcomes import REJECTIONS
+from anonymity.policy import Policy, Shards
 from anonymity.regions.tree import Cut, Region, RegionTree
 from jobs.wiring.layout import layout
 from operators.encode import hashing

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from anonymity.policy import Categorical, Numeric, Policy, PolicyError, Shards
+from anonymity.attributes import Categorical, Numeric
+from anonymity.errors import PolicyError
+from anonymity.policy import Policy, Shards
 from operators.encode import hashing
 from operators.encode.encoder import EncodePlan, Encoder
 from tests.support.encoding import AREA, GOOD, INF, NAN, ODD, blocks_of, encoded, plan_of

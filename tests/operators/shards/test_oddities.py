@@ -6,9 +6,10 @@ import dataclasses
 
 import numpy as np
 
+from anonymity.attributes import Categorical, Numeric
 from anonymity.castle.algorithm import CASTLE
 from anonymity.castle.parameters import CastleParameters
-from anonymity.policy import Categorical, DifferentialPrivacy, Numeric
+from anonymity.privacy import DifferentialPrivacy
 from operators.shards.function import END, ShardFunction
 from operators.shards.plan import OperatorPlan
 from tests.support.fakes import Harness

@@ -10,8 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from anonymity.attributes import Numeric
 from anonymity.nearest.parameters import NearestParameters
-from anonymity.policy import KINDS, LINKABLE, Lasting, Numeric, Policy, Privacy
+from anonymity.outcomes import KINDS, LINKABLE
+from anonymity.policy import Policy
+from anonymity.privacy import Lasting, Privacy
 from anonymity.release import Releases
 from state.codec import StateError
 from state.companions import Companions

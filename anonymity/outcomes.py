@@ -1,0 +1,19 @@
+"""What can become of a row: not let in, suppressed, or released, and how."""
+
+from __future__ import annotations
+
+REJECTIONS = ("missing", "outside_domain", "unknown_category", "bad_type")
+"""Why a row is not let in; stored as positions, so the order is part of the block format."""
+
+SUPPRESSIONS = ("outlier", "too_few_subjects", "too_little_diversity")
+"""Why a tuple was let in and not released, whatever was promised: see ``Privacy.reasons``."""
+
+LINKABLE = "linkable"
+"""Why a tuple was suppressed that would tell too much whose it is: by its noised values, or those of others of its
+class; or by the generalisations of a person's releases together."""
+
+KINDS = ("cluster", "merged", "split", "reused", "generalised", "again", "widened")
+"""How a release came about; stored as positions."""
+
+FIRST_KINDS = 5
+"""So many of them there were always; of the others counts are stored where there are any."""
