@@ -13,7 +13,7 @@ from typing import Literal
 from anonymity.errors import PolicyError
 from anonymity.outcomes import LINKABLE, SUPPRESSIONS
 from anonymity.promise.record import Asked, Parameter, Promise, Sensitive
-from anonymity.promise.reference import Reference
+from anonymity.promise.reference import OF_STREAM, Reference
 
 LEAST_PHI = 2.0**-12
 """Below, the scale of noise on the longest domain would be larger than that."""
@@ -150,8 +150,6 @@ class Privacy:
             reference = self.reference_of(name)
             if reference is not None and (problem := reference.problem()):
                 raise PolicyError(f"privacy.sensitive.{name}.hierarchy: {problem}")
-            if compares and reference is None:
-                raise PolicyError(f"{place}: is missing; {compares[0]} compares with it: give the path of a CSV file")
             if not compares and reference is not None:
                 raise PolicyError(f"{place}: nothing is compared with it; give a promise that is, or remove it")
 
@@ -170,8 +168,13 @@ class Privacy:
         return (*of_all, *((promise, given, f"{promise.reason}:{column}") for promise, given in own))
 
     def reference_of(self, column: str) -> Reference | None:
-        """The distribution that promises compare a sensitive column with; None where there is none."""
-        return next((of.reference for of in self.sensitive if of.name == column), None)
+        """The distribution that promises compare a sensitive column with; None where none does.
+
+        Where none was declared, it is that of the shard's stream so far.
+        """
+        declared = next((of.reference for of in self.sensitive if of.name == column), None)
+        compares = any(promise.compares for promise, _, _ in self.further_of(column))
+        return OF_STREAM if declared is None and compares else declared
 
     @property
     def reasons(self) -> tuple[str, ...]:

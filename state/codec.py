@@ -39,6 +39,7 @@ KINDS = {
     "batch": 9,
     "companions": 10,
     "forget": 11,
+    "seen": 12,
 }
 """Numbers of the kinds of blobs; those from 128 on are for extensions (``add_kind``)."""
 

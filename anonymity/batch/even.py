@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from anonymity.batch.shard import BatchShard
 from anonymity.promise.checks import Checks
+from anonymity.promise.lookup import shares_of
 
 
 def evened(shard: BatchShard) -> list[tuple[int, int]]:
@@ -67,6 +68,6 @@ def _weights(checks: Checks, check: int, value: NDArray[np.int32]) -> NDArray[np
     if not checks.length[check]:
         return np.ones(len(value))
     lookup, attribute = checks.lookup, checks.attribute[check]
-    shares = np.append(lookup.share[attribute], 0.0)  # the last is that of UNKNOWN
+    shares = np.append(shares_of(lookup, int(attribute)), 0.0)  # the last is that of UNKNOWN
     weight: NDArray[np.float64] = shares[lookup.row[attribute, value]] / shares.max()
     return weight

@@ -12,6 +12,7 @@ from anonymity.compiled.random import RandomStream
 from anonymity.noise.within import Within
 from anonymity.promise.checks import Checks, broken
 from anonymity.promise.lookup import Lookup, note_number
+from anonymity.promise.seen import Seen, see
 from anonymity.promise.tally import Counter, count_set
 from anonymity.space.boxes import contains, covers, observe
 from anonymity.space.domain import Boxes, Domain
@@ -53,6 +54,13 @@ def observe_all(domain: Domain, points: Boxes) -> None:
     """Widen the observed ranges by some tuples."""
     for i in range(len(points.lower)):
         observe(domain, points, i, points.lower.shape[1] + points.node.shape[1])
+
+
+@entry
+def see_all(seen: Seen, codes: NDArray[np.uint64]) -> None:
+    """Count the sensitive values of some tuples, (tuples, attributes)."""
+    for i in range(len(codes)):
+        see(seen, codes, np.int64(i), np.int64(0))
 
 
 @entry

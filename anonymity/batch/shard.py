@@ -24,12 +24,14 @@ from anonymity.noise.within import let_in, with_slots, within
 from anonymity.outcomes import KINDS
 from anonymity.promise.checks import SUBJECTS, checks_of
 from anonymity.promise.lookup import with_numbers
+from anonymity.promise.seen import unsee
 from anonymity.promise.tally import empty_counter
 from anonymity.release import Leaving, Releases, noise_of, with_noise
 from anonymity.space.domain import Boxes, boxes, domain, node_offsets, scales
 from anonymity.tuples.forgotten import theirs
 from anonymity.tuples.history import History
 from anonymity.tuples.leaving import empty_out, empty_totals
+from anonymity.tuples.stored_seen import StoredSeen
 from state.batch import BatchState, Held
 from state.block import NO_TIME, Block
 from state.stored import Changes
@@ -88,6 +90,7 @@ class BatchShard(Shard):
         self._of = record("k by_name")
         self._of.k, self._of.by_name = terms.privacy.k, terms.policy.subject is not None
         self._checks = checks_of(terms.policy, terms.privacy)
+        self._seen = StoredSeen(self._checks.lookup.seen, snapshot.seen, f"shard {self.number}")
         self._noise = within(terms.policy, terms.privacy, 0)
         self._arrays: BatchArrays | None = None
 
@@ -144,6 +147,7 @@ class BatchShard(Shard):
 
     def forget(self, subjects: NDArray[np.uint64]) -> Step:
         leaves = theirs(self.terms.policy, self.waiting.subject, subjects)
+        unsee(self._checks.lookup.seen, self.waiting.sensitive[leaves], self.terms.privacy.k)
         self._held.keep(~leaves)
         self._arrays = None
         self._history.forgotten += int(np.count_nonzero(leaves))
@@ -177,6 +181,7 @@ class BatchShard(Shard):
         self._now.next_position += len(held)
         self._arrays = None
         procedures.observe_all(self._domain, self._points(held))
+        procedures.see_all(self._checks.lookup.seen, held.sensitive)
 
     def _let_go(self, watermark: int, *, ended: bool) -> list[Releases]:
         parts = []
@@ -279,7 +284,8 @@ class BatchShard(Shard):
 
     def _changes(self) -> Changes:
         blocks = self._held.changes()
-        self._inventory.update({"blocks": blocks})
+        entries = {"blocks": blocks, **self._seen.changes(self._checks.lookup.seen)}
+        self._inventory.update(entries)
         state = BatchState(
             shard=self.number,
             fingerprint=dict(self.terms.fingerprint),
@@ -292,4 +298,4 @@ class BatchShard(Shard):
             entries=self._inventory.told(),
             **self._history.stored(),
         )
-        return Changes(state.to_bytes(), {"blocks": blocks})
+        return Changes(state.to_bytes(), entries)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +11,7 @@ from anonymity.algorithm import Terms
 from anonymity.fingerprint import require_same
 from anonymity.outcomes import FIRST_KINDS
 from anonymity.space.domain import domain
+from anonymity.tuples.stored_seen import SEEN
 from anonymity.tuples.well_formed import require, require_counts, require_tuples
 from state.batch import BatchState, Held
 from state.codec import readable
@@ -27,11 +29,13 @@ class Snapshot:
     state : all but its tuples
     blocks : the tuples that wait, by the number of their block
     inventory : of the entries as they are stored
+    seen : how common values have been (``anonymity.tuples.stored_seen``), as it is stored
     """
 
     state: BatchState
     blocks: dict[int, Held] = field(default_factory=dict)
     inventory: Inventory = field(default_factory=lambda: Inventory(ENTRIES))
+    seen: Mapping[int, bytes] = field(default_factory=dict)
 
 
 def begun(terms: Terms, number: int, key: bytes) -> Snapshot:
@@ -60,7 +64,9 @@ def read(terms: Terms, stored: Stored, where: str) -> Snapshot:
     state = BatchState.from_bytes(stored.shard, where)
     shard = f"shard {state.shard}" + (f" ({where})" if where else "")
     require_same(state.fingerprint, terms.fingerprint, shard)
-    entries = {kind: dict(stored.entries.get(kind, {})) for kind in ENTRIES}
+    there = [kind for kind, blobs in stored.entries.items() if blobs]
+    kinds = dict.fromkeys((*ENTRIES, *(state.entries or ()), *there))
+    entries = {kind: dict(stored.entries.get(kind, {})) for kind in kinds}
     blocks = {i: Held.from_bytes(b, terms.members, f"{shard}, block {i}") for i, b in sorted(entries["blocks"].items())}
     require_complete(state.entries, entries, shard)
     with readable(f"state of {shard}"):
@@ -71,7 +77,7 @@ def read(terms: Terms, stored: Stored, where: str) -> Snapshot:
             require(bool(max(number, end) <= held.position[0]), "positions")
             end = int(held.position[-1]) + 1
         require(bool(end <= state.numbers[0]), "positions")
-    return Snapshot(state, blocks, Inventory.of(entries))
+    return Snapshot(state, blocks, Inventory.of(entries), entries.get(SEEN, {}))
 
 
 def _require_well_formed(terms: Terms, state: BatchState) -> None:

@@ -14,6 +14,7 @@ from anonymity.batch.stored import ENTRIES
 from anonymity.errors import PolicyError
 from anonymity.policy import Policy
 from anonymity.privacy import Privacy
+from anonymity.tuples.stored_seen import SEEN
 from state.batch import BatchState
 from state.stored import Stored
 
@@ -87,7 +88,7 @@ def algorithm_of_windows(
             new=new,
             restored=restored,
             state=("batch", BatchState),
-            entries=ENTRIES,
+            entries=(*ENTRIES, SEEN),
             problems=_problems,
             counted={
                 "tuples_in": "tuples let in",

@@ -17,6 +17,8 @@ from anonymity.errors import PolicyError
 from anonymity.noise.perturb import Noise
 from anonymity.noise.within import let_in
 from anonymity.promise.counting import grown
+from anonymity.promise.lookup import renumber
+from anonymity.promise.seen import Seen, unsee
 from anonymity.promise.waiting import entries_of
 from anonymity.release import Leaving, Releases, collect
 from anonymity.space.boxes_by_attribute import lay_rows
@@ -24,6 +26,7 @@ from anonymity.space.domain import NONE, node_offsets, scales
 from anonymity.tuples.forgotten import theirs
 from anonymity.tuples.history import History
 from anonymity.tuples.slots import Slots
+from anonymity.tuples.stored_seen import SEEN, StoredSeen
 from state.block import NO_TIME, Block, TupleColumns
 from state.castle import Buffered
 
@@ -52,6 +55,7 @@ class DelayedShard(Shard):
         self._slots = Slots(terms.policy, terms.members, _FEWEST_SLOTS)
         self._ledger = Ledger(terms, snapshot, self._buffered) if remembers else None
         self.arrays = self._restored_arrays(snapshot)
+        self._seen = StoredSeen(self._counted, snapshot.further.get(SEEN, {}), f"shard {self.number}")
         self._history = History(self.arrays.totals, terms.privacy, snapshot.state)
         self._noise = _restored_noise(terms, snapshot)
         rows = self._restore_gamma(snapshot)
@@ -83,6 +87,7 @@ class DelayedShard(Shard):
         # shrinks to those of the others, and closes with the last of them.
         self._take_out(slots)
         self._strike(subjects)
+        self._unsee(slots)
         self._slots.give_back(slots)
         self._empty_out()
         if self.terms.policy.noised:
@@ -90,6 +95,12 @@ class DelayedShard(Shard):
             now.omega_used = now.omega_next = 0
         self._history.forgotten += len(slots)
         return self._told(self._collected(), Moved(None, _NO_SLOTS, positions, positions[:0], forgets=True))
+
+    @property
+    def _counted(self) -> Seen:
+        """How common sensitive values have been."""
+        seen: Seen = self.arrays.checks.lookup.seen
+        return seen
 
     @property
     def next_deadline(self) -> int | None:
@@ -142,7 +153,8 @@ class DelayedShard(Shard):
     def _told(self, releases: Releases, moved: Moved) -> Step:
         changes = None
         if self._ledger is not None:
-            changes = self._ledger.changes(self.arrays, self._noise, self._history, moved, self._further())
+            further = {**self._further(), **self._seen.changes(self._counted)}
+            changes = self._ledger.changes(self.arrays, self._noise, self._history, moved, further)
         if self._slots.spare():
             self._shrink()
         return Step(releases, changes)
@@ -166,6 +178,14 @@ class DelayedShard(Shard):
     @abstractmethod
     def _take_out(self, slots: NDArray[np.int32]) -> None:
         """Let waiting tuples, in order of position, wait no more."""
+
+    def _unsee(self, slots: NDArray[np.int32]) -> None:
+        """Let what has been counted of sensitive values tell nothing of a person whose tuples wait no more."""
+        arrays = self.arrays
+        if self._counted.follows.any():
+            unsee(self._counted, arrays.tuples.sensitive[slots], self.terms.privacy.k)
+            waits = np.flatnonzero(arrays.tuples.cluster != NONE).astype(np.int32)
+            renumber(arrays.checks.lookup, arrays.waiting.value, arrays.tuples.sensitive, waits)
 
     def _strike(self, subjects: NDArray[np.uint64]) -> None:
         """Forget what is known of persons beside their tuples, none of which waits any more; most know nothing."""
@@ -276,6 +296,8 @@ class DelayedShard(Shard):
         terms = self.terms
         rows = len(before.clusters.rows)
         made = self._enlarged(self._begin(before.random, rows), slots)
+        lookup = made.checks.lookup._replace(seen=before.checks.lookup.seen)
+        made = made._replace(checks=made.checks._replace(lookup=lookup))
         clusters = before.clusters
         clusters.head[:] = clusters.tail[:] = NONE
         clusters.tuples[:] = clusters.subjects[:] = 0

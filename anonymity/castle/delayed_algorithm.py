@@ -10,6 +10,7 @@ from anonymity.castle.parameters import NO_DELAY, cautions_of_delay
 from anonymity.castle.stored import ENTRIES
 from anonymity.policy import Policy
 from anonymity.privacy import Privacy
+from anonymity.tuples.stored_seen import SEEN
 from state.castle import CastleState
 from state.stored import Stored
 
@@ -80,7 +81,7 @@ def delayed_algorithm(
             new=new,
             restored=restored,
             state=("shard", CastleState),
-            entries=(*ENTRIES, *entries),
+            entries=(*ENTRIES, SEEN, *entries),
             lasting=lasting,
             problems=problems,
             counted={

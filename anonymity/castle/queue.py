@@ -10,6 +10,7 @@ from anonymity.castle.arrays import points
 from anonymity.castle.expiry import schedule, unschedule
 from anonymity.compiled.jit import Int, leaf
 from anonymity.promise.checks import broken
+from anonymity.promise.seen import see
 from anonymity.promise.waiting import come, go, impossible
 from anonymity.space.boxes import observe
 from anonymity.space.domain import NONE
@@ -19,11 +20,12 @@ TOO_FEW_SUBJECTS = 1  # a position in anonymity.outcomes.SUPPRESSIONS
 
 @leaf
 def number(shard: Any, slot: Int) -> None:
-    """Give a new tuple its position, and widen the observed ranges by it."""
+    """Give a new tuple its position, widen the observed ranges by it, and count its sensitive values."""
     now, tuples = shard.now, shard.tuples
     tuples.position[slot] = now.next_position
     now.next_position += 1
     observe(shard.domain, points(tuples), slot, tuples.numeric.shape[1] + tuples.leaf.shape[1])
+    see(shard.checks.lookup.seen, tuples.sensitive, slot, np.int64(0))
 
 
 @leaf

@@ -18,6 +18,7 @@ from anonymity.nearest.arrays import NearestArrays, empty_arrays, with_slots
 from anonymity.nearest.parameters import problems
 from anonymity.nearest.reference import share
 from anonymity.release import Releases
+from anonymity.tuples.stored_seen import SEEN
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Nearest(DelayedShard):
 
     def __init__(self, terms: Terms, snapshot: Snapshot, *, remembers: bool = True) -> None:
         # Who was whose companion where a promise lasted that lasts no more.
-        self._obsolete = {kind: dict.fromkeys(blobs) for kind, blobs in snapshot.further.items() if blobs}
+        self._obsolete = {kind: dict.fromkeys(blobs) for kind, blobs in snapshot.further.items() if kind != SEEN}
         super().__init__(terms, snapshot, remembers=remembers)
 
     @property

@@ -12,11 +12,14 @@ from anonymity.promise.calls import address_of, call_on_counts, call_on_values
 from anonymity.promise.counting import stable_order
 from anonymity.promise.diversity import diversity
 from anonymity.promise.lookup import Lookup, lookup_of
+from anonymity.promise.reference import Reference
+from anonymity.promise.seen import share_of
 from anonymity.promise.tally import Tally
 
 if TYPE_CHECKING:
     from anonymity.policy import Policy
     from anonymity.privacy import Privacy
+    from anonymity.promise.record import Promise
 
 SUBJECTS, VALUES = 1, 2
 """Positions of the reasons of k and l in ``anonymity.outcomes.SUPPRESSIONS``."""
@@ -72,7 +75,7 @@ def checks_of(policy: Policy, privacy: Privacy, *, aimed: bool = False) -> Check
             address = address_of(promise.lacking, compares=promise.compares)
             rows.append((address, attribute, numbers, values, privacy.reasons.index(reason)))
             reference = references[attribute] if promise.compares else None
-            compared.append(() if reference is None else promise.table(reference))
+            compared.append(() if reference is None else _compared(promise, reference))
     parameters = _side_by_side([row[2] for row in rows])
     addresses, attributes, values, reasons = np.array([(*row[:2], *row[3:]) for row in rows], np.int64).reshape(-1, 4).T
     return Checks(
@@ -86,6 +89,11 @@ def checks_of(policy: Policy, privacy: Privacy, *, aimed: bool = False) -> Check
         _side_by_side(compared),
         lookup_of(references),
     )
+
+
+def _compared(promise: Promise, reference: Reference) -> tuple[float, ...]:
+    """What a promise takes of a reference; of the stream so far what comes before the shares, and a place for one."""
+    return promise.table(Reference(("",), (1.0,)) if reference.of_stream else reference)
 
 
 def _side_by_side(rows: list[tuple[float, ...]]) -> NDArray[np.float64]:
@@ -131,6 +139,12 @@ def _lacking_beside(checks: Checks, check: Int, tally: Tally) -> float:
     for i in range(found):
         rising[i], counts[i] = rows[order[i]], held[order[i]]
     reference, parameters = checks.reference[check, :length], checks.parameters[check]
+    if checks.lookup.seen.follows[attribute]:
+        reference = np.empty(length - 1 + found)
+        reference[: length - 1] = checks.reference[check, : length - 1]
+        for i in range(found):
+            reference[length - 1 + i] = share_of(checks.lookup.seen, attribute, rising[i])
+            rising[i] = i if rising[i] >= 0 else -1
     return float(call_on_values(checks.address[check], tally.persons[0], counts, parameters, rising, reference))
 
 

@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anonymity.compiled.arrays import full
-from anonymity.compiled.jit import Int, leaf
+from anonymity.compiled.jit import Int, entry, leaf
+from anonymity.promise.counting import numbered
 from anonymity.promise.reference import Reference
+from anonymity.promise.seen import Seen, empty_seen
 
 UNKNOWN = -1
 """The row of a value that the reference has not got."""
@@ -24,9 +26,11 @@ class Lookup(NamedTuple):
     codes : (attributes, values) 64-bit codes of each reference, rising
     rows : (attributes, values) the row in the reference of each of these
     share : (attributes, values) of each row
-    held : (attributes,) how many there are; ``UNKNOWN`` where the column is compared with nothing
+    held : (attributes,) how many there are, 0 where the column is compared with the stream so far; ``UNKNOWN`` where it
+        is compared with nothing
     row : (attributes, numbers) the row of the value that has each number, ``UNKNOWN`` where it has none; of no numbers
         where no column is compared
+    seen : the stream so far, of whose values ``row`` is where that is compared
     """
 
     codes: NDArray[np.uint64]
@@ -34,6 +38,7 @@ class Lookup(NamedTuple):
     share: NDArray[np.float64]
     held: NDArray[np.int64]
     row: NDArray[np.int32]
+    seen: Seen
 
 
 def lookup_of(references: Sequence[Reference | None]) -> Lookup:
@@ -48,6 +53,7 @@ def lookup_of(references: Sequence[Reference | None]) -> Lookup:
         share=np.zeros((len(references), most)),
         held=np.full(len(references), UNKNOWN, np.int64),
         row=np.zeros((len(references), 0), np.int32),
+        seen=empty_seen([reference is not None and reference.of_stream for reference in references]),
     )
     for a, reference in enumerate(references):
         if reference is None:
@@ -70,11 +76,31 @@ def with_numbers(lookup: Lookup, numbers: int) -> Lookup:
     return lookup._replace(row=row)
 
 
+@entry
+def renumber(lookup: Lookup, number: NDArray[np.int32], codes: NDArray[np.uint64], slots: NDArray[np.int32]) -> None:
+    """Note again which values the numbers of some tuples were given to, (slots, attributes) both."""
+    for i in range(len(slots)):
+        for a in range(number.shape[1]):
+            note_number(lookup, np.int64(a), np.int64(number[slots[i], a]), codes[slots[i], a])
+
+
+def shares_of(lookup: Lookup, attribute: int) -> NDArray[np.float64]:
+    """(rows,) the share of each row in what the column is compared with."""
+    if not lookup.seen.follows[attribute]:
+        return lookup.share[attribute]
+    seen = lookup.seen
+    shares: NDArray[np.float64] = seen.amount[attribute, : int(seen.used[attribute])] / max(seen.total[attribute], 1)
+    return shares
+
+
 @leaf
 def note_number(lookup: Lookup, attribute: Int, number: Int, code: Int) -> None:
     """Note which value a number was given to."""
     held = lookup.held[attribute]
     if held < 0:
+        return
+    if lookup.seen.follows[attribute]:
+        lookup.row[attribute, number] = numbered(lookup.seen.table, attribute, code)
         return
     begin, end = np.int64(0), np.int64(held)
     while begin < end:

@@ -28,11 +28,11 @@ class DistributionError(ValueError):
 
 @dataclass(frozen=True)
 class Reference:
-    """The distribution of a sensitive column that releases are compared with.
+    """The distribution of a sensitive column that releases are compared with; of no values: that of the shard's stream.
 
     Attributes
     ----------
-    values : as text, each once, at least one
+    values : as text, each once
     shares : (values,) of all persons: 0 or more, together 1
     codes : (values,) 64-bit codes as in ``Block.sensitive``, each once; empty until the type of the column is known
     distance : how far values are from each other (Li, Li and others, ICDE 2007, Section 5): all equally far, by their
@@ -45,6 +45,11 @@ class Reference:
     codes: tuple[int, ...] = ()
     distance: Distance = "equal"
     hierarchy: Hierarchy | None = None
+
+    @property
+    def of_stream(self) -> bool:
+        """Whether it is the share of all tuples that the shard has let in so far."""
+        return not self.values
 
     def problem(self) -> str | None:
         """What is wrong with the hierarchy, if anything."""
@@ -59,6 +64,10 @@ class Reference:
             if value not in leaves:
                 return f"value {number} of the reference is none of its leaves; add it to the file"
         return None
+
+
+OF_STREAM = Reference((), ())
+"""The distribution of the shard's stream so far."""
 
 
 def load(path: Path | str) -> Reference:

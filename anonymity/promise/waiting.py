@@ -115,6 +115,8 @@ def come(waiting: Waiting, checks: Checks, slot: Int, subject: Int, codes: NDArr
                 tally.used[a] += 1
                 tally.named[a, found] = found
             note_number(checks.lookup, np.int64(a), found, codes[slot, a])
+        elif checks.lookup.seen.follows[a]:  # its value may have been counted as others
+            note_number(checks.lookup, np.int64(a), found, codes[slot, a])
         waiting.tuples[a, found] += 1
         waiting.value[slot, a] = found
         if len(checks.address) > 0 and (

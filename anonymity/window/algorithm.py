@@ -8,6 +8,7 @@ from anonymity.algorithm import Algorithm, Section, Setting, Shard, Terms, add_a
 from anonymity.compiled.warm import run_through
 from anonymity.policy import Policy
 from anonymity.privacy import Privacy
+from anonymity.tuples.stored_seen import SEEN
 from anonymity.window.outputs import REPAIRS, WINDOWS
 from anonymity.window.parameters import WindowParameters
 from anonymity.window.shard import Window
@@ -128,7 +129,7 @@ WINDOW = add_algorithm(
         new=_new,
         restored=_restored,
         state=("window", WindowState),
-        entries=ENTRIES,
+        entries=(*ENTRIES, SEEN),
         problems=_problems,
         counted={
             "tuples_in": "tuples let in",

@@ -183,7 +183,9 @@ def moved(arrays: WindowArrays, made: WindowArrays, slots: NDArray[np.int32]) ->
     place[slots] = np.arange(len(slots))
     made.held[: arrays.now.held] = place[arrays.held[: arrays.now.held]]
     made.aims.parameter[:] = arrays.aims.parameter
-    return made._replace(now=arrays.now, domain=arrays.domain, totals=arrays.totals)
+    checks = made.checks._replace(lookup=made.checks.lookup._replace(seen=arrays.checks.lookup.seen))
+    aims = made.aims._replace(lookup=checks.lookup)
+    return made._replace(now=arrays.now, domain=arrays.domain, totals=arrays.totals, checks=checks, aims=aims)
 
 
 def _told(policy: Policy, privacy: Privacy, window: WindowParameters) -> Any:

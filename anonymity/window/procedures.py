@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anonymity.compiled.jit import Int, entry, leaf
+from anonymity.promise.seen import see
 from anonymity.space.boxes import observe
 from anonymity.space.domain import NONE
 from anonymity.tuples.leaving import withhold
@@ -61,6 +62,7 @@ def place(shard: WindowArrays, slot: Int) -> None:
     if shard.of.delay_event_time >= 0:
         now.earliest = min(now.earliest, points.event_time[slot])
     observe(shard.domain, places(points), slot, points.numeric.shape[1] + points.leaf.shape[1])
+    see(shard.checks.lookup.seen, points.value, slot, np.int64(1))
     shard.held[now.held] = slot
     now.held += 1
 

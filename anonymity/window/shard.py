@@ -14,11 +14,13 @@ from anonymity.algorithm import Counters, Shard, Step, Terms
 from anonymity.compiled.random import random_stream
 from anonymity.errors import PolicyError
 from anonymity.noise.within import let_in
+from anonymity.promise.seen import unsee
 from anonymity.release import Leaving, collect
 from anonymity.space.domain import NONE, node_offsets, scales
 from anonymity.tuples.forgotten import theirs
 from anonymity.tuples.history import History
 from anonymity.tuples.slots import Slots
+from anonymity.tuples.stored_seen import StoredSeen
 from anonymity.window import procedures
 from anonymity.window.arrays import FOREVER, WindowArrays, empty_arrays, moved
 from anonymity.window.log import Closed, Repairs, repairs_of
@@ -89,6 +91,7 @@ class Window(Shard):
         self._ledger = Ledger(terms, snapshot, self._held) if remembers else None
         self._clock = clock
         self.arrays = _restored_arrays(terms, snapshot.state)
+        self._seen = StoredSeen(self.arrays.checks.lookup.seen, snapshot.seen, f"shard {self.number}")
         self._history = History(self.arrays.totals, terms.privacy, snapshot.state)
         self._shared = share(self.arrays)
         for number, held in snapshot.blocks.items():
@@ -111,6 +114,7 @@ class Window(Shard):
         leaves = theirs(self.terms.policy, points.value[held, 0], subjects)
         slots, kept = held[leaves], held[~leaves]
         positions = points.position[slots]
+        unsee(arrays.checks.lookup.seen, points.value[slots, 1:], self.terms.privacy.k)
         points.waits[slots] = False
         now.carried -= np.count_nonzero(leaves[: now.carried])
         now.held = len(kept)
@@ -178,7 +182,8 @@ class Window(Shard):
         releases = collect(out, int(arrays.now.next_release), leaving, self._slots, self.offsets, arrays.noise)
         changes = None
         if self._ledger is not None:
-            changes = self._ledger.changes(arrays, self._history, step)
+            further = self._seen.changes(arrays.checks.lookup.seen)
+            changes = self._ledger.changes(arrays, self._history, step, further)
         if self._slots.spare():
             self._shrink()
         return WindowStep(releases, changes, Rows(self.number, repairs, releases), repairs=repairs)

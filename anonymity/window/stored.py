@@ -5,7 +5,7 @@ Nothing of a window outlives it, so the tuples that wait are all the entries the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,6 +17,7 @@ from anonymity.outcomes import FIRST_KINDS
 from anonymity.space.domain import NONE, domain
 from anonymity.tuples.history import History
 from anonymity.tuples.stored_blocks import StoredBlocks
+from anonymity.tuples.stored_seen import SEEN
 from anonymity.tuples.well_formed import require, require_counts, require_tuples
 from anonymity.window.arrays import WindowArrays
 from state.block import Block
@@ -42,11 +43,13 @@ class Snapshot:
     state : all but its tuples
     blocks : tuples that waited when their block was stored, by its number
     inventory : of the entries as they are stored
+    seen : how common values have been (``anonymity.tuples.stored_seen``), as it is stored
     """
 
     state: WindowState
     blocks: dict[int, Held] = field(default_factory=dict)
     inventory: Inventory = field(default_factory=lambda: Inventory(ENTRIES))
+    seen: Mapping[int, bytes] = field(default_factory=dict)
 
 
 def begun(terms: Terms, number: int, key: bytes) -> Snapshot:
@@ -96,14 +99,16 @@ def read(terms: Terms, stored: Stored, where: str = "") -> Snapshot:
     state = WindowState.from_bytes(stored.shard, where)
     shard = f"shard {state.shard}" + (f" ({where})" if where else "")
     require_same(state.fingerprint, terms.fingerprint, shard)
-    entries = {kind: dict(stored.entries.get(kind, {})) for kind in ENTRIES}
+    held = [kind for kind, blobs in stored.entries.items() if blobs]
+    kinds = dict.fromkeys((*ENTRIES, *(state.entries or ()), *held))
+    entries = {kind: dict(stored.entries.get(kind, {})) for kind in kinds}
     blocks = {i: Held.from_bytes(b, terms.members, f"{shard}, block {i}") for i, b in sorted(entries["blocks"].items())}
     require_complete(state.entries, entries, shard)
     with readable(f"window state of {shard}"):
         _require_well_formed(terms, state)
     with readable(f"blocks state of {shard}"):
         _require_blocks(terms, state, blocks)
-    return Snapshot(state, blocks, Inventory.of(entries))
+    return Snapshot(state, blocks, Inventory.of(entries), entries.get(SEEN, {}))
 
 
 _KINDS_OF_COLUMNS = {
@@ -191,13 +196,16 @@ class Ledger:
         self._gone = snapshot.state.gone
         self._inventory = snapshot.inventory
 
-    def changes(self, arrays: WindowArrays, history: History, moved: Moved) -> Changes:
-        """What to write after one step."""
+    def changes(
+        self, arrays: WindowArrays, history: History, moved: Moved, further: Mapping[str, dict[int, bytes | None]]
+    ) -> Changes:
+        """What to write after one step; ``further``: changed entries of kinds that others write."""
         blocks = self._changed_blocks(arrays, moved) | self._rewritten_blocks(arrays, forgets=moved.forgets)
         if moved.forgets:
             self._gone = np.sort(np.concatenate([self._gone, moved.left]))
-        self._inventory.update({"blocks": blocks})
-        return Changes(self._state(arrays, history).to_bytes(), {"blocks": blocks})
+        entries = {"blocks": blocks, **further}
+        self._inventory.update(entries)
+        return Changes(self._state(arrays, history).to_bytes(), entries)
 
     def _changed_blocks(self, arrays: WindowArrays, moved: Moved) -> dict[int, bytes | None]:
         # Tuples of the block that is being pushed are not counted yet.

@@ -130,6 +130,9 @@ def _parameters(config: Config) -> Iterator[tuple[str, str]]:
         if column.reference is not None:
             values, distance = len(column.reference.values), column.reference.distance
             yield "reference", f"{values} values of {column.name}, {distance} distance"
+    for name in config.policy.sensitive:
+        if (reference := privacy.reference_of(name)) is not None and reference.of_stream:
+            yield "reference", f"the stream of {name} so far, equal distance"
     if getattr(parameters, "reuse_limit", 0) and any(privacy.further_of(name) for name in config.policy.sensitive):
         yield "reuse", "none, as who leaves alone would change what was promised beside k and l"
     yield from _noise_within(config)

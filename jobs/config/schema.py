@@ -182,7 +182,8 @@ class SensitiveSection(Section):
     )
     reference: Annotated[InstanceOf[Reference], BeforeValidator(_distribution)] | None = Field(
         None,
-        description="the path of a CSV file of values and their shares or counts, relative to the configuration",
+        description="the path of a CSV file of values and their shares or counts, relative to the configuration, or "
+        "null for the stream so far",
     )
     distance: Literal["equal", "ordered", "hierarchical"] = Field(
         "equal", description="'equal', 'ordered' or 'hierarchical': how far t has values from each other"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from anonymity.promise.record import Sensitive
-from anonymity.promise.reference import Reference
+from anonymity.promise.reference import OF_STREAM, Reference
 from anonymity.promises import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
 from jobs.config.load import ConfigError, load
 
@@ -102,10 +102,6 @@ def test_a_reference_has_the_distance_that_its_column_names(configuration: Path)
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        (
-            ["salary.t=0.3"],
-            "privacy.sensitive.salary.reference: is missing; t compares with it: give the path of a CSV",
-        ),
         (["salary.beta=0"], "privacy.sensitive.salary.beta: must be a number above 0, at most a million"),
         (["salary.t=1.5"], "privacy.sensitive.salary.t: must be a number above 0 and at most 1"),
         (["salary.reference=good.csv"], "privacy.sensitive.salary.reference: nothing is compared with it; give a"),
@@ -147,10 +143,14 @@ def test_what_is_wrong_with_a_reference_is_told_by_field(configuration: Path, ch
     assert any(found.startswith(expected) for found in error.value.problems), error.value.problems
 
 
-def test_a_promise_of_all_columns_that_compares_needs_a_reference_of_each(configuration: Path) -> None:
-    with pytest.raises(ConfigError) as error:
-        load(configuration, ["privacy.t=0.3"])
-    assert any(found.startswith("privacy.sensitive.diagnosis.reference: is missing") for found in error.value.problems)
+def test_what_has_no_reference_is_compared_with_the_stream_so_far(configuration: Path) -> None:
+    (configuration.parent / "ill.csv").write_text("value,count\nflu,3\ncold,1\n", encoding="utf-8")
+    privacy = load(configuration, ["privacy.t=0.3", "privacy.sensitive.diagnosis={t: 0.2, reference: ill.csv}"]).privacy
+    found = {column: privacy.reference_of(column) for column in ("diagnosis", "salary")}
+    assert {column: reference is OF_STREAM for column, reference in found.items()} == {
+        "diagnosis": False,
+        "salary": True,
+    }
 
 
 def test_a_promise_of_one_column_needs_the_column(configuration: Path) -> None:
