@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -192,6 +193,20 @@ def test_what_leaves_keeps_every_promise_however_it_is_cut_and_after_a_restore(
     judge(privacy, stream, outputs)
     other, _ = run(algorithm, privacy, stream, sizes[1], restored=True)
     assert columns_of(outputs) == columns_of(other)
+
+
+@of_each_algorithm
+@pytest.mark.parametrize("promise", [(T, 0.3), (BETA, 1.0)], ids=["t", "beta"])
+def test_without_a_reference_releases_are_compared_with_the_stream_so_far(algorithm: Algorithm, promise: Any) -> None:
+    privacy = Privacy(3, sensitive=(sensitive("illness", None, promise, references=STREAMED),))
+    for seed in range(6):
+        chance = Random(seed)
+        stream = [Row((str(chance.randrange(8)),), (chance.choice("aaabbcd"), "x", i), i, i) for i in range(60)]
+        outputs, shard = run(algorithm, privacy, stream, 1)
+        judge(privacy, stream, outputs)
+        assert shard.counters.released > 40
+        other, _ = run(algorithm, privacy, stream, 7, restored=True)
+        assert columns_of(outputs) == columns_of(other)
 
 
 skewed = pytest.mark.parametrize(
