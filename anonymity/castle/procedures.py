@@ -22,10 +22,9 @@ from anonymity.castle.leave import release_part, reuse, suppress
 from anonymity.castle.omega import reusable
 from anonymity.castle.queue import arrive, depart, lacking, lacking_together, next_due, number
 from anonymity.castle.split import (
-    group_by_subject,
     join_broken_parts,
     may_break,
-    one_tuple_each,
+    members_apart,
     split,
     split_by_subject,
 )
@@ -114,38 +113,31 @@ def output_cluster(shard: CastleArrays, row: Int, due: Int, kind: Int) -> None:
 
     Its members but ``due`` go on waiting, together, where noise within releases has left too few of a part.
     """
+    clusters = shard.clusters
     parts: Int = np.int64(0)
-    apart = shard.clusters.subjects[row] < shard.clusters.tuples[row]
-    groups = one_tuple_each(shard, row) if apart else group_by_subject(shard, row)
-    if apart and shard.clusters.tuples[row] >= 2 * shard.of.k:
-        parts = split_by_subject(shard, groups)
-        if parts > 1 and may_break(shard, row):
-            parts = join_broken_parts(shard, groups, parts)
-    elif not apart and shard.clusters.subjects[row] >= 2 * shard.of.k:
-        if shard.of.least_values > 1:
-            parts = split_l(shard, groups)
-        else:
-            parts = split(shard, groups)
-        if parts > 1 and may_break(shard, row):
-            parts = join_broken_parts(shard, groups, parts)
+    members = members_apart(shard, row)
+    if clusters.tuples[row] < 2 * shard.of.k:
+        members.part[:] = 0
+    elif clusters.subjects[row] < clusters.tuples[row]:
+        parts = split_by_subject(shard, members)
+    elif shard.of.least_values > 1:
+        parts = split_l(shard, members)
     else:
-        groups.part[:] = 0
+        parts = split(shard, members)
+    if parts > 1 and may_break(shard, row):
+        parts = join_broken_parts(shard, members, parts)
     if parts > 1:
         kind = np.int64(SPLIT)
         shard.now.splits += 1
-    order = stable_order(groups.part)
-    members = np.empty(len(groups.members), np.int64)
-    start, stop, waiting = 0, 0, 0
-    for i in range(len(order)):
-        group = order[i]
-        for m in range(groups.start[group], groups.start[group + 1]):
-            members[stop] = groups.members[m]
-            stop += 1
-        if i + 1 == len(order) or groups.part[order[i + 1]] != groups.part[group]:
-            for m in range(start, start + release_part(shard, members[start:stop], due, kind)):
-                members[waiting] = members[m]
+    order = stable_order(members.part)
+    slots = members.slot[order]
+    start, waiting = 0, 0
+    for stop in range(1, len(order) + 1):
+        if stop == len(order) or members.part[order[stop]] != members.part[order[start]]:
+            for m in range(start, start + release_part(shard, slots[start:stop], due, kind)):
+                slots[waiting] = slots[m]
                 waiting += 1
             start = stop
     release_members(shard, row)
     if waiting > 0:
-        wait_on(shard, members[:waiting])
+        wait_on(shard, slots[:waiting])

@@ -19,79 +19,43 @@ from anonymity.space.boxes import assign, empty_boxes, enclose, enlargement
 from anonymity.space.domain import NONE, Boxes
 
 
-class Groups(NamedTuple):
-    """The members of a cluster by subject: those of one subject stay together.
+class Members(NamedTuple):
+    """The tuples of a cluster, each of which goes to a part.
 
     Attributes
     ----------
-    members : (members,) slots, those of one group side by side, in order of position
-    start : (groups + 1,) where each group begins in ``members``
-    box : what each group covers
-    part : (groups,) the part of the split it went to, ``NONE`` before
+    slot : (members,) in order of position
+    box : (members,) each as a box of no width
+    part : (members,) the part of the split it went to, ``NONE`` before
     """
 
-    members: NDArray[np.int64]
-    start: NDArray[np.int64]
+    slot: NDArray[np.int64]
     box: Boxes
     part: NDArray[np.int64]
 
 
 @procedure
-def group_by_subject(shard: CastleArrays, row: Int) -> Groups:
-    """Make one bucket a subject (split, step 2), in order of first appearance."""
-    tuples, clusters = shard.tuples, shard.clusters
-    slots = members_of(shard, row)
-    count = len(slots)
-    start = np.arange(count + 1)
-    groups = count
-    if shard.of.by_name != 0 and clusters.subjects[row] < count:
-        subject = np.empty(count, np.int64)
-        for i in range(count):
-            subject[i] = np.int64(tuples.subject[slots[i]])
-        order = stable_order(subject)
-        first = np.empty(count, np.int64)  # of each tuple, the first one of its subject
-        for i in range(count):
-            same = i > 0 and subject[order[i]] == subject[order[i - 1]]
-            first[order[i]] = first[order[i - 1]] if same else order[i]
-        order = stable_order(first)
-        groups = 0
-        for i in range(count):
-            if i == 0 or first[order[i]] != first[order[i - 1]]:
-                start[groups] = i
-                groups += 1
-        start[groups] = count
-        slots = slots[order]
-    box = empty_boxes(groups, clusters.box)
-    domain, others = shard.domain, points(tuples)
-    for g in range(groups):
-        assign(box, g, others, slots[start[g]])
-        for i in range(start[g] + 1, start[g + 1]):
-            enclose(domain, box, g, others, slots[i])
-    return Groups(slots, start[: groups + 1], box, np.full(groups, NONE, np.int64))
+def members_apart(shard: CastleArrays, row: Int) -> Members:
+    """The members of a cluster, none of which has a part."""
+    slot, others = members_of(shard, row), points(shard.tuples)
+    box = empty_boxes(np.int64(len(slot)), shard.clusters.box)
+    for i in range(len(slot)):
+        assign(box, np.int64(i), others, slot[i])
+    return Members(slot, box, np.full(len(slot), NONE, np.int64))
 
 
 @procedure
-def one_tuple_each(shard: CastleArrays, row: Int) -> Groups:
-    """Make a group of each tuple of a cluster, in order of position."""
-    slots, others = members_of(shard, row), points(shard.tuples)
-    box = empty_boxes(np.int64(len(slots)), shard.clusters.box)
-    for i in range(len(slots)):
-        assign(box, np.int64(i), others, slots[i])
-    return Groups(slots, np.arange(len(slots) + 1), box, np.full(len(slots), NONE, np.int64))
-
-
-@procedure
-def split_by_subject(shard: CastleArrays, groups: Groups) -> Int:
+def split_by_subject(shard: CastleArrays, members: Members) -> Int:
     """Give each tuple a part that has k tuples of k subjects; how many parts there are (CASTLE, function split).
 
     A part takes one tuple of each of k buckets, the nearest of each; what is left goes to the nearest part. In the
     paper all tuples of a subject are alike and the bucket that is left goes together; here each goes where it is near.
     """
-    k, domain, box, total = shard.of.k, shard.domain, groups.box, len(groups.part)
+    k, domain, box, total = shard.of.k, shard.domain, members.box, len(members.part)
     bucket, left = np.empty(total, np.int64), np.zeros(total, np.int64)
     subject = np.empty(total, np.int64)
     for i in range(total):
-        subject[i] = np.int64(shard.tuples.subject[groups.members[i]])
+        subject[i] = np.int64(shard.tuples.subject[members.slot[i]])
     order = stable_order(subject)
     buckets: Int = np.int64(0)
     for i in range(total):
@@ -111,7 +75,7 @@ def split_by_subject(shard: CastleArrays, groups: Groups) -> Int:
             b += 1
         chosen = below(shard.random, left[b])
         for i in range(total):
-            if groups.part[i] == NONE and bucket[i] == b:
+            if members.part[i] == NONE and bucket[i] == b:
                 if chosen == 0:
                     seed = np.int64(i)
                 chosen -= 1
@@ -119,74 +83,73 @@ def split_by_subject(shard: CastleArrays, groups: Groups) -> Int:
         for other in range(buckets):
             distance[other], nearest[other] = np.inf, NONE
         for i in range(total):
-            if groups.part[i] == NONE and bucket[i] != b:
+            if members.part[i] == NONE and bucket[i] != b:
                 limit = distance[bucket[i]]
                 growth = enlargement(domain, box, seed, box, np.int64(i), limit)
                 if growth < limit:
                     distance[bucket[i]], nearest[bucket[i]] = growth, i
-        groups.part[seed] = count
+        members.part[seed] = count
         left[b] -= 1
         nonempty -= left[b] == 0
         for _ in range(k - 1):
             b = np.int64(distance.argmin())
-            groups.part[nearest[b]] = count
+            members.part[nearest[b]] = count
             enclose(domain, parts, count, box, nearest[b])
             distance[b] = np.inf
             left[b] -= 1
             nonempty -= left[b] == 0
         count += 1
     for i in range(total):
-        if groups.part[i] == NONE:
-            part = nearest_part(shard, groups, parts, count, np.int64(i))
-            groups.part[i] = part
+        if members.part[i] == NONE:
+            part = nearest_part(shard, members, parts, count, np.int64(i))
+            members.part[i] = part
             enclose(domain, parts, part, box, np.int64(i))
     return count
 
 
 @leaf
-def nearest_part(shard: CastleArrays, groups: Groups, parts: Boxes, count: Int, group: Int) -> Int:
-    """The part that a group enlarges least (split, step 23)."""
+def nearest_part(shard: CastleArrays, members: Members, parts: Boxes, count: Int, member: Int) -> Int:
+    """The part that a member enlarges least (split, step 23)."""
     least = np.inf
     nearest: Int = np.int64(0)
     domain = shard.domain
     for p in range(count):
-        growth = enlargement(domain, parts, p, groups.box, group, least)
+        growth = enlargement(domain, parts, p, members.box, member, least)
         if growth < least:
             least, nearest = growth, p
     return nearest
 
 
 @procedure
-def split(shard: CastleArrays, groups: Groups) -> Int:
-    """Give each group a part of at least k subjects; how many parts there are (CASTLE, function split).
+def split(shard: CastleArrays, members: Members) -> Int:
+    """Give each member a part of at least k, where nobody comes twice (CASTLE, function split).
 
-    Where the tuples of one subject differ, the paper takes them for equal; here a bucket is measured by the box
-    around all its tuples, because all of them go together.
+    How many parts there are.
     """
-    k, domain, box = shard.of.k, shard.domain, groups.box
-    total = len(groups.part)
+    k, domain, box = shard.of.k, shard.domain, members.box
+    total = len(members.part)
     ends = np.array([0, total])
     left = arrange(domain, box, np.arange(total), ends)
     parts, seed = empty_boxes(total // k, box), empty_boxes(np.int64(1), box)
     only, count = np.int64(0), np.int64(0)
     while total >= k:
-        group = pick(left, only, below(shard.random, total))
-        take(left, group)
-        groups.part[group] = count
-        assign(seed, only, box, group)
-        assign(parts, count, box, group)
-        found = find_nearest(domain, seed, left, only, k - 1, group)
+        first = pick(left, only, below(shard.random, total))
+        take(left, first)
+        members.part[first] = count
+        assign(seed, only, box, first)
+        assign(parts, count, box, first)
+        found = find_nearest(domain, seed, left, only, k - 1, first)
         for item in found.item:
             take(left, item)
-            groups.part[item] = count
+            members.part[item] = count
             enclose(domain, parts, count, box, item)
         total -= k
         count += 1
     for i in range(total):
-        group = pick(left, only, np.int64(i))
-        part = nearest_part(shard, groups, parts, count, group)
-        groups.part[group] = part
-        enclose(domain, parts, part, box, group)
+        member = pick(left, only, np.int64(i))
+        part = nearest_part(shard, members, parts, count, member)
+        members.part[member] = part
+        enclose(domain, parts, part, box, member)
     return count
 
 
@@ -205,21 +168,21 @@ def may_break(shard: CastleArrays, row: Int) -> bool:
 
 
 @procedure
-def join_broken_parts(shard: CastleArrays, groups: Groups, count: Int) -> Int:
+def join_broken_parts(shard: CastleArrays, members: Members, count: Int) -> Int:
     """Let a part that breaks a promise join the nearest one; how many parts are left.
 
     All together keep the promises, or the cluster would not be released.
     """
-    parts, kept = empty_boxes(count, groups.box), np.zeros(count, np.bool_)
-    order = stable_order(groups.part)
+    parts, kept = empty_boxes(count, members.box), np.zeros(count, np.bool_)
+    order = stable_order(members.part)
     for i in range(len(order)):
-        part = groups.part[order[i]]
-        if i == 0 or groups.part[order[i - 1]] != part:
-            assign(parts, part, groups.box, order[i])
-        enclose(shard.domain, parts, part, groups.box, order[i])
+        part = members.part[order[i]]
+        if i == 0 or members.part[order[i - 1]] != part:
+            assign(parts, part, members.box, order[i])
+        enclose(shard.domain, parts, part, members.box, order[i])
     while count > 1:
         part = np.int64(0)
-        while part < count and (kept[part] or _keeps_promises(shard, groups, order, part)):
+        while part < count and (kept[part] or _keeps_promises(shard, members, order, part)):
             kept[part] = True
             part += 1
         if part == count:
@@ -233,39 +196,36 @@ def join_broken_parts(shard: CastleArrays, groups: Groups, count: Int) -> Int:
                     least, nearest = growth, np.int64(other)
         enclose(shard.domain, parts, nearest, parts, part)
         last = count - 1
-        for g in range(len(groups.part)):
-            if groups.part[g] == part:
-                groups.part[g] = nearest
-        for g in range(len(groups.part)):
-            if groups.part[g] == last:
-                groups.part[g] = part
+        for i in range(len(members.part)):
+            if members.part[i] == part:
+                members.part[i] = nearest
+        for i in range(len(members.part)):
+            if members.part[i] == last:
+                members.part[i] = part
         kept[nearest] = False
         if last != part:
             assign(parts, part, parts, last)
             kept[part] = kept[last]
-        order = stable_order(groups.part)
+        order = stable_order(members.part)
         count -= 1
     return count
 
 
 @procedure
-def _keeps_promises(shard: CastleArrays, groups: Groups, order: NDArray[np.int64], part: Int) -> bool:
-    # ``order`` are the groups by part.
+def _keeps_promises(shard: CastleArrays, members: Members, order: NDArray[np.int64], part: Int) -> bool:
+    # ``order`` are the members by part.
     begin, end = np.int64(0), np.int64(len(order))
     while begin < end:
         middle = (begin + end) // 2
-        if groups.part[order[middle]] < part:
+        if members.part[order[middle]] < part:
             begin = middle + 1
         else:
             end = middle
-    members = np.empty(len(groups.members), np.int64)
+    slots = np.empty(len(order), np.int64)
     found = 0
-    while begin < len(order) and groups.part[order[begin]] == part:
-        group = order[begin]
-        for i in range(groups.start[group], groups.start[group + 1]):
-            members[found] = groups.members[i]
-            found += 1
-        begin += 1
+    while begin + found < len(order) and members.part[order[begin + found]] == part:
+        slots[found] = members.slot[order[begin + found]]
+        found += 1
     by_name = shard.of.by_name != 0
-    count_set(shard.counter, members[:found], shard.tuples.subject, shard.waiting.value, by_name)
+    count_set(shard.counter, slots[:found], shard.tuples.subject, shard.waiting.value, by_name)
     return bool(shard.counter.tally.persons[0] >= shard.of.k and broken(shard.checks, shard.counter.tally) == NONE)

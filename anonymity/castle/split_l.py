@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from anonymity.castle.arrays import CastleArrays
 from anonymity.castle.nearest import Left, arrange, find_nearest, pick, take
-from anonymity.castle.split import Groups, nearest_part
+from anonymity.castle.split import Members, nearest_part
 from anonymity.compiled.jit import Int, inner, leaf, procedure
 from anonymity.compiled.random import below
 from anonymity.promise.counting import stable_order
@@ -19,11 +19,11 @@ from anonymity.space.domain import NONE, Boxes
 
 
 class Buckets(NamedTuple):
-    """Groups by the sensitive value of one of their tuples.
+    """Members by their sensitive value.
 
     Attributes
     ----------
-    left : the groups that have no part yet
+    left : those that have no part yet
     size : (buckets,) how many of them there are in each bucket
     needed : of how many buckets each part must have one
     """
@@ -34,15 +34,15 @@ class Buckets(NamedTuple):
 
 
 @procedure
-def generate_buckets(shard: CastleArrays, groups: Groups) -> Buckets:
-    """Disjoint buckets: one tuple a subject, by sensitive value (CASTLE, Section 4.2, generate_buckets).
+def generate_buckets(shard: CastleArrays, members: Members) -> Buckets:
+    """Disjoint buckets by sensitive value, where nobody comes twice (CASTLE, Section 4.2, generate_buckets).
 
     The paper has one sensitive attribute. Of several, the one that has the fewest distinct values beyond those that it
     needs is the tightest and decides here; ``join_broken_parts`` looks at the others.
     """
     sensitive = shard.tuples.sensitive
     counter = shard.counter
-    count_set(counter, groups.members, shard.tuples.subject, shard.waiting.value, shard.of.by_name != 0)
+    count_set(counter, members.slot, shard.tuples.subject, shard.waiting.value, shard.of.by_name != 0)
     least, values = shard.checks.values, counter.tally.values
     needed = np.ones(max(sensitive.shape[1], 1), np.int64)
     if sensitive.shape[1] == 0:  # nothing is sensitive, and no part has several values of it
@@ -54,11 +54,10 @@ def generate_buckets(shard: CastleArrays, groups: Groups) -> Buckets:
         beyond, before = values[a] - needed[a], values[tightest] - needed[tightest]
         if needed[a] > 1 and (beyond < before or needed[tightest] == 1):
             tightest = a
-    count = len(groups.part)
+    count = len(members.part)
     value = np.empty(count, np.int64)
-    for g in range(count):
-        chosen = groups.start[g] + below(shard.random, groups.start[g + 1] - groups.start[g])
-        value[g] = np.int64(sensitive[groups.members[chosen], tightest]) if sensitive.shape[1] > 0 else 0
+    for i in range(count):
+        value[i] = np.int64(sensitive[members.slot[i], tightest]) if sensitive.shape[1] > 0 else 0
     items = stable_order(value)
     ends = np.zeros(count + 1, np.int64)
     buckets = 0
@@ -70,7 +69,7 @@ def generate_buckets(shard: CastleArrays, groups: Groups) -> Buckets:
     size = np.empty(buckets + 1, np.int64)
     for b in range(len(size)):
         size[b] = ends[b + 1] - ends[b]
-    return Buckets(arrange(shard.domain, groups.box, items, ends), size, needed[tightest])
+    return Buckets(arrange(shard.domain, members.box, items, ends), size, needed[tightest])
 
 
 @inner
@@ -101,7 +100,7 @@ def shares(size: NDArray[np.int64], seeded: Int, k: Int, l: Int) -> NDArray[np.i
 
 
 class Part(NamedTuple):
-    """A part that is being filled: its number, its box among all parts' boxes, and the group that it began with."""
+    """A part that is being filled: its number, its box among all parts' boxes, and the member that it began with."""
 
     number: Int
     boxes: Boxes
@@ -109,34 +108,34 @@ class Part(NamedTuple):
 
 
 @leaf
-def _add(shard: CastleArrays, groups: Groups, buckets: Buckets, part: Part, bucket: Int, group: Int) -> None:
-    take(buckets.left, group)
+def _add(shard: CastleArrays, members: Members, buckets: Buckets, part: Part, bucket: Int, member: Int) -> None:
+    take(buckets.left, member)
     buckets.size[bucket] -= 1
-    groups.part[group] = part.number
-    enclose(shard.domain, part.boxes, part.number, groups.box, group)
+    members.part[member] = part.number
+    enclose(shard.domain, part.boxes, part.number, members.box, member)
 
 
 @procedure
-def _fill(shard: CastleArrays, groups: Groups, buckets: Buckets, part: Part, share: NDArray[np.int64]) -> None:
+def _fill(shard: CastleArrays, members: Members, buckets: Buckets, part: Part, share: NDArray[np.int64]) -> None:
     # share[b] more tuples of bucket b, those that enlarge the part least (steps 10 to 18).
-    around = empty_boxes(np.int64(1), groups.box)
+    around = empty_boxes(np.int64(1), members.box)
     for b in range(len(buckets.size)):
         if share[b] > 0:
             assign(around, np.int64(0), part.boxes, part.number)
             bucket = np.int64(b)
             found = find_nearest(shard.domain, around, buckets.left, bucket, share[b], part.seed)
             for item in found.item:
-                _add(shard, groups, buckets, part, bucket, item)
+                _add(shard, members, buckets, part, bucket, item)
 
 
 @procedure
 def _hand_out(
-    shard: CastleArrays, groups: Groups, buckets: Buckets, part: Part, held: NDArray[np.bool_], left: Int
+    shard: CastleArrays, members: Members, buckets: Buckets, part: Part, held: NDArray[np.bool_], left: Int
 ) -> None:
     # The part of k that rounding left over: to buckets not yet held while l needs them, then to the nearest.
     if left == 0:
         return
-    around = empty_boxes(np.int64(1), groups.box)
+    around = empty_boxes(np.int64(1), members.box)
     assign(around, np.int64(0), part.boxes, part.number)
     count = len(buckets.size)
     distance = np.full(count, np.inf)
@@ -155,7 +154,7 @@ def _hand_out(
                 chosen = np.int64(b)
         if chosen == NONE:
             return
-        _add(shard, groups, buckets, part, chosen, nearest[chosen])
+        _add(shard, members, buckets, part, chosen, nearest[chosen])
         nearest[chosen] = NONE
         buckets_held += not held[chosen]
         held[chosen] = True
@@ -173,15 +172,15 @@ def _choose_seed(shard: CastleArrays, buckets: Buckets, nonempty: Int) -> tuple[
 
 
 @procedure
-def split_l(shard: CastleArrays, groups: Groups) -> Int:
-    """Give each group a part with k subjects and l values; how many parts there are (CASTLE, function split^l).
+def split_l(shard: CastleArrays, members: Members) -> Int:
+    """Give each member a part with k subjects and l values, where nobody comes twice (CASTLE, function split^l).
 
-    l values are l buckets, by one tuple of each subject: see ``join_broken_parts`` for what else the parts must keep.
+    How many parts there are. l values are l buckets: see ``join_broken_parts`` for what else the parts must keep.
     """
     k = shard.of.k
-    buckets = generate_buckets(shard, groups)
+    buckets = generate_buckets(shard, members)
     l = buckets.needed  # noqa: E741
-    parts = empty_boxes(len(groups.part) // k, groups.box)
+    parts = empty_boxes(len(members.part) // k, members.box)
     count: Int = np.int64(0)
     while True:
         nonempty, total = 0, 0
@@ -197,19 +196,19 @@ def split_l(shard: CastleArrays, groups: Groups) -> Int:
         for b in range(len(share)):
             left -= share[b]
             held[b] = share[b] > 0
-        assign(parts, count, groups.box, seed)
+        assign(parts, count, members.box, seed)
         part = Part(count, parts, seed)
-        _add(shard, groups, buckets, part, seeded, seed)
+        _add(shard, members, buckets, part, seeded, seed)
         share[seeded] -= 1
-        _fill(shard, groups, buckets, part, share)
-        _hand_out(shard, groups, buckets, part, held, left)
+        _fill(shard, members, buckets, part, share)
+        _hand_out(shard, members, buckets, part, held, left)
         count += 1
     if count == 0:
-        groups.part[:] = 0
+        members.part[:] = 0
         return np.int64(1)
-    for group in range(len(groups.part)):
-        if groups.part[group] == NONE:
-            nearest = nearest_part(shard, groups, parts, count, np.int64(group))
-            groups.part[group] = nearest
-            enclose(shard.domain, parts, nearest, groups.box, np.int64(group))
+    for i in range(len(members.part)):
+        if members.part[i] == NONE:
+            nearest = nearest_part(shard, members, parts, count, np.int64(i))
+            members.part[i] = nearest
+            enclose(shard.domain, parts, nearest, members.box, np.int64(i))
     return count

@@ -15,7 +15,7 @@ from anonymity.castle.arrays import CastleArrays
 from anonymity.castle.nearest import arrange, find_nearest, pick, take
 from anonymity.castle.parameters import CastleParameters
 from anonymity.castle.reference import share
-from anonymity.castle.split import Groups, nearest_part
+from anonymity.castle.split import Members, nearest_part
 from anonymity.castle.split_l import shares
 from anonymity.compiled.jit import Int, entry
 from anonymity.hierarchy import from_paths
@@ -63,8 +63,8 @@ def picked(
 
 
 @entry
-def part_of(shard: CastleArrays, groups: Groups, parts: Boxes, count: int, group: int) -> Int:
-    return nearest_part(shard, groups, parts, count, group)
+def part_of(shard: CastleArrays, members: Members, parts: Boxes, count: int, member: int) -> Int:
+    return nearest_part(shard, members, parts, count, member)
 
 
 @entry
@@ -167,7 +167,7 @@ def test_what_is_left_over_goes_to_the_part_that_it_enlarges_least(count: int, w
         np.concatenate([parts.node, group.node]),
     )
     arrays = SETTING.castle().arrays
-    found = part_of(share(arrays), Groups(one, np.array([0, 1]), group, one), room, count, 0)
+    found = part_of(share(arrays), Members(one, group, one), room, count, 0)
     least = min(growth(parts, part, group, 0) for part in range(count))
     assert growth(parts, int(found), group, 0) == pytest.approx(least, abs=1e-12)
 
