@@ -98,26 +98,19 @@ def remembered(adult: Stream) -> Table:
         )
         terms = _terms(tuples, "lasting", Lasting())
         shard = NEAREST.new(terms, 0, bytes(32))
-        stored: dict[str, dict[int, bytes]] = {}
+        stored = Stored(b"", {})
         for block in tuples.blocks(2000):
             changes = shard.push(block).changes
             assert changes is not None
-            for kind, entries in changes.entries.items():
-                held = stored.setdefault(kind, {})
-                for key, blob in entries.items():
-                    if blob is None:
-                        held.pop(key, None)
-                    else:
-                        held[key] = blob
-            latest = changes.shard
+            stored = stored.after(changes)
         start = time.perf_counter()
-        restored = NEAREST.restored(terms, Stored(latest, stored), "")
+        restored = NEAREST.restored(terms, stored, "")
         seconds = time.perf_counter() - start
         assert isinstance(restored, LastingNearest)
         table.add(
             f"{persons:,}",
             each,
-            f"{sum(map(len, stored['companions'].values())) / persons:.0f}",
+            f"{sum(map(len, stored.entries['companions'].values())) / persons:.0f}",
             f"{_bytes(*_records(restored)) / persons:.0f}",
             f"{seconds:.1f} s",
         )

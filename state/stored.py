@@ -27,6 +27,18 @@ class Stored:
     shard: bytes
     entries: Entries
 
+    def after(self, changes: Changes) -> Stored:
+        """What is stored once changes were written."""
+        entries = {kind: dict(held) for kind, held in self.entries.items()}
+        for kind, written in changes.entries.items():
+            held = entries.setdefault(kind, {})
+            for key, blob in written.items():
+                if blob is None:
+                    held.pop(key, None)
+                else:
+                    held[key] = blob
+        return Stored(changes.shard, entries)
+
 
 @dataclass(frozen=True)
 class Changes:
@@ -74,6 +86,12 @@ class Inventory:
         made = cls(entries)
         made.update({kind: dict(blobs) for kind, blobs in entries.items()})
         return made
+
+
+def entries_of(stored: Stored, kinds: Iterable[str], told: Iterable[str] | None) -> dict[str, dict[int, bytes]]:
+    """Its entries by kind: of some ``kinds``, of those that the blob of the shard ``told`` of, and of what there is."""
+    there = [kind for kind, blobs in stored.entries.items() if blobs]
+    return {kind: dict(stored.entries.get(kind, {})) for kind in dict.fromkeys((*kinds, *(told or ()), *there))}
 
 
 def require_complete(told: Mapping[str, list[int | str]] | None, entries: Entries, where: str) -> None:

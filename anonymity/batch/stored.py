@@ -15,7 +15,7 @@ from anonymity.tuples.stored_seen import SEEN
 from anonymity.tuples.well_formed import require, require_counts, require_tuples
 from state.batch import BatchState, Held
 from state.codec import readable
-from state.stored import Inventory, Stored, require_complete
+from state.stored import Inventory, Stored, entries_of, require_complete
 
 ENTRIES = ("blocks",)
 
@@ -64,9 +64,7 @@ def read(terms: Terms, stored: Stored, where: str) -> Snapshot:
     state = BatchState.from_bytes(stored.shard, where)
     shard = f"shard {state.shard}" + (f" ({where})" if where else "")
     require_same(state.fingerprint, terms.fingerprint, shard)
-    there = [kind for kind, blobs in stored.entries.items() if blobs]
-    kinds = dict.fromkeys((*ENTRIES, *(state.entries or ()), *there))
-    entries = {kind: dict(stored.entries.get(kind, {})) for kind in kinds}
+    entries = entries_of(stored, ENTRIES, state.entries)
     blocks = {i: Held.from_bytes(b, terms.members, f"{shard}, block {i}") for i, b in sorted(entries["blocks"].items())}
     require_complete(state.entries, entries, shard)
     with readable(f"state of {shard}"):

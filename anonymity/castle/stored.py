@@ -16,7 +16,7 @@ from anonymity.space.ends import round_all
 from anonymity.tuples.well_formed import require, require_boxes, require_counts, require_tuples
 from state.castle import Buffered, CastleState, Generalisations
 from state.codec import readable
-from state.stored import Inventory, Stored, require_complete
+from state.stored import Inventory, Stored, entries_of, require_complete
 
 ENTRIES = ("blocks", "gamma", "omega")
 
@@ -89,9 +89,7 @@ def read(terms: Terms, stored: Stored, where: str = "") -> Snapshot:
     state = CastleState.from_bytes(stored.shard, where)
     shard = f"shard {state.shard}" + (f" ({where})" if where else "")
     require_same(state.fingerprint, terms.fingerprint, shard)
-    held = [kind for kind, blobs in stored.entries.items() if blobs]
-    kinds = dict.fromkeys((*ENTRIES, *(state.entries or ()), *held))
-    entries = {kind: dict(stored.entries.get(kind, {})) for kind in kinds}
+    entries = entries_of(stored, ENTRIES, state.entries)
     gamma = {
         i: Generalisations.from_bytes("gamma", b, f"{shard}, cluster {i}") for i, b in sorted(entries["gamma"].items())
     }

@@ -22,7 +22,7 @@ from anonymity.tuples.well_formed import require, require_counts, require_tuples
 from anonymity.window.arrays import WindowArrays
 from state.block import Block
 from state.codec import readable
-from state.stored import Changes, Inventory, Stored, require_complete
+from state.stored import Changes, Inventory, Stored, entries_of, require_complete
 from state.window import Held, WindowState
 
 ENTRIES = ("blocks",)
@@ -99,9 +99,7 @@ def read(terms: Terms, stored: Stored, where: str = "") -> Snapshot:
     state = WindowState.from_bytes(stored.shard, where)
     shard = f"shard {state.shard}" + (f" ({where})" if where else "")
     require_same(state.fingerprint, terms.fingerprint, shard)
-    held = [kind for kind, blobs in stored.entries.items() if blobs]
-    kinds = dict.fromkeys((*ENTRIES, *(state.entries or ()), *held))
-    entries = {kind: dict(stored.entries.get(kind, {})) for kind in kinds}
+    entries = entries_of(stored, ENTRIES, state.entries)
     blocks = {i: Held.from_bytes(b, terms.members, f"{shard}, block {i}") for i, b in sorted(entries["blocks"].items())}
     require_complete(state.entries, entries, shard)
     with readable(f"window state of {shard}"):

@@ -19,7 +19,7 @@ from state.batch import VERSION
 from state.stored import Stored
 from tests.golden.make import TAKEN, fingerprint_of, refuse_anew, setting_of, steps_of, write
 from tests.seams.in_order import IN_ORDER, InOrderParameters
-from tests.support.drive import KEY, columns_of, taken, with_changes
+from tests.support.drive import KEY, columns_of, taken
 
 HERE = Path(__file__).parent / "batch"
 
@@ -64,7 +64,7 @@ def main(parent: Path = HERE) -> None:
         for step in steps_of(setting.policy)[:TAKEN]:
             changes = taken(setting, shard, step).changes
             assert changes is not None
-            stored = with_changes(stored, changes)
+            stored = stored.after(changes)
         write(folder, stored, rest(folder, restored(folder, stored)))
 
 

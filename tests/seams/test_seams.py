@@ -31,7 +31,7 @@ from state.stored import Stored
 from tests.seams.at_most import AT_MOST
 from tests.seams.in_order import IN_ORDER, InOrderParameters
 from tests.seams.stream import CONFIGURATION, visits
-from tests.support.drive import KEY, PRINT, Setting, columns_of, with_changes
+from tests.support.drive import KEY, PRINT, Setting, columns_of
 from tests.support.fakes import FakeRuntime, Harness
 from tests.support.launch import crenel, rows_of
 from tests.support.operator_stream import KEY as SHARD
@@ -74,7 +74,7 @@ def run(algorithm: Algorithm, stream: list[Row], size: int, *, restored: bool = 
     for step in steps(stream, size):
         out = shard.push(setting.block(step.rows)) if isinstance(step, Push) else shard.finish()
         assert out.changes is not None
-        stored = with_changes(stored, out.changes)
+        stored = stored.after(out.changes)
         if restored:
             shard = algorithm.restored(of, stored, "")
         found.append(out.releases)
@@ -150,7 +150,7 @@ def test_omega_forgets_what_was_released_under_a_weaker_promise() -> None:
     for i in range(0, 60, 5):
         changes = shard.push(setting.block(stream[i : i + 5])).changes
         assert changes is not None
-        stored = with_changes(stored, changes)
+        stored = stored.after(changes)
     kept, stronger = (CASTLE.restored(terms(CASTLE, share), stored, "") for share in (SHARE, 0.55))
     assert kept.arrays.now.omega_used > 0  # type: ignore[attr-defined]
     assert stronger.arrays.now.omega_used == 0  # type: ignore[attr-defined]

@@ -23,7 +23,7 @@ from anonymity.privacy import DifferentialPrivacy, Privacy
 from anonymity.release import Releases
 from anonymity.space.domain import NONE
 from state.block import Block
-from state.stored import Changes, Stored
+from state.stored import Stored
 from tests.support.checker import Checker, Gamma
 from tests.support.source import Advance, Finish, Forget, Push, Row, Step
 
@@ -149,7 +149,7 @@ class Kept:
         """One step."""
         found = taken(self.setting, self.castle, step)
         assert found.changes is not None
-        self.stored = with_changes(self.stored, found.changes)
+        self.stored = self.stored.after(found.changes)
         return found.releases
 
     def restore(self, setting: Setting | None = None) -> None:
@@ -196,16 +196,3 @@ def columns_of(outputs: Sequence[Releases]) -> dict[str, list[Any]]:
     for i, _ in enumerate(outputs[0].members if outputs else ()):
         columns[f"member {i}"] = [x for out in outputs for x in out.members[i]]
     return columns
-
-
-def with_changes(stored: Stored, changes: Changes) -> Stored:
-    """What is stored after changes were written."""
-    entries = {kind: dict(held) for kind, held in stored.entries.items()}
-    for kind, written in changes.entries.items():
-        held = entries.setdefault(kind, {})
-        for key, blob in written.items():
-            if blob is None:
-                held.pop(key, None)
-            else:
-                held[key] = blob
-    return Stored(changes.shard, entries)

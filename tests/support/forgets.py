@@ -12,7 +12,7 @@ from anonymity.release import Releases
 from anonymity.window.shard import WindowStep
 from state.stored import Stored
 from tests.support.checker import Checker
-from tests.support.drive import KEY, Setting, gamma_of, taken, with_changes
+from tests.support.drive import KEY, Setting, gamma_of, taken
 from tests.support.source import Forget, Push, Step
 from tests.support.strategies import Case
 
@@ -58,7 +58,7 @@ class KeptAny:
         """One step."""
         found = taken(self.setting, self.shard, step)
         assert found.changes is not None
-        self.stored = with_changes(self.stored, found.changes)
+        self.stored = self.stored.after(found.changes)
         return found.releases
 
     def restore(self) -> None:

@@ -15,7 +15,7 @@ from anonymity.mondrian.parameters import MondrianParameters
 from anonymity.release import Releases
 from state.stored import Stored
 from tests.support.at_rest_checker import AtRestChecker
-from tests.support.drive import KEY, Setting, taken, with_changes
+from tests.support.drive import KEY, Setting, taken
 from tests.support.source import Step
 from tests.support.strategies import Case, cases
 
@@ -52,7 +52,7 @@ class KeptShard:
         """One step."""
         found = taken(self.setting, self.shard, step)
         assert found.changes is not None
-        self.stored = with_changes(self.stored, found.changes)
+        self.stored = self.stored.after(found.changes)
         self.written += sum(len(blob or b"") for blob in found.changes.entries["blocks"].values())
         return found.releases
 

@@ -17,7 +17,7 @@ from anonymity.window.parameters import AdaptiveTarget, AdaptiveWindow, WindowPa
 from anonymity.window.shard import Window, WindowCounters, WindowStep
 from anonymity.window.stored import Snapshot, begun, read
 from state.stored import Stored
-from tests.support.drive import KEY, Setting, taken, with_changes
+from tests.support.drive import KEY, Setting, taken
 from tests.support.source import Step
 from tests.support.strategies import Case, cases
 from tests.support.window_checker import WindowChecker
@@ -84,7 +84,7 @@ class KeptWindow:
         """One step."""
         found = taken_by(self.setting, self.window, step)
         assert found.changes is not None
-        self.stored = with_changes(self.stored, found.changes)
+        self.stored = self.stored.after(found.changes)
         self.repairs = found.repairs
         return found.releases
 

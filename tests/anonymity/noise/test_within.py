@@ -34,7 +34,7 @@ from anonymity.window.parameters import WindowParameters
 from state.block import Block
 from state.stored import Stored
 from tests.seams.in_order import IN_ORDER, InOrderParameters
-from tests.support.drive import KEY, PRINT, with_changes
+from tests.support.drive import KEY, PRINT
 from tests.support.strategies import FEW
 
 HEIGHT, WEIGHT = Noised("height", (100.0, 220.0), 1.0), Noised("weight", (30.0, 250.0), 0.1)
@@ -173,7 +173,7 @@ def run(
             step = shard.push(block(of, x[part].copy(), people, tall, tall / 2 + 30, first=first))
         outputs.append(step.releases)
         assert step.changes is not None
-        stored = with_changes(stored, step.changes)
+        stored = stored.after(step.changes)
         if restored:
             shard = algorithm.restored(of, stored, "")
     return outputs, shard

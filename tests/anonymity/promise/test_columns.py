@@ -32,7 +32,7 @@ from anonymity.promises import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
 from anonymity.release import Releases
 from anonymity.window.parameters import WindowParameters
 from state.stored import Stored
-from tests.support.drive import KEY, PRINT, Setting, columns_of, hashes, with_changes
+from tests.support.drive import KEY, PRINT, Setting, columns_of, hashes
 from tests.support.sensitive import apart, ground_of, kept
 from tests.support.source import IDENTITY, Finish, Push, Row
 from tests.support.strategies import FEW
@@ -130,7 +130,7 @@ def run(
     for step in steps:
         out = shard.push(of.block(step.rows)) if isinstance(step, Push) else shard.finish()
         assert out.changes is not None
-        stored = with_changes(stored, out.changes)
+        stored = stored.after(out.changes)
         if restored:
             shard = algorithm.restored(terms, stored, "")
         found.append(out.releases)
@@ -319,7 +319,7 @@ def test_omega_forgets_what_was_released_under_other_promises_of_a_column() -> N
     for i in range(0, 60, 5):
         changes = shard.push(of.block(stream[i : i + 5])).changes
         assert changes is not None
-        stored = with_changes(stored, changes)
+        stored = stored.after(changes)
     stricter = (Sensitive("illness", 3), Sensitive("pay", 3), Sensitive("illness", 2, ((ALPHA, 0.9),)))
     kept_ones = [
         CASTLE.restored(replace(terms, privacy=replace(privacy, sensitive=(column,))), stored, "")
