@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from mmap import mmap
 from typing import Any, TypeAlias
@@ -60,6 +60,13 @@ def kind_of(blob: bytes) -> str | None:
     """What a blob says it is, one of ``KINDS``; None where it is too short, or of an unknown kind."""
     number = _HEADER.unpack_from(blob)[1] if len(blob) >= _HEADER.size else None
     return next((kind for kind, value in KINDS.items() if value == number), None)
+
+
+def arrays_of(kind: str, names: Iterable[str], blob: bytes, newest: int, where: str) -> dict[str, NDArray[Any]]:
+    """The arrays of a blob that holds nothing else; raises ``StateError`` where it is damaged or unknown."""
+    _, columns = unpack(kind, blob, newest=newest, where=where)
+    with readable(f"{kind} state of {where}"):
+        return {name: array(columns, name) for name in names}
 
 
 def checksum(blob: bytes) -> int:

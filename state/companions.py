@@ -12,12 +12,13 @@ companions  ``PASSED``          until when persons were forgotten, and   when it
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
-from state.codec import array, pack, readable, unpack
+from state.codec import arrays_of, pack
 
 VERSION = 1
 
@@ -73,6 +74,10 @@ class Companions:
     @classmethod
     def from_bytes(cls, blob: bytes, where: str = "") -> Companions:
         """Read a blob; raises ``state.codec.StateError`` where it is damaged or unknown."""
-        _, columns = unpack("companions", blob, newest=VERSION, where=where)
-        with readable(f"companions state of {where}"):
-            return cls(**{field.name: array(columns, field.name) for field in fields(cls)})
+        return cls(**arrays_of("companions", (field.name for field in fields(cls)), blob, VERSION, where))
+
+    @classmethod
+    def joined(cls, entries: Sequence[Companions]) -> Companions:
+        """All persons and groups of some entries, one entry after another, at least one; ``passed`` of all of them."""
+        names = [field.name for field in fields(cls)]
+        return cls(**{name: np.concatenate([getattr(entry, name) for entry in entries]) for name in names})

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from state.codec import array, pack, readable, unpack
+from state.codec import arrays_of, pack
 
 VERSION = 1
 
@@ -41,6 +41,4 @@ class SeenValues:
     @classmethod
     def from_bytes(cls, blob: bytes, where: str = "") -> SeenValues:
         """Read a blob; raises ``state.codec.StateError`` where it is damaged or unknown."""
-        _, columns = unpack("seen", blob, newest=VERSION, where=where)
-        with readable(f"seen state of {where}"):
-            return cls(**{field.name: array(columns, field.name) for field in fields(cls)})
+        return cls(**arrays_of("seen", (field.name for field in fields(cls)), blob, VERSION, where))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,62 +12,26 @@ from anonymity.nearest.lasting.arrays import MOST_VALUES, LastingArrays
 from anonymity.space.domain import NONE
 from state.companions import PASSED, Companions
 
-Stored: TypeAlias = list[tuple[int, Companions]]
-"""Entries by number, ascending."""
-
 
 def restore(arrays: LastingArrays, entries: Mapping[int, Companions], offsets: NDArray[np.int32]) -> None:
-    """Let persons and groups be as they were stored.
+    """Let persons and groups be as they were stored last.
 
     The shard has room for them, and no tuple waits yet.
     """
     if PASSED in entries:
         arrays.groups.now.passed, arrays.persons.now.below_k = entries[PASSED].passed
-    if stored := [(number, entry) for number, entry in sorted(entries.items()) if number != PASSED]:
-        people = _people(stored)
-        arrays.persons.now.used = len(people.of)
-        row = _restore_groups(arrays, stored, np.unique(people.of[people.of != NONE]), offsets)
-        _restore_people(arrays, people, row, offsets)
-
-
-class _People(NamedTuple):
-    """Persons as they were stored last.
-
-    Attributes
-    ----------
-    entry : (persons,) number of the entry that holds each
-    values : (persons, sensitive, MOST_VALUES)
-    others : as in ``Companions``
-    """
-
-    entry: NDArray[np.int64]
-    subject: NDArray[np.uint64]
-    of: NDArray[np.int64]
-    core: NDArray[np.bool_]
-    below: NDArray[np.bool_]
-    numeric: NDArray[np.float64]
-    leaf: NDArray[np.int32]
-    position: NDArray[np.int64]
-    event_time: NDArray[np.int64]
-    held: NDArray[np.int8]
-    values: NDArray[np.uint64]
-
-
-def _people(stored: Stored) -> _People:
-    """Of each person what was stored last, without those of groups that were forgotten."""
-    numbers = np.concatenate([np.full(len(entry.subject), number) for number, entry in stored])
-    held = np.concatenate([entry.held for _, entry in stored])
-    values = np.zeros((*held.shape, MOST_VALUES), np.uint64)
-    values[np.arange(MOST_VALUES) < held[:, :, None]] = np.concatenate([entry.values for _, entry in stored])
-    of = np.concatenate([entry.of for _, entry in stored])
-    known = np.concatenate([entry.group for _, entry in stored])
-    kept = _last(np.concatenate([entry.subject for _, entry in stored]))
-    kept = kept[(of[kept] == NONE) | np.isin(of[kept], known)]
-    columns = {
-        name: np.concatenate([getattr(entry, name) for _, entry in stored])[kept]
-        for name in ("subject", "core", "below", "numeric", "leaf", "position", "event_time")
-    }
-    return _People(entry=numbers[kept], of=of[kept], held=held[kept], values=values[kept], **columns)
+    numbers = [number for number in sorted(entries) if number != PASSED]
+    if not numbers:
+        return
+    stored = Companions.joined([entries[number] for number in numbers])
+    people, groups = _last(stored.subject), _last(stored.group)
+    people = people[(stored.of[people] == NONE) | np.isin(stored.of[people], stored.group)]  # groups may be forgotten
+    groups = groups[np.isin(stored.group[groups], stored.of[people])]
+    groups = groups[np.argsort(stored.group[groups])]
+    _restore_groups(arrays, stored, groups, offsets)
+    _restore_people(arrays, stored, people, offsets)
+    for part, kept, name in ((arrays.persons, people, "subject"), (arrays.groups, groups, "group")):
+        part.entry[: len(kept)] = np.repeat(numbers, [len(getattr(entries[number], name)) for number in numbers])[kept]
 
 
 def _last(values: NDArray[Any]) -> NDArray[np.intp]:
@@ -77,43 +41,38 @@ def _last(values: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def _restore_groups(
-    arrays: LastingArrays, stored: Stored, wanted: NDArray[np.int64], offsets: NDArray[np.int32]
-) -> NDArray[np.int64]:
-    """Let the ``wanted`` groups, ascending, be as they were stored last, in the first rows; these."""
-    ids = np.concatenate([entry.group for _, entry in stored])
-    kept = _last(ids)
-    kept = kept[np.isin(ids[kept], wanted)]
-    kept = kept[np.argsort(ids[kept])]
+    arrays: LastingArrays, stored: Companions, kept: NDArray[np.intp], offsets: NDArray[np.int32]
+) -> None:
+    """Let some of the stored groups, their ids ascending, be in the first rows."""
     groups, rows = arrays.groups, slice(len(kept))
-
-    def column(name: str) -> NDArray[Any]:
-        return np.concatenate([getattr(entry, name) for _, entry in stored])[kept]
-
-    groups.id[rows] = wanted
-    groups.box.lower[rows], groups.box.upper[rows] = column("lower"), column("upper")
-    groups.box.node[rows] = column("node") + offsets
-    groups.companions[rows], groups.struck[rows] = column("companions"), column("struck")
-    groups.entry[rows] = np.concatenate([np.full(len(entry.group), number) for number, entry in stored])[kept]
+    groups.id[rows] = stored.group[kept]
+    groups.box.lower[rows], groups.box.upper[rows] = stored.lower[kept], stored.upper[kept]
+    groups.box.node[rows] = stored.node[kept] + offsets
+    groups.companions[rows], groups.struck[rows] = stored.companions[kept], stored.struck[kept]
     groups.now.used = groups.now.known = len(kept)
-    return wanted
 
 
 def _restore_people(
-    arrays: LastingArrays, people: _People, wanted: NDArray[np.int64], offsets: NDArray[np.int32]
+    arrays: LastingArrays, stored: Companions, kept: NDArray[np.intp], offsets: NDArray[np.int32]
 ) -> None:
-    persons, groups, rows = arrays.persons, arrays.groups, slice(len(people.of))
-    persons.leaf[rows] = people.leaf + offsets
-    for name in ("entry", "subject", "below", "numeric", "position", "event_time", "held", "values"):
-        getattr(persons, name)[rows] = getattr(people, name)
-    members = np.flatnonzero(people.of != NONE)
+    """Let some of the stored persons be in the first rows, and in their groups."""
+    persons, groups, rows = arrays.persons, arrays.groups, slice(len(kept))
+    for name in ("subject", "below", "numeric", "position", "event_time", "held"):
+        getattr(persons, name)[rows] = getattr(stored, name)[kept]
+    persons.leaf[rows] = stored.leaf[kept] + offsets
+    values = np.zeros((*stored.held.shape, MOST_VALUES), np.uint64)
+    values[np.arange(MOST_VALUES) < stored.held[:, :, None]] = stored.values
+    persons.values[rows] = values[kept]
+    persons.now.used = len(kept)
+    members = np.flatnonzero(stored.of[kept] != NONE)
     if not len(members):
         return
-    group = np.searchsorted(wanted, people.of[members])
-    persons.group[members], persons.core[members] = group, people.core[members]
+    group = np.searchsorted(groups.id[: groups.now.used], stored.of[kept][members])
+    persons.group[members], persons.core[members] = group, stored.core[kept][members]
     order = np.argsort(group, kind="stable")
     members, group = members[order], group[order]
     begins = np.flatnonzero(np.diff(group, prepend=NONE))
     groups.first[group[begins]] = members[begins]
     persons.next[members[:-1]] = members[1:]
     persons.next[members[begins[1:] - 1]] = NONE
-    groups.now.earliest = people.event_time[members].min()
+    groups.now.earliest = persons.event_time[members].min()
