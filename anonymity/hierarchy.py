@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from anonymity.files import read_text
+
 MISSING = "(missing)"
 """Leaf under the root that stands for a missing value where a policy keeps them."""
 
@@ -126,13 +128,7 @@ def load(path: Path | str) -> Hierarchy:
         No leaf, two roots, a leaf given twice, or a label with two parents; it names file and label.
     """
     path = Path(path)
-    try:
-        # Bytes, because a text file would lose the CR of a line break within quotes, and with it the rows that have it.
-        text = path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise HierarchyError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise HierarchyError(f"{path}: not UTF-8 text at byte {error.start}") from None
+    text = read_text(path, HierarchyError)
     try:
         # Strict: else a quote that is never closed would swallow the lines after it.
         return from_paths([row for row in csv.reader(io.StringIO(text, newline=""), delimiter=";", strict=True) if row])

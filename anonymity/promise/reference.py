@@ -10,6 +10,7 @@ from math import fsum
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from anonymity.files import read_text
 from anonymity.hierarchy import Hierarchy, HierarchyError
 
 Distance: TypeAlias = Literal["equal", "ordered", "hierarchical"]
@@ -80,12 +81,7 @@ def load(path: Path | str) -> Reference:
         a value twice, or numbers that are 0 together.
     """
     path = Path(path)
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise DistributionError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise DistributionError(f"{path}: not UTF-8 text at byte {error.start}") from None
+    text = read_text(path, DistributionError)
     # Strict: else a quote that is never closed would swallow the lines after it.
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:

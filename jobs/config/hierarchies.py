@@ -17,6 +17,7 @@ from anonymity.builders.builder import Builder
 from anonymity.builders.dates import Dates, Period
 from anonymity.builders.mask import DIGITS, Mask
 from anonymity.builders.numbers import Numbers
+from anonymity.files import read_text
 from anonymity.hierarchy import Hierarchy, HierarchyError, from_paths, load
 from jobs.config.fields import AboveZero, Natural, Positive, Real, Section
 
@@ -46,13 +47,7 @@ def _lines(value: object, info: ValidationInfo) -> object:
     """The lines of a file, where a path is given."""
     if not isinstance(value, str) or not value:
         return value
-    path = folder_of(info) / value
-    try:
-        return [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line]
-    except OSError as error:
-        raise HierarchyError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise HierarchyError(f"{path}: not UTF-8 text at byte {error.start}") from None
+    return [line for line in read_text(folder_of(info) / value, HierarchyError).splitlines() if line]
 
 
 class BuilderSection(Section):
