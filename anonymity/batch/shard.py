@@ -18,7 +18,7 @@ from anonymity.batch.held import HeldBlocks, between, held_of, nothing_held
 from anonymity.batch.procedures import BatchArrays
 from anonymity.batch.stored import Snapshot
 from anonymity.compiled.arrays import record
-from anonymity.compiled.random import random_stream
+from anonymity.compiled.random import key_bytes, random_stream
 from anonymity.errors import PolicyError
 from anonymity.noise.within import let_in, with_slots, within
 from anonymity.outcomes import KINDS
@@ -79,7 +79,7 @@ class BatchShard(Shard):
         self._offsets = node_offsets(terms.policy)
         self._held = HeldBlocks(terms, snapshot.blocks)
         self._inventory = snapshot.inventory
-        self._random = random_stream(state.key.astype("<u4").tobytes(), state.key_used)
+        self._random = random_stream(key_bytes(state.key), state.key_used)
         self._domain = domain(terms.policy)
         self._domain.lower[:], self._domain.upper[:] = state.lower, state.upper
         self._domain.scale[:] = scales(state.lower, state.upper, len(terms.policy.quasi_identifiers))
@@ -163,8 +163,7 @@ class BatchShard(Shard):
 
     @property
     def random_key(self) -> bytes:
-        key: bytes = self._random.key.astype("<u4").tobytes()
-        return key
+        return key_bytes(self._random.key)
 
     def _counts(self) -> dict[str, Any]:
         came = int(self._now.next_position)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from anonymity.algorithm import Shard, Step, Terms
 from anonymity.castle.ledger import Ledger, Moved
 from anonymity.castle.stored import Snapshot
-from anonymity.compiled.random import RandomStream, random_stream
+from anonymity.compiled.random import RandomStream, key_bytes, random_stream
 from anonymity.errors import PolicyError
 from anonymity.noise.perturb import Noise
 from anonymity.noise.within import let_in
@@ -122,8 +122,7 @@ class DelayedShard(Shard):
 
     @property
     def random_key(self) -> bytes:
-        key: bytes = self.arrays.random.key.astype("<u4").tobytes()
-        return key
+        return key_bytes(self.arrays.random.key)
 
     def _step(self, block: Block | None, watermark: int, *, ended: bool) -> Step:
         admitted = _NO_SLOTS if block is None else self._admit(block)
@@ -244,7 +243,7 @@ class DelayedShard(Shard):
 
     def _restored_arrays(self, snapshot: Snapshot) -> Any:
         state = snapshot.state
-        random = random_stream(state.key.astype("<u4").tobytes(), state.key_used)
+        random = random_stream(key_bytes(state.key), state.key_used)
         arrays = self._begin(random, len(snapshot.gamma))
         now = arrays.now
         now.next_position, now.next_cluster, now.next_release = state.numbers[:3].tolist()
@@ -344,7 +343,7 @@ def _restore_ring(arrays: Any, snapshot: Snapshot) -> None:
 def _restored_noise(terms: Terms, snapshot: Snapshot) -> Noise | None:
     if terms.differential_privacy is None:
         return None
-    key, noise = snapshot.state.key.astype("<u4").tobytes(), snapshot.state.noise
+    key, noise = key_bytes(snapshot.state.key), snapshot.state.noise
     if noise is None:
         return Noise(terms.policy, terms.differential_privacy, key)
     return Noise(

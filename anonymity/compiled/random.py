@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,6 +146,12 @@ def below(stream: RandomStream, bound: Int) -> Int:
         value &= mask - 1
         if value < bound:
             return value
+
+
+def key_bytes(words: NDArray[Any]) -> bytes:
+    """The 32 bytes of a key that is held as eight 32-bit words."""
+    key: bytes = words.astype("<u4").tobytes()
+    return key
 
 
 @leaf

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anonymity.algorithm import Counters, Shard, Step, Terms
-from anonymity.compiled.random import random_stream
+from anonymity.compiled.random import key_bytes, random_stream
 from anonymity.errors import PolicyError
 from anonymity.noise.within import let_in
 from anonymity.promise.seen import unsee
@@ -157,8 +157,7 @@ class Window(Shard):
 
     @property
     def random_key(self) -> bytes:
-        key: bytes = self.arrays.random.key.astype("<u4").tobytes()
-        return key
+        return key_bytes(self.arrays.random.key)
 
     def _step(self, block: Block | None, watermark: int, *, ended: bool) -> WindowStep:
         admitted = _NO_SLOTS if block is None else self._admit(block)
@@ -270,7 +269,7 @@ def _positions_of(stored: tuple[str, ...], now: tuple[str, ...]) -> NDArray[np.i
 
 
 def _restored_arrays(terms: Terms, state: WindowState) -> WindowArrays:
-    random = random_stream(state.key.astype("<u4").tobytes(), state.key_used)
+    random = random_stream(key_bytes(state.key), state.key_used)
     arrays = empty_arrays(terms.policy, terms.privacy, terms.parameters, random)
     now = arrays.now
     size, target = int(now.window_tuples), int(now.target)
