@@ -108,14 +108,13 @@ def come(waiting: Waiting, checks: Checks, slot: Int, subject: Int, codes: NDArr
         if waiting.freed[a] > 0:
             fresh = np.int64(waiting.free[a, waiting.freed[a] - 1])
         found = number(waiting.counts, 4 * a + _OF_ATTRIBUTE, codes[slot, a], fresh)
-        if waiting.tuples[a, found] == 0:  # it was given out
-            if waiting.freed[a] > 0:
-                waiting.freed[a] -= 1
-            else:
-                tally.used[a] += 1
-                tally.named[a, found] = found
-            note_number(checks.lookup, np.int64(a), found, codes[slot, a])
-        elif checks.lookup.seen.follows[a]:  # its value may have been counted as others
+        fresh_value = waiting.tuples[a, found] == 0
+        if fresh_value and waiting.freed[a] > 0:
+            waiting.freed[a] -= 1
+        elif fresh_value:
+            tally.used[a] += 1
+            tally.named[a, found] = found
+        if fresh_value or checks.lookup.seen.follows[a]:  # a value that is known may have been counted as others
             note_number(checks.lookup, np.int64(a), found, codes[slot, a])
         waiting.tuples[a, found] += 1
         waiting.value[slot, a] = found
