@@ -25,13 +25,6 @@ sinks: {released: {connector: blackhole}}
 """
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    found = tmp_path / "job.yaml"
-    found.write_text(TEXT, encoding="utf-8")
-    return found
-
-
 def test_reaches_are_those_of_the_noise_that_is_drawn(path: Path) -> None:
     result = CliRunner().invoke(app, ["budget", str(path), "--json"])
     assert result.exit_code == 0, result.output

@@ -24,13 +24,6 @@ sinks: {released: {connector: blackhole}}
 """
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    found = tmp_path / "job.yaml"
-    found.write_text(TEXT, encoding="utf-8")
-    return found
-
-
 def test_shares_are_in_the_order_of_the_policy(path: Path) -> None:
     config = load(path, ["noise_within_release={epsilon: 4, shares: {weight: 0.75, height: 0.25}, scale: domain}"])
     assert config.policy.noised == (Noised("height", (100, 220), 1), Noised("weight", (30, 250), 0.1))

@@ -25,13 +25,6 @@ sinks: {released: {connector: blackhole}}
 """
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    found = tmp_path / "job.yaml"
-    found.write_text(TEXT, encoding="utf-8")
-    return found
-
-
 def test_it_may_have_the_name_of_the_column_that_it_stands_for(path: Path) -> None:
     assert load(path).policy.pseudonym == Pseudonym("person", "release")
     assert load(path).warnings == ()
