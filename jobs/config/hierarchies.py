@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from datetime import date
 from functools import cached_property
 from ipaddress import IPv4Network
@@ -22,13 +23,20 @@ from anonymity.hierarchy import Hierarchy, HierarchyError, from_paths, load
 from jobs.config.fields import AboveZero, Natural, Positive, Real, Section
 
 
-def folder_of(info: ValidationInfo) -> Path:
-    """The folder of the configuration, which paths in it are relative to."""
+def _folder(info: ValidationInfo) -> Path:
     return Path((info.context or {})["folder"])
 
 
-def _loaded(value: object, info: ValidationInfo) -> object:
-    return load(folder_of(info) / value) if isinstance(value, str) and value else value
+def reading(load: Callable[[Path], object]) -> Callable[[object, ValidationInfo], object]:
+    """What reads by ``load`` what is given as the path of a file, and leaves all else as it is."""
+
+    def read(value: object, info: ValidationInfo) -> object:
+        return load(_folder(info) / value) if isinstance(value, str) and value else value
+
+    return read
+
+
+_loaded = reading(load)
 
 
 def _as_section(value: object, info: ValidationInfo) -> object:
@@ -47,7 +55,7 @@ def _lines(value: object, info: ValidationInfo) -> object:
     """The lines of a file, where a path is given."""
     if not isinstance(value, str) or not value:
         return value
-    return [line for line in read_text(folder_of(info) / value, HierarchyError).splitlines() if line]
+    return [line for line in read_text(_folder(info) / value, HierarchyError).splitlines() if line]
 
 
 class BuilderSection(Section):

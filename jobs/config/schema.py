@@ -33,7 +33,7 @@ from jobs.config.fields import (
     Sink,
     Whole,
 )
-from jobs.config.hierarchies import HierarchyField, folder_of
+from jobs.config.hierarchies import HierarchyField, reading
 from jobs.config.promises import further_of, promise_field
 from jobs.config.sections import AlgorithmSection, section_of
 
@@ -45,14 +45,6 @@ def _increasing(domain: tuple[float, float]) -> tuple[float, float]:
     if domain[0] > domain[1]:
         raise ValueError("the lower bound is above the upper one")
     return domain
-
-
-def _distribution(value: object, info: ValidationInfo) -> object:
-    return load_reference(folder_of(info) / value) if isinstance(value, str) and value else value
-
-
-def _tree(value: object, info: ValidationInfo) -> object:
-    return load_hierarchy(folder_of(info) / value) if isinstance(value, str) and value else value
 
 
 class QuasiIdentifier(Section):
@@ -180,7 +172,7 @@ class SensitiveSection(Section):
     l: Positive | None = Field(  # noqa: E741 - the field's own name for it
         None, description="a whole number from 1 to k, or null for privacy.l"
     )
-    reference: Annotated[InstanceOf[Reference], BeforeValidator(_distribution)] | None = Field(
+    reference: Annotated[InstanceOf[Reference], BeforeValidator(reading(load_reference))] | None = Field(
         None,
         description="the path of a CSV file of values and their shares or counts, relative to the configuration, or "
         "null for the stream so far",
@@ -188,7 +180,7 @@ class SensitiveSection(Section):
     distance: Literal["equal", "ordered", "hierarchical"] = Field(
         "equal", description="'equal', 'ordered' or 'hierarchical': how far t has values from each other"
     )
-    hierarchy: Annotated[InstanceOf[Hierarchy], BeforeValidator(_tree)] | None = Field(
+    hierarchy: Annotated[InstanceOf[Hierarchy], BeforeValidator(reading(load_hierarchy))] | None = Field(
         None, description="the path of a hierarchy file whose leaves are the values, relative to the configuration"
     )
 
