@@ -30,16 +30,19 @@ _BATCH = 5000
 
 _MEMBER_TYPES = {
     pa.int64(): Types.LONG,
+    pa.timestamp("ms"): Types.LONG,
     pa.float64(): Types.DOUBLE,
     pa.bool_(): Types.BOOLEAN,
     pa.string(): Types.STRING,
 }
 
 SUPPRESSED_TYPE = Types.ROW_NAMED(
-    ["reason", "shard", "seq", "event_ms"], [Types.STRING(), Types.INT(), Types.LONG(), Types.LONG()]
+    ["shard", "reason", "seq", "event_ms"],
+    [Types.INT(), *map(Types.OBJECT_ARRAY, (Types.STRING(), Types.LONG(), Types.LONG()))],
 )
 REJECTED_TYPE = Types.ROW_NAMED(
-    ["col", "reason", "event_ms", "reference"], [Types.STRING(), Types.STRING(), Types.LONG(), Types.STRING()]
+    ["col", "reason", "event_ms", "reference"],
+    [*map(Types.OBJECT_ARRAY, (Types.STRING(), Types.STRING(), Types.LONG(), Types.STRING()))],
 )
 FORGOTTEN_TYPE = Types.ROW_NAMED(
     ["code", "shard", "event_ms", "clock_ms", "tuples"],
@@ -68,14 +71,13 @@ def times(times: NDArray[np.int64]) -> list[int | None]:
     return [None if time == NO_TIME else time for time in times.tolist()]
 
 
-def members_type(members: pa.Schema) -> TypeInformation:
-    """The type of the array of members: of values where one column is published, else of rows."""
-    if len(members) == 0:
-        return Types.OBJECT_ARRAY(Types.BOOLEAN())
-    types = [_MEMBER_TYPES[field.type]() for field in members]
-    if len(types) == 1:
-        return Types.OBJECT_ARRAY(types[0])
-    return Types.OBJECT_ARRAY(Types.ROW_NAMED([f"m{i}" for i in range(len(types))], types))
+def member_types(members: pa.Schema) -> dict[str, TypeInformation]:
+    """The type of each published column of a release, an array with a value of each member.
+
+    Rows, an object each, would cost more than all else that the operator does with a tuple.
+    """
+    types = [_MEMBER_TYPES[field.type]() for field in members] or [Types.BOOLEAN()]
+    return {f"m{i}": Types.OBJECT_ARRAY(kind) for i, kind in enumerate(types)}
 
 
 def batch_type(plan: OperatorPlan) -> TypeInformation:
@@ -108,7 +110,7 @@ def _release_type(plan: OperatorPlan) -> TypeInformation:
             columns[f"q{i}_min"] = columns[f"q{i}_max"] = end
         else:
             columns[f"q{i}"] = Types.STRING()
-    columns["members"] = members_type(plan.members)
+    columns |= member_types(plan.members)
     return Types.ROW_NAMED(list(columns), list(columns.values()))
 
 
@@ -137,7 +139,7 @@ class Emitter:
             releases.loss.tolist(),
             *self._noise(releases),
             *self._generalisation(releases),
-            self._members(releases, random_key),
+            *self._members(releases, random_key),
         ]
         rows = [row(list(values)) for values in zip(*columns, strict=True)]
         start = 0
@@ -148,22 +150,29 @@ class Emitter:
             start = stop
 
     def suppressed(self, releases: Releases, shard: int) -> Iterator[Any]:
-        """One record a suppressed tuple: reason, shard, position, event time."""
-        for reason, position, time in zip(
-            releases.suppressed_reason.tolist(),
-            releases.suppressed_position.tolist(),
-            times(releases.suppressed_event_time),
-            strict=True,
-        ):
-            yield row([self._plan.terms.privacy.reasons[reason], shard, position, time])
+        """One record of all suppressed tuples, if there are any: shard; reason, position and event time of each."""
+        if not len(releases.suppressed_reason):
+            return
+        reasons = self._plan.terms.privacy.reasons
+        yield row(
+            [
+                shard,
+                [reasons[reason] for reason in releases.suppressed_reason.tolist()],
+                releases.suppressed_position.tolist(),
+                times(releases.suppressed_event_time),
+            ]
+        )
 
     def rejected(self, rejected: Rejected) -> Iterator[Any]:
-        """One record a row that was not let in: column, reason, event time, reference."""
-        references = rejected.reference or [None] * len(rejected.column)
-        for column, reason, time, reference in zip(
-            rejected.column.tolist(), rejected.reason.tolist(), times(rejected.event_time), references, strict=True
-        ):
-            yield row([self._plan.encoded[column], REJECTIONS[reason], time, reference])
+        """One record of all rows that were not let in: column, reason, event time and reference of each."""
+        yield row(
+            [
+                [self._plan.encoded[column] for column in rejected.column.tolist()],
+                [REJECTIONS[reason] for reason in rejected.reason.tolist()],
+                times(rejected.event_time),
+                list(rejected.reference or [None] * len(rejected.column)),
+            ]
+        )
 
     def _generalisation(self, releases: Releases) -> Iterator[list[Any]]:
         numeric = categorical = 0
@@ -189,12 +198,12 @@ class Emitter:
         for error, expected in zip(releases.noise_error.T, releases.noise_expected.T, strict=True):
             yield from (error.tolist(), expected.tolist())
 
-    def _members(self, releases: Releases, random_key: bytes) -> list[list[Any]]:
+    def _members(self, releases: Releases, random_key: bytes) -> Iterator[list[list[Any]]]:
         pseudonym, columns = self._plan.terms.policy.pseudonym, list(releases.members)
         if pseudonym is not None:
             columns.append(codes(pseudonym, self._plan.pseudonym_key, random_key, releases))
         if not columns:
-            return [[True] * count for count in releases.tuples.tolist()]
-        members = columns[0] if len(columns) == 1 else [row(list(values)) for values in zip(*columns, strict=True)]
+            columns.append([True] * int(releases.tuples.sum()))
         ends = releases.offsets.tolist()
-        return [members[start:stop] for start, stop in pairwise(ends)]
+        for column in columns:
+            yield [column[start:stop] for start, stop in pairwise(ends)]

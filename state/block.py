@@ -87,7 +87,7 @@ class TupleColumns:
             "categorical": self.categorical,
             "sensitive": self.sensitive,
             "event_time": self.event_time,
-            "members": self.members.serialize().to_pybytes(),
+            _members(self.members.schema): self.members.serialize().to_pybytes(),
         }
         if self.subject is not None:
             columns["subject"] = self.subject
@@ -102,8 +102,21 @@ class TupleColumns:
             "subject": array(columns, "subject") if "subject" in columns else None,
             "sensitive": array(columns, "sensitive"),
             "event_time": array(columns, "event_time"),
-            "members": pa.ipc.read_record_batch(pa.py_buffer(raw(columns, "members")), members),
+            "members": _read_members(columns, members),
         }
+
+
+def _members(schema: pa.Schema) -> str:
+    # Timestamps were text once. A name of its own keeps an earlier version from taking one for the other.
+    return "timed_members" if any(map(pa.types.is_timestamp, schema.types)) else "members"
+
+
+def _read_members(columns: Mapping[str, Column], schema: pa.Schema) -> pa.RecordBatch:
+    name = _members(schema)
+    if name in columns or name == "members":
+        return pa.ipc.read_record_batch(pa.py_buffer(raw(columns, name)), schema)
+    texts = pa.schema([pa.field(f.name, pa.string() if pa.types.is_timestamp(f.type) else f.type) for f in schema])
+    return pa.ipc.read_record_batch(pa.py_buffer(raw(columns, "members")), texts).cast(schema)
 
 
 _OF_ALL = tuple(f.name for f in fields(TupleColumns))

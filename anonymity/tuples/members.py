@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 
 from anonymity.compiled.arrays import zeros
 
-_NUMPY = {pa.int64(): np.int64, pa.float64(): np.float64, pa.bool_(): np.bool_, pa.string(): object}
+_NUMPY = {
+    pa.int64(): np.int64,
+    pa.timestamp("ms"): np.int64,
+    pa.float64(): np.float64,
+    pa.bool_(): np.bool_,
+    pa.string(): object,
+}
 
 
 class Members:
@@ -18,13 +24,16 @@ class Members:
 
     Parameters
     ----------
-    schema : names and types (int64, float64, bool or string) of the published columns
+    schema : names and types (int64, float64, bool, string or timestamp in ms, which is taken as int64) of the
+        published columns
     """
 
     def __init__(self, schema: pa.Schema) -> None:
         unknown = [field.name for field in schema if field.type not in _NUMPY]
         if unknown:
-            raise TypeError(f"published columns are int64, float64, bool or string; not so: {', '.join(unknown)}")
+            raise TypeError(
+                f"published columns are int64, float64, bool, string or timestamp[ms]; not so: {', '.join(unknown)}"
+            )
         self.schema = schema
         self._values: list[NDArray[Any]] = [np.zeros(0, _NUMPY[field.type]) for field in schema]
         self._missing: list[NDArray[np.bool_]] = [np.zeros(0, np.bool_) for _ in schema]
@@ -39,7 +48,8 @@ class Members:
 
     def put(self, slots: NDArray[np.int32], batch: pa.RecordBatch) -> None:
         """Store the rows of ``batch`` in ``slots``."""
-        for i, column in enumerate(batch.columns):
+        for i, published in enumerate(batch.columns):
+            column = published.view(pa.int64()) if pa.types.is_timestamp(published.type) else published
             if column.type == pa.string():
                 # Equal strings of a batch share one object.
                 self._values[i][slots] = column.to_pandas(deduplicate_objects=True).to_numpy()

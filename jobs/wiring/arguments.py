@@ -11,6 +11,7 @@ from operators.encode.columns import Kind, Read
 _REALS = {"FLOAT": 3.4028234663852886e38, "DOUBLE": 1.7976931348623157e308}  # the largest of each
 _TIMES = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ")
 _SIMPLE = (*TEXTS, "BOOLEAN", *INTEGERS, "DECIMAL", *_REALS, *_TIMES)
+_MILLISECONDS = 3
 _EXACT_DIGITS = 15
 """Decimal digits that float64 holds."""
 
@@ -111,7 +112,9 @@ class Reader:
         self._require(
             f"policy.{role}", sql, _SIMPLE, f"a published column is of {_SHOWN}; {_CONVERT}, or drop it", column=name
         )
-        kind = member_kind(sql)
+        kind = member_kind(role, sql)
+        if kind == "timestamp":
+            return Read(name, kind, self._add(_cast(name, sql, "TIMESTAMP(3)")))
         if kind == "integer":
             return self._integer(name, sql)
         if kind == "real":
@@ -230,8 +233,11 @@ class Reader:
         )
 
 
-def member_kind(sql: SqlType) -> Kind:
+def member_kind(role: str, sql: SqlType) -> Kind:
     """How a column that is published as it is goes through the operator."""
+    # As text a timestamp costs ten times as much. What is told apart by codes has been told apart by those of its text.
+    if role == "passthrough" and sql.name == "TIMESTAMP" and (sql.precision or 0) <= _MILLISECONDS:
+        return "timestamp"
     if sql.name in INTEGERS:
         return "integer"
     if sql.name in _REALS:

@@ -15,14 +15,20 @@ from anonymity.attributes import Numeric
 from anonymity.policy import Policy, Shards
 from jobs.config.file import ConfigError
 from jobs.wiring.arguments import Reader, extremes, member_kind
-from jobs.wiring.sink_columns import SQL, Column, Plain, further_records, noise_types, records
+from jobs.wiring.sink_columns import SQL, Column, Plain, arrays, further_records, noise_types, records
 from jobs.wiring.sql_types import INTEGERS, TEXTS, SqlType, parse
 from jobs.wiring.steps import fill_steps, unfit_ends
 from operators.encode.columns import Kind, Read, members_schema
 from operators.encode.encoder import EncodePlan
 from operators.encode.hashing import hash_key
 
-_PLAIN: dict[Kind, Plain] = {"integer": "LONG", "real": "DOUBLE", "boolean": "BOOLEAN", "text": "STRING"}
+_PLAIN: dict[Kind, Plain] = {
+    "integer": "LONG",
+    "real": "DOUBLE",
+    "boolean": "BOOLEAN",
+    "text": "STRING",
+    "timestamp": "LONG",
+}
 _ROLES = "quasi_identifiers, sensitive, noised, passthrough, subject, event_time, reference or drop"
 _UNKNOWN = SqlType("STRING", "STRING")
 """Stands for the type of a column that the source lacks, until the error is raised."""
@@ -47,16 +53,14 @@ class Layout:
     extremes : for each numeric quasi-identifier whose noise, or whose rounding of ends, no domain bounds, the least and
         the largest value of its type, where that has any
     sinks : columns of ``released``, ``audit``, ``suppressed``, ``rejected`` and ``forgotten``, and those of the
-        algorithm's further outputs; those of ``released`` read a release joined with its members:
-        ``FROM releases CROSS JOIN UNNEST(members) AS m (m0, m1, ...)``
+        algorithm's further outputs; those of ``released`` read a release joined with its members
     release_types : columns of a release: ``release_id``, ``shard``, ``event_ms``, ``kind``, ``subjects``, ``tuples``,
-        ``d0``... (diversity), ``loss``, then by position in the policy ``q0_min`` and ``q0_max``, or ``q0``; the
-        column ``members`` comes after them; where attributes are noised, ``linked``, ``e0`` and ``x0``... (error of the
-        noise and what was to be expected of it) after ``loss``
-    member_types : columns of a member, the pseudonym last; where there is one, ``members`` is an array of it and not of
-        rows, and where nothing is published as it is, an array that holds TRUE once for each member
-    suppressed_types : columns of a suppressed tuple: ``reason``, ``shard``, ``seq``, ``event_ms``
-    rejected_types : columns of a rejected row: ``col``, ``reason``, ``event_ms``, ``reference``
+        ``d0``... (diversity), ``loss``, then by position in the policy ``q0_min`` and ``q0_max``, or ``q0``; where
+        attributes are noised, ``linked``, ``e0`` and ``x0``... (error of the noise and what was to be expected of it)
+        after ``loss``; an array of each of ``member_types`` comes after them
+    member_types : columns of a member, the pseudonym last; where nothing is published as it is, one that is TRUE
+    suppressed_types : columns of a suppressed tuple: ``reason``, ``seq``, ``event_ms``, which come as arrays
+    rejected_types : columns of a rejected row: ``col``, ``reason``, ``event_ms``, ``reference``, which come as arrays
     forgotten_types : columns of a request that was met: ``code``, ``shard``, ``event_ms``, ``clock_ms``, ``tuples``
     """
 
@@ -88,16 +92,10 @@ class Layout:
         return members_schema(self.sensitive + self.noised + self.passthrough)
 
     @property
-    def members_sql(self) -> str:
-        """The SQL type of the column ``members``."""
-        types = [f"{name} {SQL[plain]}" for name, plain in self.member_types]
-        return f"ARRAY<ROW<{', '.join(types)}>>" if len(types) > 1 else f"ARRAY<{SQL[self.member_types[0][1]]}>"
-
-    @property
     def release_sql(self) -> str:
         """The SQL type of a release."""
-        columns = [f"{name} {SQL[plain]}" for name, plain in self.release_types]
-        return f"ROW<{', '.join(columns)}, members {self.members_sql}>"
+        columns = {name: SQL[plain] for name, plain in self.release_types} | arrays(self.member_types)
+        return f"ROW<{', '.join(f'{name} {kind}' for name, kind in columns.items())}>"
 
     def encode_plan(self, shards: Shards, keys: tuple[int, ...], subject_key: bytes, null_text: str = "") -> EncodePlan:
         """What encode does with ``arguments``; ``keys`` as ``operators.shards.keys`` chooses them.
@@ -179,8 +177,12 @@ def layout(
     types = {name: found.get(name, _UNKNOWN) for name in policy.roles}
     generalisation, interval_types = _generalisation(policy, types, representative=representative)
     members = [types[name] for name in policy.members]
-    carried: tuple[tuple[str, Plain], ...] = tuple((f"m{i}", _PLAIN[member_kind(sql)]) for i, sql in enumerate(members))
-    released = [_back(name, sql, f"m{i}") for i, (name, sql) in enumerate(zip(policy.members, members, strict=True))]
+    kinds = [member_kind(policy.roles[name], types[name]) for name in policy.members]
+    carried: tuple[tuple[str, Plain], ...] = tuple((f"m{i}", _PLAIN[kind]) for i, kind in enumerate(kinds))
+    released = [
+        _back(name, sql, kind, f"m{i}")
+        for i, (name, sql, kind) in enumerate(zip(policy.members, members, kinds, strict=True))
+    ]
     if policy.pseudonym is not None:
         released.append(Column(policy.pseudonym.column, "STRING", f"m{len(carried)}"))
         carried = (*carried, (f"m{len(carried)}", "STRING"))
@@ -219,7 +221,7 @@ def layout(
             *interval_types,
         ),
         member_types=carried or (("m0", "BOOLEAN"),),
-        suppressed_types=(("reason", "STRING"), ("shard", "INT"), ("seq", "LONG"), ("event_ms", "LONG")),
+        suppressed_types=(("reason", "STRING"), ("seq", "LONG"), ("event_ms", "LONG")),
         rejected_types=(("col", "STRING"), ("reason", "STRING"), ("event_ms", "LONG"), ("reference", "STRING")),
         forgotten_types=(
             ("code", "STRING"),
@@ -265,12 +267,16 @@ def _generalisation(
     return columns, rows
 
 
-def _back(name: str, sql: SqlType, row: str) -> Column:
+def _back(name: str, sql: SqlType, kind: Kind, row: str) -> Column:
     """A column that is published as it is, in its own type again."""
+    if kind == "timestamp":
+        # Independent of the session's time zone, and exact in all years.
+        stamp = f"TIMESTAMPADD(MILLISECOND, {row}, TIMESTAMP '1970-01-01 00:00:00.000')"
+        return Column(name, sql.text, _cast(stamp, "TIMESTAMP(3)", sql.text))
     if sql.name == "DECIMAL" and sql.precision == sql.scale:
         # Such a type has no digit before the point, and Flink takes the one in its own '0.5' for an overflow.
         row = f"REPLACE({row}, '0.', '.')"
-    return Column(name, sql.text, _cast(row, SQL[_PLAIN[member_kind(sql)]], sql.text))
+    return Column(name, sql.text, _cast(row, SQL[_PLAIN[kind]], sql.text))
 
 
 def _cast(row: str, has: str, wanted: str) -> str:

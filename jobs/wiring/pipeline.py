@@ -21,9 +21,10 @@ from jobs.wiring.forgetting import requests, without_watermarks
 from jobs.wiring.job import Job
 from jobs.wiring.layout import Layout, layout
 from jobs.wiring.references import with_codes
-from jobs.wiring.sink_columns import SQL, Column, Plain, declared, written_null
+from jobs.wiring.sink_columns import SQL, Column, Plain, arrays, declared, written_null
 from jobs.wiring.source_table import source_table
-from jobs.wiring.sql_types import literal, quote
+from jobs.wiring.sql_types import literal
+from jobs.wiring.unnest import unnested
 from operators.emit import batch_type
 from operators.encode.function import encode_function
 from operators.shards.function import FORGOTTEN, REJECTED, SUMMARY, SUPPRESSED, ShardFunction, further_tags
@@ -132,8 +133,9 @@ def build(
     released = released.uid(f"crenel-{config.algorithm.name}").name(config.algorithm.name)
     _view(tables, "crenel_batches", released, {"releases": f"ARRAY<{found.release_sql}>"})
     # Every side output is wired, or PyFlink would send what it holds to the main output.
-    _view(tables, "crenel_suppressed", released.get_side_output(SUPPRESSED), _plain(found.suppressed_types))
-    _view(tables, "crenel_rejected", released.get_side_output(REJECTED), _plain(found.rejected_types))
+    suppressed = {"shard": "INT", **arrays(found.suppressed_types)}
+    _view(tables, "crenel_suppressed", released.get_side_output(SUPPRESSED), suppressed)
+    _view(tables, "crenel_rejected", released.get_side_output(REJECTED), arrays(found.rejected_types))
     _view(tables, "crenel_forgotten", released.get_side_output(FORGOTTEN), _plain(found.forgotten_types))
     _view(tables, "crenel_summary", released.get_side_output(SUMMARY), {c.name: c.sql_type for c in SUMMARY_COLUMNS})
     tags = further_tags(config.algorithm)
@@ -150,14 +152,16 @@ def build(
 
 def outputs(found: Layout) -> dict[str, tuple[tuple[Column, ...], str]]:
     """The columns of each output, and what they are selected from. All are always wired, discarded where unwanted."""
-    names = ", ".join(quote(name) for name, _ in found.release_types)
-    members = ", ".join(quote(name) for name, _ in found.member_types)
-    releases = f"crenel_batches CROSS JOIN UNNEST(releases) AS r ({names}, members)"
+    names, members, suppressed, rejected = (
+        [name for name, _ in types]
+        for types in (found.release_types, found.member_types, found.suppressed_types, found.rejected_types)
+    )
+    releases = f"crenel_batches CROSS JOIN UNNEST(releases) AS r ({', '.join([*names, *members])})"
     return {
-        "released": (found.sinks["released"], f"{releases} CROSS JOIN UNNEST(members) AS m ({members})"),
+        "released": (found.sinks["released"], unnested(releases, names, members)),
         "audit": (found.sinks["audit"], releases),
-        "suppressed": (found.sinks["suppressed"], "crenel_suppressed"),
-        "rejected": (found.sinks["rejected"], "crenel_rejected"),
+        "suppressed": (found.sinks["suppressed"], unnested("crenel_suppressed", ["shard"], suppressed)),
+        "rejected": (found.sinks["rejected"], unnested("crenel_rejected", [], rejected)),
         "forgotten": (found.sinks["forgotten"], "crenel_forgotten"),
         "summary": (SUMMARY_COLUMNS, "crenel_summary"),
         **{name: (columns, f"crenel_{name}") for name, columns in found.sinks.items() if name not in _OF_ALL},

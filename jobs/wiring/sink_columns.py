@@ -44,6 +44,11 @@ class Column:
         return f"{self.expression} AS {quote(self.name)}"
 
 
+def arrays(columns: tuple[tuple[str, Plain], ...]) -> dict[str, str]:
+    """SQL type of an array of each of some columns of the operator's rows."""
+    return {name: f"ARRAY<{SQL[kind]}>" for name, kind in columns}
+
+
 def written_null(options: Mapping[str, str]) -> str:
     """How a sink writes a missing value, as far as its format may write a value in the same way."""
     literals = [value for name, value in options.items() if name.endswith("csv.null-literal")]

@@ -23,7 +23,7 @@ Kind: TypeAlias = Literal["number", "real", "single", "number_text", "text", "in
 - ``text``: str, None where missing
 - ``integer``: int64
 - ``boolean``: bool, None where missing
-- ``timestamp``: datetime64 in UTC, NaT where missing
+- ``timestamp``: datetime64, in UTC where it has a zone, NaT where missing
 """
 
 EARLIEST, LATEST = -62_135_596_800_000, 253_402_300_799_999
@@ -32,7 +32,13 @@ EARLIEST, LATEST = -62_135_596_800_000, 253_402_300_799_999
 Mask: TypeAlias = NDArray[np.bool_]
 """(rows,) true where something holds."""
 
-_TYPES = {"text": pa.string(), "integer": pa.int64(), "real": pa.float64(), "boolean": pa.bool_()}
+_TYPES = {
+    "text": pa.string(),
+    "integer": pa.int64(),
+    "real": pa.float64(),
+    "boolean": pa.bool_(),
+    "timestamp": pa.timestamp("ms"),
+}
 
 
 @dataclass(frozen=True)
@@ -135,6 +141,11 @@ class Batch:
 
     def member(self, read: Read) -> tuple[pa.Array, Mask | None]:
         """A column that is published as it is; where it is missing."""
+        if read.kind == "timestamp":
+            times = self._timestamps(read)
+            unknown = times == NO_TIME
+            column = pa.array(times, pa.int64(), mask=unknown).view(_TYPES[read.kind])
+            return column, unknown if column.null_count else None
         values, missing = self.values(read), self.flag(read)
         # Only where None stands for a missing value: NaN is a value.
         column = pa.array(values, _TYPES[read.kind], mask=missing, from_pandas=read.kind in ("text", "boolean"))

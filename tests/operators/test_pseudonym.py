@@ -19,7 +19,7 @@ from anonymity.window.parameters import WindowParameters
 from operators.shards.function import END, ShardFunction
 from operators.shards.plan import OperatorPlan
 from tests.support.fakes import FakeRuntime, Harness
-from tests.support.operator_stream import KEY, block, left, planned
+from tests.support.operator_stream import KEY, block, left, members, planned
 
 MADE: dict[str, tuple[Any, Any]] = {
     "castle": (CASTLE, CastleParameters(delay_tuples=20, reuse_limit=50)),
@@ -40,9 +40,7 @@ def coded(harness: Harness) -> list[tuple[int, str, tuple[int, int]]]:
     """Each released row: the number of its tuple, its code, and its shard and release."""
     rows = []
     for release in harness.main:
-        for member in release[-1]:
-            _, visit, code = member.values
-            rows.append((visit, code, (release[1], release[0])))
+        rows += [(visit, code, (release[1], release[0])) for _, visit, code in members(release)]
     return rows
 
 
@@ -108,4 +106,4 @@ def test_what_is_suppressed_carries_no_code_and_without_a_pseudonym_there_is_non
         assert left(harness) == [0, 1]
     assert with_codes.side["suppressed"] == without.side["suppressed"]
     without.element(KEY, block(2, 60).to_bytes())
-    assert all(len(member.values) == 2 for release in without.main for member in release[-1])
+    assert all(len(member) == 2 for release in without.main for member in members(release))

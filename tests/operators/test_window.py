@@ -24,7 +24,7 @@ from operators.shards.plan import OperatorPlan
 from state.block import Block
 from state.codec import StateError
 from tests.support.fakes import FakeRuntime, Harness
-from tests.support.operator_stream import KEY, MEMBERS, TREE, block, left, planned, released, visits
+from tests.support.operator_stream import KEY, MEMBERS, TREE, block, left, planned, visits
 
 MEASURED = ("milliseconds", "repairs_per_second")
 
@@ -132,7 +132,7 @@ def test_no_record_of_a_repair_or_a_window_holds_a_value_of_a_tuple() -> None:
         for first in range(0, 200, 50):
             harness.element(KEY, make(first, 50).to_bytes())
         harness.advance(END)
-        runs.append((records(harness, "repairs"), records(harness, "windows"), released(harness)))
+        runs.append((records(harness, "repairs"), records(harness, "windows"), harness.main))
     (repairs, windows, members), (other_repairs, other_windows, other_members) = runs
     assert repairs
     assert windows
@@ -185,7 +185,7 @@ def test_a_new_function_goes_on_from_the_state_of_the_one_that_died() -> None:
     whole.advance(END)
     last = started(runtime, **window)
     last.advance(END)
-    assert [row for part in [*parts, last] for row in released(part)] == released(whole)
+    assert [row for part in [*parts, last] for row in part.main] == whole.main
     for side in ("repairs", "windows"):
         told = [record for part in [*parts, last] for record in records(part, side)]
         assert told == records(whole, side) != []

@@ -35,7 +35,7 @@ from tests.support.drive import KEY, PRINT, Setting, columns_of
 from tests.support.fakes import FakeRuntime, Harness
 from tests.support.launch import crenel, rows_of
 from tests.support.operator_stream import KEY as SHARD
-from tests.support.operator_stream import block, left, planned, released
+from tests.support.operator_stream import block, left, planned
 from tests.support.source import IDENTITY, Finish, Push, Row
 from tests.support.strategies import FEW
 
@@ -172,7 +172,7 @@ def test_the_operator_runs_it_and_goes_on_from_its_state() -> None:
         parts[-1].element(SHARD, block(first, 20).to_bytes())
     whole.advance(END)
     parts[-1].advance(END)
-    assert [row for part in parts for row in released(part)] == released(whole)
+    assert [row for part in parts for row in part.main] == whole.main
     assert left(whole) == list(range(120))
     assert ("parameter.at_most", SHARE) in [(name, amount) for _, name, amount in whole.side["summary"]]
 

@@ -56,17 +56,21 @@ def block(first: int, count: int, shard: int = 0, rejected: Rejected | None = No
     )
 
 
+def members(release: list[Any]) -> list[tuple[Any, ...]]:
+    """The values of each member: illness, visit and the pseudonym, if there is one."""
+    return list(zip(*(column for column in release if isinstance(column, list)), strict=True))
+
+
 def visits(harness: Harness) -> list[int]:
     """Which tuples were released."""
-    return [member.values[1] for release in harness.main for member in release[-1]]
+    return [visit for release in harness.main for _, visit, *_ in members(release)]
 
 
 def left(harness: Harness) -> list[int]:
     """Which tuples were released or withheld, where all are of one shard."""
-    suppressed = [record[2] for record in harness.side.get("suppressed", [])]
-    return sorted(visits(harness) + suppressed)
+    return sorted(visits(harness) + withheld(harness))
 
 
-def released(harness: Harness) -> list[list[object]]:
-    """Releases as plain values."""
-    return [[*release[:-1], [member.values for member in release[-1]]] for release in harness.main]
+def withheld(harness: Harness) -> list[int]:
+    """Positions of suppressed tuples."""
+    return [position for _, _, positions, _ in harness.side.get("suppressed", []) for position in positions]

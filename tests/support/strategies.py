@@ -39,6 +39,7 @@ SHOWN: tuple[tuple[pa.DataType, Sequence[Any]], ...] = (
     (pa.int64(), (0, 2**53 + 1, -(2**63), None)),
     (pa.float64(), (0.5, -1e300, None)),
     (pa.bool_(), (True, False)),
+    (pa.timestamp("ms"), (0, -62_135_596_800_000, 253_402_300_799_999, None)),
 )
 """Types of published columns and values of each."""
 

@@ -51,6 +51,8 @@ COLUMNS = {
     "ts": "TIMESTAMP_LTZ(3) *ROWTIME*",
 }
 
+STAMP = "TIMESTAMPADD(MILLISECOND, m0, TIMESTAMP '1970-01-01 00:00:00.000')"
+
 
 def names(found: Layout, sink: str) -> list[str]:
     return [column.name for column in found.sinks[sink]]
@@ -198,6 +200,8 @@ def test_a_numeric_quasi_identifier_comes_as_float64_or_as_text(sql: str, argume
         ("DATE", ["CAST(`c` AS STRING)"], pa.string(), "CAST(m0 AS DATE)"),
         ("TIME(0)", ["CAST(`c` AS STRING)"], pa.string(), "CAST(m0 AS TIME(0))"),
         ("TIMESTAMP(9)", ["CAST(`c` AS STRING)"], pa.string(), "CAST(m0 AS TIMESTAMP(9))"),
+        ("TIMESTAMP(3)", ["CAST(`c` AS TIMESTAMP(3))"], pa.timestamp("ms"), STAMP),
+        ("TIMESTAMP(0)", ["CAST(`c` AS TIMESTAMP(3))"], pa.timestamp("ms"), f"CAST({STAMP} AS TIMESTAMP(0))"),
         ("TIMESTAMP_LTZ(3) *ROWTIME*", ["CAST(`c` AS STRING)"], pa.string(), "CAST(m0 AS TIMESTAMP_LTZ(3))"),
     ],
 )
@@ -215,11 +219,12 @@ def test_a_published_column_comes_back_in_its_own_type(
 
 @pytest.mark.parametrize(
     ("passed", "sql"),
-    [((), "ARRAY<BOOLEAN>"), (("a",), "ARRAY<BIGINT>"), (("a", "b"), "ARRAY<ROW<m0 BIGINT, m1 STRING>>")],
+    [((), "m0 ARRAY<BOOLEAN>"), (("a",), "m0 ARRAY<BIGINT>"), (("a", "b"), "m0 ARRAY<BIGINT>, m1 ARRAY<STRING>")],
 )
-def test_members_are_an_array_of_what_is_published(passed: tuple[str, ...], sql: str) -> None:
+def test_a_release_has_an_array_of_each_published_column(passed: tuple[str, ...], sql: str) -> None:
     policy = Policy(quasi_identifiers=(Numeric("q"),), passthrough=passed, drop=tuple({"a", "b"} - set(passed)))
-    assert layout(policy, {"q": "INT", "a": "INT", "b": "STRING"}).members_sql == sql
+    release = layout(policy, {"q": "INT", "a": "INT", "b": "STRING"}).release_sql
+    assert release.endswith(f", q0_max BIGINT, {sql}>")
 
 
 def test_every_problem_is_listed_with_what_would_be_valid() -> None:
@@ -526,7 +531,7 @@ def test_a_pseudonym_is_the_last_of_what_a_released_row_has_of_its_own() -> None
         name: columns for name, columns in before.sinks.items() if name != "released"
     }
     alone = Policy((Numeric("age"),), subject="person", pseudonym=Pseudonym("code", "stream"))
-    assert layout(alone, {"age": "INT", "person": "STRING"}).members_sql == "ARRAY<STRING>"
+    assert layout(alone, {"age": "INT", "person": "STRING"}).member_types == (("m0", "STRING"),)
 
 
 def test_the_type_of_the_subject_is_told() -> None:

@@ -1,0 +1,77 @@
+"""The stream of ``benchmarks/real.yaml``: Adult repeated, with persons, event time and more published columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from benchmarks import adult
+
+CONFIGURATION = Path(__file__).with_name("real.yaml")
+PERSONS = 100_000
+MILLISECONDS = 10
+"""Between a row and the next."""
+
+_START = np.datetime64("2026-01-01T00:00:00.000", "ms")
+_CHUNK = 300_000
+_ENDS = ((17, 90), (13769, 1484705), (1, 16), (0, 99999), (0, 4356), (1, 99))
+
+
+def source(path: Path, form: str) -> str:
+    """The options of the source's table."""
+    null = ", 'csv.null-literal' = ''" if form == "csv" else ""
+    return f"'connector' = 'filesystem', 'path' = '{path}', 'format' = '{form}'{null}"
+
+
+def generated(rows: int) -> str:
+    """The same table from Flink's generator: values of the same domains, in which nothing depends on anything."""
+    start, drawn = int(_START.astype(np.int64)), 1
+    columns = []
+    for name, (low, high) in zip(adult.NUMERIC, _ENDS, strict=True):
+        columns.append(f"`{name}` AS CAST({low} + MOD(r / {drawn}, {high - low + 1}) AS INT)")
+        drawn *= 7
+    for name in (*adult.CATEGORICAL, "income", "workclass"):
+        values = sorted(adult.frame()[name].unique())
+        told = ", ".join("'" + value.replace("'", "''") + "'" for value in values)
+        columns.append(f"`{name}` AS ELT(CAST(1 + MOD(r / {drawn}, {len(values)}) AS INT), {told})")
+        drawn *= 7
+    event_time = f"TO_TIMESTAMP_LTZ({start} + n * {MILLISECONDS}, 3)"
+    return f"""
+        CREATE TEMPORARY TABLE source (
+          r BIGINT, n BIGINT, {", ".join(columns)},
+          person AS MOD(r, {PERSONS}), visit AS n, paid AS CAST(MOD(r, 10000000) / 100 AS DECIMAL(10, 2)),
+          seen AS CAST({event_time} AS TIMESTAMP(3)), ts AS {event_time},
+          WATERMARK FOR ts AS ts - INTERVAL '5' SECOND
+        ) WITH (
+          'connector' = 'datagen', 'rows-per-second' = '100000000', 'fields.r.min' = '0',
+          'fields.n.kind' = 'sequence', 'fields.n.start' = '0', 'fields.n.end' = '{rows - 1}'
+        )"""
+
+
+def rows_file(rows: int, folder: Path, form: str = "csv", *, half_rejected: bool = False) -> Path:
+    """A file of so many rows in ``folder``, made where there is none; ``half_rejected``: each second age is missing."""
+    path = folder / f"real-{rows}{'-half' if half_rejected else ''}.{form}"
+    if path.exists():
+        return path
+    frame = adult.frame()[[*adult.NUMERIC, *adult.CATEGORICAL, "income", "workclass"]]
+    random = np.random.default_rng(0)
+    with path.open("w", encoding="utf-8") as file:
+        for first in range(0, rows, _CHUNK):
+            number = np.arange(first, min(first + _CHUNK, rows))
+            part = frame.iloc[number % len(frame)].reset_index(drop=True)
+            times = number * MILLISECONDS + _START.astype(np.int64)
+            seen = (_START + number * MILLISECONDS).astype(str)
+            part["person"] = random.integers(0, PERSONS, len(number))
+            part["visit"] = number
+            part["paid"] = random.integers(0, 10**7, len(number)) / 100
+            part["seen"] = pd.Series(seen).str.replace("T", " ")
+            part["ms"] = times
+            if half_rejected:
+                part["age"] = part["age"].astype(object).where(number % 2 == 0, None)
+            if form == "csv":
+                part.to_csv(file, index=False, header=False)
+            else:
+                part.to_json(file, orient="records", lines=True)
+    return path
