@@ -1,8 +1,9 @@
 """Run the benchmarks: all of them, or those named.
 
 They are ``core``, ``job``, ``state``, ``restore``, ``window``, ``nearest``, ``below``, ``mondrian``, ``ola``,
-``within``, ``latency``, ``scale``, ``timing``, ``lasting``, ``promises``, ``castleguard`` and ``kepsilon``; of the last
-two only the experiments on loss: ``python -m benchmarks.castleguard`` and ``python -m benchmarks.kepsilon`` run all.
+``within``, ``where``, ``latency``, ``scale``, ``timing``, ``lasting``, ``promises``, ``castleguard`` and ``kepsilon``;
+of the last two only the experiments on loss: ``python -m benchmarks.castleguard`` and ``python -m benchmarks.kepsilon``
+run all.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from benchmarks import (
     scale,
     state,
     timing,
+    where,
     window,
     within,
 )
@@ -43,6 +45,7 @@ _FILES: dict[str, Callable[[], Iterable[Table]]] = {
     "mondrian": mondrian.tables,
     "ola": ola.tables,
     "within": within.tables,
+    "where": where.tables,
     "latency": latency.tables,
     "scale": scale.tables,
     "timing": timing.tables,
