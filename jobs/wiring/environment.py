@@ -18,10 +18,9 @@ DEFAULTS: Mapping[str, str] = {
     **FIXED,
     # Rows hold arrays, and copying them between chained operators would cost more than the operators.
     "pipeline.object-reuse": "true",
-    # One block a shard and Arrow batch: larger batches cost less, and the bundle time bounds the latency.
+    # One block a shard and Arrow batch: larger batches cost less; ``jobs.wiring.pace`` bounds the latency.
     "python.fn-execution.arrow.batch.size": "20000",
     "python.fn-execution.bundle.size": "100000",
-    "python.fn-execution.bundle.time": "200",
     # PyFlink takes the UTC wall clock of a TIMESTAMP_LTZ for local time.
     "table.local-time-zone": "UTC",
     # Sources and sinks find their state again in a savepoint.

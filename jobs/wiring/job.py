@@ -10,6 +10,8 @@ from pyflink.datastream import DataStream
 from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment
 
+from jobs.wiring.pace import set_pace
+
 
 class Job:
     """What ``jobs.wiring.pipeline.build`` makes.
@@ -41,6 +43,7 @@ class Job:
         self._statements.attach_as_datastream()
         self._name_operators(list(self._environment.getTransformations())[wired:])
         get_gateway().jvm.org.apache.flink.python.util.PythonConfigUtil.configPythonOperator(self._environment)
+        set_pace(self._environment, self._operator, list(upwards(self._operator, set())))
         return JobClient(self._environment.executeAsync(self._environment.getStreamGraph()))
 
     def _name_operators(self, ends: list[Any]) -> None:

@@ -7,15 +7,13 @@ from contextlib import closing
 from dataclasses import replace
 
 from pyflink.table import StreamTableEnvironment
-from pyflink.util.java_utils import is_instance_of
 
 from anonymity.policy import Policy, Shards
 from jobs.config.load import Config
 from jobs.wiring.job import upwards
+from jobs.wiring.pace import ends
 from jobs.wiring.pipeline import encoded, read_layout
 from state.block import Block
-
-_BOUNDED = "org.apache.flink.streaming.api.transformations.WithBoundedness"
 
 
 class SourceBlocks:
@@ -55,8 +53,4 @@ class SourceBlocks:
 
 def _ends(tables: StreamTableEnvironment) -> bool:
     stream = tables.to_data_stream(tables.sql_query("SELECT 1 AS present FROM crenel_source"))._j_data_stream
-    return all(
-        str(found.getBoundedness()) == "BOUNDED"
-        for found in upwards(stream.getTransformation(), set())
-        if is_instance_of(found, _BOUNDED)
-    )
+    return all(map(ends, upwards(stream.getTransformation(), set())))

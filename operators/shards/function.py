@@ -5,6 +5,7 @@ Which algorithm works, the plan says; nothing here depends on it.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -86,6 +87,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         self._shards: dict[int, KeyedShard] = {}
         group = runtime_context.get_metrics_group()
         self._metrics = ShardMetrics(group, self._shards, plan.algorithm, plan.terms.privacy)
+        gc.freeze()  # what is there stays: looking through it again and again takes a tenth of the time of Python
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
         key = value[0]

@@ -1,0 +1,64 @@
+"""How long rows wait for others before Python sees them.
+
+PyFlink hands elements to Python in bundles. A bundle costs some milliseconds, and a row waits for its end in each of
+two steps: encode, and the anonymiser, which takes blocks. Blocks wait for nothing that would make them cheaper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyflink.util.java_utils import is_instance_of
+
+BUNDLE = "python.fn-execution.bundle.time"
+BUFFER = "execution.buffer-timeout.interval"
+
+BOUNDED, LIVE = 200, 10
+"""Milliseconds of a bundle of rows where the source ends, which is read at full speed, and where it does not."""
+
+BLOCKS = 2
+"""Most milliseconds of a bundle of blocks."""
+
+_LIVE_BUFFER = 2
+"""Milliseconds that a block may wait in a network buffer, where the source does not end."""
+
+_OPERATOR = "org.apache.flink.streaming.api.operators.python.AbstractPythonFunctionOperator"
+_BOUNDEDNESS = "org.apache.flink.streaming.api.transformations.WithBoundedness"
+_PHYSICAL = "org.apache.flink.streaming.api.transformations.OneInputTransformation"
+_SIMPLE = "org.apache.flink.streaming.api.operators.SimpleOperatorFactory"
+
+
+def set_pace(environment: Any, operator: Any, above: Sequence[Any]) -> None:
+    """Choose what the settings of a job leave open; what is set there, or on the cluster, stays.
+
+    Parameters
+    ----------
+    environment : Java's, in which Python's operators have been configured
+    operator : the transformation of the anonymiser
+    above : it and all that it reads from
+    """
+    settings = environment.getConfiguration()
+    live = not all(map(ends, above))
+    given = settings.toMap().get(BUNDLE)
+    rows = (LIVE if live else BOUNDED) if given is None else int(given)
+    for transformation in above:
+        python = _python_operator(transformation)
+        if python is not None:
+            wait = min(rows, BLOCKS) if transformation.getId() == operator.getId() else rows
+            python.getConfiguration().setString(BUNDLE, str(wait))
+    if live and settings.toMap().get(BUFFER) is None:
+        environment.setBufferTimeout(_LIVE_BUFFER)
+
+
+def ends(transformation: Any) -> bool:
+    """False for a source that does not end."""
+    return not is_instance_of(transformation, _BOUNDEDNESS) or str(transformation.getBoundedness()) == "BOUNDED"
+
+
+def _python_operator(transformation: Any) -> Any:
+    if not is_instance_of(transformation, _PHYSICAL):
+        return None
+    factory = transformation.getOperatorFactory()
+    operator = factory.getOperator() if is_instance_of(factory, _SIMPLE) else None
+    return operator if operator is not None and is_instance_of(operator, _OPERATOR) else None

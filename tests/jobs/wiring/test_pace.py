@@ -1,0 +1,63 @@
+"""How long rows wait for others, as the operators of a wired job have it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.launch import ROOT, environment
+
+pytestmark = pytest.mark.cluster
+
+TEXT = """
+policy: {quasi_identifiers: {x: {type: numeric, domain: [0, 9]}}, passthrough: [number]}
+privacy: {k: 2}
+castle: {delay: {tuples: 5}}
+source:
+  ddl: >-
+    CREATE TEMPORARY TABLE source (number INT, x AS MOD(number, 10)) WITH ('connector' = 'datagen',
+    'rows-per-second' = '10', 'fields.number.min' = '0' ENDS)
+sinks: {released: {connector: blackhole}}
+"""
+PROGRAM = """
+import json, sys
+from jobs.config.load import load
+from jobs.wiring import environment, pace
+from jobs.wiring.job import upwards
+from jobs.wiring.pipeline import build
+
+found = []
+for path, flink in json.loads(sys.argv[1]):
+    config = load(path, [f"flink={json.dumps(flink)}"] if flink else [])
+    tables = environment.local_environment(config.flink)
+    job = build(tables, config)
+    client = job.execute()
+    python = [pace._python_operator(each) for each in upwards(job._operator, set())]
+    waits = [int(each.getConfiguration().toMap()[pace.BUNDLE]) for each in python if each is not None]
+    found.append([sorted(waits), tables._get_j_env().getBufferTimeout()])
+    client.cancel().result()
+print(json.dumps(found))
+"""
+
+
+def test_rows_wait_less_where_the_source_does_not_end_and_as_long_as_the_settings_say(tmp_path: Path) -> None:
+    paths = [tmp_path / "bounded.yaml", tmp_path / "live.yaml"]
+    for path, rows in zip(paths, (", 'number-of-rows' = '100'", ""), strict=True):
+        path.write_text(TEXT.replace(" ENDS", rows), encoding="utf-8")
+    bounded, live = map(str, paths)
+    given = {"python.fn-execution.bundle.time": "50", "execution.buffer-timeout.interval": "7 ms"}
+    jobs = [(bounded, {}), (live, {}), (live, given), (bounded, {"python.fn-execution.bundle.time": "1"})]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, json.dumps(jobs)],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == [[[2, 200], 100], [[2, 10], 2], [[2, 50], 7], [[1, 1], 100]]
