@@ -25,7 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from pyflink.common import Types
@@ -63,6 +63,8 @@ class Variant:
     passes : what is not anonymised: blocks, rows, or neither
     form : of the source: csv, json or datagen
     half_rejected : whether every second row is
+    slots : parallelism; the input is in as many files
+    mode : where Python runs: in processes of its own, one a slot, as on a cluster, or in that of the run
     """
 
     rows: tuple[int, int] = (500_000, 2_000_000)
@@ -71,6 +73,8 @@ class Variant:
     passes: str = ""
     form: str = "csv"
     half_rejected: bool = False
+    slots: int = 1
+    mode: Literal["loopback", "process"] = "loopback"
 
     @property
     def real(self) -> bool:
@@ -79,11 +83,19 @@ class Variant:
 
 
 _REAL = Variant((300_000, 1_200_000), real.CONFIGURATION)
+_MODES: tuple[Literal["process"], Literal["loopback"]] = ("process", "loopback")
 VARIANTS = {
     "castle": Variant(),
     "nearest": Variant(overrides=_NEAREST),
     "blocks": Variant(passes="blocks"),
     "identity": Variant((100_000, 350_000), passes="rows"),
+    **{
+        f"castle, 4 shards, {slots} slot{'s' * (slots > 1)}, {mode}": Variant(
+            overrides=("shards.count=4",), slots=slots, mode=mode
+        )
+        for mode in _MODES
+        for slots in (1, 2)
+    },
     "real castle": _REAL,
     "real nearest": replace(_REAL, overrides=_REAL_NEAREST),
     "real blocks": replace(_REAL, passes="blocks"),
@@ -97,6 +109,7 @@ _LEAN = ("castle", "nearest", "blocks", "identity")
 _AIMS = {
     "castle": {"identity": "3", "blocks": "0.85"},
     "nearest": {"blocks": "0.7"},
+    **{f"castle, 4 shards, 2 slots, {mode}": {f"castle, 4 shards, 1 slot, {mode}": "1.5"} for mode in _MODES},
     "real castle": {"castle": "0.83", "real blocks": "0.8"},
     "real castle, half rejected": {"real castle": "1"},
 }
@@ -175,7 +188,7 @@ def settings_of(variant: Variant, rows: int) -> config.Config:
 def work(variant: Variant, rows: int) -> list[float]:
     """Run one job in this process; its seconds from submission to the end, and those of one core that it took."""
     settings = settings_of(variant, rows)
-    tables = environment.local_environment({"parallelism.default": "1", **settings.flink})
+    tables = environment.local_environment({"parallelism.default": str(variant.slots), **settings.flink})
     job = (
         _identity(tables, settings)
         if variant.passes == "rows"
@@ -226,7 +239,15 @@ def variables(rows: int, folder: Path, output: str) -> dict[str, str]:
 def variables_of(variant: Variant, rows: int, folder: Path, output: str) -> dict[str, str]:
     """As ``variables``, for a job of this file."""
     if not variant.real:
-        return variables(rows, folder, output)
+        given = variables(rows // variant.slots, folder, output)
+        if variant.slots > 1:  # a file of CSV is read by one reader
+            parts = folder / f"{rows}-in-{variant.slots}"
+            parts.mkdir(exist_ok=True)
+            for number in range(variant.slots):
+                if not (parts / f"{number}.csv").exists():
+                    (parts / f"{number}.csv").symlink_to(given["BENCH_INPUT"])
+            given["BENCH_INPUT"] = str(parts)
+        return given | {"_python_worker_execution_mode": variant.mode}
     given = os.environ | {
         "BENCH_OUTPUT": f"{output}/released",
         "BENCH_HIERARCHIES": str(adult.DATA),
@@ -308,8 +329,13 @@ def tables() -> list[Table]:
     """All tables of this file."""
     lean = "The whole job (local, parallelism 1, CSV to CSV, Adult repeated, k = 10, delta = 1,000)"
     full = "The whole job as users have it (`benchmarks/real.yaml`: l = 2, five published columns, all records written)"
-    others = [name for name in VARIANTS if name not in _LEAN]
-    return [rate_table(_LEAN, lean), rate_table(["castle", *others], full), start_table()]
+    two = "Two slots on two cores"
+    return [
+        rate_table(_LEAN, lean),
+        rate_table([name for name in VARIANTS if "slot" in name], two),
+        rate_table(["castle", *(name for name in VARIANTS if VARIANTS[name].real)], full),
+        start_table(),
+    ]
 
 
 if __name__ == "__main__":
