@@ -1,9 +1,9 @@
 """Run the benchmarks: all of them, or those named.
 
-They are ``core``, ``job``, ``state``, ``restore``, ``window``, ``nearest``, ``below``, ``mondrian``, ``ola``,
-``within``, ``where``, ``latency``, ``scale``, ``timing``, ``lasting``, ``promises``, ``castleguard`` and ``kepsilon``;
-of the last two only the experiments on loss: ``python -m benchmarks.castleguard`` and ``python -m benchmarks.kepsilon``
-run all.
+They are ``core``, ``job``, ``where``, ``memory``, ``state``, ``restore``, ``window``, ``nearest``, ``below``,
+``mondrian``, ``ola``, ``within``, ``latency``, ``scale``, ``timing``, ``lasting``, ``promises``, ``castleguard`` and
+``kepsilon``; of the last two only the experiments on loss: ``python -m benchmarks.castleguard`` and ``python -m
+benchmarks.kepsilon`` run all.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from benchmarks import (
     lasting,
     lasting_further,
     latency,
+    memory,
     mondrian,
     nearest,
     ola,
@@ -37,6 +38,7 @@ from benchmarks.table import Table
 _FILES: dict[str, Callable[[], Iterable[Table]]] = {
     "core": core.tables,
     "job": job.tables,
+    "memory": memory.tables,
     "state": state.tables,
     "restore": restore.tables,
     "window": window.tables,

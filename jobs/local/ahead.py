@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from threading import Thread
 
-from jobs.local import classes
-from jobs.local.java import find_java
+from jobs.local.flags import prepare_java
 
 
 def start_java() -> Thread:
     """Begin to start Java and to load Flink into it, while the caller imports what it needs; join before it is used."""
-    java = find_java()
-    os.environ["JAVA_HOME"] = str(java)
-    classes.use(java)
+    prepare_java()
     get_gateway = import_module("pyflink.java_gateway").get_gateway
 
     def load() -> None:

@@ -23,13 +23,13 @@ from jobs.local.java import find_java
 _SECONDS = 120  # for Java to write the archive once the job has ended
 
 
-def use(java: Path) -> None:
-    """Let the Java that this process starts use the archive, where there is one."""
+def flags(java: Path) -> tuple[str, ...]:
+    """Those with which Java uses the archive; none where there is no archive."""
     archive = _archive(java)
-    if archive is not None and archive.exists():
-        # Where it does not fit, Java would say so on stdout.
-        quiet = "-Xlog:disable -Xlog:all=error:stderr"
-        os.environ["JVM_ARGS"] = f"-XX:SharedArchiveFile={archive} {quiet} {os.environ.get('JVM_ARGS', '')}".strip()
+    if archive is None or not archive.exists():
+        return ()
+    # Where it does not fit, Java would say so on stdout.
+    return f"-XX:SharedArchiveFile={archive}", "-Xlog:disable", "-Xlog:all=error:stderr"
 
 
 def main() -> int:

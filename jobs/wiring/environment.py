@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
 
@@ -11,7 +10,7 @@ from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.table import StreamTableEnvironment
 
 from jobs.config.fixed import FIXED
-from jobs.local.java import find_java
+from jobs.local.flags import prepare_java
 
 DEFAULTS: Mapping[str, str] = {
     "pipeline.name": "crenel",
@@ -41,7 +40,7 @@ def local_environment(settings: Mapping[str, str], *, checkpoints: bool = True) 
     jobs.local.java.JavaError
         No Java 17 or newer was found.
     """
-    os.environ["JAVA_HOME"] = str(find_java())
+    prepare_java()
     local = {"python.executable": sys.executable, "python.client.executable": sys.executable}
     configuration = Configuration()
     for key, value in {**DEFAULTS, **local, **settings}.items():
