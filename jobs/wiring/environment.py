@@ -20,6 +20,10 @@ DEFAULTS: Mapping[str, str] = {
     # One block a shard and Arrow batch: larger batches cost less; ``jobs.wiring.pace`` bounds the latency.
     "python.fn-execution.arrow.batch.size": "20000",
     "python.fn-execution.bundle.size": "100000",
+    # What is stored is read once, at a restore: PyFlink would keep the last entries, and the keys of all there were.
+    "python.map-state.read-cache-size": "0",
+    # An entry may be of 2 MB, and those that a restore reads at once must stay far below the 2 GB of a message.
+    "python.map-state.iterate-response-batch-size": "100",
     # PyFlink takes the UTC wall clock of a TIMESTAMP_LTZ for local time.
     "table.local-time-zone": "UTC",
     # Sources and sinks find their state again in a savepoint.
