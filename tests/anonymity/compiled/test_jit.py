@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
+from numba import njit
 from numba.core.codegen import JITCPUCodegen
+from numpy.typing import NDArray
 
 from anonymity.compiled import jit
 
@@ -31,3 +34,17 @@ def test_a_part_becomes_machine_code_within_its_entry_alone(monkeypatch: pytest.
 
     assert four_times(3) == 12
     assert len([name for name in made if "twice" in name]) == 1
+
+
+def test_an_index_counts_from_the_end_where_it_is_written_so_and_in_the_code_of_others() -> None:
+    @jit.entry
+    def last(values: NDArray[np.int64]) -> int:
+        return int(values[-1])
+
+    @njit  # type: ignore[untyped-decorator]
+    def of_others(values: NDArray[np.int64], index: int) -> int:
+        return int(values[index])
+
+    values = np.arange(7)
+    assert last(values) == 6
+    assert of_others(values, -2) == 5
