@@ -113,7 +113,6 @@ class Omega(NamedTuple):
     diversity : (rows, sensitive) l-diversity behind it
     release : (rows,) id of the release it stems from
     span : (rows, 2, noised) lowest and highest values of its noised attributes
-    matches : (rows + 1,) scratch
     """
 
     box: Boxes
@@ -122,7 +121,6 @@ class Omega(NamedTuple):
     diversity: NDArray[np.int64]
     release: NDArray[np.int64]
     span: NDArray[np.float64]
-    matches: NDArray[np.int32]
 
 
 class CastleArrays(NamedTuple):
@@ -204,7 +202,6 @@ def empty_arrays(
             diversity=np.zeros((castle.reuse_limit, sensitive), np.int64),
             release=np.zeros(castle.reuse_limit, np.int64),
             span=np.zeros((castle.reuse_limit, 2, len(policy.noised))),
-            matches=np.zeros(castle.reuse_limit + 1, np.int32),
         ),
         out=empty_out(0, boxes(0, policy), sensitive),
         totals=empty_totals(len(privacy.reasons), len(KINDS)),

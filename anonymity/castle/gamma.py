@@ -15,6 +15,7 @@ from anonymity.promise.waiting import join_group, leave_group
 from anonymity.space.boxes import assign, empty_boxes, enclose, enlargement, equal, loss_after
 from anonymity.space.boxes_by_attribute import enlargements_by, lay
 from anonymity.space.domain import NONE, Boxes
+from anonymity.space.lanes import least
 
 
 @leaf
@@ -172,12 +173,10 @@ def best_selection(shard: CastleArrays, slot: Int) -> Int:
     clusters, domain = shard.clusters, shard.domain
     box, others, tau, growth = clusters.box, points(shard.tuples), shard.now.tau, clusters.by_attribute.growth
     enlargements_by(domain, clusters.by_attribute, others, slot, shard.now.open)
-    least = np.inf
-    for i in range(shard.now.open):
-        least = min(least, growth[i])
+    smallest = least(growth, shard.now.open)
     best, best_fits = np.int64(NONE), False
     for i in range(shard.now.open):
-        if growth[i] == least:
+        if growth[i] == smallest:
             row = np.int64(clusters.rows[i])
             fits = loss_after(domain, box, row, others, slot) <= tau
             if best == NONE or (fits and not best_fits) or (fits == best_fits and _smaller(shard, row, best)):
@@ -255,15 +254,15 @@ def merges_well(shard: CastleArrays, row: Int) -> bool:
 @leaf
 def _nearest_cluster(shard: CastleArrays, box: Boxes, of: Int, merged: NDArray[np.bool_]) -> Int:
     """The open cluster that enlarges a box least, the oldest of several; ``NONE`` where all are merged into it."""
-    clusters, domain, least = shard.clusters, shard.domain, np.inf
+    clusters, domain, smallest = shard.clusters, shard.domain, np.inf
     nearest: Int = np.int64(NONE)
     for i in range(shard.now.open):
         other = np.int64(clusters.rows[i])
         if merged[other]:
             continue
-        growth = enlargement(domain, box, of, clusters.box, other, least)
-        if growth < least or (growth == least and clusters.id[other] < clusters.id[nearest]):
-            least, nearest = growth, other
+        growth = enlargement(domain, box, of, clusters.box, other, smallest)
+        if growth < smallest or (growth == smallest and clusters.id[other] < clusters.id[nearest]):
+            smallest, nearest = growth, other
     return nearest
 
 

@@ -27,29 +27,23 @@ def reusable(shard: Any, slot: Int) -> Int:
     found = containing_rows(shard, slot)
     if found == 0:
         return np.int64(NONE)
-    return np.int64(shard.omega.matches[below(shard.random, found)])
+    return np.int64(shard.omega.by_attribute.matches[below(shard.random, found)])
 
 
 @leaf
 def containing_rows(shard: Any, slot: Int) -> Int:
-    """How many published generalisations contain a tuple; their rows, oldest first, are the first of ``matches``."""
+    """How many published generalisations contain a tuple; their rows, oldest first, begin ``by_attribute.matches``."""
     omega, now = shard.omega, shard.now
     size, used = len(omega.release), now.omega_used
-    found = np.int64(0)
+    found: Int = np.int64(0)
     if used == 0:
         return found
-    row = now.omega_next - used  # oldest first, so that the choice does not depend on where the ring begins
-    if row < 0:
-        row += size
-    within, matches = omega.by_attribute.step, omega.matches
-    containing(shard.domain, omega.by_attribute, points(shard.tuples), slot, size)
-    for _ in range(used):
-        matches[found] = row
-        found += within[row] > 0.0
-        row += 1
-        if row == size:
-            row = 0
-    return found
+    first = now.omega_next - used  # oldest first, so that the choice does not depend on where the ring begins
+    laid, others = omega.by_attribute, points(shard.tuples)
+    if first < 0:
+        found = containing(shard.domain, laid, others, slot, first + size, np.int64(size), found)
+        first = np.int64(0)
+    return containing(shard.domain, laid, others, slot, first, np.int64(now.omega_next), found)
 
 
 @leaf

@@ -17,6 +17,7 @@ from anonymity.compiled.arrays import record, zeros
 from anonymity.compiled.jit import Int, leaf, procedure
 from anonymity.policy import Policy
 from anonymity.space.domain import NONE, Boxes, Domain
+from anonymity.space.lanes import least, whole, with_room
 
 SIZE = 64
 """Most tuples of a cell."""
@@ -77,7 +78,7 @@ class Cells(NamedTuple):
 def empty_cells(slots: int, policy: Policy) -> Cells:
     """Room for as many tuples as there are slots; nobody waits."""
     numeric, categorical = len(policy.numeric), len(policy.categorical)
-    cells = _most(slots) + 2
+    cells = with_room(_most(slots) + 2)
     now = record("used root came")
     now.used, now.root = 1, -1
     return Cells(
@@ -257,7 +258,7 @@ def _value(shard: Any, slot: Int, attribute: Int) -> float:
 @leaf
 def measure(domain: Domain, cells: Cells, box: Boxes, row: Int) -> None:
     """Write to ``bound`` by how much a box grows at least to enclose any tuple of each cell."""
-    bound, stop = cells.bound, np.uint64(cells.now.used)
+    bound, stop = cells.bound, whole(cells.now.used)
     for i in range(np.uint64(0), stop):
         bound[i] = 0.0
     for a in range(box.lower.shape[1]):
@@ -276,7 +277,7 @@ def measure(domain: Domain, cells: Cells, box: Boxes, row: Int) -> None:
 @leaf
 def measure_again(domain: Domain, cells: Cells, box: Boxes, before: Int, after: Int) -> None:
     """Bring ``bound`` up to date where a box has grown from row ``before`` to row ``after``."""
-    bound, stop = cells.bound, np.uint64(cells.now.used)
+    bound, stop = cells.bound, whole(cells.now.used)
     for a in range(box.lower.shape[1]):
         lower, upper = box.lower[before, a], box.upper[before, a]
         low, high, scale = box.lower[after, a], box.upper[after, a], domain.scale[a]
@@ -299,13 +300,13 @@ def measure_again(domain: Domain, cells: Cells, box: Boxes, before: Int, after: 
 @leaf
 def _least_losses(domain: Domain, cells: Cells, node: Int, attribute: Int) -> None:
     """Write to ``step`` by how much a node's loss is less than that of the lowest above it and any tuple of a cell."""
-    step, first_of, last_of, stop = cells.step, cells.first, cells.last, np.uint64(cells.now.used)
-    least = domain.loss[node]
-    top = domain.loss[domain.root[attribute]] - least
+    step, first_of, last_of, stop = cells.step, cells.first, cells.last, whole(cells.now.used)
+    own = domain.loss[node]
+    top = domain.loss[domain.root[attribute]] - own
     for i in range(np.uint64(0), stop):
         step[i] = top
     while node != domain.root[attribute]:
-        first, last, loss = domain.first[node], domain.last[node], domain.loss[node] - least
+        first, last, loss = domain.first[node], domain.last[node], domain.loss[node] - own
         for i in range(np.uint64(0), stop):
             meets = (first_of[attribute, i] <= last) & (last_of[attribute, i] >= first)
             lower = loss if meets else top
@@ -317,20 +318,11 @@ def _least_losses(domain: Domain, cells: Cells, node: Int, attribute: Int) -> No
 def nearest_cell(cells: Cells) -> Int:
     """The cell of the least bound, of those that hold any tuple; ``NONE`` where none does. All bounds: ``ahead``."""
     ahead, bound, held, count = cells.ahead, cells.bound, cells.held, np.int64(cells.now.used)
-    for i in range(np.uint64(0), np.uint64(count)):
+    for i in range(np.uint64(0), whole(count)):
         ahead[i] = bound[i] if held[i] > 0 else np.inf
-    one = two = three = four = np.inf
-    whole = count - count % 4
-    for i in range(0, whole, 4):
-        one = ahead[i] if ahead[i] < one else one
-        two = ahead[i + 1] if ahead[i + 1] < two else two
-        three = ahead[i + 2] if ahead[i + 2] < three else three
-        four = ahead[i + 3] if ahead[i + 3] < four else four
-    for i in range(whole, count):
-        one = ahead[i] if ahead[i] < one else one
-    least = min(min(one, two), min(three, four))
+    smallest = least(ahead, count)
     for i in range(count):
-        if ahead[i] == least and least < np.inf:
+        if ahead[i] == smallest and smallest < np.inf:
             return np.int64(i)
     return np.int64(NONE)
 
@@ -338,7 +330,7 @@ def nearest_cell(cells: Cells) -> Int:
 @leaf
 def visit(domain: Domain, cells: Cells, box: Boxes, row: Int, cell: Int) -> None:
     """Write to ``growth`` by how much a box grows to enclose each tuple of a cell (CASTLE, Definition 3.4)."""
-    growth, step, start, stop = cells.growth, cells.growth_step, np.uint64(cell * SIZE), np.uint64(cells.held[cell])
+    growth, step, start, stop = cells.growth, cells.growth_step, np.uint64(cell * SIZE), whole(cells.held[cell])
     for i in range(np.uint64(0), stop):
         growth[i] = 0.0
     for a in range(box.lower.shape[1]):
@@ -349,16 +341,23 @@ def visit(domain: Domain, cells: Cells, box: Boxes, row: Int, cell: Int) -> None
                 growth[i] += ((below if below > 0.0 else 0.0) + (above if above > 0.0 else 0.0)) * scale
     for a in range(box.node.shape[1]):
         node, leaf_of = np.int64(box.node[row, a]), cells.leaf
-        least, root = domain.loss[node], domain.root[a]
-        top = domain.loss[root] - least
+        own, root = domain.loss[node], np.int64(domain.root[a])
+        top = domain.loss[root] - own
+        if node == root:
+            continue
+        first_own, last_own, above = domain.first[node], domain.last[node], np.int64(domain.parent[node])
+        first, last, loss = domain.first[above], domain.last[above], domain.loss[above] - own
         for i in range(np.uint64(0), stop):
-            step[i] = top
-        while node != root:
-            first, last, loss = domain.first[node], domain.last[node], domain.loss[node] - least
-            for i in range(np.uint64(0), stop):
-                inside = (first <= leaf_of[a, start + i]) & (leaf_of[a, start + i] <= last)
-                lower_loss = loss if inside else top
-                step[i] = lower_loss if lower_loss < step[i] else step[i]
-            node = np.int64(domain.parent[node])
+            inside = (first <= leaf_of[a, start + i]) & (leaf_of[a, start + i] <= last)
+            step[i] = loss if inside else top
+        while above != root:
+            above = np.int64(domain.parent[above])
+            first, last, loss = domain.first[above], domain.last[above], domain.loss[above] - own
+            if above != root:
+                for i in range(np.uint64(0), stop):
+                    inside = (first <= leaf_of[a, start + i]) & (leaf_of[a, start + i] <= last)
+                    lower_loss = loss if inside else top
+                    step[i] = lower_loss if lower_loss < step[i] else step[i]
         for i in range(np.uint64(0), stop):
-            growth[i] += step[i]
+            inside = (first_own <= leaf_of[a, start + i]) & (leaf_of[a, start + i] <= last_own)
+            growth[i] += 0.0 if inside else step[i]

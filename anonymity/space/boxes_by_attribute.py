@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from anonymity.compiled.jit import Int, leaf
 from anonymity.policy import Policy
 from anonymity.space.domain import Boxes, Domain
+from anonymity.space.lanes import LANES, whole, with_room
 
 
 class BoxesByAttribute(NamedTuple):
@@ -24,6 +25,8 @@ class BoxesByAttribute(NamedTuple):
     lower, upper : (numeric, boxes)
     first, last, loss : (categorical, boxes) leftmost and rightmost leaf below the box's node, and its ``Domain.loss``
     growth, step : (boxes,) scratch
+    inside : (LANES,) scratch
+    matches : (boxes + 1,) what ``containing`` finds
     """
 
     lower: NDArray[np.float64]
@@ -33,6 +36,8 @@ class BoxesByAttribute(NamedTuple):
     loss: NDArray[np.float64]
     growth: NDArray[np.float64]
     step: NDArray[np.float64]
+    inside: NDArray[np.int32]
+    matches: NDArray[np.int32]
 
 
 @leaf
@@ -62,7 +67,7 @@ def lay_rows(domain: Domain, laid: BoxesByAttribute, boxes: Boxes, rows: NDArray
 @leaf
 def enlargements_by(domain: Domain, laid: BoxesByAttribute, boxes: Boxes, row: Int, count: Int) -> None:
     """Write to ``growth`` how much each of the first boxes grows to enclose one box (CASTLE, Definition 3.4)."""
-    growth, step, stop = laid.growth, laid.step, np.uint64(count)
+    growth, step, stop = laid.growth, laid.step, whole(count)
     for i in range(np.uint64(0), stop):
         growth[i] = 0.0
     for a in range(boxes.lower.shape[1]):
@@ -72,48 +77,86 @@ def enlargements_by(domain: Domain, laid: BoxesByAttribute, boxes: Boxes, row: I
                 below, above = laid.lower[a, i] - lower, upper - laid.upper[a, i]
                 growth[i] += ((below if below > 0.0 else 0.0) + (above if above > 0.0 else 0.0)) * scale
     for a in range(boxes.node.shape[1]):
-        _ancestor_losses(domain, laid, np.int64(boxes.node[row, a]), a, count)
+        node = np.int64(boxes.node[row, a])
+        above = np.int64(domain.parent[node])  # of a root: itself
+        _ancestor_losses(domain, laid, above, a, count)
+        first, last, loss = domain.first[node], domain.last[node], domain.loss[node]
         for i in range(np.uint64(0), stop):
-            growth[i] += step[i] - laid.loss[a, i]
+            inside = (first <= laid.first[a, i]) & (laid.last[a, i] <= last)
+            growth[i] += (loss if inside else step[i]) - laid.loss[a, i]
 
 
 @leaf
-def containing(domain: Domain, laid: BoxesByAttribute, boxes: Boxes, row: Int, count: Int) -> None:
-    """Write to ``step`` which of the first boxes contain one box: 1, else 0."""
-    step, stop = laid.step, np.uint64(count)
-    for i in range(np.uint64(0), stop):
-        step[i] = 1.0
-    for a in range(boxes.lower.shape[1]):
-        lower, upper = boxes.lower[row, a], boxes.upper[row, a]
-        for i in range(np.uint64(0), stop):
-            inside = (laid.lower[a, i] <= lower) & (upper <= laid.upper[a, i])
-            step[i] = step[i] if inside else 0.0
+def containing(
+    domain: Domain, laid: BoxesByAttribute, boxes: Boxes, row: Int, start: Int, stop: Int, found: Int
+) -> Int:
+    """Append to ``matches``, of which so many were ``found``, which boxes contain one box; how many are found then.
+
+    The boxes from ``start`` to ``stop``. Those that are looked at together are left as soon as none of them does.
+    """
+    inside, matches = laid.inside, laid.matches
+    for begin in range(start & -LANES, stop, LANES):
+        some = _inside(domain, laid, boxes, row, begin)
+        if some != 0:
+            for i in range(max(begin, start), min(begin + LANES, stop)):
+                matches[found] = i
+                found += inside[i - begin]
+    return found
+
+
+@leaf
+def _inside(domain: Domain, laid: BoxesByAttribute, boxes: Boxes, row: Int, begin: Int) -> Int:
+    """Write to ``inside`` which of the boxes from ``begin`` on contain one box: 1, else 0; 0 where none does."""
+    inside, offset = laid.inside, np.uint64(begin)
+    some = np.int32(1)
+    for i in range(LANES):
+        inside[i] = 1
     for a in range(boxes.node.shape[1]):
         first, last = domain.first[boxes.node[row, a]], domain.last[boxes.node[row, a]]
-        for i in range(np.uint64(0), stop):
-            inside = (laid.first[a, i] <= first) & (last <= laid.last[a, i])
-            step[i] = step[i] if inside else 0.0
+        some = np.int32(0)
+        for i in range(LANES):
+            inside[i] &= np.int32(
+                (laid.first[a, offset + np.uint64(i)] <= first) & (last <= laid.last[a, offset + np.uint64(i)])
+            )
+            some |= inside[i]
+        if some == 0:
+            return np.int64(0)
+    for a in range(boxes.lower.shape[1]):
+        lower, upper = boxes.lower[row, a], boxes.upper[row, a]
+        some = np.int32(0)
+        for i in range(LANES):
+            inside[i] &= np.int32(
+                (laid.lower[a, offset + np.uint64(i)] <= lower) & (upper <= laid.upper[a, offset + np.uint64(i)])
+            )
+            some |= inside[i]
+        if some == 0:
+            return np.int64(0)
+    return np.int64(some)
 
 
 @leaf
 def _ancestor_losses(domain: Domain, laid: BoxesByAttribute, node: Int, attribute: Int, count: Int) -> None:
     """Write to ``step`` the loss of the lowest node above ``node`` and each box: losses fall on the way down."""
-    step, stop = laid.step, np.uint64(count)
-    top = domain.loss[domain.root[attribute]]
+    step, stop, root = laid.step, whole(count), np.int64(domain.root[attribute])
+    top = domain.loss[root]
+    first, last, loss = domain.first[node], domain.last[node], domain.loss[node]
     for i in range(np.uint64(0), stop):
-        step[i] = top
-    while node != domain.root[attribute]:
-        first, last, loss = domain.first[node], domain.last[node], domain.loss[node]
-        for i in range(np.uint64(0), stop):
-            inside = first <= laid.first[attribute, i] and laid.last[attribute, i] <= last
-            lower = loss if inside else top
-            step[i] = lower if lower < step[i] else step[i]
+        inside = (first <= laid.first[attribute, i]) & (laid.last[attribute, i] <= last)
+        step[i] = loss if inside else top
+    while node != root:
         node = np.int64(domain.parent[node])
+        first, last, loss = domain.first[node], domain.last[node], domain.loss[node]
+        if node != root:
+            for i in range(np.uint64(0), stop):
+                inside = (first <= laid.first[attribute, i]) & (laid.last[attribute, i] <= last)
+                lower = loss if inside else top
+                step[i] = lower if lower < step[i] else step[i]
 
 
 def boxes_by_attribute(rows: int, policy: Policy) -> BoxesByAttribute:
-    """Room for ``rows`` boxes."""
+    """Room for ``rows`` boxes, and for loops over them."""
     numeric, categorical = len(policy.numeric), len(policy.categorical)
+    rows = with_room(rows)
     return BoxesByAttribute(
         lower=np.zeros((numeric, rows)),
         upper=np.zeros((numeric, rows)),
@@ -122,4 +165,6 @@ def boxes_by_attribute(rows: int, policy: Policy) -> BoxesByAttribute:
         loss=np.zeros((categorical, rows)),
         growth=np.zeros(rows),
         step=np.zeros(rows),
+        inside=np.zeros(LANES, np.int32),
+        matches=np.zeros(rows + 1, np.int32),
     )

@@ -215,7 +215,7 @@ def _hosting(shard: LastingArrays, slot: Int, person: Int) -> Int:
 
     It contains the tuple, the latest values of the person, and those of all companions.
     """
-    omega, matches = shard.omega, shard.omega.matches
+    omega, matches = shard.omega, shard.omega.by_attribute.matches
     found_rows = containing_rows(shard, slot)
     kept = 0
     for i in range(found_rows):
