@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anonymity.compiled.jit import Int, inner, leaf, procedure
-from anonymity.space.boxes import assign, common_ancestor, empty_boxes, enclose
-from anonymity.space.boxes_by_cell import BoxesByCell, boxes_by_cell, enlargements_of, lay, move
+from anonymity.space.boxes import assign, empty_boxes, enclose
 from anonymity.space.domain import NONE, Boxes, Domain
+from anonymity.space.lanes import LANES
+from anonymity.space.points_by_cell import PointsByCell, enlargements_of, lay, move, points_by_cell
+from anonymity.space.regions_by_attribute import Regions, empty_regions, lay_region, measure_gaps
 
 _REGION = 96
 """Most groups in a cell; half of it costs a quarter more, twice as much a little."""
@@ -36,23 +38,26 @@ class Left(NamedTuple):
     Attributes
     ----------
     items : (groups,) those of one cell side by side; the first ``size`` of a cell are left
-    laid : the box of each of ``items``
+    laid : each of ``items`` as a point
     place, cell : (all groups,) where in ``items`` and in which cell each group stands
     start : (cells + 1,) where each cell begins in ``items``
     size : (cells,) groups left in it
     box : a box around each cell
-    districts : a box around every ``_DISTRICT`` cells
+    regions : the same boxes, and behind them one around every ``_DISTRICT`` cells; with room for measuring both;
+        none where each bucket is one cell
+    districts : where in ``regions`` these begin
     bucket : (buckets + 1,) the first cell of each bucket
     """
 
     items: NDArray[np.int64]
-    laid: BoxesByCell
+    laid: PointsByCell
     place: NDArray[np.int64]
     cell: NDArray[np.int64]
     start: NDArray[np.int64]
     size: NDArray[np.int64]
     box: Boxes
-    districts: Boxes
+    regions: Regions
+    districts: Int
     bucket: NDArray[np.int64]
 
 
@@ -94,21 +99,35 @@ def arrange(domain: Domain, box: Boxes, items: NDArray[np.int64], ends: NDArray[
     for r in range(count):
         size[r] = start[r + 1] - start[r]
         largest = max(largest, size[r])
-    around, laid = empty_boxes(count, box), boxes_by_cell(len(items), largest, box)
+    around, laid = empty_boxes(count, box), points_by_cell(len(items), largest, box)
     for r in range(count):
         for i in range(start[r], start[r + 1]):
             if i == start[r]:
                 assign(around, r, box, items[i])
             enclose(domain, around, r, box, items[i])
-            lay(domain, laid, start[r], size[r], i - start[r], box, items[i])
+            lay(laid, start[r], size[r], i - start[r], box, items[i])
             place[items[i]] = i
             cell[items[i]] = r
-    districts = empty_boxes((count - 1) // _DISTRICT + 1, box)
-    for r in range(count):
-        if r % _DISTRICT == 0:
-            assign(districts, r // _DISTRICT, around, r)
-        enclose(domain, districts, r // _DISTRICT, around, r)
-    return Left(items, laid, place, cell, start[: count + 1], size, around, districts, bucket)
+    begin = (count - 1) // _DISTRICT * _DISTRICT + LANES
+    regions = _regions(domain, around, count, begin) if count > len(ends) - 1 else empty_regions(np.int64(0), box)
+    return Left(items, laid, place, cell, start[: count + 1], size, around, regions, begin, bucket)
+
+
+@procedure
+def _regions(domain: Domain, around: Boxes, count: Int, begin: Int) -> Regions:
+    # The first ``count`` boxes, and from ``begin`` on one around each district of them; behind the last, it once more.
+    districts = (count - 1) // _DISTRICT + 1
+    regions = empty_regions(begin + districts - 1 + LANES, around)
+    for r in range(begin):
+        lay_region(domain, regions, np.int64(r), around, np.int64(min(r, count - 1)))
+    district, only = empty_boxes(np.int64(1), around), np.int64(0)
+    for d in range(districts - 1 + LANES):
+        if d < districts:
+            assign(district, only, around, d * _DISTRICT)
+            for r in range(d * _DISTRICT, min(d * _DISTRICT + _DISTRICT, count)):
+                enclose(domain, district, only, around, np.int64(r))
+        lay_region(domain, regions, begin + d, district, only)
+    return regions
 
 
 @procedure
@@ -186,84 +205,68 @@ def pick(left: Left, bucket: Int, number: Int) -> Int:
     return left.items[left.start[cell] + number]
 
 
-@leaf
-def _gap(domain: Domain, seed: Boxes, around: Boxes, cell: Int, limit: float) -> float:
-    # No box inside ``around`` enlarges the seed by less.
-    only = np.int64(0)
-    gap = 0.0
-    for a in range(around.node.shape[1]):
-        node, other = seed.node[only, a], around.node[cell, a]
-        if domain.last[node] < domain.first[other] or domain.last[other] < domain.first[node]:
-            gap += domain.loss[common_ancestor(domain, node, other)] - domain.loss[node]
-            if gap > limit:
-                return gap
-    for a in range(around.lower.shape[1]):
-        beyond = 0.0
-        if around.upper[cell, a] < seed.lower[only, a]:
-            beyond = seed.lower[only, a] - around.upper[cell, a]
-        elif around.lower[cell, a] > seed.upper[only, a]:
-            beyond = around.lower[cell, a] - seed.upper[only, a]
-        if beyond > 0.0 and domain.scale[a] > 0.0:
-            gap += beyond * domain.scale[a]
-            if gap > limit:
-                return gap
-    return gap
-
-
 @inner
-def find_nearest(domain: Domain, seed: Boxes, left: Left, bucket: Int, wanted: Int, near: Int) -> Nearest:
+def find_nearest(domain: Domain, seed: Boxes, left: Left, bucket: Int, wanted: Int, near: Int, limit: float) -> Nearest:
     """The ``wanted`` groups left of a bucket that enlarge the box of ``seed`` least, in no order.
 
-    Fewer where fewer are left. ``near`` is a group in whose cell the search begins.
+    Fewer where fewer are left; where fewer enlarge it by less than ``limit``, ``NONE`` in the place of the others.
+    ``near`` is a group in whose cell the search begins.
     """
     total = np.int64(0)
     for r in range(left.bucket[bucket], left.bucket[bucket + 1]):
         total += left.size[r]
     size = wanted if wanted < total else total
-    found = Nearest(np.full(size, np.inf), np.full(size, NONE, np.int64))
+    found = Nearest(np.full(size, limit), np.full(size, NONE, np.int64))
     if size == 0:
         return found
     first, last = left.bucket[bucket], left.bucket[bucket + 1] - 1
+    lowest, highest = first // _DISTRICT, last // _DISTRICT
+    gap, districts, only = left.regions.gap, left.districts, np.int64(0)
+    if first < last:
+        measure_gaps(domain, seed, only, left.regions, districts + lowest, highest - lowest + 1)
     begin = left.cell[near]
     if begin < first or begin > last:
         begin = _closest(domain, seed, left, first, last)
-    _search(domain, seed, left, begin, found)
+    if left.size[begin] > 0:
+        _search(domain, seed, left, begin, found)
+    if first == last:
+        return found
     # Outward from the beginning: what is close in order is close in space, and what is found near soon rules out
     # what is far.
-    district, lowest, highest = begin // _DISTRICT, first // _DISTRICT, last // _DISTRICT
+    district = begin // _DISTRICT
     for step in range(max(district - lowest, highest - district) + 1):
         for side in range(2):
             here = district - step if side == 0 else district + step
             if here < lowest or here > highest or (side == 1 and step == 0):
                 continue
-            if _gap(domain, seed, left.districts, here, found.distance[0]) >= found.distance[0]:
+            if gap[districts + here] >= found.distance[0]:
                 continue
+            measure_gaps(domain, seed, only, left.regions, here * _DISTRICT, np.int64(_DISTRICT))
             for r in range(max(first, here * _DISTRICT), min(last, here * _DISTRICT + _DISTRICT - 1) + 1):
-                if r != begin:
+                if r != begin and left.size[r] > 0 and gap[r] < found.distance[0]:
                     _search(domain, seed, left, np.int64(r), found)
     return found
 
 
 @leaf
 def _closest(domain: Domain, seed: Boxes, left: Left, first: Int, last: Int) -> Int:
-    # A cell, of those from first to last, where the search for what is near may well begin.
-    least, district = np.inf, first // _DISTRICT
+    # A cell, of those from first to last, where the search for what is near may well begin; the districts are measured.
+    if first == last:
+        return first
+    gap, least, district = left.regions.gap, np.inf, first // _DISTRICT
     for d in range(first // _DISTRICT, last // _DISTRICT + 1):
-        gap = _gap(domain, seed, left.districts, d, least)
-        if gap < least:
-            least, district = gap, d
+        if gap[left.districts + d] < least:
+            least, district = gap[left.districts + d], d
+    measure_gaps(domain, seed, np.int64(0), left.regions, district * _DISTRICT, np.int64(_DISTRICT))
     least, cell = np.inf, first
     for r in range(max(first, district * _DISTRICT), min(last, district * _DISTRICT + _DISTRICT - 1) + 1):
-        gap = _gap(domain, seed, left.box, r, least)
-        if left.size[r] > 0 and gap < least:
-            least, cell = gap, r
+        if left.size[r] > 0 and gap[r] < least:
+            least, cell = gap[r], r
     return np.int64(cell)
 
 
 @leaf
 def _search(domain: Domain, seed: Boxes, left: Left, cell: Int, found: Nearest) -> None:
-    if left.size[cell] == 0 or _gap(domain, seed, left.box, cell, found.distance[0]) >= found.distance[0]:
-        return
     start, size, distance = left.start[cell], left.size[cell], left.laid.growth
     width = left.start[cell + 1] - start
     enlargements_of(domain, seed, np.int64(0), left.laid, (start, width, size), left.box, cell)

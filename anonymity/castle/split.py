@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from anonymity.castle.arrays import CastleArrays, points
 from anonymity.castle.gamma import members_of
+from anonymity.castle.left_over import join_nearest
 from anonymity.castle.nearest import arrange, find_nearest, pick, take
 from anonymity.compiled.jit import Int, leaf, procedure
 from anonymity.compiled.random import below
@@ -99,25 +100,19 @@ def split_by_subject(shard: CastleArrays, members: Members) -> Int:
             left[b] -= 1
             nonempty -= left[b] == 0
         count += 1
-    for i in range(total):
-        if members.part[i] == NONE:
-            part = nearest_part(shard, members, parts, count, np.int64(i))
-            members.part[i] = part
-            enclose(domain, parts, part, box, np.int64(i))
+    join_nearest(domain, parts, count, box, members.part, without_part(members))
     return count
 
 
-@leaf
-def nearest_part(shard: CastleArrays, members: Members, parts: Boxes, count: Int, member: Int) -> Int:
-    """The part that a member enlarges least (split, step 23)."""
-    least = np.inf
-    nearest: Int = np.int64(0)
-    domain = shard.domain
-    for p in range(count):
-        growth = enlargement(domain, parts, p, members.box, member, least)
-        if growth < least:
-            least, nearest = growth, p
-    return nearest
+@procedure
+def without_part(members: Members) -> NDArray[np.int64]:
+    """The members that have no part, in order."""
+    found, count = np.empty(len(members.part), np.int64), 0
+    for i in range(len(members.part)):
+        if members.part[i] == NONE:
+            found[count] = i
+            count += 1
+    return found[:count]
 
 
 @procedure
@@ -138,18 +133,17 @@ def split(shard: CastleArrays, members: Members) -> Int:
         members.part[first] = count
         assign(seed, only, box, first)
         assign(parts, count, box, first)
-        found = find_nearest(domain, seed, left, only, k - 1, first)
+        found = find_nearest(domain, seed, left, only, k - 1, first, np.inf)
         for item in found.item:
             take(left, item)
             members.part[item] = count
             enclose(domain, parts, count, box, item)
         total -= k
         count += 1
+    joining = np.empty(total, np.int64)
     for i in range(total):
-        member = pick(left, only, np.int64(i))
-        part = nearest_part(shard, members, parts, count, member)
-        members.part[member] = part
-        enclose(domain, parts, part, box, member)
+        joining[i] = pick(left, only, np.int64(i))
+    join_nearest(domain, parts, count, box, members.part, joining)
     return count
 
 

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anonymity.castle.arrays import CastleArrays
+from anonymity.castle.left_over import join_nearest
 from anonymity.castle.nearest import Left, arrange, find_nearest, pick, take
-from anonymity.castle.split import Members, nearest_part
+from anonymity.castle.split import Members, without_part
 from anonymity.compiled.jit import Int, inner, leaf, procedure
 from anonymity.compiled.random import below
 from anonymity.promise.counting import stable_order
@@ -123,7 +124,7 @@ def _fill(shard: CastleArrays, members: Members, buckets: Buckets, part: Part, s
         if share[b] > 0:
             assign(around, np.int64(0), part.boxes, part.number)
             bucket = np.int64(b)
-            found = find_nearest(shard.domain, around, buckets.left, bucket, share[b], part.seed)
+            found = find_nearest(shard.domain, around, buckets.left, bucket, share[b], part.seed, np.inf)
             for item in found.item:
                 _add(shard, members, buckets, part, bucket, item)
 
@@ -143,9 +144,13 @@ def _hand_out(
     buckets_held = 0
     for b in range(count):
         buckets_held += held[b]
+    limit, any_will_do = np.inf, left == 1 and buckets_held >= buckets.needed
+    for b in range(count):
         if buckets.size[b] > 0:
-            found = find_nearest(shard.domain, around, buckets.left, np.int64(b), np.int64(1), part.seed)
+            found = find_nearest(shard.domain, around, buckets.left, np.int64(b), np.int64(1), part.seed, limit)
             distance[b], nearest[b] = found.distance[0], found.item[0]
+            if any_will_do:  # who comes is nearer than these; bounds are summed in another order than what they bound
+                limit = min(limit, distance[b] + 1e-9)
     for _ in range(left):
         needed = buckets_held < buckets.needed
         chosen = np.int64(NONE)
@@ -206,9 +211,5 @@ def split_l(shard: CastleArrays, members: Members) -> Int:
     if count == 0:
         members.part[:] = 0
         return np.int64(1)
-    for i in range(len(members.part)):
-        if members.part[i] == NONE:
-            nearest = nearest_part(shard, members, parts, count, np.int64(i))
-            members.part[i] = nearest
-            enclose(shard.domain, parts, nearest, members.box, np.int64(i))
+    join_nearest(shard.domain, parts, count, members.box, members.part, without_part(members))
     return count

@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from anonymity.attributes import Categorical, Numeric
-from anonymity.castle.arrays import CastleArrays
+from anonymity.castle.left_over import join_nearest
 from anonymity.castle.nearest import arrange, find_nearest, pick, take
 from anonymity.castle.parameters import CastleParameters
-from anonymity.castle.reference import share
-from anonymity.castle.split import Members, nearest_part
 from anonymity.castle.split_l import shares
-from anonymity.compiled.jit import Int, entry
+from anonymity.compiled.jit import entry
 from anonymity.hierarchy import from_paths
 from anonymity.policy import Policy
 from anonymity.privacy import Privacy
@@ -44,7 +42,7 @@ def found_nearest(
     left = arrange(of, box, np.arange(len(box.lower)), ends)
     for group in taken:
         take(left, group)
-    found = find_nearest(of, seed, left, bucket, wanted, near)
+    found = find_nearest(of, seed, left, bucket, wanted, near, np.inf)
     return found.item, found.distance
 
 
@@ -63,8 +61,8 @@ def picked(
 
 
 @entry
-def part_of(shard: CastleArrays, members: Members, parts: Boxes, count: int, member: int) -> Int:
-    return nearest_part(shard, members, parts, count, member)
+def joined(of: Domain, parts: Boxes, count: int, box: Boxes, part: NDArray[np.int64]) -> None:
+    join_nearest(of, parts, count, box, part, np.arange(len(part))[::-1].copy())
 
 
 @entry
@@ -89,6 +87,17 @@ def growth(boxes: Boxes, row: int, others: Boxes, at: int) -> float:
     return loss(both, 0) - loss(boxes, row)
 
 
+def grown(boxes: Boxes, row: int, others: Boxes, at: int) -> None:
+    """Let a box enclose another."""
+    first = min(TREE.first[boxes.node[row, 0]], TREE.first[others.node[at, 0]])
+    last = max(TREE.last[boxes.node[row, 0]], TREE.last[others.node[at, 0]])
+    boxes.lower[row], boxes.upper[row] = (
+        np.minimum(boxes.lower[row], others.lower[at]),
+        np.maximum(boxes.upper[row], others.upper[at]),
+    )
+    boxes.node[row, 0] = TREE.lowest_common_ancestor(first, last)
+
+
 def random_boxes(chance: np.random.Generator, count: int, wide: bool) -> Boxes:
     """Boxes, or points, some of them alike."""
     size = (count, 2)
@@ -100,7 +109,7 @@ def random_boxes(chance: np.random.Generator, count: int, wide: bool) -> Boxes:
 
 @dataclass(frozen=True)
 class Search:
-    """Groups in buckets, of which some are taken, and a seed."""
+    """Points in buckets, of which some are taken, and a seed."""
 
     box: Boxes
     seed: Boxes
@@ -123,7 +132,7 @@ def searches(draw: st.DrawFn) -> Search:
     total = sum(sizes)
     part = draw(st.sampled_from((0.0, 0.3, 0.9, 1.0)))
     return Search(
-        random_boxes(chance, total, draw(st.booleans())),
+        random_boxes(chance, total, wide=False),
         random_boxes(chance, 1, draw(st.booleans())),
         np.cumsum([0, *sizes]),
         chance.permutation(total)[: int(part * total)],
@@ -154,22 +163,20 @@ def test_what_is_left_has_a_number_each(search: Search) -> None:
     assert sorted(found.tolist()) == left
 
 
-@given(st.integers(1, 10), st.booleans(), st.integers(0, 2**32))
+@given(st.sampled_from((1, 2, 10, 31, 32, 33, 64, 100)), st.booleans(), st.integers(0, 2**32))
 @settings(max_examples=100)
 def test_what_is_left_over_goes_to_the_part_that_it_enlarges_least(count: int, wide: bool, seed: int) -> None:
     chance = np.random.default_rng(seed)
-    group, parts = random_boxes(chance, 1, wide), random_boxes(chance, count, True)
-    one = np.zeros(1, np.int64)
+    groups, parts = random_boxes(chance, 5, wide), random_boxes(chance, count, True)
     # Behind the last part stands what is not to be read: a part that is not made yet.
-    room = Boxes(
-        np.concatenate([parts.lower, group.lower]),
-        np.concatenate([parts.upper, group.upper]),
-        np.concatenate([parts.node, group.node]),
-    )
-    arrays = SETTING.castle().arrays
-    found = part_of(share(arrays), Members(one, group, one), room, count, 0)
-    least = min(growth(parts, part, group, 0) for part in range(count))
-    assert growth(parts, int(found), group, 0) == pytest.approx(least, abs=1e-12)
+    room = Boxes(*(np.concatenate([ends, others]) for ends, others in zip(parts, groups, strict=True)))
+    chosen = np.full(5, -1)
+    joined(domain(POLICY), room, count, groups, chosen)
+    for group in reversed(range(5)):  # in the order in which they join: each part has grown by those before
+        growths = [growth(parts, part, groups, group) for part in range(count)]
+        assert growths[chosen[group]] == pytest.approx(min(growths), abs=1e-12)
+        grown(parts, int(chosen[group]), groups, group)
+    assert all((ends[:count] == others).all() for ends, others in zip(room, parts, strict=True))
 
 
 @st.composite

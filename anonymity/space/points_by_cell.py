@@ -1,0 +1,136 @@
+"""Points in cells of neighbours, so laid out that a box is compared with a whole cell at vector speed.
+
+The points of a cell lie side by side in memory, by attribute: a search that passes over most cells then reads a few
+runs of memory and not one value here and one there. The loops hold no branch, as those of
+``boxes_by_attribute``, and what all points of a cell have in common is added once. They give the same numbers as
+``anonymity.space.boxes.enlargement``, up to the order of summation.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anonymity.compiled.jit import Int, inner, leaf
+from anonymity.space.boxes import common_ancestor, covers
+from anonymity.space.domain import Boxes, Domain
+from anonymity.space.lanes import LANES, whole
+
+
+class PointsByCell(NamedTuple):
+    """Points by cell and attribute.
+
+    Attribute a of the i-th point of a cell that begins at ``start`` and has room for ``size`` points stands at
+    ``start * attributes + a * size + i``.
+
+    Attributes
+    ----------
+    number : (points * numeric + room,)
+    leaf : (points * categorical + room,) as nodes
+    growth, step : (points of the largest cell + room,) what ``enlargements_of`` writes, and scratch
+    """
+
+    number: NDArray[np.float64]
+    leaf: NDArray[np.int32]
+    growth: NDArray[np.float64]
+    step: NDArray[np.float64]
+
+
+@inner
+def points_by_cell(count: Int, largest: Int, like: Boxes) -> PointsByCell:
+    """Uninitialised cells of ``count`` points with the attributes of boxes, at most ``largest`` in each."""
+    return PointsByCell(
+        np.empty(count * like.lower.shape[1] + LANES, np.float64),
+        np.empty(count * like.node.shape[1] + LANES, np.int32),
+        np.empty(largest + LANES, np.float64),
+        np.empty(largest + LANES, np.float64),
+    )
+
+
+@leaf
+def lay(cells: PointsByCell, start: Int, size: Int, place: Int, boxes: Boxes, row: Int) -> None:
+    """Write a point, which is a box of no width, to a place of a cell, from 0."""
+    numeric, categorical = boxes.lower.shape[1], boxes.node.shape[1]
+    for a in range(numeric):
+        cells.number[start * numeric + a * size + place] = boxes.lower[row, a]
+    for a in range(categorical):
+        cells.leaf[start * categorical + a * size + place] = boxes.node[row, a]
+
+
+@leaf
+def move(cells: PointsByCell, start: Int, size: Int, place: Int, other: Int, like: Boxes) -> None:
+    """Copy what stands at another place of a cell to this one; ``like`` are boxes of the same attributes."""
+    numeric, categorical = like.lower.shape[1], like.node.shape[1]
+    for a in range(numeric):
+        offset = start * numeric + a * size
+        cells.number[offset + place] = cells.number[offset + other]
+    for a in range(categorical):
+        offset = start * categorical + a * size
+        cells.leaf[offset + place] = cells.leaf[offset + other]
+
+
+@leaf
+def enlargements_of(
+    domain: Domain,
+    boxes: Boxes,
+    row: Int,
+    cells: PointsByCell,
+    place: tuple[Int, Int, Int],
+    around: Boxes,
+    cell: Int,
+) -> None:
+    """Write to ``growth`` how much one box grows to enclose each of the first points of a cell (Definition 3.4).
+
+    Parameters
+    ----------
+    boxes, row : the one that grows
+    place : where the cell begins, its size, and how many of its points are looked at
+    around, cell : a box around all of the cell, and its row
+    """
+    start, size, count = place
+    numeric, categorical = boxes.lower.shape[1], boxes.node.shape[1]
+    growth, stop = cells.growth, whole(count)
+    common = 0.0
+    for a in range(categorical):
+        node, top = np.int64(boxes.node[row, a]), np.int64(around.node[cell, a])
+        if not covers(domain, top, node):
+            common += domain.loss[common_ancestor(domain, node, top)] - domain.loss[node]
+    for i in range(np.uint64(0), stop):
+        growth[i] = common
+    for a in range(numeric):
+        lower, upper, scale = boxes.lower[row, a], boxes.upper[row, a], domain.scale[a]
+        if scale > 0.0 and (around.lower[cell, a] < lower or around.upper[cell, a] > upper):
+            offset = np.uint64(start * numeric + a * size)
+            for i in range(np.uint64(0), stop):
+                below, above = lower - cells.number[offset + i], cells.number[offset + i] - upper
+                growth[i] += (below if below > 0.0 else (above if above > 0.0 else 0.0)) * scale
+    for a in range(categorical):
+        node, top = np.int64(boxes.node[row, a]), np.int64(around.node[cell, a])
+        if node != top and covers(domain, top, node):
+            _add_ancestor_losses(domain, cells, start * categorical + a * size, count, node, top)
+
+
+@leaf
+def _add_ancestor_losses(domain: Domain, cells: PointsByCell, begin: Int, count: Int, node: Int, top: Int) -> None:
+    # The loss of the lowest node above ``node`` and each point, all of them below ``top``; it falls on the way down.
+    growth, step, offset, stop = cells.growth, cells.step, np.uint64(begin), whole(count)
+    # The last loop adds the node's own level, so that most hierarchies take two.
+    own, highest = domain.loss[node], domain.loss[top]
+    first_own, last_own, above = domain.first[node], domain.last[node], np.int64(domain.parent[node])
+    first, last, loss = domain.first[above], domain.last[above], domain.loss[above]
+    for i in range(np.uint64(0), stop):
+        inside = (first <= cells.leaf[offset + i]) & (cells.leaf[offset + i] <= last)
+        step[i] = loss if inside else highest
+    while above != top:
+        above = np.int64(domain.parent[above])
+        first, last, loss = domain.first[above], domain.last[above], domain.loss[above]
+        if above != top:
+            for i in range(np.uint64(0), stop):
+                inside = (first <= cells.leaf[offset + i]) & (cells.leaf[offset + i] <= last)
+                lower = loss if inside else highest
+                step[i] = lower if lower < step[i] else step[i]
+    for i in range(np.uint64(0), stop):
+        inside = (first_own <= cells.leaf[offset + i]) & (cells.leaf[offset + i] <= last_own)
+        growth[i] += (own if inside else step[i]) - own

@@ -1,0 +1,130 @@
+"""Regions side by side, so laid out that it is seen of several at once which of them are too far from a box.
+
+As ``anonymity.space.boxes_by_attribute``; but how far a region is from a box is by how much the box would grow at least
+to enclose anything in it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anonymity.compiled.jit import Int, inner, leaf
+from anonymity.space.domain import Boxes, Domain
+from anonymity.space.lanes import whole
+
+
+class Regions(NamedTuple):
+    """Regions by attribute.
+
+    Attributes
+    ----------
+    ends : (2 * numeric, regions) the lower ends of all attributes, then the upper ones
+    leaves : (2 * categorical, regions) leftmost leaves below the region's nodes, then the rightmost ones
+    loss : (categorical, regions) ``Domain.loss`` of the region's nodes
+    gap, step : (regions,) what ``measure_gaps`` and ``measure_growth`` write, and scratch
+    """
+
+    ends: NDArray[np.float64]
+    leaves: NDArray[np.int32]
+    loss: NDArray[np.float64]
+    gap: NDArray[np.float64]
+    step: NDArray[np.float64]
+
+
+@inner
+def empty_regions(count: Int, like: Boxes) -> Regions:
+    """Uninitialised regions with the attributes of boxes."""
+    scratch = np.empty(2 * count)
+    return Regions(
+        np.empty((2 * like.lower.shape[1], count)),
+        np.empty((2 * like.node.shape[1], count), np.int32),
+        np.empty((like.node.shape[1], count)),
+        scratch[:count],
+        scratch[count:],
+    )
+
+
+@leaf
+def lay_region(domain: Domain, regions: Regions, place: Int, boxes: Boxes, row: Int) -> None:
+    """Let a region be a box."""
+    numeric, categorical = boxes.lower.shape[1], boxes.node.shape[1]
+    for a in range(numeric):
+        regions.ends[a, place] = boxes.lower[row, a]
+        regions.ends[numeric + a, place] = boxes.upper[row, a]
+    for a in range(categorical):
+        regions.leaves[a, place] = domain.first[boxes.node[row, a]]
+        regions.leaves[categorical + a, place] = domain.last[boxes.node[row, a]]
+        regions.loss[a, place] = domain.loss[boxes.node[row, a]]
+
+
+@leaf
+def measure_gaps(domain: Domain, boxes: Boxes, row: Int, regions: Regions, start: Int, count: Int) -> None:
+    """Write to ``gap`` by how much one box grows at least to enclose anything in each of ``count`` regions.
+
+    And of those behind them up to whole ``LANES``. Terms are summed in the order of ``anonymity.space.boxes``.
+    """
+    numeric, categorical = boxes.lower.shape[1], boxes.node.shape[1]
+    ends, leaves, gap, step = regions.ends, regions.leaves, regions.gap, regions.step
+    begin, stop = np.uint64(start), np.uint64(start) + whole(count)
+    for i in range(begin, stop):
+        gap[i] = 0.0
+    for a in range(categorical):
+        node, root, left, right = np.int64(boxes.node[row, a]), np.int64(domain.root[a]), a, categorical + a
+        if node == root:
+            continue
+        own, top = domain.loss[node], domain.loss[root]
+        leftmost, rightmost = domain.first[node], domain.last[node]
+        for i in range(begin, stop):
+            step[i] = top
+        node = np.int64(domain.parent[node])
+        while node != root:
+            first, last, loss = domain.first[node], domain.last[node], domain.loss[node]
+            for i in range(begin, stop):
+                inside = (first <= leaves[left, i]) & (leaves[right, i] <= last)
+                lower = loss if inside else top
+                step[i] = lower if lower < step[i] else step[i]
+            node = np.int64(domain.parent[node])
+        for i in range(begin, stop):
+            apart = (rightmost < leaves[left, i]) | (leaves[right, i] < leftmost)
+            gap[i] += (step[i] - own) if apart else 0.0
+    for a in range(numeric):
+        lowest, highest, scale, low, high = boxes.lower[row, a], boxes.upper[row, a], domain.scale[a], a, numeric + a
+        if scale > 0.0:
+            for i in range(begin, stop):
+                below, above = lowest - ends[high, i], ends[low, i] - highest
+                gap[i] += ((below if below > 0.0 else 0.0) + (above if above > 0.0 else 0.0)) * scale
+
+
+@leaf
+def measure_growth(domain: Domain, regions: Regions, count: Int, boxes: Boxes, row: Int) -> None:
+    """Write to ``gap`` by how much each of the first regions grows to enclose one box (CASTLE, Definition 3.4).
+
+    The same numbers as ``anonymity.space.boxes.enlargement``, where its sum does not stop.
+    """
+    numeric, categorical = boxes.lower.shape[1], boxes.node.shape[1]
+    ends, leaves, growth, step, stop = regions.ends, regions.leaves, regions.gap, regions.step, whole(count)
+    for i in range(np.uint64(0), stop):
+        growth[i] = 0.0
+    for a in range(categorical):
+        node, root, left, right = np.int64(boxes.node[row, a]), np.int64(domain.root[a]), a, categorical + a
+        top = domain.loss[root]
+        for i in range(np.uint64(0), stop):
+            step[i] = top
+        while node != root:
+            first, last, loss = domain.first[node], domain.last[node], domain.loss[node]
+            for i in range(np.uint64(0), stop):
+                inside = (first <= leaves[left, i]) & (leaves[right, i] <= last)
+                lower = loss if inside else top
+                step[i] = lower if lower < step[i] else step[i]
+            node = np.int64(domain.parent[node])
+        for i in range(np.uint64(0), stop):
+            growth[i] += step[i] - regions.loss[a, i]
+    for a in range(numeric):
+        lower, upper, scale, low, high = boxes.lower[row, a], boxes.upper[row, a], domain.scale[a], a, numeric + a
+        if scale > 0.0:
+            for i in range(np.uint64(0), stop):
+                below, above = ends[low, i] - lower, upper - ends[high, i]
+                growth[i] += ((below if below > 0.0 else 0.0) + (above if above > 0.0 else 0.0)) * scale
