@@ -28,13 +28,13 @@ from statistics import median
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
 from pyflink.common import Types
 from pyflink.datastream import KeyedProcessFunction, RuntimeContext
 from pyflink.table import StreamTableEnvironment
 
 from anonymity.release import Releases
 from anonymity.space.domain import domain
+from anonymity.tuples.members import in_milliseconds
 from benchmarks import adult, real
 from benchmarks.table import Table
 from jobs.config import load as config
@@ -143,7 +143,7 @@ class PassBlocks(KeyedProcessFunction):  # type: ignore[misc]
             upper=self._domain.upper[None],
             node=self._roots,
             offsets=np.array([0, len(block)]),
-            members=tuple(map(_values, block.members.columns)),
+            members=tuple(in_milliseconds(column).to_pylist() for column in block.members.columns),
             linked=one * 0,
             noise_expected=np.zeros((1, 0)),
             noise_error=np.zeros((1, 0)),
@@ -152,11 +152,6 @@ class PassBlocks(KeyedProcessFunction):  # type: ignore[misc]
             suppressed_event_time=none,
         )
         yield from self._emitter.releases(releases, block.shard)
-
-
-def _values(column: pa.Array) -> list[Any]:
-    found: list[Any] = (column.view(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
-    return found
 
 
 class PassRows(KeyedProcessFunction):  # type: ignore[misc]

@@ -31,6 +31,7 @@ from anonymity.space.domain import Boxes, boxes, domain, node_offsets, scales
 from anonymity.tuples.forgotten import theirs
 from anonymity.tuples.history import History
 from anonymity.tuples.leaving import empty_out, empty_totals
+from anonymity.tuples.members import in_milliseconds
 from anonymity.tuples.stored_seen import StoredSeen
 from state.batch import BatchState, Held
 from state.block import NO_TIME, Block
@@ -230,7 +231,7 @@ class BatchShard(Shard):
             upper=out.box.upper[:releases],
             node=out.box.node[:releases] - self._offsets,
             offsets=offsets,
-            members=tuple(column.to_pylist() for column in members.columns),
+            members=tuple(in_milliseconds(column).to_pylist() for column in members.columns),
             **noise_of(arrays.noise, released, offsets),
             suppressed_reason=out.reason[: len(withheld)],
             suppressed_position=waiting.position[withheld],

@@ -19,6 +19,11 @@ _NUMPY = {
 }
 
 
+def in_milliseconds(column: pa.Array) -> pa.Array:
+    """A column of timestamps as int64, as they are published; any other as it is."""
+    return column.view(pa.int64()) if pa.types.is_timestamp(column.type) else column
+
+
 class Members:
     """Columns of sensitive, noised and pass-through values, one slot a tuple.
 
@@ -48,8 +53,7 @@ class Members:
 
     def put(self, slots: NDArray[np.int32], batch: pa.RecordBatch) -> None:
         """Store the rows of ``batch`` in ``slots``."""
-        for i, published in enumerate(batch.columns):
-            column = published.view(pa.int64()) if pa.types.is_timestamp(published.type) else published
+        for i, column in enumerate(map(in_milliseconds, batch.columns)):
             if column.type == pa.string():
                 # Equal strings of a batch share one object.
                 self._values[i][slots] = column.to_pandas(deduplicate_objects=True).to_numpy()
