@@ -37,6 +37,7 @@ from jobs.wiring import environment, pipeline
 CONFIGURATION = Path(__file__).with_name("latency.yaml")
 _FLOOD = 500_000  # rows that come first, as fast as they are taken: Java compiles; the second half tells the most
 _SETTLE, _MEASURED, _REST = 4, 15, 1  # seconds at the rate: the flood ebbs, figures are taken, the end is kept out
+_LEFT = 0.99  # of all rows, at least; CASTLE and nearest may suppress some
 _PATIENCE = 300.0  # seconds until the job connects
 
 
@@ -196,7 +197,7 @@ def _expired_by(left: pd.DataFrame) -> NDArray[np.int64]:
 
 
 def _figures(left: pd.DataFrame, closing: NDArray[np.int64], due: NDArray[np.float64], rate: int, behind: float) -> Run:
-    if len(left) < len(due) * 0.99:
+    if len(left) != len(closing) or len(left) < len(due) * _LEFT:
         raise RuntimeError(f"{len(left):,} of {len(due):,} rows left; the others were suppressed or lost")
     row = left["row"].to_numpy()
     moment = pd.to_datetime(left["moment"], utc=True, format="ISO8601").astype("int64").to_numpy() / 1e9

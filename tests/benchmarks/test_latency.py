@@ -32,7 +32,7 @@ def _stream() -> tuple[pd.DataFrame, pd.DataFrame, np.ndarray, np.ndarray]:
 
 def test_a_wait_begins_with_the_tuple_or_with_the_one_that_closed_its_window() -> None:
     left, windows, due, closing = _stream()
-    run = latency._figures(left, windows, due, RATE, 0.0)
+    run = latency._figures(left, latency._closed_by(windows), due, RATE, 0.0)
     measured = slice(latency._FLOOD + latency._SETTLE * RATE, -latency._REST * RATE)
     assert run.closed == pytest.approx(100, abs=0.01)
     assert run.whole == pytest.approx(100 + (due[closing] - due)[measured] * 1000, abs=0.01)
@@ -42,4 +42,14 @@ def test_a_wait_begins_with_the_tuple_or_with_the_one_that_closed_its_window() -
 def test_rows_that_did_not_leave_are_no_latency() -> None:
     left, windows, due, _ = _stream()
     with pytest.raises(RuntimeError, match="were suppressed or lost"):
-        latency._figures(left.iloc[:-1], windows, due, RATE, 0.0)
+        latency._figures(left.iloc[:-1], latency._closed_by(windows), due, RATE, 0.0)
+
+
+def test_a_release_waits_for_the_end_of_the_delay_of_its_first_row() -> None:
+    rows = [0, 5, 3, 9, 7, 4]
+    left = pd.DataFrame({"row": rows, "release": [0, 0, 1, 1, 2, 2], "kind": ["cluster"] * 4 + ["split"] * 2})
+    more = pd.DataFrame({"row": range(10, 400), "release": range(10, 400), "kind": "reused"})
+    found = latency._expired_by(pd.concat([left, more]))
+    first = latency.DELAY
+    assert found[:6].tolist() == [first, first, 3 + first, 3 + first, -1, -1]
+    assert found[6:].tolist() == [row + first if row + first < 396 else -1 for row in range(10, 400)]

@@ -67,10 +67,11 @@ def test_a_generalisation_has_two_ends_and_a_representative_one_value() -> None:
         harness.element(KEY, block(0, 100).to_bytes())
         assert harness.main
         for release in harness.main:
-            *_, group, members = release
+            *_, group, illness, visit = release
             ages = release[8 : 8 + columns]
-            assert len(release) == 8 + columns + 2
-            assert (group in TREE.labels, len(members) >= 3) == (True, True)
+            assert len(release) == 8 + columns + 3
+            assert (group in TREE.labels, len(visit) >= 3) == (True, True)
+            assert len(illness) == len(visit)
             assert all(isinstance(age, int if columns == 2 else float) and 0 <= age <= 100 for age in ages)
     # Means of whole numbers.
     assert any(release[8] != round(release[8]) for release in harness.main)
