@@ -21,7 +21,6 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -36,6 +35,7 @@ from anonymity.release import Releases
 from anonymity.space.domain import domain
 from anonymity.tuples.members import in_milliseconds
 from benchmarks import adult, real
+from benchmarks.processes import core_seconds
 from benchmarks.table import Table
 from jobs.config import load as config
 from jobs.wiring import environment, pace, pipeline
@@ -197,24 +197,9 @@ def work(variant: Variant, rows: int) -> list[float]:
         if variant.passes == "rows"
         else pipeline.build(tables, settings, *([PassBlocks] if variant.passes == "blocks" else []))
     )
-    start, before = time.perf_counter(), _core_seconds()
+    start, before = time.perf_counter(), core_seconds()
     job.execute().get_job_execution_result().result()
-    return [time.perf_counter() - start, _core_seconds() - before]
-
-
-def _core_seconds() -> float:
-    """What this process and those below it, Java and workers among them, have run for so far."""
-    ticks, below = {}, defaultdict(list)
-    for file in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it has ended
-            fields = file.read_text().rpartition(")")[2].split()
-            number = int(file.parent.name)
-            ticks[number] = sum(map(int, fields[11:15]))  # its own, and of those below it that have ended
-            below[int(fields[1])].append(number)
-    found = [os.getpid()]
-    for number in found:
-        found.extend(below[number])
-    return sum(ticks[number] for number in found) / os.sysconf("SC_CLK_TCK")
+    return [time.perf_counter() - start, core_seconds() - before]
 
 
 def rows_file(rows: int, folder: Path) -> Path:
@@ -231,8 +216,11 @@ def rows_file(rows: int, folder: Path) -> Path:
 
 def variables(rows: int, folder: Path, output: str) -> dict[str, str]:
     """The environment of a job that reads so many rows and writes below ``output``; ``folder`` holds its input."""
+    return _writing(output) | {"BENCH_INPUT": str(rows_file(rows, folder))}
+
+
+def _writing(output: str) -> dict[str, str]:
     return os.environ | {
-        "BENCH_INPUT": str(rows_file(rows, folder)),
         "BENCH_OUTPUT": f"{output}/released",
         "BENCH_HIERARCHIES": str(adult.DATA),
         "FLINK_LOG_DIR": f"{output}/log",
@@ -241,25 +229,20 @@ def variables(rows: int, folder: Path, output: str) -> dict[str, str]:
 
 def variables_of(variant: Variant, rows: int, folder: Path, output: str) -> dict[str, str]:
     """As ``variables``, for a job of this file."""
-    if not variant.real:
-        given = variables(rows // variant.slots, folder, output)
-        if variant.slots > 1:  # a file of CSV is read by one reader
-            parts = folder / f"{rows}-in-{variant.slots}"
-            parts.mkdir(exist_ok=True)
-            for number in range(variant.slots):
-                if not (parts / f"{number}.csv").exists():
-                    (parts / f"{number}.csv").symlink_to(given["BENCH_INPUT"])
-            given["BENCH_INPUT"] = str(parts)
-        return given | {"_python_worker_execution_mode": variant.mode}
-    given = os.environ | {
-        "BENCH_OUTPUT": f"{output}/released",
-        "BENCH_HIERARCHIES": str(adult.DATA),
-        "FLINK_LOG_DIR": f"{output}/log",
-        "BENCH_SOURCE": "",
-    }
-    if variant.form != "datagen":
+    mode = {"_python_worker_execution_mode": variant.mode}
+    if variant.form == "datagen":
+        return _writing(output) | mode | {"BENCH_SOURCE": ""}
+    if variant.real:
         path = real.rows_file(rows, folder, variant.form, half_rejected=variant.half_rejected)
-        given["BENCH_SOURCE"] = real.source(path, variant.form)
+        return _writing(output) | mode | {"BENCH_SOURCE": real.source(path, variant.form)}
+    given = variables(rows // variant.slots, folder, output) | mode
+    if variant.slots > 1:  # a file of CSV is read by one reader
+        parts = folder / f"{rows}-in-{variant.slots}"
+        parts.mkdir(exist_ok=True)
+        for number in range(variant.slots):
+            if not (parts / f"{number}.csv").exists():
+                (parts / f"{number}.csv").symlink_to(given["BENCH_INPUT"])
+        given["BENCH_INPUT"] = str(parts)
     return given
 
 

@@ -10,34 +10,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
 from pathlib import Path
 
 from benchmarks import job
+from benchmarks.processes import below, resident
 from benchmarks.table import Table
 
 _ROWS = (300_000, 2_000_000)
 _FILE = 500_000  # rows of a file of the source, which reads one after the other
 _EVERY = 0.2  # seconds between two looks
 _MOST = 2e9
-
-
-def _resident(process: int) -> int:
-    """Resident bytes of a process; 0 where it has ended."""
-    with suppress(OSError):
-        for line in Path(f"/proc/{process}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) * 1024
-    return 0
-
-
-def _below(process: int) -> list[int]:
-    """The processes that a process has started."""
-    found: list[int] = []
-    for children in Path(f"/proc/{process}/task").glob("*/children"):
-        with suppress(OSError):
-            found.extend(map(int, children.read_text().split()))
-    return found
 
 
 def _source(rows: int, folder: Path) -> Path:
@@ -56,8 +38,8 @@ def most(rows: int, folder: Path) -> tuple[int, int, int]:
         python = java = together = 0
         with subprocess.Popen(command, env=given, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
             while run.poll() is None:
-                ours, below = _resident(run.pid), sum(map(_resident, _below(run.pid)))
-                python, java, together = max(python, ours), max(java, below), max(together, ours + below)
+                ours, theirs = resident(run.pid), sum(map(resident, below(run.pid)))
+                python, java, together = max(python, ours), max(java, theirs), max(together, ours + theirs)
                 time.sleep(_EVERY)
         if run.returncode:
             raise RuntimeError(f"the job ended with {run.returncode}")

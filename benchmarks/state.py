@@ -22,7 +22,7 @@ from pyflink.common import JobClient
 from anonymity.algorithm import Algorithm, Shard, Terms
 from anonymity.algorithms import CASTLE, NEAREST
 from anonymity.privacy import Privacy
-from benchmarks import job
+from benchmarks import job, processes
 from benchmarks.adult import MEMBERS, Stream, stream
 from benchmarks.table import Table
 from jobs.config import load as config
@@ -98,8 +98,7 @@ def _store_and_restore(algorithm: Algorithm, tuples: Stream) -> list[float]:
 
 def _resident() -> int:
     gc.collect()
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS:"))
+    return processes.resident()
 
 
 def stored(name: str, size: int) -> list[float]:

@@ -26,6 +26,7 @@ from pyflink.fn_execution import coder_impl_fast
 from pyflink.java_gateway import get_gateway
 
 from benchmarks import job
+from benchmarks.processes import threads
 from benchmarks.table import Table
 from jobs.wiring import environment, pipeline
 from operators.encode.encoder import Encoder
@@ -128,11 +129,9 @@ class _Java:
 
     def seconds(self) -> Counter[str]:
         found: Counter[str] = Counter()
-        for task in Path(f"/proc/{self._number}/task").iterdir():
-            fields = (task / "stat").read_text()
-            name, numbers = fields.partition("(")[2].rpartition(")")[0], fields.rpartition(")")[2].split()
+        for name, seconds in threads(self._number):
             kind = "compile" if re.search(_COMPILING, name) else "collect" if re.search(_COLLECTING, name) else "work"
-            found[kind] += sum(map(int, numbers[11:13])) / os.sysconf("SC_CLK_TCK")  # type: ignore[assignment]
+            found[kind] += seconds  # type: ignore[assignment]
         return found
 
     def start(self) -> None:

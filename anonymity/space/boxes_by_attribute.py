@@ -6,12 +6,12 @@ wrong. They give the same numbers as ``anonymity.space.boxes.enlargement``, up t
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, leaf
+from anonymity.compiled.jit import Int, inner_leaf, leaf
 from anonymity.policy import Policy
 from anonymity.space.domain import Boxes, Domain
 from anonymity.space.lanes import LANES, whole, with_room
@@ -104,34 +104,34 @@ def containing(
     return found
 
 
+@inner_leaf
+def _still_inside(
+    inside: NDArray[np.int32], low: NDArray[Any], high: NDArray[Any], attribute: Int, begin: Int, least: Any, most: Any
+) -> bool:
+    """Whether some that are ``inside`` reach from ``least`` to ``most`` in an attribute; others are so no longer."""
+    offset, some = np.uint64(begin), np.int32(0)
+    for i in range(LANES):
+        at_least, at_most = low[attribute, offset + np.uint64(i)], high[attribute, offset + np.uint64(i)]
+        inside[i] &= np.int32((at_least <= least) & (most <= at_most))
+        some |= inside[i]
+    return some != 0
+
+
 @leaf
 def _inside(domain: Domain, laid: BoxesByAttribute, boxes: Boxes, row: Int, begin: Int) -> Int:
     """Write to ``inside`` which of the boxes from ``begin`` on contain one box: 1, else 0; 0 where none does."""
-    inside, offset = laid.inside, np.uint64(begin)
-    some = np.int32(1)
+    inside = laid.inside
     for i in range(LANES):
         inside[i] = 1
     for a in range(boxes.node.shape[1]):
         first, last = domain.first[boxes.node[row, a]], domain.last[boxes.node[row, a]]
-        some = np.int32(0)
-        for i in range(LANES):
-            inside[i] &= np.int32(
-                (laid.first[a, offset + np.uint64(i)] <= first) & (last <= laid.last[a, offset + np.uint64(i)])
-            )
-            some |= inside[i]
-        if some == 0:
+        if not _still_inside(inside, laid.first, laid.last, a, begin, first, last):
             return np.int64(0)
     for a in range(boxes.lower.shape[1]):
         lower, upper = boxes.lower[row, a], boxes.upper[row, a]
-        some = np.int32(0)
-        for i in range(LANES):
-            inside[i] &= np.int32(
-                (laid.lower[a, offset + np.uint64(i)] <= lower) & (upper <= laid.upper[a, offset + np.uint64(i)])
-            )
-            some |= inside[i]
-        if some == 0:
+        if not _still_inside(inside, laid.lower, laid.upper, a, begin, lower, upper):
             return np.int64(0)
-    return np.int64(some)
+    return np.int64(1)
 
 
 @leaf

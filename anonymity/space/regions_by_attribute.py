@@ -75,18 +75,8 @@ def measure_gaps(domain: Domain, boxes: Boxes, row: Int, regions: Regions, start
         node, root, left, right = np.int64(boxes.node[row, a]), np.int64(domain.root[a]), a, categorical + a
         if node == root:
             continue
-        own, top = domain.loss[node], domain.loss[root]
-        leftmost, rightmost = domain.first[node], domain.last[node]
-        for i in range(begin, stop):
-            step[i] = top
-        node = np.int64(domain.parent[node])
-        while node != root:
-            first, last, loss = domain.first[node], domain.last[node], domain.loss[node]
-            for i in range(begin, stop):
-                inside = (first <= leaves[left, i]) & (leaves[right, i] <= last)
-                lower = loss if inside else top
-                step[i] = lower if lower < step[i] else step[i]
-            node = np.int64(domain.parent[node])
+        own, leftmost, rightmost = domain.loss[node], domain.first[node], domain.last[node]
+        _ancestor_losses(domain, regions, np.int64(domain.parent[node]), a, start, count)
         for i in range(begin, stop):
             apart = (rightmost < leaves[left, i]) | (leaves[right, i] < leftmost)
             gap[i] += (step[i] - own) if apart else 0.0
@@ -99,27 +89,34 @@ def measure_gaps(domain: Domain, boxes: Boxes, row: Int, regions: Regions, start
 
 
 @leaf
+def _ancestor_losses(domain: Domain, regions: Regions, node: Int, attribute: Int, start: Int, count: Int) -> None:
+    """Write to ``step`` the loss of the lowest node, from ``node`` upwards, that is above each region."""
+    step, leaves, root = regions.step, regions.leaves, np.int64(domain.root[attribute])
+    begin, stop = np.uint64(start), np.uint64(start) + whole(count)
+    left, right, top = attribute, len(regions.loss) + attribute, domain.loss[root]
+    for i in range(begin, stop):
+        step[i] = top
+    while node != root:
+        first, last, loss = domain.first[node], domain.last[node], domain.loss[node]
+        for i in range(begin, stop):
+            inside = (first <= leaves[left, i]) & (leaves[right, i] <= last)
+            lower = loss if inside else top
+            step[i] = lower if lower < step[i] else step[i]
+        node = np.int64(domain.parent[node])
+
+
+@leaf
 def measure_growth(domain: Domain, regions: Regions, count: Int, boxes: Boxes, row: Int) -> None:
     """Write to ``gap`` by how much each of the first regions grows to enclose one box (CASTLE, Definition 3.4).
 
     The same numbers as ``anonymity.space.boxes.enlargement``, where its sum does not stop.
     """
     numeric, categorical = boxes.lower.shape[1], boxes.node.shape[1]
-    ends, leaves, growth, step, stop = regions.ends, regions.leaves, regions.gap, regions.step, whole(count)
+    ends, growth, step, stop = regions.ends, regions.gap, regions.step, whole(count)
     for i in range(np.uint64(0), stop):
         growth[i] = 0.0
     for a in range(categorical):
-        node, root, left, right = np.int64(boxes.node[row, a]), np.int64(domain.root[a]), a, categorical + a
-        top = domain.loss[root]
-        for i in range(np.uint64(0), stop):
-            step[i] = top
-        while node != root:
-            first, last, loss = domain.first[node], domain.last[node], domain.loss[node]
-            for i in range(np.uint64(0), stop):
-                inside = (first <= leaves[left, i]) & (leaves[right, i] <= last)
-                lower = loss if inside else top
-                step[i] = lower if lower < step[i] else step[i]
-            node = np.int64(domain.parent[node])
+        _ancestor_losses(domain, regions, np.int64(boxes.node[row, a]), a, np.int64(0), count)
         for i in range(np.uint64(0), stop):
             growth[i] += step[i] - regions.loss[a, i]
     for a in range(numeric):

@@ -38,16 +38,16 @@ def set_pace(environment: Any, operator: Any, above: Sequence[Any]) -> None:
     operator : the transformation of the anonymiser
     above : it and all that it reads from
     """
-    settings = environment.getConfiguration()
+    settings = environment.getConfiguration().toMap()
     live = not all(map(ends, above))
-    given = settings.toMap().get(BUNDLE)
+    given = settings.get(BUNDLE)
     rows = (LIVE if live else BOUNDED) if given is None else int(given)
     for transformation in above:
         python = _python_operator(transformation)
         if python is not None:
             wait = min(rows, BLOCKS) if transformation.getId() == operator.getId() else rows
             python.getConfiguration().setString(BUNDLE, str(wait))
-    if live and settings.toMap().get(BUFFER) is None:
+    if live and settings.get(BUFFER) is None:
         environment.setBufferTimeout(_LIVE_BUFFER)
 
 
