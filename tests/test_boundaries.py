@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-ORDER = ["jobs", "operators", "anonymity", "state"]
+ORDER = ["jobs", "evidence", "operators", "anonymity", "state"]
 
 
 def imported_packages(source: str) -> set[str]:

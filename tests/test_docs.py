@@ -36,7 +36,7 @@ from jobs.config.schema import file_model
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), ROOT / "docker" / "README.md"]
-PACKAGES = ("anonymity", "benchmarks", "conf", "docker", "docs", "jobs", "operators", "state", "tests")
+PACKAGES = ("anonymity", "benchmarks", "conf", "docker", "docs", "evidence", "jobs", "operators", "state", "tests")
 
 ALGORITHMS: list[Algorithm] = [getattr(algorithms, name) for name in algorithms.__all__]
 

@@ -16,7 +16,7 @@ from tests.support.launch import ROOT, TIMEOUT
 
 pytestmark = pytest.mark.cluster("mini")
 
-PARTS = ("anonymity", "conf", "jobs", "operators", "state", "LICENSE", "README.md", "pyproject.toml")
+PARTS = ("anonymity", "conf", "evidence", "jobs", "operators", "state", "LICENSE", "README.md", "pyproject.toml")
 COMPILED = Path("anonymity", "castle", "procedures.py")
 
 
