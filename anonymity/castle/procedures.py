@@ -30,7 +30,7 @@ from anonymity.castle.split import (
 )
 from anonymity.castle.split_l import split_l
 from anonymity.compiled.jit import Int, entry, leaf, procedure
-from anonymity.promise.counting import stable_order
+from anonymity.promise.grouping import group
 from anonymity.space.domain import NONE
 from anonymity.tuples.leaving import CLUSTER, MERGED, SPLIT
 
@@ -129,15 +129,13 @@ def output_cluster(shard: CastleArrays, row: Int, due: Int, kind: Int) -> None:
     if parts > 1:
         kind = np.int64(SPLIT)
         shard.now.splits += 1
-    order = stable_order(members.part)
-    slots = members.slot[order]
-    start, waiting = 0, 0
-    for stop in range(1, len(order) + 1):
-        if stop == len(order) or members.part[order[stop]] != members.part[order[start]]:
-            for m in range(start, start + release_part(shard, slots[start:stop], due, kind)):
-                slots[waiting] = slots[m]
-                waiting += 1
-            start = stop
+    grouped = group(members.part, max(parts, np.int64(1)))
+    slots, waiting = members.slot[grouped.items], 0
+    for part in range(len(grouped.start) - 1):
+        start, stop = grouped.start[part], grouped.start[part + 1]
+        for m in range(start, start + release_part(shard, slots[start:stop], due, kind)):
+            slots[waiting] = slots[m]
+            waiting += 1
     release_members(shard, row)
     if waiting > 0:
         wait_on(shard, slots[:waiting])

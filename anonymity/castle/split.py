@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from anonymity.castle.arrays import CastleArrays, points
 from anonymity.castle.gamma import members_of
 from anonymity.castle.left_over import join_nearest
-from anonymity.castle.nearest import arrange, find_nearest, pick, take
+from anonymity.castle.nearest import Left, arrange, find_nearest, pick, take
 from anonymity.compiled.jit import Int, leaf, procedure
 from anonymity.compiled.random import below
 from anonymity.promise.checks import broken
-from anonymity.promise.counting import stable_order
+from anonymity.promise.grouping import Groups, group, number_equal
 from anonymity.promise.tally import count_set
 from anonymity.space.boxes import assign, empty_boxes, enclose, enlargement
-from anonymity.space.domain import NONE, Boxes
+from anonymity.space.domain import NONE, Boxes, Domain
 
 
 class Members(NamedTuple):
@@ -53,55 +53,82 @@ def split_by_subject(shard: CastleArrays, members: Members) -> Int:
     paper all tuples of a subject are alike and the bucket that is left goes together; here each goes where it is near.
     """
     k, domain, box, total = shard.of.k, shard.domain, members.box, len(members.part)
-    bucket, left = np.empty(total, np.int64), np.zeros(total, np.int64)
-    subject = np.empty(total, np.int64)
+    subject, bucket = np.empty(total, np.uint64), np.empty(total, np.int64)
     for i in range(total):
-        subject[i] = np.int64(shard.tuples.subject[members.slot[i]])
-    order = stable_order(subject)
-    buckets: Int = np.int64(0)
+        subject[i] = shard.tuples.subject[members.slot[i]]
+    buckets: Int = number_equal(subject, bucket)
+    of, size = group(bucket, buckets), np.zeros(buckets, np.int64)
     for i in range(total):
-        if i > 0 and subject[order[i]] != subject[order[i - 1]]:
-            buckets += 1
-        bucket[order[i]] = buckets
-        left[buckets] += 1
-    buckets += 1
+        size[bucket[i]] += 1
+    left = arrange(domain, box, np.arange(total), np.array([0, total]))
+    parts, around = empty_boxes(np.int64(total // k), box), empty_boxes(np.int64(1), box)
+    latest = np.full(buckets, NONE, np.int64)  # the last part that a tuple of each bucket went to
     nonempty, count = np.int64(buckets), np.int64(0)
-    parts = empty_boxes(np.int64(total // k), box)
-    seed, distance, nearest = np.int64(0), np.empty(buckets), np.empty(buckets, np.int64)
     while nonempty >= k:
-        chosen = below(shard.random, nonempty)
-        b = np.int64(0)
-        while left[b] == 0 or chosen > 0:
-            chosen -= left[b] > 0
+        chosen, b = below(shard.random, nonempty), np.int64(0)
+        while size[b] == 0 or chosen > 0:
+            chosen -= size[b] > 0
             b += 1
-        chosen = below(shard.random, left[b])
-        for i in range(total):
-            if members.part[i] == NONE and bucket[i] == b:
-                if chosen == 0:
-                    seed = np.int64(i)
-                chosen -= 1
+        chosen, place = below(shard.random, size[b]), of.start[b]
+        while members.part[of.items[place]] != NONE or chosen > 0:
+            chosen -= members.part[of.items[place]] == NONE
+            place += 1
+        seed = of.items[place]
+        latest[b] = count
         assign(parts, count, box, seed)
-        for other in range(buckets):
-            distance[other], nearest[other] = np.inf, NONE
-        for i in range(total):
-            if members.part[i] == NONE and bucket[i] != b:
-                limit = distance[bucket[i]]
-                growth = enlargement(domain, box, seed, box, np.int64(i), limit)
-                if growth < limit:
-                    distance[bucket[i]], nearest[bucket[i]] = growth, i
+        assign(around, np.int64(0), box, seed)
+        take(left, seed)
         members.part[seed] = count
-        left[b] -= 1
-        nonempty -= left[b] == 0
-        for _ in range(k - 1):
-            b = np.int64(distance.argmin())
-            members.part[nearest[b]] = count
-            enclose(domain, parts, count, box, nearest[b])
-            distance[b] = np.inf
-            left[b] -= 1
-            nonempty -= left[b] == 0
+        size[b] -= 1
+        nonempty -= size[b] == 0
+        for item in _nearest_of_each(domain, around, left, Persons(bucket, latest, count), k - 1, seed):
+            take(left, item)
+            members.part[item] = count
+            enclose(domain, parts, count, box, item)
+            size[bucket[item]] -= 1
+            nonempty -= size[bucket[item]] == 0
         count += 1
     join_nearest(domain, parts, count, box, members.part, without_part(members))
     return count
+
+
+class Persons(NamedTuple):
+    """Whose tuples members are, where somebody has several.
+
+    Attributes
+    ----------
+    bucket : (members,) each one's subject, as a number
+    latest : (subjects,) the last part that a tuple of each went to, ``NONE`` where none did
+    part : the one that is being filled
+    """
+
+    bucket: NDArray[np.int64]
+    latest: NDArray[np.int64]
+    part: Int
+
+
+@procedure
+def _nearest_of_each(
+    domain: Domain, around: Boxes, left: Left, persons: Persons, wanted: Int, near: Int
+) -> NDArray[np.int64]:
+    """The nearest tuple of each of the ``wanted`` nearest subjects that the part has none of; marks these subjects.
+
+    So many there are. The rest as in ``find_nearest``.
+    """
+    items, asked = np.empty(wanted, np.int64), wanted
+    while True:
+        found, count = find_nearest(domain, around, left, np.int64(0), asked, near, np.inf), 0
+        for i in np.argsort(found.distance, kind="mergesort"):
+            whose = persons.bucket[found.item[i]]
+            if count < wanted and persons.latest[whose] != persons.part:
+                persons.latest[whose] = persons.part
+                items[count] = found.item[i]
+                count += 1
+        if count == wanted:
+            return items
+        for i in range(count):  # these were of too few subjects
+            persons.latest[persons.bucket[items[i]]] = NONE
+        asked *= 2
 
 
 @procedure
@@ -168,15 +195,15 @@ def join_broken_parts(shard: CastleArrays, members: Members, count: Int) -> Int:
     All together keep the promises, or the cluster would not be released.
     """
     parts, kept = empty_boxes(count, members.box), np.zeros(count, np.bool_)
-    order = stable_order(members.part)
-    for i in range(len(order)):
-        part = members.part[order[i]]
-        if i == 0 or members.part[order[i - 1]] != part:
-            assign(parts, part, members.box, order[i])
-        enclose(shard.domain, parts, part, members.box, order[i])
+    of = group(members.part, count)
+    for i in range(len(of.items)):
+        part = members.part[of.items[i]]
+        if of.start[part] == i:
+            assign(parts, part, members.box, of.items[i])
+        enclose(shard.domain, parts, part, members.box, of.items[i])
     while count > 1:
         part = np.int64(0)
-        while part < count and (kept[part] or _keeps_promises(shard, members, order, part)):
+        while part < count and (kept[part] or _keeps_promises(shard, members, of, part)):
             kept[part] = True
             part += 1
         if part == count:
@@ -200,26 +227,13 @@ def join_broken_parts(shard: CastleArrays, members: Members, count: Int) -> Int:
         if last != part:
             assign(parts, part, parts, last)
             kept[part] = kept[last]
-        order = stable_order(members.part)
         count -= 1
+        of = group(members.part, count)
     return count
 
 
 @procedure
-def _keeps_promises(shard: CastleArrays, members: Members, order: NDArray[np.int64], part: Int) -> bool:
-    # ``order`` are the members by part.
-    begin, end = np.int64(0), np.int64(len(order))
-    while begin < end:
-        middle = (begin + end) // 2
-        if members.part[order[middle]] < part:
-            begin = middle + 1
-        else:
-            end = middle
-    slots = np.empty(len(order), np.int64)
-    found = 0
-    while begin + found < len(order) and members.part[order[begin + found]] == part:
-        slots[found] = members.slot[order[begin + found]]
-        found += 1
-    by_name = shard.of.by_name != 0
-    count_set(shard.counter, slots[:found], shard.tuples.subject, shard.waiting.value, by_name)
+def _keeps_promises(shard: CastleArrays, members: Members, of: Groups, part: Int) -> bool:
+    slots = members.slot[of.items[of.start[part] : of.start[part + 1]]]
+    count_set(shard.counter, slots, shard.tuples.subject, shard.waiting.value, shard.of.by_name != 0)
     return bool(shard.counter.tally.persons[0] >= shard.of.k and broken(shard.checks, shard.counter.tally) == NONE)

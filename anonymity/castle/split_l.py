@@ -13,7 +13,7 @@ from anonymity.castle.nearest import Left, arrange, find_nearest, pick, take
 from anonymity.castle.split import Members, without_part
 from anonymity.compiled.jit import Int, inner, leaf, procedure
 from anonymity.compiled.random import below
-from anonymity.promise.counting import stable_order
+from anonymity.promise.grouping import group, number_equal
 from anonymity.promise.tally import count_set
 from anonymity.space.boxes import assign, empty_boxes, enclose
 from anonymity.space.domain import NONE, Boxes
@@ -56,21 +56,15 @@ def generate_buckets(shard: CastleArrays, members: Members) -> Buckets:
         if needed[a] > 1 and (beyond < before or needed[tightest] == 1):
             tightest = a
     count = len(members.part)
-    value = np.empty(count, np.int64)
-    for i in range(count):
-        value[i] = np.int64(sensitive[members.slot[i], tightest]) if sensitive.shape[1] > 0 else 0
-    items = stable_order(value)
-    ends = np.zeros(count + 1, np.int64)
-    buckets = 0
-    for i in range(count):
-        if i > 0 and value[items[i]] != value[items[i - 1]]:
-            buckets += 1
-        ends[buckets + 1] = i + 1
-    ends = ends[: buckets + 2]
-    size = np.empty(buckets + 1, np.int64)
+    value, bucket = np.zeros(count, np.uint64), np.empty(count, np.int64)
+    if sensitive.shape[1] > 0:
+        for i in range(count):
+            value[i] = sensitive[members.slot[i], tightest]
+    grouped = group(bucket, number_equal(value, bucket))
+    size = np.empty(len(grouped.start) - 1, np.int64)
     for b in range(len(size)):
-        size[b] = ends[b + 1] - ends[b]
-    return Buckets(arrange(shard.domain, members.box, items, ends), size, needed[tightest])
+        size[b] = grouped.start[b + 1] - grouped.start[b]
+    return Buckets(arrange(shard.domain, members.box, grouped.items, grouped.start), size, needed[tightest])
 
 
 @inner

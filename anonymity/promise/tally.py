@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from anonymity.compiled.arrays import full, zeros
 from anonymity.compiled.jit import Int, leaf, procedure
-from anonymity.promise.counting import stable_order
+from anonymity.promise.grouping import chain_equal
 
 _FEW = 32
 """Tuples up to which comparing each with each is cheaper than sorting."""
@@ -141,12 +141,7 @@ def _chain_subjects(same: NDArray[np.int64], members: Slots, subject: NDArray[np
             same[i] = j
             found += j < 0
         return found
-    keys = np.empty(len(members), np.int64)
+    keys = np.empty(len(members), np.uint64)
     for i in range(len(members)):
-        keys[i] = np.int64(subject[members[i]])
-    order = stable_order(keys)
-    for i in range(len(order)):
-        repeats = i > 0 and keys[order[i]] == keys[order[i - 1]]
-        same[order[i]] = order[i - 1] if repeats else -1
-        found += not repeats
-    return found
+        keys[i] = subject[members[i]]
+    return chain_equal(keys, same[: len(members)])

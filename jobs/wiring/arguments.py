@@ -33,7 +33,7 @@ class Reader:
         self.problems: list[str] = []
 
     def quasi_identifier(self, attribute: QuasiIdentifier) -> Read:
-        """A quasi-identifier; numbers come as float64, unless they are text to be parsed."""
+        """A quasi-identifier; numbers come as such, unless they are text to be parsed."""
         name, sql = attribute.name, self._types[attribute.name]
         where = f"policy.quasi_identifiers.{name}"
         if sql is None:
@@ -76,7 +76,8 @@ class Reader:
     def _number(self, name: str, sql: SqlType) -> Read:
         if sql.name in TEXTS:
             return Read(name, "number_text", self._add(_as_text(name, sql)))
-        value = self._add(_cast(name, sql, "DOUBLE"))
+        # Where no column needs an expression of its own, Flink copies no row before it goes to Python.
+        value = self._add(quote(name) if sql.name in INTEGERS else _cast(name, sql, "DOUBLE"))
         if sql.name not in _REALS:
             return Read(name, "number", value)
         return Read(name, "single" if sql.name == "FLOAT" else "real", value, self._missing(name, sql))

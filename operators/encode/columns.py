@@ -16,7 +16,7 @@ from state.block import NO_TIME
 Kind: TypeAlias = Literal["number", "real", "single", "number_text", "text", "integer", "boolean", "timestamp"]
 """How the values of a column arrive.
 
-- ``number``: float64 in which NaN stands for a missing value
+- ``number``: whole numbers, or float64 in which NaN stands for a missing value
 - ``real``: float64 in which NaN is a value
 - ``single``: the same of a column that holds no more than float32
 - ``number_text``: str to be read as a number, None where missing

@@ -65,7 +65,8 @@ def test_a_snapshot_holds_something_of_everything(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", [f"v{VERSION}", f"v{VERSION}-noise", f"v{VERSION}-within"])
 def test_a_snapshot_goes_on_as_the_shard_that_was_never_stored(name: str) -> None:
-    setting = setting_of(HERE / name)
+    setting = setting_of(HERE / name)  # with a shorter delay, under which more is reused
+    setting = replace(setting, parameters=replace(setting.parameters, delay_tuples=20))
     castle = restored(snapshot(setting), setting=setting)  # as this code makes it: earlier code may split otherwise
     never_stored, released = uninterrupted(setting)
     reused = castle.counters.releases["reused"]

@@ -1,0 +1,85 @@
+"""What is alike, side by side: without sorting, which took a fifth of the time of a stream of persons."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anonymity.compiled.jit import Int, leaf, procedure
+
+_FREE = -1
+
+
+class Groups(NamedTuple):
+    """Items by the group that each belongs to.
+
+    Attributes
+    ----------
+    items : (items,) those of a group side by side, in their order
+    start : (groups + 1,) where each group begins in ``items``
+    """
+
+    items: NDArray[np.int64]
+    start: NDArray[np.int64]
+
+
+@procedure
+def chain_equal(keys: NDArray[np.uint64], same: NDArray[np.int64]) -> Int:
+    """Fill ``same`` with the item before each that has its key, -1 where none has; how many keys there are.
+
+    Both are of one length.
+    """
+    bits = 4
+    while (1 << bits) < 2 * len(keys):
+        bits += 1
+    last, mask, found = np.full(1 << bits, _FREE, np.int64), (1 << bits) - 1, np.int64(0)
+    for i in range(len(keys)):
+        slot = _home(keys[i], bits)
+        while last[slot] != _FREE and keys[last[slot]] != keys[i]:
+            slot = (slot + 1) & mask
+        same[i] = last[slot]
+        found += last[slot] == _FREE
+        last[slot] = i
+    return found
+
+
+@leaf
+def _home(key: Int, bits: Int) -> Int:
+    return np.int64((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(64 - bits))
+
+
+@procedure
+def number_equal(keys: NDArray[np.uint64], number: NDArray[np.int64]) -> Int:
+    """Fill ``number`` with a number for each item, the same where keys are; how many numbers, which begin at 0.
+
+    Both are of one length.
+    """
+    found = chain_equal(keys, number)
+    fresh = np.int64(0)
+    for i in range(len(keys)):
+        before = number[i]
+        if before == -1:
+            number[i] = fresh
+            fresh += 1
+        else:
+            number[i] = number[before]
+    return found
+
+
+@procedure
+def group(number: NDArray[np.int64], count: Int) -> Groups:
+    """Items by their number, each of which is below ``count``."""
+    start, items = np.zeros(count + 1, np.int64), np.empty(len(number), np.int64)
+    for i in range(len(number)):
+        start[number[i] + 1] += 1
+    for g in range(count):
+        start[g + 1] += start[g]
+    for i in range(len(number)):
+        items[start[number[i]]] = i
+        start[number[i]] += 1
+    for g in range(count, 0, -1):
+        start[g] = start[g - 1]
+    start[0] = 0
+    return Groups(items, start)
