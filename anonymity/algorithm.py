@@ -36,6 +36,7 @@ class Terms:
     members : names and types of the columns that are published as they are, in the order of ``policy.members``
     differential_privacy : sampling and perturbation of what comes in; None: neither
     fingerprint : by field, what a restored shard must have in common (``anonymity.fingerprint``)
+    remembers : whether each step tells what is to be stored; a shard that is thrown away need not
     """
 
     policy: Policy
@@ -44,6 +45,7 @@ class Terms:
     members: pa.Schema
     differential_privacy: DifferentialPrivacy | None = None
     fingerprint: Mapping[str, str] = field(default_factory=dict)
+    remembers: bool = True
 
 
 @dataclass(frozen=True)

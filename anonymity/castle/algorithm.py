@@ -14,7 +14,7 @@ from state.stored import Stored
 
 
 def _new(terms: Terms, number: int, key: bytes) -> Shard:
-    return Castle(terms, begun(terms, number, key))
+    return Castle(terms, begun(terms, number, key), remembers=terms.remembers)
 
 
 def _restored(terms: Terms, stored: Stored, where: str) -> Shard:

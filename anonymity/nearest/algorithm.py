@@ -16,7 +16,7 @@ from state.stored import Stored
 
 
 def _new(terms: Terms, number: int, key: bytes) -> Shard:
-    return _made(terms)(terms, begun(terms, number, key))
+    return _made(terms)(terms, begun(terms, number, key), remembers=terms.remembers)
 
 
 def _restored(terms: Terms, stored: Stored, where: str) -> Shard:

@@ -18,7 +18,7 @@ from state.window import WindowState
 
 
 def _new(terms: Terms, number: int, key: bytes) -> Shard:
-    return Window(terms, begun(terms, number, key))
+    return Window(terms, begun(terms, number, key), remembers=terms.remembers)
 
 
 def _restored(terms: Terms, stored: Stored, where: str) -> Shard:

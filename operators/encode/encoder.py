@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from anonymity.attributes import Numeric
-from anonymity.errors import PolicyError
 from anonymity.outcomes import REJECTIONS
 from anonymity.policy import SHARD_BY_SUBJECT, Policy, Shards
 from anonymity.regions.loads import Loads
-from operators.encode import hashing
 from operators.encode.categories import Categories
 from operators.encode.columns import Batch, Mask, Read, members_schema
+from operators.encode.divide import divider
 from state.block import NO_TIME, Block, Rejected
 
 
@@ -93,7 +91,7 @@ class Encoder:
             for attribute in plan.policy.categorical
         }
         self._schema = members_schema(plan.sensitive + plan.noised + plan.passthrough)
-        self._divide = _divider(plan.policy, plan.shards)
+        self._divide = divider(plan.policy, plan.shards)
         self.loads = None if plan.shards.regions is None else Loads(plan.shards.regions.share)
 
     def encode(self, *series: Any) -> tuple[NDArray[np.int32], NDArray[np.object_]]:
@@ -281,45 +279,3 @@ def _outside(values: NDArray[np.float64], attribute: Numeric) -> Mask | None:
         return None
     lowest, highest = attribute.domain
     return (values < lowest) | (values > highest)
-
-
-_Divide: TypeAlias = Callable[[_Columns], NDArray[np.int64]]
-
-
-def _divider(policy: Policy, shards: Shards) -> _Divide:
-    """How rows get their shard, 0 to ``shards.count - 1``; for rows that are wrong it is any of them."""
-    count, regions = shards.count, shards.regions
-    if regions is not None:
-        return lambda columns: regions.regions(columns.numeric, columns.categorical)
-    if shards.by == SHARD_BY_SUBJECT:
-        return lambda columns: hashing.slices(
-            _whole_row(columns) if columns.subject is None else columns.subject, count
-        )
-    for number, numeric in enumerate(policy.numeric):
-        if numeric.name == shards.by and numeric.domain is not None:
-            return partial(_by_slice, number=number, domain=numeric.domain, count=count)
-    for number, categorical in enumerate(policy.categorical):
-        if categorical.name == shards.by:
-            return partial(_by_leaf, number=number, leaves=categorical.hierarchy.leaves, count=count)
-    raise PolicyError(
-        f"shards.by: must be {SHARD_BY_SUBJECT!r}, a categorical quasi-identifier, or a numeric one that has a domain"
-    )
-
-
-def _whole_row(columns: _Columns) -> NDArray[np.uint64]:
-    numeric = [hashing.real_codes(column) for column in columns.numeric.T]
-    categorical = [column.astype(np.uint64) for column in columns.categorical.T]
-    return hashing.combined([*numeric, *categorical, *columns.sensitive.T, *columns.passed.T])
-
-
-def _by_slice(columns: _Columns, *, number: int, domain: tuple[float, float], count: int) -> NDArray[np.int64]:
-    """Equal slices of a domain."""
-    lowest, highest = domain
-    width = highest - lowest or 1.0
-    share = (np.clip(np.nan_to_num(columns.numeric[:, number]), lowest, highest) - lowest) / width
-    return np.minimum((share * count).astype(np.int64), count - 1)
-
-
-def _by_leaf(columns: _Columns, *, number: int, leaves: int, count: int) -> NDArray[np.int64]:
-    """Neighbouring leaves, as many in each shard as in another, or one more."""
-    return np.maximum(columns.categorical[:, number].astype(np.int64), 0) * count // leaves

@@ -1,0 +1,122 @@
+"""A sample of a stream, in memory: its tuples as columns, in the order in which they came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from anonymity.policy import Policy, Shards
+from operators.encode.divide import divider
+from state.block import NO_TIME, Block, Rejected, TupleColumns
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Tuples of a stream in order of arrival, and what must be known to publish them.
+
+    ``Sample.of_blocks(policy, blocks)`` makes one of what encode gives; that is all that most need.
+
+    Attributes
+    ----------
+    policy : by which they were encoded, with what follows from the columns of the source
+    tuples : all of them; what ``members`` holds is named and ordered as ``policy.members``
+    rejected : rows that were read with them and not let in
+    lag : milliseconds, 0 or more, by which the watermark lies behind the newest event time
+    integers : numeric quasi-identifiers that are published as integers
+    extremes : as of ``operators.shards.plan.OperatorPlan``
+    checked : names of the columns to which ``Rejected.column`` refers
+    pseudonym_key : as ``anonymity.pseudonym.pseudonym_key`` makes it; empty where the policy has no pseudonym
+    """
+
+    policy: Policy
+    tuples: TupleColumns
+    rejected: Rejected = field(default_factory=Rejected.none)
+    lag: int = 0
+    integers: frozenset[str] = frozenset()
+    extremes: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    checked: tuple[str, ...] = ()
+    pseudonym_key: bytes = field(default=b"", repr=False)
+
+    @classmethod
+    def of_blocks(cls, policy: Policy, blocks: Iterable[Block], **known: Any) -> Sample:
+        """Blocks put together, in their order, whatever their shards; ``known`` are further attributes.
+
+        Raises
+        ------
+        ValueError
+            There is no block.
+        """
+        held = list(blocks)
+        if not held:
+            raise ValueError("a sample is made of one block at least")
+        columns: dict[str, Any] = {}
+        for name in (f.name for f in fields(TupleColumns)):
+            parts = [getattr(block, name) for block in held]
+            if name == "members":
+                table = pa.Table.from_batches(parts).combine_chunks()
+                columns[name] = table.to_batches()[0] if len(table) else parts[0]
+            else:
+                columns[name] = None if parts[0] is None else np.concatenate(parts)
+        return cls(policy, TupleColumns(**columns), _joined([block.rejected for block in held]), **known)
+
+    def __len__(self) -> int:
+        return len(self.tuples)
+
+    def first(self, rows: int) -> Sample:
+        """The same of the first tuples alone."""
+        if rows >= len(self):
+            return self
+        held = {f.name: getattr(self.tuples, f.name) for f in fields(TupleColumns)}
+        members = held.pop("members").slice(0, rows)
+        columns: dict[str, Any] = {name: None if column is None else column[:rows] for name, column in held.items()}
+        return replace(self, tuples=TupleColumns(**columns, members=members))
+
+    @cached_property
+    def clock(self) -> NDArray[np.int64]:
+        """(tuples,) the newest event time, epoch milliseconds, once each has come; ``NO_TIME`` before the first."""
+        return np.maximum.accumulate(self.tuples.event_time)
+
+    @cached_property
+    def watermark(self) -> NDArray[np.int64]:
+        """(tuples,) the watermark once each has come, epoch milliseconds; ``NO_TIME`` before the first."""
+        return np.where(self.clock == NO_TIME, NO_TIME, self.clock - self.lag)
+
+    @property
+    def milliseconds(self) -> int:
+        """Of event time, from the first tuple to the newest; 0 where there is none."""
+        timed = self.clock[self.clock != NO_TIME]
+        return int(timed[-1] - timed[0]) if len(timed) else 0
+
+    def shards(self, shards: Shards) -> NDArray[np.int64]:
+        """(tuples,) the shard that each goes to, as a job would divide them.
+
+        Where the policy names no subject, a job divides rows by all that they hold, and this by all but what is passed
+        through: as evenly, and not the same.
+        """
+        if shards.count == 1:
+            return np.zeros(len(self), np.int64)
+        return divider(self.policy, shards)(_Divided(self.tuples))
+
+
+class _Divided:
+    """Tuples as shards are chosen by them."""
+
+    def __init__(self, tuples: TupleColumns) -> None:
+        self.numeric, self.categorical = tuples.numeric, tuples.categorical
+        self.subject, self.sensitive = tuples.subject, tuples.sensitive
+        self.passed = np.zeros((len(tuples), 0), np.uint64)
+
+
+def _joined(parts: list[Rejected]) -> Rejected:
+    return Rejected(
+        np.concatenate([part.column for part in parts]),
+        np.concatenate([part.reason for part in parts]),
+        np.concatenate([part.event_time for part in parts]),
+        tuple(reference for part in parts for reference in part.reference),
+    )

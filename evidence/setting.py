@@ -1,0 +1,33 @@
+"""What a replay is held to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from anonymity.algorithm import Algorithm
+from anonymity.policy import Shards
+from anonymity.privacy import DifferentialPrivacy, Privacy
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a replay is held to, as a configuration says it.
+
+    Attributes
+    ----------
+    algorithm : which one works
+    privacy : what is promised; where it compares with a reference, that has its codes
+        (``jobs.wiring.references.with_codes``)
+    parameters : of the algorithm
+    shards : how the sample is divided
+    seed : fixes every random choice; a job with the same seed makes the same
+    differential_privacy : sampling and noise; None: neither
+    """
+
+    algorithm: Algorithm
+    privacy: Privacy
+    parameters: Any
+    shards: Shards = field(default_factory=Shards)
+    seed: int = 0
+    differential_privacy: DifferentialPrivacy | None = None

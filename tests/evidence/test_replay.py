@@ -1,0 +1,183 @@
+"""What a replay tells of a sample, held to what the shards themselves do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anonymity.attributes import Numeric
+from anonymity.compiled.random import shard_key
+from anonymity.policy import Policy, Shards
+from anonymity.privacy import Privacy
+from anonymity.window.algorithm import WINDOW
+from anonymity.window.parameters import WindowParameters
+from evidence.replay import Replayed, replay, replay_outputs
+from evidence.sample import Sample
+from evidence.setting import Setting
+from state.block import Block
+from tests.support.drive import Setting as Driven
+from tests.support.nearest_drive import nearest_cases
+from tests.support.strategies import Case, cases
+
+IDENTITY = -1
+"""The last published column of a case's rows, which no two share."""
+
+
+def sample_of(setting: Driven, case: Case, size: int = 7) -> Sample:
+    rows = case.rows
+    blocks = [setting.block(rows[i : i + size]) for i in range(0, max(len(rows), 1), size)]
+    return Sample.of_blocks(setting.policy, blocks)
+
+
+def setting_of(case: Case, shards: int = 1) -> Setting:
+    of = case.setting
+    return Setting(of.algorithm, of.privacy, of.parameters, Shards(shards), 5, of.differential_privacy)
+
+
+def contains(sample: Sample, replayed: Replayed) -> None:
+    """Each released row lies in the generalisation that is published of it."""
+    released, row = replayed.outputs.released, replayed.row
+    numeric = categorical = 0
+    for attribute in sample.policy.quasi_identifiers:
+        if isinstance(attribute, Numeric):
+            value = sample.tuples.numeric[row, numeric]
+            numeric += 1
+            assert (released[f"{attribute.name}_min"].to_numpy() <= value).all()
+            assert (value <= released[f"{attribute.name}_max"].to_numpy()).all()
+        else:
+            leaves = sample.tuples.categorical[row, categorical]
+            categorical += 1
+            tree = attribute.hierarchy
+            nodes = pc.index_in(released[attribute.name], pa.array(tree.labels)).to_numpy()
+            for node, leaf in zip(nodes.tolist(), leaves.tolist(), strict=True):
+                assert tree.lowest_common_ancestor(node, leaf) == node
+
+
+@given(case=st.one_of(cases(), nearest_cases()), shards=st.sampled_from((1, 3)))
+def test_each_tuple_is_in_its_own_release_or_suppressed_once(case: Case, shards: int) -> None:
+    sample, setting = sample_of(case.setting, case), setting_of(case, shards)
+    replayed = replay_outputs(sample, setting)
+    outputs, totals = replayed.outputs, replayed.totals
+    contains(sample, replayed)
+    assert outputs.audit is not None
+    assert outputs.suppressed is not None
+    published = [row.published[IDENTITY] for row in case.rows]
+    name = sample.policy.members[IDENTITY]
+    assert outputs.released[name].to_pylist() == [str(published[i]) for i in replayed.row.tolist()]
+    assert sorted([*replayed.row.tolist(), *replayed.suppressed_row.tolist()]) == list(range(len(sample)))
+    assert totals.tuples == len(sample) == totals.released + totals.withheld
+    reasons = pc.value_counts(outputs.suppressed["reason"]).to_pylist()
+    if not totals.releases["generalised"]:
+        assert {r["values"]: r["counts"] for r in reasons} == {k: v for k, v in totals.suppressed.items() if v}
+    assert len(outputs.suppressed) == totals.withheld
+
+    # A row's release is the one of the audit log that says the same of it.
+    audit = {(r["shard"], r["release_id"]): r for r in outputs.audit.to_pylist()}
+    assert len(audit) == len(outputs.audit) == sum(totals.releases.values())
+    members: dict[tuple[int, int], list[int]] = {key: [] for key in audit}
+    for shard, release, row, out in zip(
+        replayed.shard.tolist(),
+        replayed.release.tolist(),
+        replayed.row.tolist(),
+        outputs.released.to_pylist(),
+        strict=True,
+    ):
+        members[shard, release].append(row)
+        told = audit[shard, release]
+        assert {column: out[column] for column in outputs.generalisation} == {
+            column: told[column] for column in outputs.generalisation
+        }
+    for key, rows in members.items():
+        told = audit[key]
+        assert len(rows) == told["tuples"]
+        if told["kind"] not in ("reused", "generalised", "again"):
+            people = rows if sample.tuples.subject is None else sample.tuples.subject[rows].tolist()
+            assert len(set(people)) == told["subjects"] >= setting.privacy.k
+
+
+@given(case=cases(timed=False))
+def test_a_replay_is_what_a_shard_makes_of_one_block(case: Case) -> None:
+    sample, setting = sample_of(case.setting, case), setting_of(case)
+    shard = setting.algorithm.new(case.setting.terms(), 0, shard_key(setting.seed, 0))
+    parts = [shard.push(case.setting.block(case.rows)).releases, shard.finish().releases]
+    totals, told = replay(sample, setting), shard.counters
+    replayed = replay_outputs(sample, setting)
+    assert replayed.outputs.audit is not None
+    for name in ("loss", "subjects", "tuples", "release_id"):
+        found = replayed.outputs.audit[name].to_pylist()
+        assert found == [x for part in parts for x in getattr(part, name).tolist()]
+    assert replace(totals, seconds=0) == replace(replayed.totals, seconds=0)
+    assert (totals.released, totals.suppressed) == (told.released, told.suppressed)
+    if totals.delay is not None:
+        assert totals.delay.longest == told.longest_delay
+        assert totals.delay.p50 <= totals.delay.p99 <= totals.delay.longest
+
+
+def timed(times: np.ndarray, lag: int = 0) -> Sample:  # type: ignore[type-arg]
+    """Tuples of one number each, all different, that came at these times."""
+    count = len(times)
+    policy = Policy((Numeric("x", (0.0, 100.0)),), event_time="at")
+    block = Block(
+        shard=0,
+        numeric=np.linspace(0, 100, count).reshape(-1, 1),
+        categorical=np.zeros((count, 0), np.int32),
+        subject=None,
+        sensitive=np.zeros((count, 0), np.uint64),
+        event_time=times.astype(np.int64),
+        members=pa.record_batch([], schema=pa.schema([])),
+    )
+    return Sample.of_blocks(policy, [block], lag=lag)
+
+
+@given(
+    gap=st.sampled_from((1, 50, 1000)),
+    window=st.sampled_from((16_000, 64_000)),
+    lag=st.sampled_from((0, 5_000, 200_000)),
+    shards=st.sampled_from((1, 4)),
+)
+def test_windows_of_event_time_close_when_the_watermark_has_passed(
+    gap: int, window: int, lag: int, shards: int
+) -> None:
+    sample = timed(np.arange(0, 1_000_000, gap if gap > 1 else 100), lag)
+    setting = Setting(WINDOW, Privacy(1), WindowParameters(event_time=window), Shards(shards))
+    replayed = replay_outputs(sample, setting)
+    waited = replayed.totals.event_delay
+    assert waited is not None
+    # The first of a window waits for all of it and for the watermark, and for one step more at most.
+    step = window // 16 + gap
+    assert window + lag - step <= waited.longest <= window + lag + 2 * step
+    assert sum(replayed.totals.releases.values()) >= (1_000_000 - lag) // (window + step) - 1
+    assert replace(replay(sample, setting), seconds=0) == replace(replayed.totals, seconds=0)
+
+
+@given(st.sampled_from((100, 1_000)), st.sampled_from((1_000, 60_000)))
+def test_a_delay_in_tuples_is_told_in_event_time_too(tuples: int, gap: int) -> None:
+    sample = timed(np.arange(5_000) * gap)
+    waited = replay(sample, Setting(WINDOW, Privacy(2), WindowParameters(tuples=tuples))).event_delay
+    assert waited is not None
+    assert abs(waited.longest - tuples * gap) <= 2 * max(tuples // 16, 16) * gap
+    assert abs(waited.p50 - tuples * gap / 2) <= 2 * max(tuples // 16, 16) * gap
+
+
+def test_an_empty_sample_gives_empty_tables() -> None:
+    sample = timed(np.zeros(0))
+    setting = Setting(WINDOW, Privacy(2), WindowParameters(tuples=10))
+    totals = replay(sample, setting)
+    assert (totals.tuples, totals.mean_loss, totals.delay, totals.fewest_subjects) == (0, None, None, None)
+    outputs = replay_outputs(sample, setting).outputs
+    assert outputs.released.column_names == ["x_min", "x_max"]
+    assert outputs.audit is not None
+    assert len(outputs.audit) == 0
+
+
+def test_a_tuple_that_comes_late_does_not_set_the_clock_back() -> None:
+    sample = timed(np.array([10, 30, 20, 40]), lag=5)
+    assert sample.clock.tolist() == [10, 30, 30, 40]
+    assert sample.watermark.tolist() == [5, 25, 25, 35]
+    assert sample.milliseconds == 30
+    assert len(sample.first(2)) == 2
