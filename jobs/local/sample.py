@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from anonymity.policy import Policy
+from anonymity.privacy import Privacy
 from anonymity.regions.loss import Sample
 from anonymity.regions.sampler import Sampler
-from jobs.config.load import Config
-from jobs.failure import why_failed
+from evidence.sample import Sample as TupleSample
+from jobs.config.load import Config, ConfigError
+from jobs.failure import why_failed, why_refused
 from jobs.local.ahead import start_java
 from jobs.local.run import JobError, flink_logs, hang_up_quietly, local_settings, refused
+from state.block import Block
+
+if TYPE_CHECKING:
+    from jobs.wiring.sampling import SourceBlocks
+
+_FEWEST = 2
+"""Tuples of a sample, at least."""
+
+_LACKS = re.compile(r"Could not find any factory for identifier '([^']+)'")
 
 
 @dataclass(frozen=True)
@@ -43,6 +57,79 @@ def read_sample(config: Config, rows: int) -> Sampled:
     ConfigError, JobError, JavaError, KeyboardInterrupt
         As ``jobs.local.run.run`` does.
     """
+    rejected = 0
+    with _reading(config) as (source, blocks):
+        sampler = Sampler(rows, first=not source.ends)
+        for block in blocks:
+            sampler.add(block)
+            rejected += len(block.rejected.column)
+            if sampler.full:
+                break
+    return Sampled(source.policy, source.ends, sampler.seen, rejected, sampler.sample)
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """The first tuples of a source, in order, as a replay takes them.
+
+    Attributes
+    ----------
+    sample : the tuples
+    privacy : what the configuration promises, with the codes of its references
+    whole : whether the source has no more
+    """
+
+    sample: TupleSample
+    privacy: Privacy
+    whole: bool
+
+
+def read_beginning(config: Config, rows: int, file: Path | None = None) -> Beginning:
+    """Read the first tuples of a source, or all where it ends before.
+
+    Parameters
+    ----------
+    rows : tuples, 1 or more
+    file : rows as the source has them, which are read in its place; None: the source itself
+
+    Raises
+    ------
+    ConfigError, JobError, JavaError, KeyboardInterrupt
+        As ``jobs.local.run.run`` does; also where nothing was read.
+    """
+    held: list[Block] = []
+    whole = True
+    with _reading(config, file) as (source, blocks):
+        for block in blocks:
+            held.append(block)
+            if sum(map(len, held)) > rows:
+                whole = False
+                break
+    tuples, rejected = sum(map(len, held)), sum(len(block.rejected.column) for block in held)
+    if tuples < _FEWEST:
+        place = "source.ddl" if file is None else "--sample"
+        raise ConfigError(file or "the source", [f"{place}: {_too_few(tuples, rejected)}"])
+    plan = source.plan
+    sample = TupleSample.of_blocks(
+        source.policy,
+        held,
+        lag=source.lag,
+        integers=plan.integers,
+        extremes=plan.extremes,
+        checked=plan.encoded,
+        pseudonym_key=plan.pseudonym_key,
+    )
+    return Beginning(sample.first(rows), plan.terms.privacy, whole)
+
+
+def _too_few(tuples: int, rejected: int) -> str:
+    rows = f"gave {tuples} tuple{'' if tuples == 1 else 's'}, and {rejected:,} rows were rejected"
+    return f"{rows}; a sample needs {_FEWEST} tuples, and says something from a few thousand on"
+
+
+@contextmanager
+def _reading(config: Config, file: Path | None = None) -> Iterator[tuple[SourceBlocks, Iterator[Block]]]:
+    """The source on a mini-cluster, and its blocks, which are read for as long as somebody asks."""
     with flink_logs() as logs, tempfile.TemporaryDirectory(prefix="crenel-") as name:
         hang_up_quietly()
         java = start_java()
@@ -56,17 +143,21 @@ def read_sample(config: Config, rows: int) -> Sampled:
         settings = local_settings(config.flink, None, Path(name))
         try:
             # With checkpoints, what was read would only come with the next of them.
-            source = SourceBlocks(local_environment(settings, checkpoints=False), config)
+            source = SourceBlocks(local_environment(settings, checkpoints=False), config, file)
         except (Py4JError, JavaException) as error:
-            raise refused(error) from None
-        sampler, rejected = Sampler(rows, first=not source.ends), 0
+            raise _refused(error) from None
         try:
             with closing(source.read()) as blocks:
-                for block in blocks:
-                    sampler.add(block)
-                    rejected += len(block.rejected.column)
-                    if sampler.full:
-                        break
+                yield source, blocks
         except (Py4JError, JavaException) as error:
             raise JobError(f"the source cannot be read: {why_failed(error)}", logs) from None
-    return Sampled(source.policy, source.ends, sampler.seen, rejected, sampler.sample)
+
+
+def _refused(error: BaseException) -> ConfigError:
+    lacks = _LACKS.search(why_refused(error))
+    if lacks is None:
+        return refused(error)
+    jar = "put its jar into the folder lib of pyflink, or name it in flink.pipeline.jars"
+    return ConfigError(
+        "it", [f"source.ddl: there is no {lacks[1]!r} here, the connector or format that it names; {jar}"]
+    )

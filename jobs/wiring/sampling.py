@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 from pyflink.table import StreamTableEnvironment
 
@@ -12,8 +14,12 @@ from anonymity.policy import Policy, Shards
 from jobs.config.load import Config
 from jobs.wiring.job import upwards
 from jobs.wiring.pace import ends
-from jobs.wiring.pipeline import encoded, read_layout
+from jobs.wiring.pipeline import encoded, operator_plan, read_layout
+from jobs.wiring.sample_file import read_from
 from state.block import Block
+
+_BEHIND = re.compile(r"watermark=\[-\(\S+, (\d+):INTERVAL")
+"""A watermark behind a column, as Flink's plan tells it."""
 
 
 class SourceBlocks:
@@ -23,11 +29,14 @@ class SourceBlocks:
     ----------
     tables : where the source is created
     config : of the job; how it divides the stream does not matter
+    file : whose rows are read in the place of the source's (``jobs.wiring.sample_file``); None: those of the source
 
     Attributes
     ----------
     policy : with what follows from the columns
+    plan : what the operator of the job would know
     ends : whether the source does
+    lag : milliseconds by which the watermark is behind the event time of a row; 0 where it has another form
 
     Raises
     ------
@@ -35,14 +44,18 @@ class SourceBlocks:
         As ``jobs.wiring.pipeline.read_layout`` does.
     """
 
-    def __init__(self, tables: StreamTableEnvironment, config: Config) -> None:
+    def __init__(self, tables: StreamTableEnvironment, config: Config, file: Path | None = None) -> None:
+        if file is not None:
+            config = replace(config, source=replace(config.source, ddl=read_from(tables, config.source, file)))
         found = read_layout(tables, config)
         self.policy: Policy = found.policy
+        self.plan = operator_plan(config, found)
         self.ends = _ends(tables)
         self._members = found.members_schema
         rows = encoded(tables, replace(config, shards=Shards()), found)
         self._table = tables.sql_query(f"SELECT e.b AS b FROM ({rows}) WHERE e.b IS NOT NULL")
-        self._table.explain()
+        behind = _BEHIND.search(self._table.explain())
+        self.lag = 0 if behind is None else int(behind[1])
 
     def read(self) -> Generator[Block, None, None]:
         """Run a job that reads them; it is cancelled where the iterator is closed."""

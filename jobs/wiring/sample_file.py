@@ -1,0 +1,57 @@
+"""A file of the source's rows, read in the place of the source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyflink.table import StreamTableEnvironment
+
+from jobs.config.file import ConfigError
+from jobs.config.load import Source
+from jobs.wiring.source_table import SOURCE, source_table
+from jobs.wiring.sql_types import literal
+
+_GIVEN = "crenel_given_source"
+_FORMATS = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
+_READ = tuple(dict.fromkeys(_FORMATS.values()))
+
+
+def read_from(tables: StreamTableEnvironment, source: Source, file: Path) -> str:
+    """The DDL of a table ``source`` with the same columns and watermark, whose rows are those of a file.
+
+    A source that reads files reads this one instead, in its own format. Any other is taken to have such rows as CSV or
+    JSON: by its own format where that is one of these, else by the ending of the file.
+
+    Raises
+    ------
+    ConfigError
+        The file is not there, or in no format that is known.
+    """
+    if not file.exists():
+        raise ConfigError(file, ["--sample: there is no such file; give one with rows as the source has them"])
+    tables.execute_sql(source.ddl)
+    options = source_table(tables).options
+    if options is None:
+        raise ConfigError(file, ["--sample: source.ddl creates no table 'source' with a connector to be replaced"])
+    changed = {"path": file.absolute().as_uri()}
+    if options.get("connector") != "filesystem":
+        changed |= {"connector": "filesystem", **_format(options, file)}
+        kept = "EXCLUDING OPTIONS"
+    else:
+        kept = "OVERWRITING OPTIONS"
+    settings = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in changed.items())
+    tables.execute_sql(f"CREATE TEMPORARY TABLE {_GIVEN} WITH ({settings}) LIKE {SOURCE} ({kept})")
+    tables.execute_sql(f"DROP TEMPORARY TABLE {SOURCE}")
+    return f"CREATE TEMPORARY TABLE {SOURCE} LIKE {_GIVEN}"
+
+
+def _format(options: Mapping[str, str], file: Path) -> dict[str, str]:
+    """The options of the format that a file is in, from those of another connector."""
+    given = {name.removeprefix("value."): value for name, value in options.items()}
+    name = given.get("format")
+    if name not in _READ:
+        name = _FORMATS.get(file.suffix.lower())
+    if name is None:
+        raise ConfigError(file, [f"--sample: has an ending that is not known; one of {', '.join(_FORMATS)}"])
+    return {"format": name, **{key: value for key, value in given.items() if key.startswith(f"{name}.")}}
