@@ -54,8 +54,9 @@ class Totals:
     fewest_subjects : distinct subjects of the smallest release, but for tuples that left fully generalised; None where
         there is none
     delay : in later tuples of the shard, as ``jobs.local.summary.Delay``; None where no tuple was let in
+    sample_delay : the same in later tuples of the sample, whatever their shard: with several shards as ``event_delay``
     event_delay : in milliseconds of event time, of tuples that left before the sample ended: by how much the newest
-        event time had grown, to within a sixteenth of what they wait for; None without event time
+        event time had grown, and up to a step more (``evidence.steps``); None without event time
     seconds : that the replay took
     """
 
@@ -68,6 +69,7 @@ class Totals:
     mean_loss: float | None
     fewest_subjects: int | None
     delay: Waited | None
+    sample_delay: Waited | None
     event_delay: Waited | None
     seconds: float
 
@@ -111,7 +113,7 @@ def replay(sample: Sample, setting: Setting) -> Totals:
         The setting contradicts itself or the policy.
     """
     begun = time.perf_counter()
-    shards, left = _taken(sample, setting, fine=sample.milliseconds > 0)
+    shards, left = _taken(sample, setting, fine=sample.milliseconds > 0 or setting.shards.count > 1)
     return _totals(sample, setting, (shards, left), time.perf_counter() - begun)
 
 
@@ -150,7 +152,7 @@ def _taken(sample: Sample, setting: Setting, *, fine: bool) -> tuple[list[Shard]
         remembers=False,
     )
     of_shard = sample.shards(setting.shards)
-    steps = Steps.of(sample, setting.algorithm, setting.parameters, fine=fine)
+    steps = Steps.of(sample, setting, fine=fine)
     shards: list[Shard] = []
     left: list[Left] = []
     for number in np.unique(of_shard).tolist():
@@ -178,10 +180,10 @@ def _taken(sample: Sample, setting: Setting, *, fine: bool) -> tuple[list[Shard]
 def _members(sample: Sample) -> pa.RecordBatch:
     """What the core holds of published values: numbers that it adds noise to, and the row in the sample.
 
-    All else is looked up by the row later, and is missing for as long.
+    All else is looked up by the row later; what stands in its place until then means nothing.
     """
     policy, held = sample.policy, sample.tuples.members
-    columns: dict[str, pa.Array] = {name: pa.nulls(len(sample), pa.bool_()) for name in policy.sensitive}
+    columns: dict[str, pa.Array] = {name: pa.array(np.zeros(len(sample), np.bool_)) for name in policy.sensitive}
     columns |= {attribute.name: held.column(attribute.name) for attribute in policy.noised}
     columns[ROW] = pa.array(np.arange(len(sample)))
     return pa.record_batch(list(columns.values()), list(columns))
@@ -196,6 +198,7 @@ def _totals(sample: Sample, setting: Setting, taken: tuple[list[Shard], list[Lef
     )
     released = sum(of.released for of in counters)
     subjects = joined(part.releases.subjects[part.releases.kind != GENERALISED] for part in left)
+    delay = _delay(counters)
     return Totals(
         tuples=sum(of.tuples_in for of in counters),
         sampled_out=sum(of.sampled_out for of in counters),
@@ -205,8 +208,9 @@ def _totals(sample: Sample, setting: Setting, taken: tuple[list[Shard], list[Lef
         releases=releases,
         mean_loss=sum(of.loss_sum for of in counters) / released if released else None,
         fewest_subjects=int(subjects.min()) if len(subjects) else None,
-        delay=_delay(counters),
-        event_delay=_event_delay(sample, left),
+        delay=delay,
+        sample_delay=delay if setting.shards.count == 1 else _waited(np.arange(len(sample)), left),
+        event_delay=_waited(sample.clock, left) if sample.milliseconds else None,
         seconds=seconds,
     )
 
@@ -221,12 +225,9 @@ def _delay(counters: Sequence[Counters]) -> Waited | None:
     return Waited(delay_of_bucket(p50), delay_of_bucket(p99), max(of.longest_delay for of in counters))
 
 
-def _event_delay(sample: Sample, left: Sequence[Left]) -> Waited | None:
-    clock, last = sample.clock, len(sample) - 1
-    if not sample.milliseconds:
-        return None
-    waits = [clock[part.after] - clock[part.rows] for part in left if part.after < last]
-    waited = np.sort(joined(waits))
+def _waited(clock: NDArray[np.int64], left: Sequence[Left]) -> Waited | None:
+    """By how much a clock had gone on, of those that left before it stopped; (rows of the sample,)."""
+    waited = np.sort(joined(clock[part.after] - clock[part.rows] for part in left if part.after < len(clock) - 1))
     if not len(waited):
         return None
     p50, p99 = (int(waited[-(-len(waited) * percent // 100) - 1]) for percent in (50, 99))

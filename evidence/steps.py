@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any
 
@@ -11,17 +11,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.algorithm import Algorithm, Shard, Step
+from anonymity.algorithm import Shard, Step
 from evidence.sample import Sample
-from state.block import NO_TIME, Block
+from evidence.setting import Setting
+from state.block import NO_TIME, Block, TupleColumns
 
 _MOST = 2000
 """Tuples of a shard that are let in at once,"""
 _LEAST = 16
-_PARTS = 16
+_PARTS = 8
 """or so small a part of what tuples wait for, where it matters when they leave, but no fewer than ``_LEAST``."""
-_TICKS = 4000
-"""Most steps of event time that a sample is cut into."""
+_TICKS = 2000
+"""Most steps of event time that all shards of a sample are cut into together: each costs as much as some tuples."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,14 @@ class Steps:
     milliseconds: int
 
     @classmethod
-    def of(cls, sample: Sample, algorithm: Algorithm, parameters: Any, *, fine: bool) -> Steps:
-        """Steps that are small against what the parameters let tuples wait for.
+    def of(cls, sample: Sample, setting: Setting, *, fine: bool) -> Steps:
+        """Steps that are small against what a setting lets tuples wait for.
 
         ``fine``: also where a tuple leaves at the same place in any case, so that it is known when.
         """
-        times, tuples = algorithm.durations(parameters).values(), [_MOST]
-        least = sample.milliseconds // _TICKS + 1
+        algorithm, parameters, tuples = setting.algorithm, setting.parameters, [_MOST]
+        times = algorithm.durations(parameters).values()
+        least = sample.milliseconds * setting.shards.count // _TICKS + 1
         if fine:
             bounds = (attrgetter(s.field) for s in algorithm.settings if s.path.rpartition(".")[2] == "tuples")
             tuples += [bound // _PARTS for bound in (of(parameters) for of in bounds) if bound is not None]
@@ -65,12 +67,20 @@ def driven(
     members : (rows of the sample,) what the shard holds of published values
     mine : (tuples,) rows of the shard, ascending
     """
-    watermark = sample.watermark
+    watermark, given = sample.watermark, sample.tuples
+    tuples = TupleColumns(
+        numeric=given.numeric[mine],
+        categorical=given.categorical[mine],
+        subject=None if given.subject is None else given.subject[mine],
+        sensitive=given.sensitive[mine],
+        event_time=given.event_time[mine],
+        members=members.take(pa.array(mine)),
+    )
     for start, stop in _parts(sample, mine, steps):
         first, last = int(mine[start]), int(mine[stop - 1])
         before = int(watermark[first - 1]) if first else NO_TIME
         yield from _passing(shard, watermark, before, steps.milliseconds)
-        yield shard.push(_block(sample, members, mine[start:stop], shard.number), before), last
+        yield shard.push(_block(tuples, start, stop, shard.number), before), last
     yield from _passing(shard, watermark, int(watermark[-1]), steps.milliseconds)
     yield shard.finish(), len(sample) - 1
 
@@ -90,15 +100,8 @@ def _passing(shard: Shard, watermark: NDArray[np.int64], now: int, tick: int) ->
         yield shard.advance(int(watermark[row])), row
 
 
-def _block(sample: Sample, members: pa.RecordBatch, rows: NDArray[np.int64], shard: int) -> Block:
-    tuples = sample.tuples
-    held = members.slice(int(rows[0]), len(rows)) if int(rows[-1]) - int(rows[0]) < len(rows) else members.take(rows)
-    return Block(
-        shard=shard,
-        numeric=tuples.numeric[rows],
-        categorical=tuples.categorical[rows],
-        subject=None if tuples.subject is None else tuples.subject[rows],
-        sensitive=tuples.sensitive[rows],
-        event_time=tuples.event_time[rows],
-        members=held,
-    )
+def _block(tuples: TupleColumns, start: int, stop: int, shard: int) -> Block:
+    held: dict[str, Any] = {f.name: getattr(tuples, f.name) for f in fields(TupleColumns)}
+    members = held.pop("members").slice(start, stop - start)
+    columns: dict[str, Any] = {name: None if column is None else column[start:stop] for name, column in held.items()}
+    return Block(shard=shard, members=members, **columns)

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from anonymity.regions.learn import RegionsError
+from jobs.commands import plan as plan_command
 from jobs.commands import within
 from jobs.commands.account import NothingToAccountError, account
 from jobs.commands.check import show_configuration
@@ -31,6 +32,7 @@ from jobs.config.load import Config, ConfigError, load
 from jobs.local.java import JavaError
 from jobs.local.run import JobError
 from jobs.local.run import run as run_job
+from jobs.plan.options import Bounds, PlanError, share_of, wait_of
 
 app = typer.Typer(
     name="crenel",
@@ -220,6 +222,67 @@ def demo(
         console.print("\nThe files are gone again; 'crenel demo --keep DIR' keeps them.")
 
 
+@app.command()
+def plan(
+    configuration: Configuration,
+    overrides: Overrides = None,
+    sample: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Rows as the source has them, read in its place.")
+    ] = None,
+    rows: Annotated[int, typer.Option(min=2, help="Tuples of the sample: the first of the source.")] = 50_000,
+    most_loss: Annotated[
+        float | None, typer.Option(metavar="LOSS", min=0, max=1, help="Most mean loss, such as 0.2.")
+    ] = None,
+    most_delay: Annotated[
+        str | None,
+        typer.Option(metavar="DELAY", help="What 99 of 100 tuples may wait for: 10min, or '1000 tuples'."),
+    ] = None,
+    most_suppressed: Annotated[
+        str | None, typer.Option(metavar="SHARE", help="Most tuples that may be suppressed, such as 1%.")
+    ] = None,
+    least_k: Annotated[int | None, typer.Option(metavar="K", min=1, help="Least k; without it as configured.")] = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE,VALUE",
+            help="What to try of algorithm, k, l, delay, shards, or a field such as castle.max_clusters. May be "
+            "repeated.",
+        ),
+    ] = None,
+    settings: Annotated[int, typer.Option(min=1, help="Settings that are tried, at most.")] = 100,
+    write_regions: Annotated[
+        Path | None, typer.Option("--regions", metavar="FILE", help="Write learned regions, where it recommends any.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw all settings as PNG or SVG; needs the extra 'plot'.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show all settings, and not only the best.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the plan as one JSON object.")] = False,
+) -> None:
+    """Replay a sample of the source under many settings, and recommend one for what is wanted."""
+    with _reported(configuration):
+        bounds = Bounds(
+            loss=most_loss,
+            delay=None if most_delay is None else wait_of(most_delay, "--most-delay"),
+            suppressed=None if most_suppressed is None else share_of(most_suppressed, "--most-suppressed"),
+            k=least_k,
+        )
+        given = plan_command.Options(
+            sample=sample,
+            rows=rows,
+            settings=settings,
+            vary=vary or (),
+            bounds=bounds,
+            regions=write_regions,
+            picture=plot,
+            everything=everything,
+            as_json=json,
+        )
+        kept = plan_command.show_plan(configuration, overrides or [], given, _console())
+        if not kept:
+            raise typer.Exit(1)
+
+
 @app.callback(invoke_without_command=True)
 def _main(show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
     if show_version:
@@ -263,7 +326,7 @@ def _reported(configuration: Path) -> Iterator[None]:
     except NothingToAccountError:
         neither = "has neither differential_privacy nor noise_within_release"
         _end(f"{configuration} {neither}, so there is nothing to account for", 2)
-    except PlotError as error:
+    except (PlanError, PlotError) as error:
         _end(str(error), 2)
     except JobError as error:
         _end(f"{error}\nFlink's logs are in {error.logs}; they may hold values of records.", 1)

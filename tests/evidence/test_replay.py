@@ -16,7 +16,7 @@ from anonymity.policy import Policy, Shards
 from anonymity.privacy import Privacy
 from anonymity.window.algorithm import WINDOW
 from anonymity.window.parameters import WindowParameters
-from evidence.replay import Replayed, replay, replay_outputs
+from evidence.replay import Replayed, Totals, replay, replay_outputs
 from evidence.sample import Sample
 from evidence.setting import Setting
 from state.block import Block
@@ -111,11 +111,16 @@ def test_a_replay_is_what_a_shard_makes_of_one_block(case: Case) -> None:
     for name in ("loss", "subjects", "tuples", "release_id"):
         found = replayed.outputs.audit[name].to_pylist()
         assert found == [x for part in parts for x in getattr(part, name).tolist()]
-    assert replace(totals, seconds=0) == replace(replayed.totals, seconds=0)
+    assert without_time(totals) == without_time(replayed.totals)
     assert (totals.released, totals.suppressed) == (told.released, told.suppressed)
     if totals.delay is not None:
         assert totals.delay.longest == told.longest_delay
         assert totals.delay.p50 <= totals.delay.p99 <= totals.delay.longest
+
+
+def without_time(totals: Totals) -> Totals:
+    """But for when tuples left, which is known to within a step."""
+    return replace(totals, seconds=0, sample_delay=None, event_delay=None)
 
 
 def timed(times: np.ndarray, lag: int = 0) -> Sample:  # type: ignore[type-arg]
@@ -149,7 +154,7 @@ def test_windows_of_event_time_close_when_the_watermark_has_passed(
     waited = replayed.totals.event_delay
     assert waited is not None
     # The first of a window waits for all of it and for the watermark, and for one step more at most.
-    step = window // 16 + gap
+    step = max(window // 8, 1_000_000 * shards // 2000 + 1) + gap
     assert window + lag - step <= waited.longest <= window + lag + 2 * step
     assert sum(replayed.totals.releases.values()) >= (1_000_000 - lag) // (window + step) - 1
     assert replace(replay(sample, setting), seconds=0) == replace(replayed.totals, seconds=0)
@@ -160,8 +165,8 @@ def test_a_delay_in_tuples_is_told_in_event_time_too(tuples: int, gap: int) -> N
     sample = timed(np.arange(5_000) * gap)
     waited = replay(sample, Setting(WINDOW, Privacy(2), WindowParameters(tuples=tuples))).event_delay
     assert waited is not None
-    assert abs(waited.longest - tuples * gap) <= 2 * max(tuples // 16, 16) * gap
-    assert abs(waited.p50 - tuples * gap / 2) <= 2 * max(tuples // 16, 16) * gap
+    assert abs(waited.longest - tuples * gap) <= 2 * max(tuples // 8, 16) * gap
+    assert abs(waited.p50 - tuples * gap / 2) <= 2 * max(tuples // 8, 16) * gap
 
 
 def test_an_empty_sample_gives_empty_tables() -> None:

@@ -1,0 +1,198 @@
+"""The settings around a configured one that are worth trying."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product, zip_longest
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from anonymity.algorithm import known_algorithms
+from anonymity.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT
+from evidence.choice import Wanted
+from evidence.sample import Sample
+from jobs.config.load import Config
+from jobs.plan.options import wait_of
+from jobs.plan.point import Point, waits
+
+_FACTORS = (1.0, 0.5, 2.0, 0.25, 4.0)
+_WITHIN = (0.9, 0.45, 0.225, 0.1)
+"""Shares of a delay that is wanted at most."""
+_OFTEN = 100
+"""Tuples that wait for each person of a release, where no bound is configured."""
+
+Wait = tuple[int | None, int | None]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What may be chosen of each dimension; the first of each is the nearest to what is configured.
+
+    Attributes
+    ----------
+    algorithms : by name
+    k, l : values
+    waits : tuples and milliseconds
+    shards : count, and what the stream is divided by
+    further : values by the dotted name of a field
+    values : of the sensitive column of the sample that has fewest; 1 where there is none. No l above can be kept
+    """
+
+    algorithms: tuple[str, ...]
+    k: tuple[int, ...]
+    l: tuple[int, ...]  # noqa: E741 - the field's own name for it
+    waits: tuple[Wait, ...]
+    shards: tuple[tuple[int, str], ...]
+    further: Mapping[str, tuple[str, ...]]
+    values: int
+
+    def points(self, most: int) -> list[Point]:
+        """Settings, the nearest to the first of each dimension first, as many of each algorithm; ``most`` at most."""
+        names, values = tuple(self.further), tuple(self.further.values())
+        dimensions: list[Sequence[Any]] = [self.k, self.l, self.waits, self.shards, *values]
+        places = sorted(product(*(range(len(of)) for of in dimensions)), key=lambda place: (sum(place), place))
+        made: list[list[Point]] = []
+        for algorithm in self.algorithms:
+            found = []
+            for place in places:
+                chosen: list[Any] = [of[i] for of, i in zip(dimensions, place, strict=True)]
+                k, l, wait, shards, *further = chosen  # noqa: E741
+                if l <= k:
+                    pairs = tuple(zip(names, further, strict=True))
+                    found.append(Point(algorithm, k, l, wait[0], wait[1], shards[0], shards[1], pairs))
+            made.append(found)
+        return [point for row in zip_longest(*made) for point in row if point is not None][:most]
+
+
+def around(config: Config, sample: Sample, wanted: Wanted, own: Mapping[str, tuple[str, ...]]) -> Grid:
+    """The grid around a configured setting.
+
+    Parameters
+    ----------
+    wanted : whose delay, where it is bounded, the waits are chosen for
+    own : dimensions of the user's own, as ``jobs.plan.options.varied`` gives them; they replace these
+    """
+    k, l = wanted.k, wanted.l  # noqa: E741
+    values = _values(sample)
+    grid = Grid(
+        values=values,
+        algorithms=_algorithms(config),
+        k=tuple(dict.fromkeys(v for v in (k, config.privacy.k, 2 * k, max(k // 2, 1)) if v >= l)),
+        l=tuple(v for v in (l, l + 1, l - 1) if v == l or 1 <= v <= min(k, values)),
+        waits=_waits(config, sample, wanted, k),
+        shards=_shards(config),
+        further={name: values for name, values in own.items() if "." in name},
+    )
+    changed: dict[str, Any] = {name: read(own[name]) for name, read in _READ.items() if name in own}
+    return replace(grid, **changed)
+
+
+def _values(sample: Sample) -> int:
+    return min((len(np.unique(column)) for column in sample.tuples.sensitive.T), default=1)
+
+
+def _algorithms(config: Config) -> tuple[str, ...]:
+    others = [
+        other.name
+        for other in known_algorithms().values()
+        if (config.differential_privacy is None or other.noise) and (config.privacy.lasting is None or other.lasting)
+    ]
+    return tuple(dict.fromkeys((config.algorithm.name, *others)))
+
+
+def _waits(config: Config, sample: Sample, wanted: Wanted, k: int) -> tuple[Wait, ...]:
+    tuples, milliseconds = waits(config.algorithm, config.parameters)
+    if tuples is None and milliseconds is None:
+        tuples = max(min(_OFTEN * k, len(sample) // 4), 1)
+    if wanted.delay == inf:
+        return tuple(dict.fromkeys(scaled((tuples, milliseconds), factor) for factor in _FACTORS))
+    if not sample.milliseconds:
+        most = wanted.delay / config.shards.count
+        return tuple(dict.fromkeys((whole(most * share), None) for share in _WITHIN))
+    # Of what is wanted, what the watermark is behind is lost.
+    reach = max(wanted.delay - sample.lag, wanted.delay / 4)
+    come = reach * len(sample) / sample.milliseconds / config.shards.count
+    return tuple(
+        dict.fromkeys(
+            (
+                None if tuples is None else whole(come * share),
+                None if milliseconds is None else whole_time(reach * share),
+            )
+            for share in _WITHIN
+        )
+    )
+
+
+def _shards(config: Config) -> tuple[tuple[int, str], ...]:
+    configured = (config.shards.count, config.shards.by if config.shards.count > 1 else SHARD_BY_SUBJECT)
+    usual = [configured]
+    if config.differential_privacy is None or config.policy.subject is not None:
+        usual += [(1, SHARD_BY_SUBJECT), (4, SHARD_BY_SUBJECT)]
+    if config.differential_privacy is None and config.privacy.lasting is None:
+        usual.append((max(config.shards.count, 4), SHARD_BY_REGIONS))
+    return tuple(dict.fromkeys(usual))
+
+
+def scaled(wait: Wait, factor: float) -> Wait:
+    """A wait that is so many times as long, in round numbers; the same where the factor is 1."""
+    if factor == 1:
+        return wait
+    tuples, milliseconds = wait
+    return (
+        None if tuples is None else whole(tuples * factor),
+        None if milliseconds is None else whole_time(milliseconds * factor),
+    )
+
+
+def whole(tuples: float) -> int:
+    """So many tuples in two digits, 1 or more."""
+    return max(int(float(f"{tuples:.2g}")), 1)
+
+
+def whole_time(milliseconds: float) -> int:
+    """So many milliseconds in a unit of which it is some."""
+    for unit in (3_600_000, 60_000, 1000):
+        if milliseconds >= 10 * unit:
+            return int(milliseconds // unit) * unit
+    return max(int(milliseconds), 1)
+
+
+def neighbours(point: Point, grid: Grid) -> Iterator[tuple[str, Point]]:
+    """One step to either side of a setting in each dimension, with the name of the dimension."""
+    for k in (max(point.k // 2, 1), 2 * point.k):
+        if k >= point.l and k != point.k:
+            yield "k", replace(point, k=k)
+    for l in (point.l - 1, point.l + 1):  # noqa: E741
+        if 1 <= l <= min(point.k, grid.values):
+            yield "l", replace(point, l=l)
+    for factor in (0.5, 2.0):
+        tuples, milliseconds = scaled((point.tuples, point.milliseconds), factor)
+        yield "delay", replace(point, tuples=tuples, milliseconds=milliseconds)
+    for count in (point.shards // 2, point.shards * 2):
+        if count >= 1:
+            by = SHARD_BY_SUBJECT if count == 1 else point.by
+            yield "shards", replace(point, shards=count, by=by)
+    for algorithm in grid.algorithms:
+        if algorithm != point.algorithm:
+            yield "algorithm", replace(point, algorithm=algorithm)
+
+
+def _divided(text: str) -> tuple[int, str]:
+    count, _, by = text.partition(" by ")
+    return int(count), by.strip() or SHARD_BY_SUBJECT
+
+
+def _numbers(texts: Sequence[str]) -> tuple[int, ...]:
+    return tuple(map(int, texts))
+
+
+_READ: Mapping[str, Callable[[Sequence[str]], object]] = {
+    "algorithms": tuple,
+    "k": _numbers,
+    "l": _numbers,
+    "waits": lambda texts: tuple(map(wait_of, texts)),
+    "shards": lambda texts: tuple(map(_divided, texts)),
+}

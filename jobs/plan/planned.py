@@ -1,0 +1,250 @@
+"""From a sample and what is wanted to a plan: a grid replayed, a setting chosen, and the steps beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from pathlib import Path
+
+from anonymity.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT
+from anonymity.regions.learn import RegionsError, learn, members_of
+from anonymity.regions.loss import Sample as Values
+from anonymity.regions.sampler import Sampler
+from evidence.choice import Chosen, Figures, Wanted, choose, front
+from evidence.replay import Totals
+from evidence.sample import Sample
+from jobs.config.load import Config, ConfigError, load
+from jobs.config.regions import regions_text
+from jobs.local.sample import Beginning
+from jobs.plan.block import block, pasted
+from jobs.plan.grid import Grid, around, neighbours
+from jobs.plan.options import Bounds, wanted_of
+from jobs.plan.point import Point, Written, waits
+from jobs.plan.replays import Given, Replays
+from state.block import Block
+
+_LEARNED = 20_000
+"""Tuples that regions are learned from, at most, as ``crenel regions`` does."""
+_ROUNDS = 3
+"""How often the search goes on from what was chosen to what is beside it."""
+_SLACK = 1.05
+"""By how much more than the configured delay one may be where none is wanted: steps tell it no closer."""
+_SUPPRESSED = 0.01
+"""Most suppressed where nothing else is wanted, and the configured setting suppresses no more."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is shown.
+
+    Attributes
+    ----------
+    beginning : what was read
+    configured : the setting as it is configured
+    wanted : what a setting has to keep
+    figures, totals : of all settings that were replayed, the nearest to the configured one first
+    impossible : why others cannot be
+    unfit : why algorithms were not tried, by their names
+    best : settings that none with the same promises beats
+    chosen : the recommended one, or the nearest where none keeps what is wanted; None where none promises enough
+    steps : beside it, by the name of the dimension, as far as they can be
+    text : the sections of a configuration that make it the chosen setting; empty where there is none
+    regions : the text of the file of regions that it names; None where it names none
+    """
+
+    beginning: Beginning
+    configured: Point
+    wanted: Wanted
+    figures: Mapping[Point, Figures]
+    totals: Mapping[Point, Totals]
+    impossible: Mapping[Point, str]
+    unfit: Mapping[str, str]
+    best: set[Point]
+    chosen: Chosen[Point] | None
+    steps: tuple[tuple[str, Point], ...]
+    text: str
+    regions: str | None
+    written: Written
+
+    @property
+    def timed(self) -> bool:
+        """Whether delays are milliseconds of event time, and not tuples."""
+        return self.beginning.sample.milliseconds > 0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a plan is asked for.
+
+    Attributes
+    ----------
+    path, overrides : of the configuration
+    content : the same as it is written
+    bounds : what is wanted
+    varied : dimensions of the user's own (``jobs.plan.options.varied``)
+    settings : most that are replayed, beside those next to what is chosen
+    regions : how the block names the file of regions
+    """
+
+    path: Path
+    overrides: tuple[str, ...]
+    content: Mapping[str, object]
+    bounds: Bounds
+    varied: Mapping[str, tuple[str, ...]]
+    settings: int
+    regions: str
+
+
+def plan(
+    config: Config, asked: Asked, beginning: Beginning, folder: Path, progress: Callable[[int], Callable[[], object]]
+) -> Plan:
+    """Replay a grid and choose.
+
+    Parameters
+    ----------
+    folder : one of its own, for files of regions
+    progress : called with a number of replays before they begin; what it returns is called after each
+
+    Raises
+    ------
+    PlanError
+        What is wanted cannot be said of this sample.
+    ConfigError
+        The chosen setting is not taken as it is written.
+    """
+    sample = beginning.sample
+    wanted = wanted_of(asked.bounds, config, timed=sample.milliseconds > 0)
+    grid = around(config, sample, wanted, asked.varied)
+    configured = Point(
+        config.algorithm.name,
+        config.privacy.k,
+        config.privacy.l,
+        *waits(config.algorithm, config.parameters),
+        config.shards.count,
+        config.shards.by if config.shards.count > 1 else SHARD_BY_SUBJECT,
+    )
+    regions = _Regions(config, sample, folder, asked.content)
+    written = Written(config, asked.content, regions.files)
+    unfit = {name: problem for name in grid.algorithms if (problem := _unfit(asked, written, grid, name)) is not None}
+    grid = replace(grid, algorithms=tuple(name for name in grid.algorithms if name not in unfit))
+    points = grid.points(asked.settings)
+    given = Given(sample, beginning.privacy, asked.path, asked.overrides)
+    with Replays(given, written) as replays:
+        regions.learn([configured, *points])
+        all_of = list(dict.fromkeys([configured, *points]))
+        replays.run(all_of, progress(len(all_of)))
+        now = replays.figures.get(configured)
+        wanted = _no_worse(wanted, asked.bounds, now)
+        chosen = choose(replays.figures, wanted)
+        for _ in range(_ROUNDS):
+            if chosen is None:
+                break
+            before, beside = chosen.setting, [point for _, point in neighbours(chosen.setting, grid)]
+            regions.learn(beside)
+            replays.run(beside, progress(len(beside)))
+            chosen = choose(_among(replays.figures, asked, all_of), wanted)
+            if chosen is not None and chosen.setting == before:
+                break
+        figures, totals, impossible = replays.figures, replays.totals, replays.impossible
+    steps: list[tuple[str, Point]] = []
+    text = ""
+    if chosen is not None:
+        steps = [(name, point) for name, point in neighbours(chosen.setting, grid) if point in figures]
+        text = block(written, chosen.setting, regions.name(chosen.setting, asked.regions))
+        pasted(text, written, chosen.setting, asked.path, list(asked.overrides), regions.path(chosen.setting))
+    return Plan(
+        beginning=beginning,
+        configured=configured,
+        wanted=wanted,
+        figures=figures,
+        totals=totals,
+        impossible=impossible,
+        unfit=unfit,
+        best=front(figures),
+        chosen=chosen,
+        steps=tuple(steps),
+        text=text,
+        regions=None if chosen is None else regions.text(chosen.setting),
+        written=written,
+    )
+
+
+def _unfit(asked: Asked, written: Written, grid: Grid, algorithm: str) -> str | None:
+    """Why an algorithm does not go with the configuration; None where it does."""
+    if algorithm == written.config.algorithm.name:
+        return None
+    (point,) = replace(grid, algorithms=(algorithm,), shards=((1, SHARD_BY_SUBJECT),)).points(1) or (None,)
+    try:
+        load(asked.path, [*asked.overrides, *([] if point is None else written.overrides(point))])
+    except ConfigError as error:
+        return error.problems[0]
+    return None
+
+
+def _among(figures: Mapping[Point, Figures], asked: Asked, points: Sequence[Point]) -> dict[Point, Figures]:
+    """Settings that may be recommended: what the user said of dimensions leaves no others."""
+    return {point: of for point, of in figures.items() if not asked.varied or point in points}
+
+
+def _no_worse(wanted: Wanted, bounds: Bounds, now: Figures | None) -> Wanted:
+    """What is not said follows from the configured setting: where nothing is, to lose less at no other cost."""
+    suppressed = max(_SUPPRESSED, 0.0 if now is None else now.suppressed)
+    if bounds.suppressed is None:
+        wanted = replace(wanted, suppressed=suppressed)
+    if not bounds.given or (bounds.loss is None and bounds.delay is None):
+        wanted = replace(wanted, delay=inf if now is None else now.delay * _SLACK)
+    return wanted
+
+
+class _Regions:
+    """Files of regions, learned from the sample where the configuration names none of that many."""
+
+    def __init__(self, config: Config, sample: Sample, folder: Path, content: Mapping[str, object]) -> None:
+        self._config, self._sample, self._folder = config, sample, folder
+        self.files: dict[int, str] = {}
+        shards = content.get("shards")
+        if config.shards.regions is not None and isinstance(shards, dict):
+            self.files[config.shards.count] = str(shards["regions"])
+        self._learned: dict[int, str] = {}
+
+    def learn(self, points: list[Point]) -> None:
+        """Have a file for each number of regions that these divide by, where the sample holds enough."""
+        for count in sorted({point.shards for point in points if point.by == SHARD_BY_REGIONS} - self.files.keys()):
+            members = members_of(self._config.privacy.k)
+            try:
+                tree = learn(self._sample.policy, self._values(), count, members)
+            except RegionsError:
+                continue
+            self._learned[count] = regions_text(self._sample.policy, tree, len(self._values()), members)
+            path = self._folder / f"regions-{count}.yaml"
+            path.write_text(self._learned[count], encoding="utf-8")
+            self.files[count] = str(path)
+
+    def text(self, point: Point) -> str | None:
+        """The text of the file that was learned for a point; None where none was."""
+        return self._learned.get(point.shards) if point.by == SHARD_BY_REGIONS else None
+
+    def name(self, point: Point, learned: str) -> str:
+        """How a block names the file."""
+        return learned if point.shards in self._learned else self.path(point)
+
+    def path(self, point: Point) -> str:
+        return self.files.get(point.shards, "")
+
+    def _values(self) -> Values:
+        tuples = self._sample.tuples
+        sampler = Sampler(_LEARNED, first=False)
+        sampler.add(
+            Block(
+                shard=0,
+                numeric=tuples.numeric,
+                categorical=tuples.categorical,
+                subject=None,
+                sensitive=tuples.sensitive,
+                event_time=tuples.event_time,
+                members=tuples.members,
+            )
+        )
+        values = sampler.sample
+        return values if values is not None else Values(tuples.numeric, tuples.categorical)

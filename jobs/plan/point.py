@@ -1,0 +1,186 @@
+"""A setting that may be planned, and how a configuration writes it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any
+
+from anonymity.algorithm import Algorithm, known_algorithms
+from anonymity.policy import SHARD_BY_REGIONS
+from jobs.config.load import Config
+from jobs.config.schema import SinksSection
+
+_UNITS = ((86_400_000, "day"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
+
+
+@dataclass(frozen=True)
+class Point:
+    """One setting.
+
+    Attributes
+    ----------
+    algorithm : its name
+    k, l : as of ``anonymity.privacy.Privacy``
+    tuples, milliseconds : how long a tuple waits at most, in later ones of its shard and in event time; None: no such
+        bound. An algorithm that collects windows and carries tuples from one to the next has windows of half of it
+    shards, by : as of ``anonymity.policy.Shards``
+    further : fields of the configuration by their dotted names, and what they are set to
+    """
+
+    algorithm: str
+    k: int
+    l: int  # noqa: E741 - the field's own name for it
+    tuples: int | None
+    milliseconds: int | None
+    shards: int = 1
+    by: str = "subject"
+    further: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def delay(self) -> str:
+        """How long a tuple waits at most, as a configuration writes it."""
+        bounds = [] if self.tuples is None else [f"{self.tuples} tuples"]
+        bounds += [] if self.milliseconds is None else [duration(self.milliseconds)]
+        return ", ".join(bounds) or "all"
+
+    @property
+    def divided(self) -> str:
+        """How the stream is divided, in words."""
+        return "1" if self.shards == 1 else f"{self.shards} by {self.by}"
+
+
+def duration(milliseconds: int) -> str:
+    """A duration as a configuration writes it, in the largest unit of which it is a whole number."""
+    scale, unit = next((scale, unit) for scale, unit in _UNITS if milliseconds % scale == 0 or scale == 1)
+    return f"{milliseconds // scale} {unit}"
+
+
+@dataclass(frozen=True)
+class Written:
+    """How points become configurations, beside one that there is.
+
+    Attributes
+    ----------
+    config : the configured one, with ``content``, the same as it is written
+    regions : by how many there are, the file of regions to divide by
+    """
+
+    config: Config
+    content: Mapping[str, Any]
+    regions: Mapping[int, str] = field(default_factory=dict)
+
+    def sections(self, point: Point) -> dict[str, Any]:
+        """What replaces ``privacy.k``, ``privacy.l``, the algorithm with its section, and ``shards``."""
+        shards: dict[str, Any] = {"count": point.shards}
+        if point.shards > 1 or point.by == SHARD_BY_REGIONS:
+            shards["by"] = point.by
+        if point.by == SHARD_BY_REGIONS:
+            shards["regions"] = self.regions[point.shards]
+        return {
+            "privacy.k": point.k,
+            "privacy.l": point.l,
+            "algorithm": point.algorithm,
+            point.algorithm: self._section(point),
+            "shards": shards,
+        }
+
+    def overrides(self, point: Point) -> list[str]:
+        """The same as ``load`` takes it, with what does not go with it removed."""
+        found = {name: json.dumps(value) for name, value in self.sections(point).items()}
+        # JSON is YAML, and it needs no quotes that a value could break out of.
+        given = [f"{name}={value}" for name, value in found.items()]
+        return [*self._removed(point), *given, *(f"{name}={value}" for name, value in point.further)]
+
+    def _removed(self, point: Point) -> Iterator[str]:
+        if point.algorithm == self.config.algorithm.name:
+            return
+        yield f"{self.config.algorithm.name}=~"
+        for name in self.unfit_sinks(point):
+            yield f"sinks.{name}=~"
+
+    def unfit_sinks(self, point: Point) -> list[str]:
+        """Sinks of outputs that the algorithm does not have."""
+        own = {output.name for output in known_algorithms()[point.algorithm].outputs}
+        return sorted(self.config.sinks.keys() - own - set(SinksSection.model_fields))
+
+    def _section(self, point: Point) -> dict[str, Any]:
+        algorithm, configured = known_algorithms()[point.algorithm], self.config.algorithm
+        given = self.content.get(configured.name) or {}
+        section: dict[str, Any] = json.loads(json.dumps(given)) if algorithm is configured else {}
+        if algorithm is not configured:
+            # What both have by the same name means the same.
+            ours = {setting.path: setting.kind for setting in algorithm.settings}
+            for setting in configured.settings:
+                if ours.get(setting.path) == setting.kind and (value := _found(given, setting.path)) is not None:
+                    _put(section, setting.path, value)
+        for path, value in self._bounds(algorithm, point).items():
+            _put(section, path, value)
+        for name in [name for name, value in section.items() if value in (None, {})]:
+            del section[name]
+        return section
+
+    def _bounds(self, algorithm: Algorithm, point: Point) -> dict[str, int | str | None]:
+        found = bounds(algorithm, point.tuples, point.milliseconds)
+        if algorithm is not self.config.algorithm:
+            return found
+        # Those that are configured keep their proportions.
+        whole = dict(zip(_BOUNDS, waits(algorithm, self.config.parameters), strict=True))
+        wanted = dict(zip(_BOUNDS, (point.tuples, point.milliseconds), strict=True))
+        for setting in algorithm.settings:
+            kind = setting.path.rpartition(".")[2]
+            if setting.path in found and (all_of := whole[kind]) and (now := wanted[kind]):
+                own = attrgetter(setting.field)(self.config.parameters)
+                scaled = None if own is None else max(own * now // all_of, 1)
+                found[setting.path] = scaled if scaled is None or kind == "tuples" else duration(scaled)
+        return found
+
+
+def bounds(algorithm: Algorithm, tuples: int | None, milliseconds: int | None) -> dict[str, int | str | None]:
+    """What the settings of an algorithm that bound how long tuples wait are to be; None: not given."""
+    paths = [setting.path for setting in algorithm.settings if setting.path.rpartition(".")[2] in _BOUNDS]
+    both = any(path.startswith("delay.") for path in paths) and not all(path.startswith("delay.") for path in paths)
+    found: dict[str, int | str | None] = {}
+    for path in paths:
+        # A tuple that a window carries waits for one more.
+        parts = 2 if both and not path.startswith("delay.") else 1
+        if path.endswith("tuples"):
+            found[path] = None if tuples is None else max(tuples // parts, 1)
+        else:
+            found[path] = None if milliseconds is None else duration(milliseconds // parts)
+    return found
+
+
+def waits(algorithm: Algorithm, parameters: Any) -> tuple[int | None, int | None]:
+    """How long tuples wait at most, in tuples and in milliseconds, of what is configured; None: no such bound."""
+    found: dict[str, int | None] = {"tuples": None, "event_time": None}
+    for setting in sorted(algorithm.settings, key=lambda of: of.path.startswith("delay.")):  # the delay's win
+        kind = setting.path.rpartition(".")[2]
+        if kind in found:
+            value = attrgetter(setting.field)(parameters)
+            found[kind] = found[kind] if value is None else value
+    return found["tuples"], found["event_time"]
+
+
+_BOUNDS = ("tuples", "event_time")
+
+
+def _found(section: Mapping[str, Any], path: str) -> Any:
+    name, dot, rest = path.partition(".")
+    value = section.get(name)
+    return value if not dot or not isinstance(value, dict) else _found(value, rest)
+
+
+def _put(section: dict[str, Any], path: str, value: Any) -> None:
+    """Set a field of a section; one that is None is removed."""
+    name, dot, rest = path.partition(".")
+    if dot:
+        inner = section.get(name)
+        section[name] = dict(inner) if isinstance(inner, dict) else {}
+        _put(section[name], rest, value)
+    elif value is None:
+        section.pop(name, None)
+    else:
+        section[name] = value

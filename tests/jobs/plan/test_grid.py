@@ -1,0 +1,181 @@
+"""Settings around a configured one, and the configurations that they become."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from anonymity.algorithm import known_algorithms
+from evidence.choice import Wanted
+from evidence.sample import Sample
+from jobs.config.file import override, read
+from jobs.config.load import load
+from jobs.plan.block import block, pasted, replaced
+from jobs.plan.grid import around, neighbours
+from jobs.plan.options import Bounds, PlanError, share_of, varied, wait_of, wanted_of
+from jobs.plan.point import Point, Written, duration, waits
+from tests.evidence.test_replay import timed
+
+ROOT = Path(__file__).resolve().parents[3]
+DEMO = ROOT / "conf" / "demo.yaml"
+WINDOWS = ("algorithm=window", "nearest=~", "window={tuples: 50, delay: {tuples: 300}, neighbours: 4}")
+
+
+@pytest.fixture(autouse=True)
+def demo_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRENEL_DEMO_INPUT", "/nowhere/in.csv")
+    monkeypatch.setenv("CRENEL_DEMO_OUTPUT", "/nowhere")
+
+
+def written_of(*overrides: str) -> Written:
+    content = read(DEMO)
+    assert override(content, overrides) == []
+    return Written(load(DEMO, overrides), content)
+
+
+def sample_of(tuples: int = 2000, gap: int = 60_000, lag: int = 0) -> Sample:
+    """As many a minute as ``gap`` milliseconds let; there are no sensitive columns."""
+    return timed(np.arange(tuples) * gap, lag)
+
+
+def configured(written: Written) -> Point:
+    config = written.config
+    return Point(
+        config.algorithm.name,
+        config.privacy.k,
+        config.privacy.l,
+        *waits(config.algorithm, config.parameters),
+        config.shards.count,
+    )
+
+
+@pytest.mark.parametrize("overrides", [(), WINDOWS, ("nearest.delay={tuples: 70, jitter: 0.5}",)])
+def test_the_configured_setting_becomes_the_configuration_that_there_is(overrides: tuple[str, ...]) -> None:
+    written = written_of(*overrides)
+    point = configured(written)
+    config = load(DEMO, [*overrides, *written.overrides(point)])
+    for name in ("algorithm", "parameters", "privacy", "shards"):
+        assert getattr(config, name) == getattr(written.config, name)
+
+
+def test_every_setting_of_the_grid_is_loaded_as_it_says() -> None:
+    written = written_of()
+    grid = around(written.config, sample_of(), Wanted(k=10, l=2), {})
+    grid = replace(
+        grid, algorithms=("nearest", "castle", "window", "mondrian"), shards=((4, "subject"), (1, "subject"))
+    )
+    points = grid.points(60)
+    assert len(points) == len(set(points)) == 60
+    assert points[0] == configured(written)
+    assert {point.algorithm for point in points} == {"nearest", "castle", "window", "mondrian"}
+    for point in points:
+        config = load(DEMO, written.overrides(point))
+        assert (config.algorithm.name, config.privacy.k, config.privacy.l) == (point.algorithm, point.k, point.l)
+        assert (config.shards.count, config.shards.by) == (point.shards, point.by)
+        assert waits(config.algorithm, config.parameters) == (point.tuples, point.milliseconds)
+        if point.algorithm == "castle":  # what both have stays
+            assert (config.parameters.delay_jitter, config.parameters.reuse_limit) == (0.25, 1000)
+
+
+def test_delays_are_chosen_for_the_one_that_is_wanted_by_the_rate_of_the_sample() -> None:
+    written = written_of("shards={count: 2}")
+    sample = sample_of(gap=30_000, lag=600_000)  # two a minute, one in each shard
+    grid = around(written.config, sample, Wanted(delay=70 * 60_000, k=10, l=2), {})
+    tuples, milliseconds = grid.waits[0]
+    assert milliseconds == 54 * 60_000  # 0.9 of the hour that the watermark leaves
+    assert tuples == 54
+
+
+@pytest.mark.parametrize("algorithm", ["castle", "window", "mondrian"])
+def test_a_block_can_be_pasted_into_the_configuration(algorithm: str, tmp_path: Path) -> None:
+    overrides = (*WINDOWS, "sinks.windows={connector: blackhole}")
+    written = written_of(*overrides)
+    point = Point(algorithm, 20, 3, 400, 3_600_000, 2, "subject", (("subject_key", "another"),))
+    text = block(written, point, "")
+    taken = pasted(text, written, point, DEMO, list(overrides), "")
+    content = dict(read(DEMO))
+    assert override(content, overrides) == []
+    for name in replaced(written, point):
+        section, _, sink = name.partition(".")
+        if sink:
+            del content[section][sink]
+        else:
+            content.pop(section, None)
+    whole = tmp_path / "pasted.yaml"
+    content["policy"]["quasi_identifiers"] = {
+        name: of | ({"hierarchy": str(DEMO.parent / of["hierarchy"])} if "hierarchy" in of else {})
+        for name, of in content["policy"]["quasi_identifiers"].items()
+    }
+    content.pop("subject_key")
+    whole.write_text(yaml.safe_dump(content) + text, encoding="utf-8")
+    config = load(whole)
+    for name in ("algorithm", "parameters", "privacy", "shards", "subject_key"):
+        assert getattr(config, name) == getattr(taken, name)
+    assert (config.privacy.k, config.privacy.l, config.subject_key) == (20, 3, b"another")
+    assert ("windows" in config.sinks) == (algorithm == "window")
+
+
+def test_neighbours_are_one_step_away() -> None:
+    written = written_of()
+    grid = around(written.config, sample_of(), Wanted(k=10, l=1), {})
+    point = Point("nearest", 10, 1, 200, 3_600_000, 4, "subject")
+    found = list(neighbours(point, grid))
+    assert ("k", replace(point, k=20)) in found
+    assert ("delay", replace(point, tuples=100, milliseconds=30 * 60_000)) in found
+    assert ("shards", replace(point, shards=2)) in found
+    assert ("algorithm", replace(point, algorithm="castle")) in found
+    assert not any(name == "l" for name, _ in found)  # there is nothing sensitive to be diverse
+    for _, other in found:
+        differing = [name for name in vars(point) if getattr(point, name) != getattr(other, name)]
+        assert len(differing) == 1 or differing == ["tuples", "milliseconds"]
+
+
+def test_what_is_varied_replaces_a_dimension() -> None:
+    written = written_of()
+    own = varied(("k=5, 7", "delay=90 s,30 tuples", "shards=2,8 by regions", "nearest.loss_window=10,20"), {})
+    grid = around(written.config, sample_of(), Wanted(k=10, l=2), own)
+    assert grid.k == (5, 7)
+    assert grid.waits == ((None, 90_000), (30, None))
+    assert grid.shards == ((2, "subject"), (8, "regions"))
+    assert {point.further for point in grid.points(500)} == {
+        (("nearest.loss_window", "10"),),
+        (("nearest.loss_window", "20"),),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [("k=0", "--vary k"), ("k", "--vary"), ("algorithm=castel", "--vary algorithm"), ("delay=5", "--vary delay"),
+     ("shards=0", "--vary shards"), ("colour=red", "--vary")],
+)  # fmt: skip
+def test_a_dimension_that_cannot_be_is_named(text: str, names: str) -> None:
+    assert known_algorithms()
+    with pytest.raises(PlanError, match=f"^{names}: "):
+        varied((text,), {})
+
+
+def test_bounds_are_read_with_their_units() -> None:
+    assert (wait_of("10min"), wait_of("1000 tuples")) == ((None, 600_000), (1000, None))
+    assert (share_of("1%", "x"), share_of("0.05", "x")) == (0.01, 0.05)
+    for text in ("150%", "many", "-1"):
+        with pytest.raises(PlanError, match=r"^x: "):
+            share_of(text, "x")
+    for text in ("10", "soon"):
+        with pytest.raises(PlanError, match=r"^--most-delay: "):
+            wait_of(text, "--most-delay")
+    config = written_of().config
+    with pytest.raises(PlanError, match="no event time"):
+        wanted_of(Bounds(delay=(None, 5)), config, timed=False)
+    with pytest.raises(PlanError, match="has event time"):
+        wanted_of(Bounds(delay=(5, None)), config, timed=True)
+    wanted = wanted_of(Bounds(loss=0.2), config, timed=True)
+    assert (wanted.k, wanted.l, wanted.sooner) == (10, 2, True)
+
+
+def test_durations_are_written_as_they_are_read() -> None:
+    for milliseconds in (1, 1500, 90_000, 3_600_000, 36_000_000, 86_400_000):
+        assert wait_of(duration(milliseconds)) == (None, milliseconds)
