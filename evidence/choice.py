@@ -77,13 +77,17 @@ class Wanted:
         return setting.k >= self.k and setting.l >= self.l
 
     def missed(self, figures: Figures) -> dict[str, float]:
-        """Which bounds figures do not keep, each with how many times too much they are; empty: they keep all."""
+        """Which bounds figures do not keep, each with how many times too much they are; empty: they keep all.
+
+        What releases nothing keeps no bound of what may be suppressed.
+        """
         bounds = {
             "loss": (figures.loss, self.loss),
             "suppressed": (figures.suppressed, self.suppressed),
             "delay": (figures.delay, self.delay),
         }
-        return {name: has / max(most, _FLOOR) for name, (has, most) in bounds.items() if has > most}
+        missed = {name: has / max(most, _FLOOR) for name, (has, most) in bounds.items() if has > most}
+        return missed if figures.suppressed < 1 else {"suppressed": inf, **missed}
 
     def price(self, figures: Figures) -> float:
         """What is to be small of those that keep the bounds."""

@@ -32,6 +32,7 @@ from jobs.config.load import Config, ConfigError, load
 from jobs.local.java import JavaError
 from jobs.local.run import JobError
 from jobs.local.run import run as run_job
+from jobs.local.sample import SampleError
 from jobs.plan.options import Bounds, PlanError, share_of, wait_of
 
 app = typer.Typer(
@@ -326,7 +327,7 @@ def _reported(configuration: Path) -> Iterator[None]:
     except NothingToAccountError:
         neither = "has neither differential_privacy nor noise_within_release"
         _end(f"{configuration} {neither}, so there is nothing to account for", 2)
-    except (PlanError, PlotError) as error:
+    except (PlanError, PlotError, SampleError) as error:
         _end(str(error), 2)
     except JobError as error:
         _end(f"{error}\nFlink's logs are in {error.logs}; they may hold values of records.", 1)

@@ -69,6 +69,8 @@ def show_plan(path: Path, overrides: Sequence[str], options: Options, console: C
         As ``jobs.local.sample.read_beginning`` does.
     PlanError
         An option that cannot be, or a file of regions that cannot be written.
+    SampleError
+        As ``jobs.local.sample.read_beginning`` does.
     PlotError
         The picture cannot be drawn.
     """
@@ -121,7 +123,7 @@ def as_json(found: Plan) -> dict[str, Any]:
         "impossible": len(found.impossible),
         "meets": chosen is not None and not chosen.missed,
         "chosen": None if chosen is None else _setting(found, chosen.setting),
-        "missed": {} if chosen is None else dict(chosen.missed),
+        "missed": {} if chosen is None else {name: None if by == inf else by for name, by in chosen.missed.items()},
         "steps": [{"dimension": name, **_setting(found, point)} for name, point in found.steps],
         "yaml": found.text,
     }
@@ -169,6 +171,9 @@ def _show(found: Plan, options: Options, console: Console) -> None:
         console.print(f"{name} was not tried: {problem}.", soft_wrap=True)
     if chosen is None:
         console.print("\nNo setting promises what is wanted.", soft_wrap=True)
+        return
+    if chosen.figures.suppressed >= 1:
+        console.print("\nNo setting releases anything of so few tuples; take a sample of a few thousand.")
         return
     console.print()
     if chosen.missed:
@@ -259,7 +264,8 @@ def _wanted(found: Plan) -> str:
 
 def _missed(found: Plan) -> str:
     missed = {} if found.chosen is None else found.chosen.missed
-    return " and ".join(f"{name} by {times - 1:.0%}" for name, times in missed.items())
+    told = {name: "as no tuple left before the sample ended" for name, times in missed.items() if times == inf}
+    return " and ".join(f"{name} {told.get(name) or f'by {times - 1:.0%}'}" for name, times in missed.items())
 
 
 def _why(found: Plan) -> str:

@@ -30,6 +30,10 @@ _FEWEST = 2
 _LACKS = re.compile(r"Could not find any factory for identifier '([^']+)'")
 
 
+class SampleError(RuntimeError):
+    """Rows that are no sample; the message names the field or the option and what would be valid."""
+
+
 @dataclass(frozen=True)
 class Sampled:
     """What was read.
@@ -95,7 +99,9 @@ def read_beginning(config: Config, rows: int, file: Path | None = None) -> Begin
     Raises
     ------
     ConfigError, JobError, JavaError, KeyboardInterrupt
-        As ``jobs.local.run.run`` does; also where nothing was read.
+        As ``jobs.local.run.run`` does.
+    SampleError
+        Fewer than two tuples were read, or the file cannot stand for the source.
     """
     held: list[Block] = []
     whole = True
@@ -107,8 +113,8 @@ def read_beginning(config: Config, rows: int, file: Path | None = None) -> Begin
                 break
     tuples, rejected = sum(map(len, held)), sum(len(block.rejected.column) for block in held)
     if tuples < _FEWEST:
-        place = "source.ddl" if file is None else "--sample"
-        raise ConfigError(file or "the source", [f"{place}: {_too_few(tuples, rejected)}"])
+        place = "source.ddl: the source" if file is None else f"--sample: {file}"
+        raise SampleError(f"{place} {_too_few(tuples, rejected)}")
     plan = source.plan
     sample = TupleSample.of_blocks(
         source.policy,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pyflink.table import StreamTableEnvironment
 
-from jobs.config.file import ConfigError
 from jobs.config.load import Source
+from jobs.local.sample import SampleError
 from jobs.wiring.source_table import SOURCE, source_table
 from jobs.wiring.sql_types import literal
 
@@ -25,15 +25,15 @@ def read_from(tables: StreamTableEnvironment, source: Source, file: Path) -> str
 
     Raises
     ------
-    ConfigError
+    SampleError
         The file is not there, or in no format that is known.
     """
     if not file.exists():
-        raise ConfigError(file, ["--sample: there is no such file; give one with rows as the source has them"])
+        raise SampleError(f"--sample: {file} is not there; give a file with rows as the source has them")
     tables.execute_sql(source.ddl)
     options = source_table(tables).options
     if options is None:
-        raise ConfigError(file, ["--sample: source.ddl creates no table 'source' with a connector to be replaced"])
+        raise SampleError("--sample: source.ddl creates no table 'source' with a connector that could be replaced")
     changed = {"path": file.absolute().as_uri()}
     if options.get("connector") != "filesystem":
         changed |= {"connector": "filesystem", **_format(options, file)}
@@ -53,5 +53,5 @@ def _format(options: Mapping[str, str], file: Path) -> dict[str, str]:
     if name not in _READ:
         name = _FORMATS.get(file.suffix.lower())
     if name is None:
-        raise ConfigError(file, [f"--sample: has an ending that is not known; one of {', '.join(_FORMATS)}"])
+        raise SampleError(f"--sample: {file.name} has an ending that is not known; one of {', '.join(_FORMATS)}")
     return {"format": name, **{key: value for key, value in given.items() if key.startswith(f"{name}.")}}

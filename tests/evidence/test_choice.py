@@ -38,6 +38,7 @@ def test_what_is_chosen_keeps_what_is_wanted_and_costs_least(held: dict[Named, F
         for setting in enough
         if held[setting].loss <= wanted.loss
         and held[setting].suppressed <= wanted.suppressed
+        and held[setting].suppressed < 1
         and held[setting].delay <= wanted.delay
     ]
     assert (chosen is None) == (not enough)
