@@ -251,6 +251,7 @@ class Algorithm:
     cautions : what is valid in the parameters and promises less than it seems to, each with its field
     noise : whether sampling and perturbation may come before it
     lasting : whether a promise may hold of a person over all their releases (``anonymity.privacy.Lasting``)
+    delay_tuples : for how many later tuples of its shard one may wait, by parameters; None: for as many as come
     representative : whether parameters publish one number, which stands for its group, in the place of an interval
     outputs : further outputs
     counted : fields of its counters that are metrics and part of the summary, with a word on each
@@ -278,6 +279,7 @@ class Algorithm:
     cautions: Callable[[Any], Iterator[str]] = lambda parameters: iter(())
     noise: bool = False
     lasting: bool = False
+    delay_tuples: Callable[[Any], int | None] = lambda parameters: None
     representative: Callable[[Any], bool] = lambda parameters: False
     outputs: tuple[Output, ...] = ()
 

@@ -7,17 +7,18 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
-from types import UnionType
+from types import SimpleNamespace, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import typer
 import yaml
 from pydantic.fields import FieldInfo
 
 from anonymity import algorithms, promises
-from anonymity.algorithm import Algorithm
+from anonymity.algorithm import Algorithm, Terms
 from anonymity.algorithms import WINDOW
 from anonymity.attributes import Noised, Numeric
 from anonymity.batch.windows import ClosedBy
@@ -106,9 +107,11 @@ def metrics() -> dict[str, dict[str, str]]:
     from tests.support.fakes import FakeCounter, FakeMetrics
 
     found = {}
+    policy = Policy((Numeric("NAME", (0, 9)),), ("SENSITIVE",))
     for algorithm in ALGORITHMS:
         group: Any = FakeMetrics()
-        ShardMetrics(group, {}, algorithm, EVERY_REASON)
+        bounded = SimpleNamespace(delay_tuples=9, window=ClosedBy(9))
+        ShardMetrics(group, {}, algorithm, Terms(policy, EVERY_REASON, bounded, pa.schema([])))
         found[algorithm.name] = {
             path.removeprefix("crenel."): "counter" if isinstance(metric, FakeCounter) else "gauge"
             for path, metric in group.known.items()
@@ -116,13 +119,14 @@ def metrics() -> dict[str, dict[str, str]]:
     return found
 
 
-def metrics_of_regions() -> dict[str, str]:
-    """Type of each metric by name, of two regions; ``NUMBER`` stands for that of a shard."""
+def metrics_of_shards() -> dict[str, str]:
+    """Type of each metric by name, of two shards or regions; ``NUMBER`` stands for that of a shard."""
     from operators.encode.metrics import register
     from tests.support.fakes import FakeCounter, FakeMetrics
 
     group: Any = FakeMetrics()
-    register(group, Loads(np.array([0.5, 0.5])))
+    for regions in (False, True):
+        register(group, Loads(np.array([0.5, 0.5])), regions=regions)
     return {
         re.sub(r"_\d+_", "_NUMBER_", path.removeprefix("crenel.")): "counter"
         if isinstance(metric, FakeCounter)
@@ -238,13 +242,13 @@ def test_every_metric_is_in_the_table_with_its_type_and_algorithm() -> None:
     assert told == {name: (kind, of[name]) for name, (kind, _) in has.items()}
 
 
-def test_every_metric_of_regions_is_in_the_table_with_its_type() -> None:
-    told = {_CODE.findall(row["metric of regions"])[0]: row["type"] for row in rows("outputs.md", "metric of regions")}
-    assert told == metrics_of_regions()
+def test_every_metric_of_shards_is_in_the_table_with_its_type() -> None:
+    told = {_CODE.findall(row["metric of shards"])[0]: row["type"] for row in rows("outputs.md", "metric of shards")}
+    assert told == metrics_of_shards()
 
 
 def test_what_to_watch_is_a_metric() -> None:
-    known = {name for types in metrics().values() for name in types} | metrics_of_regions().keys()
+    known = {name for types in metrics().values() for name in types} | metrics_of_shards().keys()
     watched = named("operations.md", "metric")
     assert watched
     assert [pattern for pattern in watched if not any(fnmatch(name, pattern) for name in known)] == []

@@ -99,5 +99,6 @@ def delayed_algorithm(
             compile=compile,
             cautions=lambda given: cautions_of_delay(given, name),
             noise=True,
+            delay_tuples=lambda given: given.delay_tuples,
         )
     )

@@ -1,4 +1,7 @@
-"""How full regions are against what is expected of them: a stream drifts away from the sample it was divided by."""
+"""How full regions, or other shards, are against what is expected of them.
+
+A stream drifts away from the sample that its regions were learned from, and persons differ in how many rows they have.
+"""
 
 from __future__ import annotations
 

@@ -145,6 +145,7 @@ WINDOW = add_algorithm(
         tell=_tell,
         summary=_summary,
         compile=_compile,
+        delay_tuples=lambda window: window.delay_tuples,
         representative=lambda window: window.output == "representative",
         outputs=(REPAIRS, WINDOWS),
     )

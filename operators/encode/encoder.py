@@ -75,7 +75,8 @@ class Encoder:
 
     Attributes
     ----------
-    loads : how full the regions are that the stream is divided by; None where it is divided otherwise
+    loads : how full the shards are, against what is expected of regions, or against equal shares; None where there is
+        but one shard
 
     Raises
     ------
@@ -92,7 +93,10 @@ class Encoder:
         }
         self._schema = members_schema(plan.sensitive + plan.noised + plan.passthrough)
         self._divide = divider(plan.policy, plan.shards)
-        self.loads = None if plan.shards.regions is None else Loads(plan.shards.regions.share)
+        shards, regions = plan.shards.count, plan.shards.regions
+        self.loads = None
+        if shards > 1:
+            self.loads = Loads(np.full(shards, 1 / shards) if regions is None else regions.share)
 
     def encode(self, *series: Any) -> tuple[NDArray[np.int32], NDArray[np.object_]]:
         """Blocks of one batch.

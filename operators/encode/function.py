@@ -21,7 +21,8 @@ class EncodeFunction(ScalarFunction):  # type: ignore[misc]
     def open(self, function_context: FunctionContext) -> None:
         self._encoder = Encoder(self._plan)
         if self._encoder.loads is not None:
-            register(function_context.get_metric_group(), self._encoder.loads)
+            regions = self._plan.shards.regions is not None
+            register(function_context.get_metric_group(), self._encoder.loads, regions=regions)
 
     def eval(self, *series: Any) -> pd.DataFrame:
         keys, blocks = self._encoder.encode(*series)

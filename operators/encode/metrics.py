@@ -1,22 +1,29 @@
-"""Flink metrics of the encoder, where a stream is divided by regions; in the group ``crenel``."""
+"""Flink metrics of the encoder, where a stream is divided into shards; in the group ``crenel``."""
 
 from __future__ import annotations
+
+from functools import partial
 
 from pyflink.metrics import MetricGroup
 
 from anonymity.regions.loads import Loads
-from operators.shards.metrics import SCALE
+from operators.metrics import SCALE, Metrics
 
 
-def register(group: MetricGroup, loads: Loads) -> None:
-    """Show how full the regions are.
+def register(group: MetricGroup, loads: Loads, *, regions: bool) -> None:
+    """Show how full the shards are.
 
     Parameters
     ----------
     group : the encoder's metric group
-    loads : of the regions; the gauges look at it
+    loads : of the shards; the gauges look at it
+    regions : whether shards are regions
     """
-    group = group.add_group("crenel")
-    group.gauge("fullest_region_x1000", lambda: round(SCALE * loads.fullest))
-    for region in range(len(loads)):
-        group.gauge(f"share_of_shard_{region}_x1000", lambda region=region: round(SCALE * loads.share(region)))
+    metrics = Metrics(group)
+    metrics.gauge(f"fullest_{'region' if regions else 'shard'}_x1000", lambda: round(SCALE * loads.fullest))
+    for shard in range(len(loads)):
+        metrics.gauge(f"share_of_shard_{shard}_x1000", partial(_share, loads, shard))
+
+
+def _share(loads: Loads, shard: int) -> int:
+    return round(SCALE * loads.share(shard))

@@ -86,7 +86,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         self._tags = further_tags(plan.algorithm)
         self._shards: dict[int, KeyedShard] = {}
         group = runtime_context.get_metrics_group()
-        self._metrics = ShardMetrics(group, self._shards, plan.algorithm, plan.terms.privacy)
+        self._metrics = ShardMetrics(group, self._shards, plan.algorithm, plan.terms)
         gc.freeze()  # what is there stays: looking through it again and again takes a tenth of the time of Python
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
@@ -194,7 +194,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         self._store.write(step.changes)
         self._set_timer(keyed, ctx)
         before, keyed.counters = keyed.counters, keyed.shard.counters
-        self._metrics.update(before, keyed.counters)
+        self._metrics.update(before, keyed.counters, step.releases)
 
     def _set_timer(self, keyed: KeyedShard, ctx: KeyedProcessFunction.Context) -> None:
         # One timer a shard, for its earliest deadline; one that is set too early finds nothing due and sets the next.

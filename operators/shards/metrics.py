@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyflink.metrics import MetricGroup
 
-from anonymity.algorithm import Algorithm, Counters
+from anonymity.algorithm import Algorithm, Counters, Terms
 from anonymity.outcomes import KINDS, REJECTIONS
-from anonymity.privacy import Privacy
+from anonymity.release import Releases
+from operators.metrics import SCALE, Metrics
+from operators.shards.classes import OF_CLASSES, Classes
 
 if TYPE_CHECKING:
     from operators.shards.function import KeyedShard
 
-SCALE = 1000
-"""Flink's gauges in Python are integers: losses are given in thousandths."""
 
-
-def counter_names(algorithm: Algorithm, privacy: Privacy) -> tuple[str, ...]:
+def counter_names(algorithm: Algorithm, terms: Terms) -> tuple[str, ...]:
     """Names of all counters of a job."""
+    privacy = terms.privacy
     return (
         *algorithm.counted,
         "forgotten",
@@ -28,6 +29,9 @@ def counter_names(algorithm: Algorithm, privacy: Privacy) -> tuple[str, ...]:
         *(f"suppressed_{reason}" for reason in privacy.reasons),
         *(f"rejected_{reason}" for reason in REJECTIONS),
         *(f"releases_{kind}" for kind in KINDS),
+        "loss_sum_x1000",
+        *OF_CLASSES,
+        *(("diversity_sum",) if terms.policy.sensitive else ()),
     )
 
 
@@ -41,34 +45,52 @@ class ShardMetrics:
     """
 
     def __init__(
-        self, group: MetricGroup, shards: Mapping[int, KeyedShard], algorithm: Algorithm, privacy: Privacy
+        self, group: MetricGroup, shards: Mapping[int, KeyedShard], algorithm: Algorithm, terms: Terms
     ) -> None:
         self._shards, self._algorithm = shards, algorithm
-        group = group.add_group("crenel")
-        self._counters: dict[str, Any] = {name: group.counter(name) for name in counter_names(algorithm, privacy)}
+        metrics = Metrics(group)
+        self._counters: dict[str, Any] = {name: metrics.counter(name) for name in counter_names(algorithm, terms)}
+        self._classes = classes = Classes(terms.privacy.k)
         self._loss = 0.0
         self._released = 0
-        group.gauge("buffered", lambda: sum(shard.buffered for shard in self._each()))
-        group.gauge("oldest_waiting", lambda: max((shard.oldest_waiting for shard in self._each()), default=0))
-        group.gauge("mean_loss_x1000", lambda: round(SCALE * self._loss / max(self._released, 1)))
+        metrics.gauge("buffered", lambda: sum(shard.buffered for shard in self._each()))
+        metrics.gauge("oldest_waiting", lambda: max((shard.oldest_waiting for shard in self._each()), default=0))
+        metrics.gauge("mean_loss_x1000", lambda: round(SCALE * self._loss / max(self._released, 1)))
+        metrics.gauge("least_class_size", lambda: classes.least)
+        metrics.gauge("alone_x1000", lambda: round(SCALE * classes.alone))
+        if terms.policy.sensitive:
+            metrics.gauge("mean_diversity_x1000", lambda: round(SCALE * classes.diversity))
+        metrics.gauge("k", lambda: terms.privacy.k)
+        if (delay := algorithm.delay_tuples(terms.parameters)) is not None:
+            metrics.gauge("delay_tuples", lambda: delay)
         for name, gauge in algorithm.gauges.items():
-            group.gauge(name, lambda gauge=gauge: gauge(self._each()))
+            metrics.gauge(name, partial(self._over_all, gauge))
 
-    def update(self, before: Counters, after: Counters) -> None:
-        """Count what one step of one shard has done."""
+    def update(self, before: Counters, after: Counters, releases: Releases) -> None:
+        """Count what one step of one shard has done, with what left in it."""
         past, now = self._flat(before), self._flat(after)
         for name, amount in now.items():
-            if amount != past.get(name, 0):
-                self._counters[name].inc(amount - past.get(name, 0))
-        self._loss += after.loss_sum - before.loss_sum
+            self._count(name, amount - past.get(name, 0))
+        loss = self._loss + after.loss_sum - before.loss_sum
+        self._count("loss_sum_x1000", round(SCALE * loss) - round(SCALE * self._loss))
+        self._loss = loss
         self._released += after.released - before.released
+        for name, amount in self._classes.left(releases).items():
+            self._count(name, amount)
 
     def reject(self, reason: str, rows: int) -> None:
         """Count rows that were not let in."""
-        self._counters[f"rejected_{reason}"].inc(rows)
+        self._count(f"rejected_{reason}", rows)
+
+    def _count(self, name: str, amount: int) -> None:
+        if amount:
+            self._counters[name].inc(amount)
 
     def _each(self) -> list[Any]:
         return [shard.counters for shard in self._shards.values()]
+
+    def _over_all(self, gauge: Callable[[Sequence[Any]], int]) -> int:
+        return gauge(self._each())
 
     def _flat(self, counters: Counters) -> dict[str, int]:
         names = (*self._algorithm.counted, "forgotten", "linked", "persons_below_k")

@@ -264,6 +264,17 @@ def test_metrics_count_steps_and_show_how_shards_stand() -> None:
     assert known["crenel.oldest_waiting"]() > 0
     assert 0 < known["crenel.mean_loss_x1000"]() <= 1000
     assert known["crenel.open_clusters"]() > 0
+    counted = {name.removeprefix("crenel."): metric.count for name, metric in known.items() if not callable(metric)}
+    alone = sum(len(members(release)) == 1 for release in harness.main)
+    assert counted["released_alone"] == alone
+    assert known["crenel.alone_x1000"]() == round(1000 * alone / counted["released"])
+    formed = sum(counted[f"releases_{kind}"] for kind in ("cluster", "merged", "split"))
+    assert sum(amount for name, amount in counted.items() if name.startswith("classes_from_")) == formed > 0
+    assert counted["loss_sum_x1000"] == pytest.approx(known["crenel.mean_loss_x1000"]() * counted["released"], rel=0.01)
+    assert known["crenel.mean_diversity_x1000"]() == round(1000 * counted["diversity_sum"] / counted["released"])
+    assert known["crenel.least_class_size"]() >= known["crenel.k"]() == 3
+    assert known["crenel.mean_diversity_x1000"]() >= 2000
+    assert known["crenel.delay_tuples"]() >= known["crenel.oldest_waiting"]()
 
 
 def test_state_of_another_policy_is_refused_by_name() -> None:

@@ -353,7 +353,7 @@ def test_the_function_makes_the_same_of_a_batch_after_it_was_shipped() -> None:
     plan = plan_of(shards=Shards(2))
     rows = [{**GOOD, "person": f"p{i}"} for i in range(20)]
     function = EncodeFunction(pickle.loads(pickle.dumps(plan)))
-    function.open(None)
+    function.open(cast(Any, SimpleNamespace(get_metric_group=FakeMetrics)))
     frame = function.eval(*arguments(plan, rows))
     keys, blobs = Encoder(plan).encode(*arguments(plan, rows))
     assert list(frame.columns) == ["k", "b"]
@@ -459,5 +459,14 @@ def test_metrics_show_how_full_regions_are() -> None:
     assert shown[f"share_of_shard_{area}_x1000"] == 750
     assert shown["share_of_shard_2_x1000"] == 250
     assert shown["fullest_region_x1000"] == max(round(750 / REGIONS.share[area]), 2500)
-    without_regions = EncodeFunction(plan_of(shards=Shards(5)))
-    without_regions.open(cast(Any, None))  # asks for no metrics
+
+
+def test_metrics_show_how_full_shards_are_that_are_no_regions() -> None:
+    function, metrics = EncodeFunction(plan_of(shards=Shards(4, "area"))), FakeMetrics()
+    function.open(cast(Any, SimpleNamespace(get_metric_group=lambda: metrics)))
+    function.eval(*arguments(function._plan, [GOOD] * 300))
+    shown = {name.removeprefix("crenel."): read() for name, read in metrics.known.items()}
+    shares = [shown[f"share_of_shard_{shard}_x1000"] for shard in range(4)]
+    assert sorted(shares) == [0, 0, 0, 1000]
+    assert shown["fullest_shard_x1000"] == 4000
+    EncodeFunction(plan_of(shards=Shards(1))).open(cast(Any, None))  # asks for no metrics

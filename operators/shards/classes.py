@@ -1,0 +1,74 @@
+"""What is counted of the classes that left: how large they are, how diverse, and who left alone.
+
+A class is all that leaves under one generalisation at once: a release of a cluster, of merged ones, or of a part. Who
+leaves later under a generalisation that was published before, or fully generalised, makes none.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anonymity.outcomes import KINDS
+from anonymity.release import Releases
+
+PERCENT_OF_K = (100, 125, 150, 200, 300, 500, 1000)
+"""From how many persons on a class counts in the next bucket, in percent of k."""
+
+OF_CLASSES = ("released_alone", *(f"classes_from_{percent}" for percent in PERCENT_OF_K))
+"""Names of what is counted, whatever a policy has."""
+
+_FORMED = np.array([kind in ("cluster", "merged", "split") for kind in KINDS])
+_GENERALISED = KINDS.index("generalised")
+
+
+class Classes:
+    """The classes that left all shards of a subtask since it started.
+
+    Parameters
+    ----------
+    k : in force
+
+    Attributes
+    ----------
+    least : the fewest persons behind a generalisation under which anything left, but for full ones; 0 before the first
+    """
+
+    def __init__(self, k: int) -> None:
+        # Whole persons, rounded up: no class has 12.5 of them.
+        self._from = np.array([-(-percent * k // 100) for percent in PERCENT_OF_K[1:]])
+        self.least = 0
+        self._released = self._alone = self._judged = self._diversity = 0
+
+    @property
+    def alone(self) -> float:
+        """The share of released tuples that left in a release of their own, from 0 to 1."""
+        return self._alone / max(self._released, 1)
+
+    @property
+    def diversity(self) -> float:
+        """The mean l of released tuples, of each in the column where it is least; without fully generalised ones."""
+        return self._diversity / max(self._judged, 1)
+
+    def left(self, releases: Releases) -> dict[str, int]:
+        """Look at what left in one step; what is to be counted of it, by name."""
+        if not len(releases):
+            return {}
+        tuples, subjects = releases.tuples, releases.subjects
+        alone = int(np.count_nonzero(tuples == 1))
+        self._released += int(tuples.sum())
+        self._alone += alone
+        found = {"released_alone": alone}
+        sizes = np.bincount(
+            np.searchsorted(self._from, subjects[_FORMED[releases.kind]], side="right"), minlength=len(PERCENT_OF_K)
+        )
+        found |= {f"classes_from_{percent}": n for percent, n in zip(PERCENT_OF_K, sizes.tolist(), strict=True)}
+        told = releases.kind != _GENERALISED
+        if told.any():
+            least = int(subjects[told].min())
+            self.least = min(self.least, least) if self.least else least
+            if releases.diversity.shape[1]:
+                judged = int(tuples[told].sum())
+                diversity = int((releases.diversity.min(axis=1) * tuples)[told].sum())
+                self._judged, self._diversity = self._judged + judged, self._diversity + diversity
+                found["diversity_sum"] = diversity
+        return found
