@@ -62,6 +62,14 @@ def test_it_compiles_nothing_that_its_sources_have_compiled(installed: Path, tmp
     assert Path(place).is_relative_to(installed.parent)
 
 
+def test_it_brings_what_conf_holds(installed: Path, tmp_path: Path) -> None:
+    script = "from importlib.resources import files; print(files('jobs') / 'examples')"
+    examples = Path(succeeded(installed / "python", "-c", script, cwd=tmp_path).strip())
+    assert examples.is_relative_to(installed.parent)
+    held = {file.relative_to(ROOT / "conf") for file in (ROOT / "conf").rglob("*") if file.is_file()}
+    assert {file.relative_to(examples) for file in examples.rglob("*") if file.is_file()} == held
+
+
 def succeeded(*command: str | Path, cwd: Path | None = None) -> str:
     """What a command prints, with nothing in its environment that leads to the checkout."""
     variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}

@@ -44,6 +44,10 @@ MEMORY = {"process": {"size": "2560m"}, "jvm-metaspace": {"size": "1g"}}
 # So does what each job's channels to Python take of direct memory: Flink's 128 MB end after some thirty jobs.
 TASK_MEMORY = MEMORY | {"process": {"size": "4608m"}, "task": {"off-heap": {"size": "768m"}}}
 
+REPORTER = {"factory": {"class": "org.apache.flink.metrics.prometheus.PrometheusReporterFactory"}}
+_REPORTERS = 4
+"""Processes that show metrics to Prometheus at one time, at most."""
+
 _DYING = 2
 """Seconds within which a TaskManager ends that a cancelled job takes with it; the one seen took half of one."""
 
@@ -68,6 +72,9 @@ class Cluster:
         for part, memory in (("jobmanager", MEMORY), ("taskmanager", TASK_MEMORY)):
             content[part]["memory"] = copy.deepcopy(memory)  # YAML would refer from one to the other
         content["io.tmp.dirs"] = str(folder / "tmp")
+        # Each process takes the first port that is free, one that is started after a kill too.
+        self.reporters = [free_port() for _ in range(_REPORTERS)]
+        content["metrics"] = {"reporter": {"prom": REPORTER | {"port": ",".join(map(str, self.reporters))}}}
         file.write_text(yaml.safe_dump(content | SETTINGS), encoding="utf-8")
         self.environment = environment() | {
             "JAVA_HOME": str(find_java()),
