@@ -12,7 +12,7 @@ _REMEMBERED = 1000
 """Tuples of a region, on average, after which those that came are counted half."""
 
 _ENOUGH = 50
-"""Tuples of a region, on average, from which shares say something."""
+"""Tuples of a region, on average, from which shares say something, and after which they are looked at again."""
 
 _LEAST = 1e-6
 """What a region is expected to get at least, as a share: of a file that says less nothing follows."""
@@ -29,6 +29,8 @@ class Loads:
     def __init__(self, expected: NDArray[np.float64]) -> None:
         self._expected = np.maximum(expected, _LEAST)
         self._counts = np.zeros(len(expected))
+        self._shares = np.zeros(len(expected))
+        self._unseen = 0
 
     def __len__(self) -> int:
         """How many regions there are."""
@@ -37,16 +39,18 @@ class Loads:
     def add(self, counts: NDArray[np.int64]) -> None:
         """Count tuples, so many of each region."""
         self._counts += counts
+        self._unseen += int(counts.sum())
+        if self._unseen >= _ENOUGH * len(self._counts):
+            # Not each time: what changes has to be told.
+            self._shares, self._unseen = self._counts / self._counts.sum(), 0
         if self._counts.sum() > _REMEMBERED * len(self._counts):
             self._counts /= 2
 
     def share(self, region: int) -> float:
         """The share of a region, from 0 to 1; 0 where too few tuples have come."""
-        total = self._counts.sum()
-        return float(self._counts[region] / total) if total >= _ENOUGH * len(self._counts) else 0.0
+        return float(self._shares[region])
 
     @property
     def fullest(self) -> float:
         """How many times its expected share the region has that has most of it; 0 where too few tuples have come."""
-        total = self._counts.sum()
-        return float((self._counts / self._expected).max() / total) if total >= _ENOUGH * len(self._counts) else 0.0
+        return float((self._shares / self._expected).max())

@@ -68,7 +68,7 @@ class Cluster:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
         content["jobmanager"]["rpc"]["port"] = free_port()
         content["taskmanager"]["numberOfTaskSlots"] = SLOTS
-        content["rest"]["port"] = self._rest
+        content["rest"] |= {"port": self._rest, "bind-address": "localhost"}
         for part, memory in (("jobmanager", MEMORY), ("taskmanager", TASK_MEMORY)):
             content[part]["memory"] = copy.deepcopy(memory)  # YAML would refer from one to the other
         content["io.tmp.dirs"] = str(folder / "tmp")
