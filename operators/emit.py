@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +18,7 @@ from anonymity.outcomes import KINDS, REJECTIONS
 from anonymity.pseudonym import codes
 from anonymity.release import Releases
 from operators.bounds import integer_bounds, within
+from operators.places import named
 from operators.shards.plan import OperatorPlan
 from state.block import NO_TIME, Rejected
 
@@ -54,11 +55,6 @@ SUMMARY_TYPE = Types.ROW_NAMED(["shard", "name", "amount"], [Types.INT(), Types.
 def further_type(output: Output) -> TypeInformation:
     """The type of a record of an algorithm's further output."""
     return Types.ROW_NAMED(list(named(output.columns)), [getattr(Types, kind)() for kind in output.columns.values()])
-
-
-def named(columns: Mapping[str, str]) -> dict[str, str]:
-    """Type by the name of the column in Flink, which is its place: ``window`` is a word of SQL."""
-    return {f"c{place}": kind for place, kind in enumerate(columns.values())}
 
 
 def row(values: list[Any]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from pyflink.common import Types
 from pyflink.datastream import DataStream, KeyedProcessFunction
@@ -21,7 +21,7 @@ from jobs.wiring.forgetting import requests, without_watermarks
 from jobs.wiring.job import Job
 from jobs.wiring.layout import Layout, layout
 from jobs.wiring.references import with_codes
-from jobs.wiring.sink_columns import SQL, Column, Plain, arrays, declared, written_null
+from jobs.wiring.sink_columns import SQL, SUMMARY_COLUMNS, Column, Plain, arrays, declared, in_force, written_null
 from jobs.wiring.source_table import source_table
 from jobs.wiring.sql_types import literal
 from jobs.wiring.unnest import unnested
@@ -31,11 +31,6 @@ from operators.shards.function import FORGOTTEN, REJECTED, SUMMARY, SUPPRESSED, 
 from operators.shards.keys import shard_keys
 from operators.shards.plan import OperatorPlan
 
-SUMMARY_COLUMNS = (
-    Column("shard", "INT", "shard"),
-    Column("name", "STRING", "name"),
-    Column("amount", "DOUBLE", "amount"),
-)
 _DISCARD = {"connector": "blackhole"}
 _OF_ALL = ("released", "audit", "suppressed", "rejected", "forgotten")
 """Sinks of every algorithm, in ``Layout.sinks``."""
@@ -67,7 +62,7 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
         noise=noise,
         representative=config.algorithm.representative(config.parameters),
         further=config.algorithm.outputs,
-        in_force=tuple(_in_force(config)),
+        in_force=tuple(in_force(config.privacy, config.differential_privacy)),
         counts_event_time=config.counts_event_time,
         watermark=table.watermark,
         unfit=() if config.accept_duplicates else repeating_source(table.options),
@@ -166,24 +161,6 @@ def outputs(found: Layout) -> dict[str, tuple[tuple[Column, ...], str]]:
         "summary": (SUMMARY_COLUMNS, "crenel_summary"),
         **{name: (columns, f"crenel_{name}") for name, columns in found.sinks.items() if name not in _OF_ALL},
     }
-
-
-def _in_force(config: Config) -> Iterator[Column]:
-    # A policy may change when a job is restored: each release tells under which one it was made.
-    noise, promised = config.differential_privacy, config.privacy.in_force
-    further = [
-        (name, "BIGINT" if isinstance(value, int) else "DOUBLE", value)
-        for name, value in promised.items()
-        if name not in ("k", "l")
-    ]
-    for name, kind, value in (
-        ("k", "BIGINT", promised["k"]),
-        ("l", "BIGINT", promised["l"]),
-        *further,
-        ("sample_rate", "DOUBLE", None if noise is None else noise.sample_rate),
-        ("phi", "DOUBLE", None if noise is None else noise.phi),
-    ):
-        yield Column(name, kind, f"CAST({'NULL' if value is None else repr(value)} AS {kind})")
 
 
 def encoded(tables: StreamTableEnvironment, config: Config, found: Layout) -> str:

@@ -8,8 +8,9 @@ from typing import Literal, TypeAlias, cast
 
 from anonymity.algorithm import Output
 from anonymity.policy import Policy
+from anonymity.privacy import DifferentialPrivacy, Privacy
 from jobs.wiring.sql_types import SqlType, quote
-from operators.emit import named
+from operators.places import named
 
 Plain: TypeAlias = Literal["INT", "LONG", "DOUBLE", "BOOLEAN", "STRING"]
 """A type of the operator's rows, by its name in ``pyflink.common.Types``."""
@@ -53,6 +54,34 @@ def written_null(options: Mapping[str, str]) -> str:
     """How a sink writes a missing value, as far as its format may write a value in the same way."""
     literals = [value for name, value in options.items() if name.endswith("csv.null-literal")]
     return literals[0] if literals else ""
+
+
+SUMMARY_COLUMNS = (
+    Column("shard", "INT", "shard"),
+    Column("name", "STRING", "name"),
+    Column("amount", "DOUBLE", "amount"),
+)
+
+
+def in_force(privacy: Privacy, noise: DifferentialPrivacy | None) -> Iterator[Column]:
+    """What the audit log tells of what is promised, the same in each row.
+
+    A policy may change when a job is restored: each release tells under which one it was made.
+    """
+    promised = privacy.in_force
+    further = [
+        (name, "BIGINT" if isinstance(value, int) else "DOUBLE", value)
+        for name, value in promised.items()
+        if name not in ("k", "l")
+    ]
+    for name, kind, value in (
+        ("k", "BIGINT", promised["k"]),
+        ("l", "BIGINT", promised["l"]),
+        *further,
+        ("sample_rate", "DOUBLE", None if noise is None else noise.sample_rate),
+        ("phi", "DOUBLE", None if noise is None else noise.phi),
+    ):
+        yield Column(name, kind, f"CAST({'NULL' if value is None else repr(value)} AS {kind})")
 
 
 def records(
