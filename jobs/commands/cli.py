@@ -27,8 +27,10 @@ from jobs.commands.hierarchy import UnknownHierarchyError, hierarchy_text
 from jobs.commands.plot import PlotError, draw
 from jobs.commands.regions import write_regions
 from jobs.commands.savepoint import SavepointError
+from jobs.commands.verify import show, verdict_of
 from jobs.config.load import Config, ConfigError, load
 from jobs.local.java import JavaError
+from jobs.local.outputs import OutputsError
 from jobs.local.run import JobError
 from jobs.local.run import run as run_job
 
@@ -220,6 +222,23 @@ def demo(
         console.print("\nThe files are gone again; 'crenel demo --keep DIR' keeps them.")
 
 
+@app.command()
+def verify(
+    configuration: Configuration,
+    overrides: Overrides = None,
+    json: Annotated[bool, typer.Option("--json", help="Print all that was found as one JSON object.")] = False,
+) -> None:
+    """Check what a run has left against what was promised, from its outputs alone: exit code 1 where that is broken."""
+    with _reported(configuration):
+        verdict = verdict_of(load(configuration, overrides or []))
+        if json:
+            print(jsonlib.dumps(verdict.as_json()))
+        else:
+            show(verdict, _console())
+        if not verdict.holds:
+            raise typer.Exit(1)
+
+
 @app.callback(invoke_without_command=True)
 def _main(show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
     if show_version:
@@ -258,6 +277,8 @@ def _reported(configuration: Path) -> Iterator[None]:
         _end(f"{configuration} is not a valid configuration:{_listed(error.problems)}", 2)
     except SavepointError as error:
         _end(f"{configuration} cannot go on from {error.place}:{_listed(error.problems)}", 2)
+    except OutputsError as error:
+        _end(f"{configuration}: {error}", 2)
     except UnknownHierarchyError as error:
         _end(f"{configuration} {error}", 2)
     except NothingToAccountError:

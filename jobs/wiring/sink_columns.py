@@ -68,20 +68,17 @@ def in_force(privacy: Privacy, noise: DifferentialPrivacy | None) -> Iterator[Co
 
     A policy may change when a job is restored: each release tells under which one it was made.
     """
-    promised = privacy.in_force
-    further = [
-        (name, "BIGINT" if isinstance(value, int) else "DOUBLE", value)
-        for name, value in promised.items()
-        if name not in ("k", "l")
-    ]
-    for name, kind, value in (
-        ("k", "BIGINT", promised["k"]),
-        ("l", "BIGINT", promised["l"]),
-        *further,
-        ("sample_rate", "DOUBLE", None if noise is None else noise.sample_rate),
-        ("phi", "DOUBLE", None if noise is None else noise.phi),
-    ):
+    for name, value in promised_numbers(privacy, noise).items():
+        kind = "BIGINT" if isinstance(value, int) else "DOUBLE"
         yield Column(name, kind, f"CAST({'NULL' if value is None else repr(value)} AS {kind})")
+
+
+def promised_numbers(privacy: Privacy, noise: DifferentialPrivacy | None) -> dict[str, float | None]:
+    """What is in force, by column of the audit log in their order; None where it is not promised."""
+    found: dict[str, float | None] = dict(privacy.in_force)
+    found["sample_rate"] = None if noise is None else noise.sample_rate
+    found["phi"] = None if noise is None else noise.phi
+    return found
 
 
 def records(

@@ -1,0 +1,60 @@
+"""What ``crenel verify`` does: check what a run has left, and tell it."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from evidence.verify.verdict import BROKEN, HOLDS, UNSEEN, Verdict
+from evidence.verify.verify import Promised, verify
+from jobs.config.load import Config
+from jobs.local.outputs import read_outputs
+from jobs.wiring.sink_columns import promised_numbers
+
+_MOST = 10
+_SHOWN = {HOLDS: "holds", BROKEN: "BROKEN", UNSEEN: "not seen"}
+
+
+def verdict_of(config: Config) -> Verdict:
+    """Read the outputs of a configuration, and check them; raises as ``read_outputs`` does."""
+    return verify(read_outputs(config), promised(config))
+
+
+def promised(config: Config) -> Promised:
+    """What a configuration promises of its outputs."""
+    return Promised(
+        privacy=config.privacy,
+        in_force=promised_numbers(config.privacy, config.differential_privacy),
+        shards=config.shards.count,
+        generalises=getattr(config.parameters, "suppression", None) == "generalise",
+        noise=config.differential_privacy is not None,
+    )
+
+
+def show(verdict: Verdict, console: Console) -> None:
+    """Print what was found."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for check in sorted(verdict.checks, key=lambda check: check.outcome == UNSEEN):
+        table.add_row(
+            check.name, _SHOWN[check.outcome], check.words if check.outcome != BROKEN else _found(check.findings)
+        )
+    console.print(table)
+    for check in verdict.checks:
+        if check.findings:
+            console.print(f"\n{check.name}", style="bold")
+            for finding in check.findings[:_MOST]:
+                console.print(f"  {finding}", soft_wrap=True)
+            if len(check.findings) > _MOST:
+                console.print(f"  and {len(check.findings) - _MOST:,} more; --json tells all")
+    broken = sum(check.outcome == BROKEN for check in verdict.checks)
+    console.print()
+    console.print(
+        "All that can be seen holds." if verdict.holds else f"{broken} of {len(verdict.checks)} statements are broken."
+    )
+
+
+def _found(findings: tuple[object, ...]) -> str:
+    return f"{len(findings):,} findings, below" if len(findings) > 1 else "1 finding, below"
