@@ -10,6 +10,7 @@ import numpy as np
 from anonymity.privacy import Privacy
 from evidence.outputs import Outputs
 from evidence.verify import accounts, persons
+from evidence.verify.chain import Chained, follow, heads
 from evidence.verify.classes import Classes, counted, numbered
 from evidence.verify.verdict import Check, Finding, Verdict, judged, unseen
 
@@ -25,6 +26,7 @@ class Promised:
     shards : how many there are
     generalises : whether what is suppressed is published fully generalised
     noise : whether there is sampling and perturbation
+    chained : what the audit log's hash chain was made with; None where it has none
     """
 
     privacy: Privacy
@@ -32,11 +34,13 @@ class Promised:
     shards: int
     generalises: bool
     noise: bool
+    chained: Chained | None = None
 
 
 def verify(outputs: Outputs, promised: Promised) -> Verdict:
     """Check the outputs of a run against what was promised."""
-    return Verdict(tuple(_checks(outputs, promised)), {})
+    chained = outputs.audit is not None and promised.chained is not None
+    return Verdict(tuple(_checks(outputs, promised)), heads(outputs.audit) if chained else {})
 
 
 def _checks(outputs: Outputs, promised: Promised) -> Iterator[Check]:
@@ -50,6 +54,10 @@ def _checks(outputs: Outputs, promised: Promised) -> Iterator[Check]:
         yield from persons.subjects(outputs, audit, classes, promised.privacy.k)
         yield from persons.sensitive(outputs, audit, classes, promised.privacy)
         yield accounts.alone(outputs, audit, classes, generalises=promised.generalises)
+        if promised.chained is None:
+            yield unseen("chain", "audit_chain is not configured: who can change outputs can make them agree")
+        else:
+            yield from follow(outputs, audit, classes, promised.chained)
     yield accounts.counts(outputs, classes, generalises=promised.generalises)
     yield from _outside(outputs, promised)
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
+from evidence.verify.chain import Chained
 from evidence.verify.verdict import BROKEN, HOLDS, UNSEEN, Verdict
 from evidence.verify.verify import Promised, verify
 from jobs.config.load import Config
 from jobs.local.outputs import read_outputs
+from jobs.wiring.digests import hierarchies_digest, policy_digest
 from jobs.wiring.sink_columns import promised_numbers
 
 _MOST = 10
@@ -28,7 +30,14 @@ def promised(config: Config) -> Promised:
         shards=config.shards.count,
         generalises=getattr(config.parameters, "suppression", None) == "generalise",
         noise=config.differential_privacy is not None,
+        chained=_chained(config),
     )
+
+
+def _chained(config: Config) -> Chained | None:
+    if config.audit_chain is None:
+        return None
+    return Chained(config.audit_chain, policy_digest(config), hierarchies_digest(config))
 
 
 def show(verdict: Verdict, console: Console) -> None:

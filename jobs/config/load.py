@@ -73,6 +73,7 @@ class Config:
         ``rejected``, ``audit``, ``summary`` and the algorithm's own outputs
     flink : settings passed to Flink as they are
     accept_duplicates : whether a record may leave twice, under two generalisations (``jobs.config.delivery``)
+    audit_chain : key of the hash chain through the audit log, UTF-8; empty: a chain without one; None: no chain
     """
 
     policy: Policy
@@ -88,6 +89,7 @@ class Config:
     sinks: dict[str, dict[str, str]] = field(repr=False)
     flink: dict[str, str] = field(repr=False)
     accept_duplicates: bool
+    audit_chain: bytes | None = field(default=None, repr=False)
 
     @property
     def counts_event_time(self) -> str | None:
@@ -155,6 +157,7 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
         sinks=_sinks(file),
         flink=file.flink,
         accept_duplicates=file.accept_duplicates,
+        audit_chain=None if file.audit_chain is None else (file.audit_chain.key or "").encode(),
     )
 
 
@@ -210,6 +213,8 @@ def _contradictions(file: File) -> Iterator[str]:
             "source.forget: asks to forget persons, and policy.subject names no column that they are known by; "
             "name one, or remove it"
         )
+    if file.audit_chain is not None and "audit" not in _sinks(file):
+        yield "sinks.audit: is missing, and audit_chain goes through it; name a sink, or remove audit_chain"
     yield from clashing_sinks(_sinks(file))
     yield from overridden(file.flink)
     if not file.accept_duplicates:

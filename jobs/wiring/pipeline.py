@@ -17,6 +17,7 @@ from anonymity.pseudonym import pseudonym_key
 from jobs.config.delivery import repeating_source
 from jobs.config.fixed import MAX_PARALLELISM
 from jobs.config.load import Config
+from jobs.wiring.chain import chain_plan
 from jobs.wiring.forgetting import requests, without_watermarks
 from jobs.wiring.job import Job
 from jobs.wiring.layout import Layout, layout
@@ -63,6 +64,7 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
         representative=config.algorithm.representative(config.parameters),
         further=config.algorithm.outputs,
         in_force=tuple(in_force(config.privacy, config.differential_privacy)),
+        chained=config.audit_chain is not None,
         counts_event_time=config.counts_event_time,
         watermark=table.watermark,
         unfit=() if config.accept_duplicates else repeating_source(table.options),
@@ -106,6 +108,7 @@ def operator_plan(config: Config, found: Layout) -> OperatorPlan:
         encoded=encode.checked,
         numbers={key: number for number, key in enumerate(shard_keys(config.shards.count, MAX_PARALLELISM))},
         extremes=found.extremes,
+        chain=chain_plan(config, found, null_text),
         pseudonym_key=b"" if found.policy.pseudonym is None else pseudonym_key(config.subject_key),
     )
 

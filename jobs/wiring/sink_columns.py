@@ -10,7 +10,7 @@ from anonymity.algorithm import Output
 from anonymity.policy import Policy
 from anonymity.privacy import DifferentialPrivacy, Privacy
 from jobs.wiring.sql_types import SqlType, quote
-from operators.places import named
+from operators.places import CHAIN, named
 
 Plain: TypeAlias = Literal["INT", "LONG", "DOUBLE", "BOOLEAN", "STRING"]
 """A type of the operator's rows, by its name in ``pyflink.common.Types``."""
@@ -61,6 +61,17 @@ SUMMARY_COLUMNS = (
     Column("name", "STRING", "name"),
     Column("amount", "DOUBLE", "amount"),
 )
+
+
+CHAINED = tuple(
+    Column(name, SQL[cast(Plain, kind)], row)
+    for name, (row, kind) in zip(
+        ("chain_start", "chain_version", "chain_policy", "chain_hierarchies", "chain_members", "chain"),
+        CHAIN.items(),
+        strict=True,
+    )
+)
+"""What the audit log has of its hash chain, last of all columns."""
 
 
 def in_force(privacy: Privacy, noise: DifferentialPrivacy | None) -> Iterator[Column]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from anonymity.attributes import Numeric
 from jobs.config.load import Config
-from jobs.wiring.sink_columns import SUMMARY_COLUMNS, Column, further_records, in_force, records
+from jobs.wiring.sink_columns import CHAINED, SUMMARY_COLUMNS, Column, further_records, in_force, records
 from jobs.wiring.sql_types import SqlType, parse
 
 _READ = {
@@ -32,6 +32,8 @@ def written(config: Config) -> dict[str, pa.Schema]:
     generalisation = [Column(name, kind, "") for name, kind in _generalisation(config)]
     of_all = records(policy, _UNKNOWN, tuple(in_force(config.privacy, config.differential_privacy)), generalisation)
     own = further_records(config.algorithm.outputs, policy, _UNKNOWN)
+    if config.audit_chain is not None:
+        of_all["audit"] += CHAINED
     sinks = {**of_all, "summary": SUMMARY_COLUMNS, **own}
     found = {sink: pa.schema([(c.name, _READ[c.sql_type]) for c in columns]) for sink, columns in sinks.items()}
     pseudonym = () if policy.pseudonym is None else (policy.pseudonym.column,)

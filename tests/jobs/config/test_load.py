@@ -695,3 +695,17 @@ def test_requests_to_forget_are_read_and_need_a_subject(tmp_path: Path) -> None:
     assert problems(tmp_path, FULL, "source.forget={query: SELECT 1}") == [
         "source.forget.ddl: is missing; a statement CREATE TEMPORARY TABLE forget (...) WITH (...)"
     ]
+
+
+def test_a_chain_goes_through_an_audit_log_and_its_key_is_shown_nowhere(tmp_path: Path) -> None:
+    audit = "sinks.audit={connector: blackhole}"
+    (problem,) = problems(tmp_path, SMALL, "audit_chain={}")
+    assert problem.startswith("sinks.audit: is missing, and audit_chain goes through it")
+    assert configured(tmp_path, SMALL, audit).audit_chain is None
+    assert configured(tmp_path, SMALL, audit, "audit_chain={}").audit_chain == b""
+    config = configured(tmp_path, SMALL, audit, "audit_chain.key=hunter2")
+    assert config.audit_chain == b"hunter2"
+    assert "hunter2" not in repr(config)
+    (problem,) = problems(tmp_path, SMALL, audit, "audit_chain=hunter2")
+    assert problem.startswith("audit_chain: ")
+    assert "hunter2" not in problem
