@@ -51,8 +51,8 @@ def cover(outputs: Outputs, audit: pa.Table, classes: Classes) -> Check:
             continue
         found = audit.slice(first[number], 1).to_pylist()[0]
         others = int(classes.releases[number]) - 1
-        also = f" and {others} more under its generalisation" if others else ""
-        text = f"has{also} {tuples[number]:,} tuples, and there are {rows[number]:,} released rows"
+        has = f"and {others} more under its generalisation have" if others else "has"
+        text = f"{has} {tuples[number]:,} tuples, and there are {rows[number]:,} released rows"
         findings.append(Finding(text, found["shard"], found["release_id"]))
     told = f"the tuples of {audit.num_rows:,} releases, generalisation by generalisation"
     words = f"{len(classes.released):,} released rows are {told}"

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,9 @@ from evidence.verify.verdict import Check, Finding, judged, unseen
 _TIME = re.compile(r"([0-9]{4,}-[0-9]{2}-[0-9]{2})[ T]([0-9]{2}:[0-9]{2})(:[0-9]{2})?(\.[0-9]+)?Z?")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _NAMED = 3
+
+Head: TypeAlias = tuple[int, int, str]
+"""A shard, a release of it, and its ``chain``."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,22 @@ def heads(audit: pa.Table) -> dict[int, tuple[int, str]]:
         if shard not in found or release > found[shard][0]:
             found[shard] = release, link
     return found
+
+
+def still_there(audit: pa.Table, earlier: Sequence[Head]) -> Check:
+    """Whether what earlier was the end of the chain of each shard is in it now."""
+    names = ("shard", "release_id", "chain")
+    held = set(zip(*(audit[name].to_pylist() for name in names), strict=True))
+    ids = {(shard, release) for shard, release, _ in held}
+    findings = []
+    for head in earlier:
+        if head not in held:
+            shard, release, _ = head
+            text = (
+                "was there before, with another chain" if (shard, release) in ids else "was there before, and is gone"
+            )
+            findings.append(Finding(text, shard, release))
+    return judged("since", f"the last releases of {len(earlier)} shards of then are there still", findings)
 
 
 def _starts(audit: pa.Table, chained: Chained) -> Check:

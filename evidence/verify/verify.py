@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from anonymity.privacy import Privacy
 from evidence.outputs import Outputs
 from evidence.verify import accounts, persons
-from evidence.verify.chain import Chained, follow, heads
+from evidence.verify.chain import Chained, Head, follow, heads, still_there
 from evidence.verify.classes import Classes, counted, numbered
 from evidence.verify.verdict import Check, Finding, Verdict, judged, unseen
 
@@ -37,10 +37,17 @@ class Promised:
     chained: Chained | None = None
 
 
-def verify(outputs: Outputs, promised: Promised) -> Verdict:
-    """Check the outputs of a run against what was promised."""
-    chained = outputs.audit is not None and promised.chained is not None
-    return Verdict(tuple(_checks(outputs, promised)), heads(outputs.audit) if chained else {})
+def verify(outputs: Outputs, promised: Promised, earlier: Sequence[Head] | None = None) -> Verdict:
+    """Check the outputs of a run against what was promised.
+
+    ``earlier``: what a ``Verdict`` told as ``heads`` before; without a chain they are passed over.
+    """
+    checks = list(_checks(outputs, promised))
+    if outputs.audit is None or promised.chained is None:
+        return Verdict(tuple(checks), {})
+    if earlier is not None:
+        checks.append(still_there(outputs.audit, earlier))
+    return Verdict(tuple(checks), heads(outputs.audit))
 
 
 def _checks(outputs: Outputs, promised: Promised) -> Iterator[Check]:

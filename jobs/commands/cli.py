@@ -226,11 +226,15 @@ def demo(
 def verify(
     configuration: Configuration,
     overrides: Overrides = None,
+    since: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What --json printed before: the last releases of then must be there still."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print all that was found as one JSON object.")] = False,
 ) -> None:
     """Check what a run has left against what was promised, from its outputs alone: exit code 1 where that is broken."""
     with _reported(configuration):
-        verdict = verdict_of(load(configuration, overrides or []))
+        verdict = verdict_of(load(configuration, overrides or []), since)
         if json:
             print(jsonlib.dumps(verdict.as_json()))
         else:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 from rich.console import Console
 from rich.table import Table
 
-from evidence.verify.chain import Chained
+from evidence.verify.chain import Chained, Head
 from evidence.verify.verdict import BROKEN, HOLDS, UNSEEN, Verdict
 from evidence.verify.verify import Promised, verify
 from jobs.config.load import Config
-from jobs.local.outputs import read_outputs
+from jobs.local.outputs import OutputsError, read_outputs
 from jobs.wiring.digests import hierarchies_digest, policy_digest
 from jobs.wiring.sink_columns import promised_numbers
 
@@ -17,9 +20,14 @@ _MOST = 10
 _SHOWN = {HOLDS: "holds", BROKEN: "BROKEN", UNSEEN: "not seen"}
 
 
-def verdict_of(config: Config) -> Verdict:
-    """Read the outputs of a configuration, and check them; raises as ``read_outputs`` does."""
-    return verify(read_outputs(config), promised(config))
+def verdict_of(config: Config, since: Path | None = None) -> Verdict:
+    """Read the outputs of a configuration, and check them.
+
+    ``since``: a file of what ``crenel verify --json`` printed before, whose ``heads`` must be there still. Raises
+    ``OutputsError`` where it is none, and as ``read_outputs`` does.
+    """
+    earlier = None if since is None else _heads(since, config)
+    return verify(read_outputs(config), promised(config), earlier)
 
 
 def promised(config: Config) -> Promised:
@@ -32,6 +40,18 @@ def promised(config: Config) -> Promised:
         noise=config.differential_privacy is not None,
         chained=_chained(config),
     )
+
+
+def _heads(path: Path, config: Config) -> list[Head]:
+    if config.audit_chain is None:
+        raise OutputsError("audit_chain: is missing, and --since compares the ends of its chain; remove one of them")
+    try:
+        heads = json.loads(path.read_text(encoding="utf-8"))["heads"]
+        return [(int(head["shard"]), int(head["release"]), str(head["chain"])) for head in heads]
+    except OSError as error:
+        raise OutputsError(f"--since: {path} cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError):
+        raise OutputsError(f"--since: {path} is not what 'crenel verify --json' prints") from None
 
 
 def _chained(config: Config) -> Chained | None:

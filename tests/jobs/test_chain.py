@@ -129,6 +129,9 @@ def test_a_release_that_is_gone_is_named_and_so_is_another_key(mini: Host, job: 
         (f["shard"], f["release"]) for f in found["release ids"]
     ]
     assert len(found["chain"]) == 1
+    earlier = job.parent / "earlier.json"
+    earlier.write_text(mini.crenel("verify", job, "--json").stdout, encoding="utf-8")
+    assert verified(mini, job, "--since", str(earlier))[0] == 0
     code, found, _ = verified(mini, job, "--set", "audit_chain.key=another")
     assert (code, len(found["chain"])) == (1, 1)
     assert found["chain"][0]["text"].startswith("no release fits the chain")

@@ -218,6 +218,19 @@ def test_another_policy_is_told_by_where_it_began(plain: Outputs) -> None:
     assert {(finding.shard, finding.release) for finding in checks["starts"].findings} == {(0, 0), (1, 0)}
 
 
+def test_the_end_of_a_chain_must_be_there_later(plain: Outputs) -> None:
+    assert plain.audit is not None
+    ends = [(shard, *end) for shard, end in reader.heads(plain.audit).items()]
+    assert reader.still_there(plain.audit, ends).findings == ()
+    (shard, release, link), *_ = ends
+    rows = plain.audit.to_pylist()
+    rows.remove(next(row for row in rows if row["chain"] == link))
+    (gone,) = reader.still_there(pa.Table.from_pylist(rows, AUDIT), ends).findings
+    assert (gone.shard, gone.release, gone.text) == (shard, release, "was there before, and is gone")
+    (other,) = reader.still_there(plain.audit, [(shard, release, "0" * 64)]).findings
+    assert other.text == "was there before, with another chain"
+
+
 @given(st.floats(width=64))
 def test_a_number_is_hashed_alike_however_it_is_written(number: float) -> None:
     told = writer._told(number)

@@ -58,3 +58,17 @@ def test_what_cannot_be_read_ends_with_2_in_one_line(job: Path) -> None:
     assert told.exit_code == 2
     assert told.stderr.startswith(f"crenel: {job}: sinks.audit.path: ")
     assert told.stderr.count("\n") == 1
+
+
+def test_what_is_no_earlier_verdict_ends_with_2_in_one_line(job: Path) -> None:
+    earlier = job.parent / "earlier.json"
+    unchained = verify(job, "--since", earlier)
+    assert unchained.exit_code == 2
+    assert unchained.stderr.startswith(f"crenel: {job}: audit_chain: is missing, and --since")
+    for content, told in ((None, "cannot be read: No such file"), ("[]", "is not what"), ("{", "is not what")):
+        if content is not None:
+            earlier.write_text(content, encoding="utf-8")
+        found = verify(job, "--set", "audit_chain={}", "--since", earlier)
+        assert found.exit_code == 2
+        assert told in found.stderr
+        assert found.stderr.count("\n") == 1
