@@ -19,7 +19,7 @@ class ChainState:
     ----------
     head : hash of the last row, 32 bytes
     following : id of the release that comes next
-    start : how often the shard was begun or restored before the last row, counted from 0
+    start : which start of the shard that released anything the last row is of, counted from 0
     """
 
     head: bytes

@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
+_OR_CHAIN = ", or with another audit_chain"
+
 
 class OutputsError(ValueError):
     """Outputs that cannot be read, or are not those of the configuration: one line, which begins with a field."""
@@ -105,7 +107,7 @@ def _csv(
         line = f"line {number} of {file.name}" if number else f"{len(wrong)} lines of {file.name}"
         raise OutputsError(
             f"{place}: {line} has {held} columns, and by this configuration it would be {len(columns)}; these are "
-            "outputs of another policy"
+            f"outputs of another policy{_OR_CHAIN if place.startswith('sinks.audit.') else ''}"
         )
     return dict(zip(columns, table.columns, strict=True))
 
@@ -127,7 +129,7 @@ def _json(
         if not isinstance(row, dict) or not least <= row.keys() <= held.keys():
             raise OutputsError(
                 f"{place}: line {number} of {file.name} has other columns than this configuration gives; these are "
-                "outputs of another policy"
+                f"outputs of another policy{_OR_CHAIN if place.startswith('sinks.audit.') else ''}"
             )
         for name, values in held.items():
             value = row.get(name)
