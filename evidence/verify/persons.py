@@ -39,6 +39,10 @@ _BY_VALUES: Mapping[str, Callable[[float, Mapping[str, int], Reference], bool]] 
 }
 
 
+_MIXED = ("alpha", "entropy_l", "t", "beta")
+"""Promises that hold of several releases together where they hold of each."""
+
+
 @dataclass(frozen=True)
 class Seen:
     """The releases whose members can be told, and who they are.
@@ -92,6 +96,23 @@ class Seen:
             place: (int(persons[key]), counts)
             for key, counts in counted(keys, values)
             if (place := int(self.of[key])) >= 0 and (self.by != UNKNOWN or told[place] == tuples[place])
+        }
+
+    def together(self, classes: Classes, values: NDArray[np.int64]) -> Members:
+        """The same of the rows of several releases under one generalisation, by the place of the first of them.
+
+        They are those of which each says that nobody in it has two rows. What is promised of shares, and holds of each,
+        holds of all of them together.
+        """
+        told, tuples = self.audit["subjects"].to_numpy(), self.audit["tuples"].to_numpy()
+        plain = ~np.isin(classes.kind.astype(str), (*ALONE, *FOLLOWING)) & (told == tuples)
+        fit = np.bincount(classes.audit, plain, minlength=classes.count) == classes.releases
+        keys, first = np.unique(classes.audit, return_index=True)
+        places = {key: place for key, place in zip(keys.tolist(), first.tolist(), strict=True) if self.of[key] < 0}
+        return {
+            places[key]: (int(classes.rows[key]), counts)
+            for key, counts in counted(classes.released, values)
+            if key in places and fit[key]
         }
 
 
@@ -149,7 +170,8 @@ def sensitive(outputs: Outputs, audit: pa.Table, classes: Classes, privacy: Priv
             elif keeps is None:
                 yield unseen(name, "how it is computed is not known here")
             else:
-                yield _kept(seen, name, keeps, members)
+                together = seen.together(classes, values) if promise.name in _MIXED else {}
+                yield _kept(seen, name, keeps, members, together)
 
 
 def _undiverse(
@@ -176,14 +198,18 @@ def _undiverse(
             yield seen.release(place, f"says a diversity of {told[place]}, and its rows have {found} values")
 
 
-def _kept(seen: Seen, name: str, keeps: Keeps, members: Members) -> Check:
+def _kept(seen: Seen, name: str, keeps: Keeps, members: Members, together: Members) -> Check:
     findings, judgements = [], {place: keeps(persons, counts) for place, (persons, counts) in members.items()}
     for place in sorted(place for place, kept in judgements.items() if kept is False):
         findings.append(seen.release(place, f"does not keep {name}"))
+    for place, (persons, counts) in together.items():
+        if keeps(persons, counts) is False:
+            findings.append(seen.release(place, f"does not keep {name}, with others under its generalisation"))
     known = {place: members[place] for place, kept in judgements.items() if kept is not None}
-    if not known:
+    if not known and not together:
         return unseen(name, _how_many("recomputed", known, seen.audit))
-    return judged(name, _how_many("kept", known, seen.audit), findings)
+    mixed = f"; {len(together):,} generalisations of several keep it as a whole" if together else ""
+    return judged(name, _how_many("kept", known, seen.audit) + mixed, findings)
 
 
 def _how_many(words: str, members: Members, audit: pa.Table) -> str:

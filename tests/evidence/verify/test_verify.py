@@ -15,7 +15,7 @@ from anonymity.promise.reference import Reference
 from anonymity.promises import BETA, T
 from evidence.verify.verdict import BROKEN, HOLDS, UNSEEN, Verdict
 from evidence.verify.verify import verify
-from tests.support.released import PROMISED, K, Run, runs
+from tests.support.released import AUDIT, PROMISED, K, Run, runs
 from tests.support.sensitive import distance, ground_of
 
 Broken = set[tuple[str, int | None, int | None]]
@@ -198,3 +198,22 @@ def test_closeness_to_a_reference_is_that_of_the_rows(name: str, run: Run, limit
     apart = {release[1:] for release in broken(found) if release[0] == "t of illness"}
     assert far <= apart <= far | strange
     assert {release[1:] for release in broken(found) if release[0] == "beta of illness"} == common
+
+
+@given(st.lists(st.lists(st.sampled_from(("flu", "gout", "cold")), min_size=3, max_size=8), min_size=2, max_size=3))
+def test_releases_under_one_generalisation_are_judged_together(classes: list[list[str]]) -> None:
+    run = Run([], [], [], [], pseudonym=False, subject=False)
+    generalisation = {"age_min": 1.0, "age_max": 2.0, "town": "all"}
+    for number, values in enumerate(classes):
+        told = {"subjects": len(values), "tuples": len(values), "diversity_illness": len(set(values))}
+        row = dict.fromkeys(name for name, _ in AUDIT) | {
+            "release_id": number,
+            "shard": 0,
+            "kind": "cluster",
+            "loss": 0.5,
+        }
+        run.audit.append(row | PROMISED.in_force | told | generalisation)
+        run.released += [{**generalisation, "illness": value, "id": "", "who": ""} for value in values]
+    counts = Counter(value for values in classes for value in values)
+    found = broken(verify(run.outputs(), PROMISED))
+    assert (("alpha of illness", 0, 0) in found) == (max(counts.values()) > 0.8 * counts.total() + 1e-6)
