@@ -141,6 +141,8 @@ def _parameters(config: Config) -> Iterator[tuple[str, str]]:
     yield "shards", f"{shards.count} by {shards.by}"
     yield "seed", "from the operating system" if config.seed is None else str(config.seed)
     yield "requests to forget", "none are read" if config.source.forget is None else "from the table forget"
+    if config.audit_chain is not None:
+        yield "audit_chain", "with a key" if config.audit_chain else "without a key: who can write it can write it anew"
     yield "subject_key", "given" if config.subject_key else "none: subjects are hashed without a key"
 
 
