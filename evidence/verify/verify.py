@@ -43,7 +43,7 @@ def verify(outputs: Outputs, promised: Promised, earlier: Sequence[Head] | None 
     ``earlier``: what a ``Verdict`` told as ``heads`` before; without a chain they are passed over.
     """
     checks = list(_checks(outputs, promised))
-    if outputs.audit is None or promised.chained is None:
+    if outputs.audit is None or promised.chained is None or "chain" not in outputs.audit.column_names:
         return Verdict(tuple(checks), {})
     if earlier is not None:
         checks.append(still_there(outputs.audit, earlier))
@@ -61,8 +61,8 @@ def _checks(outputs: Outputs, promised: Promised) -> Iterator[Check]:
         yield from persons.subjects(outputs, audit, classes, promised.privacy.k)
         yield from persons.sensitive(outputs, audit, classes, promised.privacy)
         yield accounts.alone(outputs, audit, classes, generalises=promised.generalises)
-        if promised.chained is None:
-            yield unseen("chain", "audit_chain is not configured: who can change outputs can make them agree")
+        if promised.chained is None or "chain" not in audit.column_names:
+            yield unseen("chain", "audit has no chain (audit_chain): who can change outputs can make them agree")
         else:
             yield from follow(outputs, audit, classes, promised.chained)
     yield accounts.counts(outputs, classes, generalises=promised.generalises)

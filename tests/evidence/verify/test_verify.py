@@ -217,3 +217,13 @@ def test_releases_under_one_generalisation_are_judged_together(classes: list[lis
     counts = Counter(value for values in classes for value in values)
     found = broken(verify(run.outputs(), PROMISED))
     assert (("alpha of illness", 0, 0) in found) == (max(counts.values()) > 0.8 * counts.total() + 1e-6)
+
+
+@pytest.mark.parametrize("subject", [False, True])
+@pytest.mark.parametrize("pseudonym", [False, True])
+def test_where_nothing_left_nothing_is_broken(subject: bool, pseudonym: bool) -> None:
+    run = Run([], [], [{"reason": "outlier", "shard": 0, "position": 0}], [], pseudonym, subject or pseudonym)
+    of = Sensitive("illness", further=((T, 0.1),), reference=REFERENCES["equal"])
+    promised = replace(PROMISED, privacy=replace(PROMISED.privacy, sensitive=(of,)))
+    assert broken(verify(run.outputs(), promised)) == set()
+    assert broken(verify(replace(run.outputs(), audit=None), promised)) == set()
