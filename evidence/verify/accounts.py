@@ -17,8 +17,11 @@ from evidence.verify.verdict import Check, Finding, judged
 _SHOWN = 5
 
 
-def release_ids(audit: pa.Table, shards: int) -> Check:
-    """Each shard counts its releases from 0: none is missing and none is there twice."""
+def release_ids(audit: pa.Table, shards: int, begun: Mapping[int, int]) -> Check:
+    """Each shard counts its releases from 0: none is missing and none is there twice.
+
+    ``begun``: by shard, the release that its audit log begins with, where that is another.
+    """
     findings: list[Finding] = []
     shard, release = audit["shard"].to_numpy(), audit["release_id"].to_numpy()
     for number in sorted(set(shard.tolist())):
@@ -27,11 +30,13 @@ def release_ids(audit: pa.Table, shards: int) -> Check:
         ids, times = np.unique(release[shard == number], return_counts=True)
         for twice in ids[times > 1].tolist():
             findings.append(Finding("is there more than once", number, twice))
-        before = np.concatenate([[-1], ids[:-1]])
+        before = np.concatenate([[begun.get(number, 0) - 1], ids[:-1]])
         for last, following in zip(before[ids - before > 1].tolist(), ids[ids - before > 1].tolist(), strict=True):
             missing = f"releases {last + 1} to {following - 1} are" if following - last > 2 else "is"
             findings.append(Finding(f"{missing} missing", number, last + 1))
-    words = f"{audit.num_rows:,} releases, none missing between the first of each shard and its last"
+    later = ", ".join(f"{release} of shard {number}" for number, release in sorted(begun.items()))
+    since = f"; the chain begins with release {later}, and tells nothing of those before" if begun else ""
+    words = f"{audit.num_rows:,} releases, none missing between the first of each shard and its last{since}"
     return judged("release ids", words, findings)
 
 
@@ -84,10 +89,11 @@ def _told(value: float | None) -> str:
     return "none" if value is None else f"{value:.12g}"
 
 
-def alone(outputs: Outputs, audit: pa.Table, classes: Classes, *, generalises: bool) -> Check:
+def alone(outputs: Outputs, audit: pa.Table, classes: Classes, begun: Mapping[int, int], *, generalises: bool) -> Check:
     """Who left alone did so under a generalisation that was released before, or under that of everybody.
 
-    ``generalises``: whether the configuration has what is suppressed published fully generalised.
+    ``begun``: as for ``release_ids``; what was released before is not there then. ``generalises``: whether the
+    configuration has what is suppressed published fully generalised.
     """
     findings: list[Finding] = []
     origins: dict[tuple[int, int], list[tuple[int, int, tuple[int, ...]]]] = {}
@@ -113,6 +119,8 @@ def alone(outputs: Outputs, audit: pa.Table, classes: Classes, *, generalises: b
                 findings.append(
                     Finding("is generalised, and not under the generalisation of everybody", shard, release)
                 )
+            continue
+        if shard in begun:
             continue
         same = (row["subjects"], diverse[place])
         before = origins.get((shard, int(classes.audit[place])), [])

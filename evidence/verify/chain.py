@@ -46,17 +46,16 @@ class Chained:
 
 def follow(outputs: Outputs, audit: pa.Table, classes: Classes, chained: Chained) -> Iterator[Check]:
     """Whether rows of the audit log are those that the job wrote, one after another, and their members as well."""
-    texts = [[_text(value) for value in column.to_pylist()] for column in audit.drop_columns(["chain"]).columns]
-    rows = [b"".join(map(_field, row)) for row in zip(*texts, strict=True)]
-    links = audit["chain"].to_pylist()
-    digest = _hasher(chained.key)
+    rows, links, digest = _rows(audit), audit["chain"].to_pylist(), _hasher(chained.key)
+    begun = beginnings(audit, chained)
     places: dict[tuple[int, int], list[int]] = {}
     for place, name in enumerate(zip(audit["shard"].to_pylist(), audit["release_id"].to_pylist(), strict=True)):
         places.setdefault(name, []).append(place)
     findings: list[Finding] = []
     judgements = 0
     for (shard, release), found in sorted(places.items()):
-        before = [links[place] or "" for place in places.get((shard, release - 1), ())] if release else [""]
+        first = release == begun.get(shard, 0)
+        before = [""] if first else [links[place] or "" for place in places.get((shard, release - 1), ())]
         if not before:
             findings.append(Finding("is gone: the next one is chained to it", shard, release - 1))
             continue
@@ -74,6 +73,31 @@ def follow(outputs: Outputs, audit: pa.Table, classes: Classes, chained: Chained
         yield unseen("values", "without audit_chain.key the audit log tells nothing of the values of members")
     else:
         yield _values(outputs, audit, classes, digest)
+
+
+def beginnings(audit: pa.Table, chained: Chained) -> dict[int, int]:
+    """By shard, the release above 0 with which its chain begins; none where it begins with its first release.
+
+    A job may get a chain when it goes on from a savepoint. Only the first release that is there can be it, and only
+    where its hash has no other before it.
+    """
+    shards, releases, links = (audit[name].to_pylist() for name in ("shard", "release_id", "chain"))
+    first: dict[int, int] = {}
+    for place, (shard, release) in enumerate(zip(shards, releases, strict=True)):
+        if shard not in first or release < releases[first[shard]]:
+            first[shard] = place
+    digest, found = _hasher(chained.key), {}
+    for shard, place in first.items():
+        (row,) = _rows(audit.slice(place, 1))
+        if releases[place] > 0 and digest(b"release" + _field("") + row).hex() == links[place]:
+            found[shard] = releases[place]
+    return found
+
+
+def _rows(audit: pa.Table) -> list[bytes]:
+    """What is hashed of each row beside the chain before it."""
+    texts = [[_text(value) for value in column.to_pylist()] for column in audit.drop_columns(["chain"]).columns]
+    return [b"".join(map(_field, row)) for row in zip(*texts, strict=True)]
 
 
 def heads(audit: pa.Table) -> dict[int, tuple[int, str]]:

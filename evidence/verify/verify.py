@@ -10,7 +10,7 @@ import numpy as np
 from anonymity.privacy import Privacy
 from evidence.outputs import Outputs
 from evidence.verify import accounts, persons
-from evidence.verify.chain import Chained, Head, follow, heads, still_there
+from evidence.verify.chain import Chained, Head, beginnings, follow, heads, still_there
 from evidence.verify.classes import Classes, counted, numbered
 from evidence.verify.verdict import Check, Finding, Verdict, judged, unseen
 
@@ -55,16 +55,18 @@ def _checks(outputs: Outputs, promised: Promised) -> Iterator[Check]:
     if audit is None:
         yield from _by_rows(outputs, promised, classes)
     else:
-        yield accounts.release_ids(audit, promised.shards)
+        chained = promised.chained if "chain" in audit.column_names else None
+        begun = {} if chained is None else beginnings(audit, chained)
+        yield accounts.release_ids(audit, promised.shards, begun)
         yield accounts.cover(outputs, audit, classes)
         yield accounts.in_force(audit, promised.in_force)
         yield from persons.subjects(outputs, audit, classes, promised.privacy.k)
         yield from persons.sensitive(outputs, audit, classes, promised.privacy)
-        yield accounts.alone(outputs, audit, classes, generalises=promised.generalises)
-        if promised.chained is None or "chain" not in audit.column_names:
+        yield accounts.alone(outputs, audit, classes, begun, generalises=promised.generalises)
+        if chained is None:
             yield unseen("chain", "audit has no chain (audit_chain): who can change outputs can make them agree")
         else:
-            yield from follow(outputs, audit, classes, promised.chained)
+            yield from follow(outputs, audit, classes, chained)
     yield accounts.counts(outputs, classes, generalises=promised.generalises)
     yield from _outside(outputs, promised)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -146,8 +147,13 @@ def test_a_chain_that_was_off_for_a_time_begins_anew() -> None:
     found = outputs(harness.main)
     assert found.audit is not None
     (chain,) = [check for check in follow(found, found.audit, Classes.of(found), CHAINED) if check.name == "chain"]
-    # Of the first release nobody can tell what was before it; all behind it are chained.
-    assert [(finding.release, "gone" in finding.text) for finding in chain.findings] == [(gone - 1, True)]
+    assert chain.outcome == HOLDS
+    assert reader.beginnings(found.audit, CHAINED) == {0: gone}
+    # No other release can pass for the one it began with.
+    later = found.audit.filter(pc.greater(found.audit["release_id"], gone))
+    assert reader.beginnings(later, CHAINED) == {}
+    (chain, *_) = follow(found, later, Classes.of(dataclasses.replace(found, audit=later)), CHAINED)
+    assert [(finding.release, "gone" in finding.text) for finding in chain.findings] == [(gone, True)]
 
 
 def tampered(found: Outputs, place: int, **values: Any) -> Outputs:
