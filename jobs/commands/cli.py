@@ -17,15 +17,18 @@ from rich.console import Console
 from rich.table import Table
 
 from anonymity.regions.learn import RegionsError
+from evidence.report.shown import ReportError
 from jobs.commands import within
 from jobs.commands.account import NothingToAccountError, account
 from jobs.commands.check import show_configuration
+from jobs.commands.demo import REPORT, show_files
 from jobs.commands.demo import demo as run_demo
-from jobs.commands.demo import show_files
 from jobs.commands.forget import request
 from jobs.commands.hierarchy import UnknownHierarchyError, hierarchy_text
 from jobs.commands.plot import PlotError, draw
 from jobs.commands.regions import write_regions
+from jobs.commands.report import Place, report_of_run
+from jobs.commands.report import report as write_report
 from jobs.commands.savepoint import SavepointError
 from jobs.commands.verify import show, verdict_of
 from jobs.config.load import Config, ConfigError, load
@@ -59,12 +62,19 @@ def run(
         int | None, typer.Option(min=1, help="Tasks side by side; without it as the configuration says, else 1.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object.")] = False,
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write what left as a page for people; needs the extra 'report'."),
+    ] = None,
 ) -> None:
     """Run a job here until its input ends, and tell what became of the rows."""
     with _reported(configuration):
+        place = None if report is None else Place(report)
         config = load(configuration, overrides or [])
         _warn(config)
         summary = run_job(config, parallelism=parallelism)
+        if place is not None:
+            report_of_run(config, configuration.name, place, summary)
         if json:
             print(jsonlib.dumps(summary.as_json()))
             return
@@ -75,6 +85,8 @@ def run(
         table = Table.grid(padding=(0, 2))
         for name, options in config.sinks.items():
             table.add_row(name, f"{options['connector']} {options.get('path', '')}")
+        if place is not None:
+            table.add_row("report", f"{place.path}, for people to read")
         console.print()
         console.print(table)
 
@@ -214,12 +226,36 @@ def demo(
     with _reported(Path("the demo's configuration")):
         console = _console()
         if keep is not None:
-            run_demo(keep.absolute(), rows, seed, console)
+            ended = run_demo(keep.absolute(), rows, seed, console)
+            try:
+                report_of_run(ended.config, ended.name, Place(keep.absolute() / REPORT), ended.summary)
+            except ReportError as error:
+                typer.echo(f"crenel: warning: {error}", err=True)
             show_files(keep.absolute(), console)
             return
         with tempfile.TemporaryDirectory(prefix="crenel-demo-") as folder:
             run_demo(Path(folder), rows, seed, console)
-        console.print("\nThe files are gone again; 'crenel demo --keep DIR' keeps them.")
+        console.print(
+            f"\nThe files are gone again; 'crenel demo --keep DIR' keeps them, with {REPORT}, a page for people."
+        )
+
+
+@app.command()
+def report(
+    configuration: Configuration,
+    overrides: Overrides = None,
+    output: Annotated[Path, typer.Option(metavar="FILE", help="Write it there; an HTML file.", dir_okay=False)] = Path(
+        "report.html"
+    ),
+    source: Annotated[
+        bool, typer.Option("--input", help="Read the source too, and show what came in beside what left.")
+    ] = False,
+) -> None:
+    """Write what left, as its sinks hold it, as a page for people; needs the extra 'report'."""
+    with _reported(configuration):
+        config = write_report(configuration, overrides or [], Place(output), source=source)
+        _warn(config)
+        _console().print(f"{output} tells what left.", soft_wrap=True)
 
 
 @app.command()
@@ -288,8 +324,10 @@ def _reported(configuration: Path) -> Iterator[None]:
     except NothingToAccountError:
         neither = "has neither differential_privacy nor noise_within_release"
         _end(f"{configuration} {neither}, so there is nothing to account for", 2)
-    except PlotError as error:
+    except (PlotError, ReportError) as error:
         _end(str(error), 2)
+    except OutputsError as error:
+        _end(str(error), 1)
     except JobError as error:
         _end(f"{error}\nFlink's logs are in {error.logs}; they may hold values of records.", 1)
     except JavaError as error:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from anonymity.policy import Policy
 from anonymity.regions.loss import Sample
@@ -14,6 +16,10 @@ from jobs.config.load import Config
 from jobs.failure import why_failed
 from jobs.local.ahead import start_java
 from jobs.local.run import JobError, flink_logs, hang_up_quietly, local_settings, refused
+
+if TYPE_CHECKING:
+    from jobs.wiring.sampling import SourceBlocks
+    from state.block import Block
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,26 @@ def read_sample(config: Config, rows: int) -> Sampled:
     ConfigError, JobError, JavaError, KeyboardInterrupt
         As ``jobs.local.run.run`` does.
     """
+    rejected = 0
+    with reading(config) as (source, blocks):
+        sampler = Sampler(rows, first=not source.ends)
+        for block in blocks:
+            sampler.add(block)
+            rejected += len(block.rejected.column)
+            if sampler.full:
+                break
+    return Sampled(source.policy, source.ends, sampler.seen, rejected, sampler.sample)
+
+
+@contextmanager
+def reading(config: Config) -> Iterator[tuple[SourceBlocks, Iterator[Block]]]:
+    """A source and its blocks, read by a job that is cancelled when the block of code ends.
+
+    Raises
+    ------
+    ConfigError, JobError, JavaError, KeyboardInterrupt
+        As ``jobs.local.run.run`` does.
+    """
     with flink_logs() as logs, tempfile.TemporaryDirectory(prefix="crenel-") as name:
         hang_up_quietly()
         java = start_java()
@@ -59,14 +85,8 @@ def read_sample(config: Config, rows: int) -> Sampled:
             source = SourceBlocks(local_environment(settings, checkpoints=False), config)
         except (Py4JError, JavaException) as error:
             raise refused(error) from None
-        sampler, rejected = Sampler(rows, first=not source.ends), 0
         try:
             with closing(source.read()) as blocks:
-                for block in blocks:
-                    sampler.add(block)
-                    rejected += len(block.rejected.column)
-                    if sampler.full:
-                        break
+                yield source, blocks
         except (Py4JError, JavaException) as error:
             raise JobError(f"the source cannot be read: {why_failed(error)}", logs) from None
-    return Sampled(source.policy, source.ends, sampler.seen, rejected, sampler.sample)
