@@ -75,7 +75,7 @@ def _cost(left: Releases, flow: Flow) -> str:
     if left.loss is not None and left.tuples.sum():
         loss = np.average(left.loss, weights=left.tuples)
         told.append(f"on average {loss:.0%} of the detail in these columns was lost")
-    if flow.withheld is not None and flow.rows_in:
+    if flow.withheld and flow.rows_in:
         told.append(f"{share(flow.withheld, flow.rows_in)} of the rows were held back")
     if flow.delays:
         keys = np.array(sorted(flow.delays), np.int64)

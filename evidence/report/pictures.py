@@ -97,7 +97,7 @@ def attacked(name: str, attacks: Sequence[Attack]) -> Figure:
         for attack in attacks
     )
     columns = ("attack", "the observer knows", "success", "bounds", "baseline", "tried on")
-    return Figure(name, title, text, svg, Table(title, columns, rows))
+    return Figure(name, title, text, svg, Table(title, columns, rows), below=True)
 
 
 def flowing(name: str, flow: Flow) -> Figure:

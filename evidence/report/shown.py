@@ -127,6 +127,7 @@ class Figure:
     title, text : what it shows, and what there is to be seen
     svg : the picture
     table : the numbers that it is drawn from
+    below : whether the table is too wide to stand beside it
     """
 
     name: str
@@ -134,6 +135,7 @@ class Figure:
     text: str
     svg: str
     table: Table
+    below: bool = False
 
 
 @dataclass(frozen=True)

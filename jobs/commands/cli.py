@@ -86,7 +86,7 @@ def run(
         for name, options in config.sinks.items():
             table.add_row(name, f"{options['connector']} {options.get('path', '')}")
         if place is not None:
-            table.add_row("report", f"{place.path}, for people to read")
+            table.add_row("report", str(place.path))
         console.print()
         console.print(table)
 
@@ -326,8 +326,6 @@ def _reported(configuration: Path) -> Iterator[None]:
         _end(f"{configuration} {neither}, so there is nothing to account for", 2)
     except (PlotError, ReportError) as error:
         _end(str(error), 2)
-    except OutputsError as error:
-        _end(str(error), 1)
     except JobError as error:
         _end(f"{error}\nFlink's logs are in {error.logs}; they may hold values of records.", 1)
     except JavaError as error:

@@ -58,6 +58,8 @@ class Page(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         if not self._open or self._open.pop() != tag:
             self.problems.append(f"</{tag}> ends what is not open")
+        if tag in ("th", "td", "text"):
+            self.text += "\n"
         if tag == "table":
             if self._caption in self.tables:
                 self.problems.append(f"two tables are named {self._caption}")
