@@ -34,13 +34,17 @@ def _what_left(policy: Policy, flow: Flow) -> str:
     if flow.withheld is not None:
         held.append(_many(flow.withheld, "held back", "they could not be hidden among enough others"))
     if flow.rejected is not None:
-        held.append(_many(sum(flow.rejected.values()), "not let in", "a value was missing or wrong"))
+        held.append(_many(sum(flow.rejected.values()), "turned away", "a value was missing or wrong"))
+    if flow.sampled_out:
+        held.append(_many(flow.sampled_out, "left out at random", "sampling is on"))
+    if flow.forgotten:
+        held.append(_many(flow.forgotten, "forgotten", "their persons asked for it"))
     published = (
         f" {count(flow.published)} more could not be hidden either, and left with nothing told in these columns."
         if flow.published
         else ""
     )
-    return told + (f"; {' and '.join(held)}" if held else "") + "." + published
+    return told + (f"; {listed(held)}" if held else "") + "." + published
 
 
 def _many(rows: int, what: str, why: str) -> str:

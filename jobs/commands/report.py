@@ -178,6 +178,9 @@ def _flow_of_outputs(outputs: Outputs) -> Flow:
         None if table is None else dict(Counter(table["reason"].to_pylist()).most_common())
         for table in (outputs.suppressed, outputs.rejected)
     )
+    if published and suppressed is not None:
+        # Their reason is in the summary only: the sink tells of those that were held back.
+        suppressed["reason not kept"] = published
     forgotten = outputs.further.get("forgotten")
     return Flow(
         released=outputs.released.num_rows - published,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,9 +44,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with playwright.sync_playwright() as driver:
-        # As root there is no sandbox for a browser.
-        sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
-        made = driver.chromium.launch(executable_path=CHROMIUM, args=sandbox)
+        made = driver.chromium.launch(executable_path=CHROMIUM)
         yield made
         made.close()
 

@@ -87,7 +87,7 @@ def test_a_privacy_officer_reads_what_left_in_how_large_groups_and_at_what_cost(
     text = " ".join(Page(html([*TWO, ALONE])).text.split())
     assert "Of 15 rows that came in, 5 (33.3%) left, with less detail in age, wage and town" in text
     assert "1 more could not be hidden either" in text
-    assert "9 were not let in" in text
+    assert "9 were turned away, because a value was missing or wrong" in text
     assert "like those of 2 people or more (2 promised); half of them are like those of 3 or more" in text
     assert "of the detail in these columns was lost" in text
     assert "half of the rows waited for 3 later ones" in text

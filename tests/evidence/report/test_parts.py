@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from math import log2
 
@@ -182,15 +183,16 @@ def test_loss_by_attribute_adds_up_to_that_of_the_releases(made: list[Release]) 
     assert sum(found.values()) / 3 == pytest.approx(mean)
 
 
-def test_times_of_years_and_of_seconds_begin_at_round_ones() -> None:
-    assert START % 86_400_000 == 0
-    for step, first in ((1000, "00:00:01"), (60_000, "01-01 00:00"), (86_400_000, "2024-01-01")):
-        made = [Release(((1, 1, 0, "flu", 1), (2, 1, 0, "gout", 2)), "cluster", 0) for _ in range(20)]
-        kept = releases(outputs(made), published=True)
-        time = kept.time
-        assert time is not None
-        time += np.arange(20) * step
-        assert loss_over_time(kept, K)[0][0] == first
+@pytest.mark.parametrize(
+    ("step", "first"),
+    [(1000, "00:37:01"), (60_000, "01-01 00:37"), (3_600_000, "01-01 00:00"), (86_400_000, "2024-01-01")],
+)
+def test_parts_begin_at_round_times_and_not_when_somebody_came(step: int, first: str) -> None:
+    made = [Release(((1, 1, 0, "flu", 1), (2, 1, 0, "gout", 2)), "cluster", 0) for _ in range(20)]
+    kept = releases(outputs(made), published=True)
+    time = START + 37 * 60_000 + 1234 + np.arange(20) * step
+    found = loss_over_time(replace(kept, time=time), K)
+    assert (len(found), found[0][0]) == (20, first)
 
 
 def test_a_share_is_none_or_all_only_where_it_is() -> None:

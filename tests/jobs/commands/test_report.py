@@ -11,7 +11,7 @@ from jobs.commands.cli import app
 from jobs.config.load import load
 from jobs.local.versions import code_digest, policy_digest
 from tests.support.html import Page
-from tests.support.outputs import ALIKE, AUDITED, configure, write_csv
+from tests.support.outputs import ALIKE, AUDITED, configure, member, release, write_csv
 
 SUMMARY = [
     *((0, name, amount) for name, amount in (("tuples_in", 5), ("released", 4), ("suppressed.outlier", 1))),
@@ -67,6 +67,21 @@ def test_without_a_summary_the_sinks_are_counted(tmp_path: Path) -> None:
         ["suppressed: too few subjects", "2", "33.3%"],
     ]
     assert "How many rows were rejected is not known here: no sink 'rejected' is kept." in found.text
+
+
+def test_suppressed_rows_that_were_published_are_told_apart_without_a_summary(tmp_path: Path) -> None:
+    path = configure(tmp_path)
+    write_csv(tmp_path / "released", [*ALIKE, member(0, 99, "all", "gout", 9)])
+    alone = {"kind": "generalised", "subjects": 1, "tuples": 1, "diversity_illness": 1, "loss": 1.0}
+    write_csv(tmp_path / "audit", [*AUDITED, release(2, 0, 0, 99, "all", **alone)])
+    found = page(path, "--set", "castle.suppression=generalise")
+    assert found.tables["Where rows went"][1] == [
+        ["left, generalised", "4", "80.0%"],
+        ["left with nothing told: reason not kept", "1", "20.0%"],
+        ["together", "5", "100.0%"],
+    ]
+    assert "none was held back" in found.text
+    assert dict(found.tables["Sizes of groups"][1])["least persons of the group"] == "2"
 
 
 def test_a_summary_of_another_run_is_told(job: Path) -> None:
