@@ -22,14 +22,14 @@ def opening(policy: Policy, about: About, left: Releases, flow: Flow) -> Iterato
 
 def _what_left(policy: Policy, flow: Flow) -> str:
     names = listed([plain(attribute.name) for attribute in policy.quasi_identifiers])
-    if flow.rows_in is not None:
-        whole, came = flow.rows_in, "rows that came in"
-    else:
+    whole, came = flow.rows_in, "rows that came in"
+    if whole is None and flow.suppressed is not None and flow.rejected is not None:
         whole, came = flow.accounted, "rows that these outputs account for"
-    told = (
-        f"Of {count(whole)} {came}, {count(flow.released)} ({share(flow.released, whole)}) left, with less detail in "
-        f"{names}"
-    )
+    if whole is None:
+        told = f"{count(flow.released)} rows left, with less detail in {names}"
+    else:
+        part = f"{count(flow.released)} ({share(flow.released, whole)})"
+        told = f"Of {count(whole)} {came}, {part} left, with less detail in {names}"
     held = []
     if flow.withheld is not None:
         held.append(_many(flow.withheld, "held back", "they could not be hidden among enough others"))

@@ -64,6 +64,7 @@ class Report:
         from markupsafe import Markup
 
         policy, about, left = self._outputs.policy, self._about, self._left
+        names = [attribute.name for attribute in policy.quasi_identifiers]
         found: list[Section] = [
             sections.promised(about),
             sections.rows(flow),
@@ -71,7 +72,7 @@ class Report:
             sections.cost(policy, about, left),
             sections.delay(flow),
             *sections.sensitive(self._outputs, left),
-            sections.spreads(spread(self.axes, came, max(about.privacy.k, 2)), about, whole=all_came),
+            sections.spreads(spread(self.axes, came, max(about.privacy.k, 2)), names, about, whole=all_came),
             *([sections.attacked(attacks)] if attacks else []),
             sections.warned([*about.warnings, *self._surprises()]),
             sections.standards(policy, about),

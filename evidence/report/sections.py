@@ -179,7 +179,7 @@ def sensitive(outputs: Outputs, left: Releases) -> Iterator[Section]:
         yield Section(anchor, title, (text,), figures=drawn, tables=(table,))
 
 
-def spreads(found: Sequence[Spread], about: About, *, whole: bool) -> Section:
+def spreads(found: Sequence[Spread], names: Sequence[str], about: About, *, whole: bool) -> Section:
     """Each quasi-identifier as it came in and as it left."""
     title = "What came in beside what left"
     if not found:
@@ -192,6 +192,9 @@ def spreads(found: Sequence[Spread], about: About, *, whole: bool) -> Section:
         text.append("What came in is not known here; 'crenel report --input' reads the source for it.")
     elif not whole:
         text.append("The source has no end: what came in is a beginning of it, and not all that these outputs are of.")
+    hidden = [plain(name) for name in names if name not in {spread.name for spread in found}]
+    if hidden:
+        text.append(f"Not shown, as no two ranges or labels of it hold so many: {listed(hidden)}.")
     drawn = tuple(pictures.beside(f"beside-{place}", spread) for place, spread in enumerate(found))
     return Section("beside", title, tuple(text), figures=drawn)
 

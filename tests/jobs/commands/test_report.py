@@ -66,6 +66,7 @@ def test_without_a_summary_the_sinks_are_counted(tmp_path: Path) -> None:
         ["left, generalised", "4", "66.7%"],
         ["suppressed: too few subjects", "2", "33.3%"],
     ]
+    assert "In short\n4 rows left, with less detail in age and town; 2 were held back" in found.text
     assert "How many rows were rejected is not known here: no sink 'rejected' is kept." in found.text
 
 
