@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anonymity.attributes import Categorical, Numeric
+from anonymity.attributes import Categorical, Noised, Numeric
 from anonymity.hierarchy import from_paths
 from anonymity.policy import Policy
 from anonymity.privacy import Privacy
@@ -181,3 +181,33 @@ def test_k_of_one_shows_no_range_of_one_person() -> None:
     rows = Page(found.html(flow(many), came=counted)).tables["age"][1]
     assert len(rows) > 2
     assert min(number(row[1]) for row in rows) >= K
+
+
+def test_noise_within_releases_is_told_by_what_the_audit_log_has_of_it() -> None:
+    made = outputs(TWO)
+    assert made.audit is not None
+    audit = made.audit
+    for name, values in (("linkable", [1, 0]), ("noise_error_dose", [0.5, 0.25]), ("noise_expected_dose", [0.5, None])):
+        audit = audit.append_column(name, pa.array(values))
+    policy = replace(POLICY, noised=(Noised("dose", (0, 9)),))
+    page = Page(Report(Outputs(policy, made.released, audit), about()).html(flow(TWO)))
+    # By rows: three of the one release, two of the other.
+    assert page.tables["Noise within releases"][1] == [
+        ["dose", "40.0%", "50.0%"],
+        ["rows nearest to their own person's value", "20.0%", "-"],
+    ]
+
+
+def test_a_number_that_stands_for_its_group_is_counted_where_it_is() -> None:
+    made = outputs(TWO)
+    assert made.audit is not None
+    policy = Policy((Numeric("age", (0, 99)),), ("illness",))
+    drop = [*made.released.column_names[:5]]
+    released, audit = (
+        table.drop_columns(drop).append_column("age", pa.array(ages))
+        for table, ages in ((made.released, [27.0] * 3 + [64.5] * 2), (made.audit, [27.0, 64.5]))
+    )
+    page = Page(Report(Outputs(policy, released, audit), about(representative=True)).html(flow(TWO)))
+    assert page.problems == []
+    assert [int(row[1]) for row in page.tables["age"][1]] == [3, 2]
+    assert "Loss by attribute" not in page.tables
