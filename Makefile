@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint bench lock clean
+.PHONY: help demo check test lint browser bench lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -22,6 +22,7 @@ help:
 	@echo 'make demo    run the job on a synthetic stream and show what comes out'
 	@echo 'make check   lint, types, and tests without Flink'
 	@echo 'make test    lint, types and all tests'
+	@echo 'make browser what tests of the report need beside a Chromium'
 	@echo 'make bench   the figures, as tables'
 	@echo 'make lock    pin all packages anew (needs uv)'
 	@echo 'make clean   remove the environment and all caches'
@@ -40,6 +41,10 @@ check: lint $(READY)
 	@$(PYTEST) -m 'not cluster'
 test: lint $(READY)
 	@$(PYTEST)
+
+# What the test of the report in a browser needs beside a Chromium.
+browser: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-browser.lock
 
 bench: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks
@@ -66,10 +71,13 @@ $(PACKAGES): requirements.lock requirements-java.lock
 
 LOCK := uv pip compile --universal --python-version 3.10 --generate-hashes --quiet \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
+EXTRA = sed -n 's/^$(1) = \[\(.*\)\]/\1/p' pyproject.toml | tr -d '" ' | tr ',' '\n' | $(LOCK) -
 lock:
 	{ sed -n 1p requirements.lock; $(LOCK) --extra dev pyproject.toml; } > requirements.lock.new
-	{ sed -n 1p requirements-java.lock; sed -n 's/^java = \["\(.*\)"\]/\1/p' pyproject.toml | $(LOCK) -; } > requirements-java.lock.new
+	{ sed -n 1p requirements-browser.lock; $(call EXTRA,browser); } > requirements-browser.lock.new
+	{ sed -n 1p requirements-java.lock; $(call EXTRA,java); } > requirements-java.lock.new
 	mv requirements.lock.new requirements.lock
+	mv requirements-browser.lock.new requirements-browser.lock
 	mv requirements-java.lock.new requirements-java.lock
 
 clean:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +18,8 @@ from anonymity.outcomes import KINDS, REJECTIONS
 from anonymity.pseudonym import codes
 from anonymity.release import Releases
 from operators.bounds import integer_bounds, within
+from operators.places import CHAIN, named
+from operators.shards.chain import Chain
 from operators.shards.plan import OperatorPlan
 from state.block import NO_TIME, Rejected
 
@@ -54,11 +56,6 @@ SUMMARY_TYPE = Types.ROW_NAMED(["shard", "name", "amount"], [Types.INT(), Types.
 def further_type(output: Output) -> TypeInformation:
     """The type of a record of an algorithm's further output."""
     return Types.ROW_NAMED(list(named(output.columns)), [getattr(Types, kind)() for kind in output.columns.values()])
-
-
-def named(columns: Mapping[str, str]) -> dict[str, str]:
-    """Type by the name of the column in Flink, which is its place: ``window`` is a word of SQL."""
-    return {f"c{place}": kind for place, kind in enumerate(columns.values())}
 
 
 def row(values: list[Any]) -> Any:
@@ -110,6 +107,8 @@ def _release_type(plan: OperatorPlan) -> TypeInformation:
             columns[f"q{i}_min"] = columns[f"q{i}_max"] = end
         else:
             columns[f"q{i}"] = Types.STRING()
+    if plan.chain is not None:
+        columns |= {name: getattr(Types, kind)() for name, kind in CHAIN.items()}
     columns |= member_types(plan.members)
     return Types.ROW_NAMED(list(columns), list(columns.values()))
 
@@ -121,14 +120,19 @@ class Emitter:
         self._plan = plan
         self._labels = [np.array(a.hierarchy.labels, object) for a in plan.terms.policy.categorical]
 
-    def releases(self, releases: Releases, shard: int, random_key: bytes = b"") -> Iterator[Any]:
+    def releases(
+        self, releases: Releases, shard: int, random_key: bytes = b"", chain: Chain | None = None
+    ) -> Iterator[Any]:
         """All releases, each with its members, in batches of about ``_BATCH`` members.
 
-        ``random_key`` is that of the shard, for pseudonyms that change with the release.
+        Parameters
+        ----------
+        random_key : that of the shard, for pseudonyms that change with the release
+        chain : of the shard, which goes on behind them; None where the audit log has none
         """
         if not len(releases):
             return
-        columns: list[list[Any]] = [
+        told: list[list[Any]] = [
             releases.release_id.tolist(),
             [shard] * len(releases),
             times(releases.event_time),
@@ -138,9 +142,11 @@ class Emitter:
             *releases.diversity.T.tolist(),
             releases.loss.tolist(),
             *self._noise(releases),
-            *self._generalisation(releases),
-            *self._members(releases, random_key),
         ]
+        generalisation = list(self._generalisation(releases))
+        members, ends = self._members(releases, random_key), releases.offsets.tolist()
+        chained = [] if chain is None else chain.columns(told, generalisation, members, ends)
+        columns = [*told, *generalisation, *chained, *_of_each(members, ends)]
         rows = [row(list(values)) for values in zip(*columns, strict=True)]
         start = 0
         while start < len(rows):
@@ -198,12 +204,16 @@ class Emitter:
         for error, expected in zip(releases.noise_error.T, releases.noise_expected.T, strict=True):
             yield from (error.tolist(), expected.tolist())
 
-    def _members(self, releases: Releases, random_key: bytes) -> Iterator[list[list[Any]]]:
+    def _members(self, releases: Releases, random_key: bytes) -> list[list[Any]]:
         pseudonym, columns = self._plan.terms.policy.pseudonym, list(releases.members)
         if pseudonym is not None:
             columns.append(codes(pseudonym, self._plan.pseudonym_key, random_key, releases))
         if not columns:
             columns.append([True] * int(releases.tuples.sum()))
-        ends = releases.offsets.tolist()
-        for column in columns:
-            yield [column[start:stop] for start, stop in pairwise(ends)]
+        return columns
+
+
+def _of_each(columns: list[list[Any]], ends: list[int]) -> Iterator[list[list[Any]]]:
+    """The values of each release, by column."""
+    for column in columns:
+        yield [column[start:stop] for start, stop in pairwise(ends)]

@@ -40,6 +40,7 @@ KINDS = {
     "companions": 10,
     "forget": 11,
     "seen": 12,
+    "chain": 13,
 }
 """Numbers of the kinds of blobs; those from 128 on are for extensions (``add_kind``)."""
 

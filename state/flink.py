@@ -20,11 +20,13 @@ class ShardStore:
     Parameters
     ----------
     entries : kinds of entries, each a map state of its own
+    chained : whether the audit log has a hash chain
     """
 
-    def __init__(self, context: RuntimeContext, entries: Sequence[str]) -> None:
+    def __init__(self, context: RuntimeContext, entries: Sequence[str], *, chained: bool = False) -> None:
         self._shard: ValueState = context.get_state(ValueStateDescriptor("shard", _BYTES))
         self._rejected: ValueState = context.get_state(ValueStateDescriptor("rejected", _BYTES))
+        self._chain: ValueState | None = context.get_state(ValueStateDescriptor("chain", _BYTES)) if chained else None
         self._entries: dict[str, MapState] = {
             kind: context.get_map_state(MapStateDescriptor(kind, Types.LONG(), _BYTES)) for kind in entries
         }
@@ -62,3 +64,15 @@ class ShardStore:
     @rejected.setter
     def rejected(self, blob: bytes) -> None:
         self._rejected.update(blob)
+
+    @property
+    def chain(self) -> bytes | None:
+        """The blob of where the hash chain stands; None where nothing is stored, or there is none."""
+        blob = None if self._chain is None else self._chain.value()
+        return None if blob is None else bytes(blob)
+
+    @chain.setter
+    def chain(self, blob: bytes) -> None:
+        if self._chain is None:
+            raise RuntimeError("a job without a hash chain has no state of one")
+        self._chain.update(blob)

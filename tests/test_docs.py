@@ -146,7 +146,7 @@ def columns_of_sinks() -> dict[str, list[str]]:
     noised = (Noised("NOISED", (0, 9)),)
     policy = Policy((Numeric("NAME"),), ("SENSITIVE",), noised=noised, event_time="TIME", reference="LINE")
     types = {"NAME": "INT", "SENSITIVE": "STRING", "NOISED": "INT", "TIME": "BIGINT", "LINE": "BIGINT"}
-    found = outputs(layout(policy, types, further=WINDOW.outputs))
+    found = outputs(layout(policy, types, further=WINDOW.outputs, chained=True))
     return {sink: [column.name for column in columns] for sink, (columns, _) in found.items()}
 
 

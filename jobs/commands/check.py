@@ -54,8 +54,8 @@ def show_configuration(path: Path, overrides: Sequence[str], console: Console, a
     for warning in (*changed, *config.warnings):
         console.print(f"Warning: {warning}.", soft_wrap=True)
     console.print()
-    _print(console, "policy", _policy(config))
-    _print(console, f"privacy and {config.algorithm.name}", _parameters(config))
+    _print(console, "policy", roles(config))
+    _print(console, f"privacy and {config.algorithm.name}", promises(config))
     if config.differential_privacy is not None:
         # With the steps that follow from the columns' types.
         found = account(replace(config, policy=layout.policy))
@@ -84,7 +84,8 @@ def _read_layout(config: Config) -> Layout:
     return layout
 
 
-def _policy(config: Config) -> Iterator[tuple[str, str]]:
+def roles(config: Config) -> Iterator[tuple[str, str]]:
+    """The role of each column, in words."""
     policy = config.policy
     yield "subject", policy.subject or "none: every row is its own person"
     yield "event time", policy.event_time or "none"
@@ -113,7 +114,8 @@ def _described(attribute: QuasiIdentifier) -> str:
     return f"categorical, {tree.leaves} values under {len(tree.labels) - tree.leaves} labels"
 
 
-def _parameters(config: Config) -> Iterator[tuple[str, str]]:
+def promises(config: Config) -> Iterator[tuple[str, str]]:
+    """What is promised, and by which settings, in words."""
     privacy, parameters, shards = config.privacy, config.parameters, config.shards
     yield "k", f"{privacy.k} distinct subjects in every release"
     yield "l", f"{privacy.l}-diversity of each sensitive column in every release"
@@ -141,6 +143,8 @@ def _parameters(config: Config) -> Iterator[tuple[str, str]]:
     yield "shards", f"{shards.count} by {shards.by}"
     yield "seed", "from the operating system" if config.seed is None else str(config.seed)
     yield "requests to forget", "none are read" if config.source.forget is None else "from the table forget"
+    if config.audit_chain is not None:
+        yield "audit_chain", "with a key" if config.audit_chain else "without a key: who can write it can write it anew"
     yield "subject_key", "given" if config.subject_key else "none: subjects are hashed without a key"
 
 

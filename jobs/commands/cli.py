@@ -17,19 +17,24 @@ from rich.console import Console
 from rich.table import Table
 
 from anonymity.regions.learn import RegionsError
+from evidence.report.shown import ReportError
 from jobs.commands import plan as plan_command
 from jobs.commands import within
 from jobs.commands.account import NothingToAccountError, account
 from jobs.commands.check import show_configuration
+from jobs.commands.demo import REPORT, show_files
 from jobs.commands.demo import demo as run_demo
-from jobs.commands.demo import show_files
 from jobs.commands.forget import request
 from jobs.commands.hierarchy import UnknownHierarchyError, hierarchy_text
 from jobs.commands.plot import PlotError, draw
 from jobs.commands.regions import write_regions
+from jobs.commands.report import Place, report_of_run
+from jobs.commands.report import report as write_report
 from jobs.commands.savepoint import SavepointError
+from jobs.commands.verify import show, verdict_of
 from jobs.config.load import Config, ConfigError, load
 from jobs.local.java import JavaError
+from jobs.local.outputs import OutputsError
 from jobs.local.run import JobError
 from jobs.local.run import run as run_job
 from jobs.local.sample import SampleError
@@ -60,12 +65,19 @@ def run(
         int | None, typer.Option(min=1, help="Tasks side by side; without it as the configuration says, else 1.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object.")] = False,
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write what left as a page for people; needs the extra 'report'."),
+    ] = None,
 ) -> None:
     """Run a job here until its input ends, and tell what became of the rows."""
     with _reported(configuration):
+        place = None if report is None else Place(report)
         config = load(configuration, overrides or [])
         _warn(config)
         summary = run_job(config, parallelism=parallelism)
+        if place is not None:
+            report_of_run(config, configuration.name, place, summary)
         if json:
             print(jsonlib.dumps(summary.as_json()))
             return
@@ -76,6 +88,8 @@ def run(
         table = Table.grid(padding=(0, 2))
         for name, options in config.sinks.items():
             table.add_row(name, f"{options['connector']} {options.get('path', '')}")
+        if place is not None:
+            table.add_row("report", str(place.path))
         console.print()
         console.print(table)
 
@@ -215,12 +229,57 @@ def demo(
     with _reported(Path("the demo's configuration")):
         console = _console()
         if keep is not None:
-            run_demo(keep.absolute(), rows, seed, console)
+            ended = run_demo(keep.absolute(), rows, seed, console)
+            try:
+                report_of_run(ended.config, ended.name, Place(keep.absolute() / REPORT), ended.summary)
+            except ReportError as error:
+                typer.echo(f"crenel: warning: {error}", err=True)
             show_files(keep.absolute(), console)
             return
         with tempfile.TemporaryDirectory(prefix="crenel-demo-") as folder:
             run_demo(Path(folder), rows, seed, console)
-        console.print("\nThe files are gone again; 'crenel demo --keep DIR' keeps them.")
+        console.print(
+            f"\nThe files are gone again; 'crenel demo --keep DIR' keeps them, with {REPORT}, a page for people."
+        )
+
+
+@app.command()
+def report(
+    configuration: Configuration,
+    overrides: Overrides = None,
+    output: Annotated[Path, typer.Option(metavar="FILE", help="Write it there; an HTML file.", dir_okay=False)] = Path(
+        "report.html"
+    ),
+    source: Annotated[
+        bool, typer.Option("--input", help="Read the source too, and show what came in beside what left.")
+    ] = False,
+) -> None:
+    """Write what left, as its sinks hold it, as a page for people; needs the extra 'report'."""
+    with _reported(configuration):
+        config = write_report(configuration, overrides or [], Place(output), source=source)
+        _warn(config)
+        _console().print(f"{output} tells what left.", soft_wrap=True)
+
+
+@app.command()
+def verify(
+    configuration: Configuration,
+    overrides: Overrides = None,
+    since: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What --json printed before: the last releases of then must be there still."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print all that was found as one JSON object.")] = False,
+) -> None:
+    """Check what a run has left against what was promised, from its outputs alone: exit code 1 where that is broken."""
+    with _reported(configuration):
+        verdict = verdict_of(load(configuration, overrides or []), since)
+        if json:
+            print(jsonlib.dumps(verdict.as_json()))
+        else:
+            show(verdict, _console())
+        if not verdict.holds:
+            raise typer.Exit(1)
 
 
 @app.command()
@@ -322,12 +381,14 @@ def _reported(configuration: Path) -> Iterator[None]:
         _end(f"{configuration} is not a valid configuration:{_listed(error.problems)}", 2)
     except SavepointError as error:
         _end(f"{configuration} cannot go on from {error.place}:{_listed(error.problems)}", 2)
+    except OutputsError as error:
+        _end(f"{configuration}: {error}", 2)
     except UnknownHierarchyError as error:
         _end(f"{configuration} {error}", 2)
     except NothingToAccountError:
         neither = "has neither differential_privacy nor noise_within_release"
         _end(f"{configuration} {neither}, so there is nothing to account for", 2)
-    except (PlanError, PlotError, SampleError) as error:
+    except (PlanError, PlotError, ReportError, SampleError) as error:
         _end(str(error), 2)
     except JobError as error:
         _end(f"{error}\nFlink's logs are in {error.logs}; they may hold values of records.", 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
@@ -17,13 +18,26 @@ from rich.table import Table
 from anonymity.hierarchy import Hierarchy
 from anonymity.policy import Policy
 from jobs.commands import synthetic
-from jobs.config.load import ConfigError, load
+from jobs.config.load import Config, ConfigError, load
 from jobs.local.run import run
+from jobs.local.summary import Summary
 
 _SHOWN = 4  # rows before and after
 
+REPORT = "report.html"
+"""The file in the demo's folder that tells people what left."""
 
-def demo(folder: Path, rows: int, seed: int, console: Console) -> None:
+
+@dataclass(frozen=True)
+class Ended:
+    """A demo that has ended: under which configuration, by the name of its file, and with what summary."""
+
+    name: str
+    config: Config
+    summary: Summary
+
+
+def demo(folder: Path, rows: int, seed: int, console: Console) -> Ended:
     """Write a stream into ``folder``, anonymise it there, and show what came out.
 
     Parameters
@@ -61,6 +75,7 @@ def demo(folder: Path, rows: int, seed: int, console: Console) -> None:
     )
     console.print()
     console.print(Padding(summary.as_table(), (0, 0, 0, 2), expand=False))
+    return Ended(path.name, config, summary)
 
 
 def show_files(folder: Path, console: Console) -> None:
@@ -73,6 +88,7 @@ def show_files(folder: Path, console: Console) -> None:
         ("audit", "one row a release: subjects, tuples, diversity, loss"),
         ("suppressed", "tuples that were withheld: reason, shard, position, time"),
         ("rejected", "rows that were not let in: column, reason, time, line"),
+        (REPORT, "what left, for people to read in a browser"),
     ):
         if (folder / name).exists():
             table.add_row(f"  {name}", content)

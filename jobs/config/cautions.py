@@ -31,6 +31,16 @@ SHORT_KEY = (
     f"in it; give {SHORTEST_KEY} random bytes or more"
 )
 
+UNKEYED_CHAIN = (
+    "audit_chain.key: is not given. Who can change the audit log can chain it anew, and values of released rows are "
+    f"not covered; give {SHORTEST_KEY} random bytes or more, best as ${{CRENEL_AUDIT_KEY}}"
+)
+
+SHORT_CHAIN_KEY = (
+    f"audit_chain.key: is shorter than {SHORTEST_KEY} bytes. Who guesses it can chain the audit log anew; give "
+    f"{SHORTEST_KEY} random bytes or more"
+)
+
 DUPLICATES = (
     "accept_duplicates: true lets a record leave twice after a failure, under two generalisations, which together may "
     "leave fewer than k people"
@@ -98,6 +108,12 @@ def cautions(
             yield OUTLASTING
     if duplicates:
         yield DUPLICATES
+
+
+def cautions_of_chain(key: bytes | None) -> Iterator[str]:
+    """The same of the key of the audit log's hash chain; empty: it has none; None: there is no chain."""
+    if key is not None and len(key) < SHORTEST_KEY:
+        yield SHORT_CHAIN_KEY if key else UNKEYED_CHAIN
 
 
 def _outlasts(pseudonym: Pseudonym, lasting: Lasting) -> bool:

@@ -17,7 +17,7 @@ from anonymity.noise.within import problems_within
 from anonymity.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT, Policy, Pseudonym, Shards, without_domain
 from anonymity.privacy import DifferentialPrivacy, Privacy
 from anonymity.regions.tree import RegionTree
-from jobs.config.cautions import cautions
+from jobs.config.cautions import cautions, cautions_of_chain
 from jobs.config.delivery import clashing_sinks, repeating_settings, repeating_sinks
 from jobs.config.explain import explain, listed, meant
 from jobs.config.file import ConfigError, expand, override, read
@@ -73,6 +73,7 @@ class Config:
         ``rejected``, ``audit``, ``summary`` and the algorithm's own outputs
     flink : settings passed to Flink as they are
     accept_duplicates : whether a record may leave twice, under two generalisations (``jobs.config.delivery``)
+    audit_chain : key of the hash chain through the audit log, UTF-8; empty: a chain without one; None: no chain
     """
 
     policy: Policy
@@ -88,6 +89,7 @@ class Config:
     sinks: dict[str, dict[str, str]] = field(repr=False)
     flink: dict[str, str] = field(repr=False)
     accept_duplicates: bool
+    audit_chain: bytes | None = field(default=None, repr=False)
 
     @property
     def counts_event_time(self) -> str | None:
@@ -106,7 +108,8 @@ class Config:
             duplicates=self.accept_duplicates,
             lasting=self.privacy.lasting,
         )
-        return (*general, *self.algorithm.cautions(self.parameters))
+        chain = cautions_of_chain(self.audit_chain)
+        return (*general, *chain, *self.algorithm.cautions(self.parameters))
 
 
 def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
@@ -155,6 +158,7 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
         sinks=_sinks(file),
         flink=file.flink,
         accept_duplicates=file.accept_duplicates,
+        audit_chain=None if file.audit_chain is None else (file.audit_chain.key or "").encode(),
     )
 
 
@@ -210,6 +214,8 @@ def _contradictions(file: File) -> Iterator[str]:
             "source.forget: asks to forget persons, and policy.subject names no column that they are known by; "
             "name one, or remove it"
         )
+    if file.audit_chain is not None and "audit" not in _sinks(file):
+        yield "sinks.audit: is missing, and audit_chain goes through it; name a sink, or remove audit_chain"
     yield from clashing_sinks(_sinks(file))
     yield from overridden(file.flink)
     if not file.accept_duplicates:

@@ -346,6 +346,12 @@ class _Head(Section):
     algorithm: str = "castle"
 
 
+class AuditChainSection(Section):
+    key: Annotated[str, Field(min_length=1)] | None = Field(
+        None, description="text, best as ${CRENEL_AUDIT_KEY}, or null for a chain without a key"
+    )
+
+
 class File(Section):
     """The whole of a configuration file; ``file_model`` adds the head, with a section for each algorithm."""
 
@@ -368,6 +374,9 @@ class File(Section):
     )
     subject_key: Annotated[str, Field(min_length=1)] | None = Field(
         None, description="text, best as ${CRENEL_SUBJECT_KEY}"
+    )
+    audit_chain: AuditChainSection | None = Field(
+        None, description="a mapping such as {key: ${CRENEL_AUDIT_KEY}}, {} for a chain without a key, or null for none"
     )
     source: SourceSection = Field(description="a mapping with ddl and, where wanted, query")
     sinks: SinksSection = Field(description="a mapping with at least 'released'")

@@ -62,7 +62,7 @@ def read_sample(config: Config, rows: int) -> Sampled:
         As ``jobs.local.run.run`` does.
     """
     rejected = 0
-    with _reading(config) as (source, blocks):
+    with reading(config) as (source, blocks):
         sampler = Sampler(rows, first=not source.ends)
         for block in blocks:
             sampler.add(block)
@@ -105,7 +105,7 @@ def read_beginning(config: Config, rows: int, file: Path | None = None) -> Begin
     """
     held: list[Block] = []
     whole = True
-    with _reading(config, file) as (source, blocks):
+    with reading(config, file) as (source, blocks):
         for block in blocks:
             held.append(block)
             if sum(map(len, held)) > rows:
@@ -134,7 +134,7 @@ def _too_few(tuples: int, rejected: int) -> str:
 
 
 @contextmanager
-def _reading(config: Config, file: Path | None = None) -> Iterator[tuple[SourceBlocks, Iterator[Block]]]:
+def reading(config: Config, file: Path | None = None) -> Iterator[tuple[SourceBlocks, Iterator[Block]]]:
     """The source on a mini-cluster, and its blocks, which are read for as long as somebody asks."""
     with flink_logs() as logs, tempfile.TemporaryDirectory(prefix="crenel-") as name:
         hang_up_quietly()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.table import Table
@@ -26,11 +26,13 @@ class Delay:
     ----------
     p50, p99 : percentiles (nearest rank), from 64 on rounded down by less than 1 in 32
     longest : the longest of all, exact
+    tuples : how many waited for how many, rounded as percentiles are
     """
 
     p50: int
     p99: int
     longest: int
+    tuples: Mapping[int, int] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,7 @@ class Summary:
             counts={name: count(name) for name in algorithm.counted if name not in _COMMON},
             algorithm=algorithm,
             mean_loss=totals["loss_sum"] / released if released else None,
-            delay=Delay(_percentile(delays, 50), _percentile(delays, 99), longest) if delays else None,
+            delay=Delay(_percentile(delays, 50), _percentile(delays, 99), longest, delays) if delays else None,
             parameters=parameters,
             seconds=seconds,
             event_time_field=event_time_field,

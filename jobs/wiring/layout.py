@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
+from typing import cast
 
 import pyarrow as pa
 
@@ -15,12 +16,13 @@ from anonymity.attributes import Numeric
 from anonymity.policy import Policy, Shards
 from jobs.config.file import ConfigError
 from jobs.wiring.arguments import Reader, extremes, member_kind
-from jobs.wiring.sink_columns import SQL, Column, Plain, arrays, further_records, noise_types, records
+from jobs.wiring.sink_columns import CHAINED, SQL, Column, Plain, arrays, further_records, noise_types, records
 from jobs.wiring.sql_types import INTEGERS, TEXTS, SqlType, parse
 from jobs.wiring.steps import fill_steps, unfit_ends
 from operators.encode.columns import Kind, Read, members_schema
 from operators.encode.encoder import EncodePlan
 from operators.encode.hashing import hash_key
+from operators.places import CHAIN
 
 _PLAIN: dict[Kind, Plain] = {
     "integer": "LONG",
@@ -57,7 +59,8 @@ class Layout:
     release_types : columns of a release: ``release_id``, ``shard``, ``event_ms``, ``kind``, ``subjects``, ``tuples``,
         ``d0``... (diversity), ``loss``, then by position in the policy ``q0_min`` and ``q0_max``, or ``q0``; where
         attributes are noised, ``linked``, ``e0`` and ``x0``... (error of the noise and what was to be expected of it)
-        after ``loss``; an array of each of ``member_types`` comes after them
+        after ``loss``; with a hash chain ``operators.places.CHAIN`` behind all; an array of each of ``member_types``
+        comes after them
     member_types : columns of a member, the pseudonym last; where nothing is published as it is, one that is TRUE
     suppressed_types : columns of a suppressed tuple: ``reason``, ``seq``, ``event_ms``, which come as arrays
     rejected_types : columns of a rejected row: ``col``, ``reason``, ``event_ms``, ``reference``, which come as arrays
@@ -128,6 +131,7 @@ def layout(
     representative: bool = False,
     further: tuple[Output, ...] = (),
     in_force: tuple[Column, ...] = (),
+    chained: bool = False,
     counts_event_time: str | None = None,
     watermark: bool = False,
     unfit: Iterable[str] = (),
@@ -144,6 +148,7 @@ def layout(
     representative : whether a number is published as one value, and not as an interval
     further : the algorithm's own outputs
     in_force : further columns of the audit log, before the generalisation: what is promised, the same in each row
+    chained : whether the audit log has a hash chain
     counts_event_time : a field that counts event time, which then has to pass; None where none does
     watermark : whether the source has a watermark, on whatever column
     unfit : what is known to be wrong with the source already
@@ -187,6 +192,8 @@ def layout(
         released.append(Column(policy.pseudonym.column, "STRING", f"m{len(carried)}"))
         carried = (*carried, (f"m{len(carried)}", "STRING"))
     sinks = {"released": (*generalisation, *released), **records(policy, types, in_force, generalisation)}
+    if chained:
+        sinks["audit"] += CHAINED
     sinks |= further_records(further, policy, types)
     problems = [*unfit, *_unmatched(policy, found), *reader.problems, *stepless]
     problems += [problem for sink in sinks for problem in _repeated(sink, sinks[sink])]
@@ -219,6 +226,7 @@ def layout(
             ("loss", "DOUBLE"),
             *noise_types(policy),
             *interval_types,
+            *(cast(tuple[tuple[str, Plain], ...], tuple(CHAIN.items())) if chained else ()),
         ),
         member_types=carried or (("m0", "BOOLEAN"),),
         suppressed_types=(("reason", "STRING"), ("seq", "LONG"), ("event_ms", "LONG")),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from pyflink.common import Types
 from pyflink.datastream import DataStream, KeyedProcessFunction
@@ -17,11 +17,12 @@ from anonymity.pseudonym import pseudonym_key
 from jobs.config.delivery import repeating_source
 from jobs.config.fixed import MAX_PARALLELISM
 from jobs.config.load import Config
+from jobs.wiring.chain import chain_plan
 from jobs.wiring.forgetting import requests, without_watermarks
 from jobs.wiring.job import Job
 from jobs.wiring.layout import Layout, layout
 from jobs.wiring.references import with_codes
-from jobs.wiring.sink_columns import SQL, Column, Plain, arrays, declared, written_null
+from jobs.wiring.sink_columns import SQL, SUMMARY_COLUMNS, Column, Plain, arrays, declared, in_force, written_null
 from jobs.wiring.source_table import source_table
 from jobs.wiring.sql_types import literal
 from jobs.wiring.unnest import unnested
@@ -31,11 +32,6 @@ from operators.shards.function import FORGOTTEN, REJECTED, SUMMARY, SUPPRESSED, 
 from operators.shards.keys import shard_keys
 from operators.shards.plan import OperatorPlan
 
-SUMMARY_COLUMNS = (
-    Column("shard", "INT", "shard"),
-    Column("name", "STRING", "name"),
-    Column("amount", "DOUBLE", "amount"),
-)
 _DISCARD = {"connector": "blackhole"}
 _OF_ALL = ("released", "audit", "suppressed", "rejected", "forgotten")
 """Sinks of every algorithm, in ``Layout.sinks``."""
@@ -67,7 +63,8 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
         noise=noise,
         representative=config.algorithm.representative(config.parameters),
         further=config.algorithm.outputs,
-        in_force=tuple(_in_force(config)),
+        in_force=tuple(in_force(config.privacy, config.differential_privacy)),
+        chained=config.audit_chain is not None,
         counts_event_time=config.counts_event_time,
         watermark=table.watermark,
         unfit=() if config.accept_duplicates else repeating_source(table.options),
@@ -111,6 +108,7 @@ def operator_plan(config: Config, found: Layout) -> OperatorPlan:
         encoded=encode.checked,
         numbers={key: number for number, key in enumerate(shard_keys(config.shards.count, MAX_PARALLELISM))},
         extremes=found.extremes,
+        chain=chain_plan(config, found, null_text),
         pseudonym_key=b"" if found.policy.pseudonym is None else pseudonym_key(config.subject_key),
     )
 
@@ -166,24 +164,6 @@ def outputs(found: Layout) -> dict[str, tuple[tuple[Column, ...], str]]:
         "summary": (SUMMARY_COLUMNS, "crenel_summary"),
         **{name: (columns, f"crenel_{name}") for name, columns in found.sinks.items() if name not in _OF_ALL},
     }
-
-
-def _in_force(config: Config) -> Iterator[Column]:
-    # A policy may change when a job is restored: each release tells under which one it was made.
-    noise, promised = config.differential_privacy, config.privacy.in_force
-    further = [
-        (name, "BIGINT" if isinstance(value, int) else "DOUBLE", value)
-        for name, value in promised.items()
-        if name not in ("k", "l")
-    ]
-    for name, kind, value in (
-        ("k", "BIGINT", promised["k"]),
-        ("l", "BIGINT", promised["l"]),
-        *further,
-        ("sample_rate", "DOUBLE", None if noise is None else noise.sample_rate),
-        ("phi", "DOUBLE", None if noise is None else noise.phi),
-    ):
-        yield Column(name, kind, f"CAST({'NULL' if value is None else repr(value)} AS {kind})")
 
 
 def encoded(tables: StreamTableEnvironment, config: Config, found: Layout) -> str:

@@ -8,8 +8,9 @@ from typing import Literal, TypeAlias, cast
 
 from anonymity.algorithm import Output
 from anonymity.policy import Policy
+from anonymity.privacy import DifferentialPrivacy, Privacy
 from jobs.wiring.sql_types import SqlType, quote
-from operators.emit import named
+from operators.places import CHAIN, named
 
 Plain: TypeAlias = Literal["INT", "LONG", "DOUBLE", "BOOLEAN", "STRING"]
 """A type of the operator's rows, by its name in ``pyflink.common.Types``."""
@@ -53,6 +54,42 @@ def written_null(options: Mapping[str, str]) -> str:
     """How a sink writes a missing value, as far as its format may write a value in the same way."""
     literals = [value for name, value in options.items() if name.endswith("csv.null-literal")]
     return literals[0] if literals else ""
+
+
+SUMMARY_COLUMNS = (
+    Column("shard", "INT", "shard"),
+    Column("name", "STRING", "name"),
+    Column("amount", "DOUBLE", "amount"),
+)
+
+
+CHAINED = tuple(
+    Column(name, SQL[cast(Plain, kind)], row)
+    for name, (row, kind) in zip(
+        ("chain_start", "chain_version", "chain_policy", "chain_hierarchies", "chain_members", "chain"),
+        CHAIN.items(),
+        strict=True,
+    )
+)
+"""What the audit log has of its hash chain, last of all columns."""
+
+
+def in_force(privacy: Privacy, noise: DifferentialPrivacy | None) -> Iterator[Column]:
+    """What the audit log tells of what is promised, the same in each row.
+
+    A policy may change when a job is restored: each release tells under which one it was made.
+    """
+    for name, value in promised_numbers(privacy, noise).items():
+        kind = "BIGINT" if isinstance(value, int) else "DOUBLE"
+        yield Column(name, kind, f"CAST({'NULL' if value is None else repr(value)} AS {kind})")
+
+
+def promised_numbers(privacy: Privacy, noise: DifferentialPrivacy | None) -> dict[str, float | None]:
+    """What is in force, by column of the audit log in their order; None where it is not promised."""
+    found: dict[str, float | None] = dict(privacy.in_force)
+    found["sample_rate"] = None if noise is None else noise.sample_rate
+    found["phi"] = None if noise is None else noise.phi
+    return found
 
 
 def records(

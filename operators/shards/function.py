@@ -26,11 +26,13 @@ from operators.emit import (
     further_type,
     row,
 )
+from operators.shards.chain import Chain
 from operators.shards.metrics import ShardMetrics
 from operators.shards.oddities import Oddities
 from operators.shards.plan import OperatorPlan
 from state import rejected as rejected_state
 from state.block import NO_TIME, Block
+from state.chain import ChainState
 from state.codec import kind_of
 from state.flink import ShardStore
 from state.forget import Forget
@@ -54,10 +56,13 @@ def further_tags(algorithm: Algorithm) -> dict[str, OutputTag]:
 
 
 class KeyedShard:
-    """One key: the shard, its counters, rows rejected with it, and the timer that is set for it."""
+    """One key: the shard, its counters, rows rejected with it, its hash chain, and the timer that is set for it."""
 
-    def __init__(self, shard: Shard, rejected: NDArray[np.int64], oddities: Oddities) -> None:
+    def __init__(
+        self, shard: Shard, rejected: NDArray[np.int64], oddities: Oddities, chain: Chain | None = None
+    ) -> None:
         self.shard = shard
+        self.chain = chain
         self.oddities = oddities
         self.counters = shard.counters
         self.rejected = rejected
@@ -81,7 +86,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
 
     def open(self, runtime_context: RuntimeContext) -> None:
         plan = self._plan
-        self._store = ShardStore(runtime_context, plan.algorithm.entries)
+        self._store = ShardStore(runtime_context, plan.algorithm.entries, chained=plan.chain is not None)
         self._emitter = Emitter(plan)
         self._tags = further_tags(plan.algorithm)
         self._shards: dict[int, KeyedShard] = {}
@@ -154,8 +159,17 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         else:
             shard = plan.algorithm.new(plan.terms, number, shard_key(plan.seed, number))
         oddities = Oddities(plan.terms, max(plan.algorithm.durations(plan.terms.parameters).values(), default=None))
-        keyed = self._shards[key] = KeyedShard(shard, self._rejected(stored, f"key {key}"), oddities)
+        chain = self._chain(f"key {key}")
+        keyed = self._shards[key] = KeyedShard(shard, self._rejected(stored, f"key {key}"), oddities, chain)
         return keyed
+
+    def _chain(self, where: str) -> Chain | None:
+        """The shard's hash chain, where the audit log has one."""
+        if self._plan.chain is None:
+            return None
+        blob = self._store.chain
+        stored = None if blob is None else ChainState.from_bytes(blob, where)
+        return Chain(self._plan.chain, self._plan.members, stored)
 
     def _rejected(self, stored: Stored | None, where: str) -> NDArray[np.int64]:
         blob = self._store.rejected
@@ -209,7 +223,9 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         number = keyed.shard.number
         for suppressed in self._emitter.suppressed(step.releases, number):
             yield SUPPRESSED, suppressed
-        yield from self._emitter.releases(step.releases, number, keyed.shard.random_key)
+        yield from self._emitter.releases(step.releases, number, keyed.shard.random_key, keyed.chain)
+        if keyed.chain is not None and len(step.releases):
+            self._store.chain = keyed.chain.state.to_bytes()
         for name, rows in step.further.items():
             for values in rows:
                 yield self._tags[name], row(list(values))

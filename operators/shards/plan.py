@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from anonymity.algorithm import Algorithm, Terms
+from operators.shards.chain import ChainPlan
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class OperatorPlan:
     extremes : the least and the largest value that a column holds, of the numeric quasi-identifiers whose noise, or
         whose rounding of ends, no domain bounds
     pseudonym_key : as ``anonymity.pseudonym.pseudonym_key`` makes it; empty where the policy has no pseudonym
+    chain : of the audit log; None where it has none
     """
 
     algorithm: Algorithm
@@ -35,6 +37,7 @@ class OperatorPlan:
     numbers: Mapping[int, int] = field(default_factory=dict)
     extremes: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     pseudonym_key: bytes = field(default=b"", repr=False)
+    chain: ChainPlan | None = None
 
     @property
     def members(self) -> pa.Schema:

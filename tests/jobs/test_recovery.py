@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import random
 import re
@@ -27,6 +28,7 @@ ROWS = 60_000
 SLOW = 5000  # rows a second
 RELEASED = ("age_min", "age_max", "town", "illness", "id")
 AUDIT = audit_columns(["illness"], RELEASED[:3])
+CHAINED = ("chain_start", "chain_version", "chain_policy", "chain_hierarchies", "chain_members", "chain")
 SUPPRESSED = ("reason", "shard", "position", "event_time")
 WINDOWED = ("released", "audit", "suppressed", "repairs")
 TOWNS = {f"{side}-{i}": side for side in ("north", "south", "east") for i in range(4)}
@@ -42,6 +44,7 @@ policy:
 privacy: {k: 8, l: 2}
 WAY
 seed: 11
+CHAIN
 flink:
   execution.checkpointing.interval: 1 s
   python.fn-execution.bundle.size: "1000"
@@ -117,19 +120,33 @@ def configure(
     towns = Path(shutil.copy(people.with_name("towns.csv"), output))
     regions = REGIONS.replace("HIERARCHY", hierarchy_digest(hierarchy.load(towns)))
     (output / "regions.yaml").write_text(regions, encoding="utf-8")
-    text = CONFIGURATION.replace("INPUT", str(people)).replace("WAY", WAYS[way])
+    chain = "audit_chain: {key: the key of the auditor}" if "audit" in sinks else ""
+    text = CONFIGURATION.replace("INPUT", str(people)).replace("WAY", WAYS[way]).replace("CHAIN", chain)
     text += "".join(SINK.format(name=name, folder=output / "out") for name in sinks)
     (output / "job.yaml").write_text(text, encoding="utf-8")
     return output / "job.yaml"
 
 
 def published(output: Path, sinks: Sequence[str] = ("released", "audit", "suppressed")) -> dict[str, list[str]]:
-    """The lines that were committed, sorted, by output."""
+    """The lines that were committed, sorted, by output; of audit without the chain, which tells of restores."""
     found = {}
     for name in sinks:
         files = sorted((output / "out" / name).rglob("part-*"))
-        found[name] = sorted(line for file in files for line in file.read_text(encoding="utf-8").splitlines())
+        lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+        found[name] = sorted(line.rsplit(",", len(CHAINED))[0] if name == "audit" else line for line in lines)
     return found
+
+
+def require_chained(mini: Host, configuration: Path) -> None:
+    """``crenel verify`` finds all that was published good, and its releases tell that shards were restored."""
+    plain = configuration.with_name("verified.yaml")  # without the function that only the cluster has
+    plain.write_text(configuration.read_text(encoding="utf-8").replace("paced(id) AS id", "id"), encoding="utf-8")
+    told = mini.crenel("verify", plain, "--json")
+    checks = {check["name"]: check for check in json.loads(told.stdout)["checks"]}
+    assert [check for check in checks.values() if check["findings"]] == []
+    assert {checks[name]["outcome"] for name in ("chain", "starts", "values")} == {"holds"}
+    audit = rows_of(configuration.parent / "out" / "audit", [*AUDIT, *CHAINED])
+    assert len({row["chain_start"] for row in audit}) > 1
 
 
 @pytest.fixture(scope="module", params=["castle by subject", "nearest by regions"])
@@ -154,7 +171,7 @@ def uninterrupted(
 
 
 def test_killed_at_random_stopped_and_restored_at_another_parallelism_and_back(
-    cluster: Cluster, people: Path, way: str, uninterrupted: dict[str, list[str]], tmp_path: Path
+    cluster: Cluster, mini: Host, people: Path, way: str, uninterrupted: dict[str, list[str]], tmp_path: Path
 ) -> None:
     chance = random.Random(os.environ.get("CRENEL_TEST_SEED"))
     configuration = configure(people, tmp_path, way=way)
@@ -179,6 +196,7 @@ def test_killed_at_random_stopped_and_restored_at_another_parallelism_and_back(
     assert published(tmp_path)["released"] not in ([], uninterrupted["released"])  # stopped in the middle
     cluster.wait_for_end(cluster.submit(configuration, restored(savepoint)))
     assert published(tmp_path) == uninterrupted
+    require_chained(mini, configuration)
 
 
 def kill(cluster: Cluster, job: str, part: str, chance: random.Random) -> None:
@@ -220,6 +238,7 @@ def test_windows_are_stopped_in_the_middle_and_restored(
     cluster.wait_for_end(cluster.submit(configuration, restored(savepoint)))
     found = published(configuration.parent, WINDOWED)
     assert stopped not in ([], found["released"])
+    require_chained(mini, configuration)
     assert found == published(undisturbed.parent, WINDOWED)
     assert len(found["released"]) + len(found["suppressed"]) == ROWS
     assert len(found["repairs"]) > 10
@@ -266,7 +285,7 @@ def test_a_later_version_goes_on_from_a_savepoint(cluster: Cluster, mini: Host, 
     ids = [int(row["id"]) for row in rows_of(tmp_path / "out" / "released", RELEASED)]
     assert len(ids) == len(set(ids))
     assert len(ids) + len(published(tmp_path)["suppressed"]) == ROWS
-    audit = rows_of(tmp_path / "out" / "audit", AUDIT)
+    audit = rows_of(tmp_path / "out" / "audit", [*AUDIT, *CHAINED])
     assert sum(int(row["tuples"]) for row in audit) == len(ids) - len(before["released"])
     assert min(int(row["subjects"]) for row in audit) >= 12
 

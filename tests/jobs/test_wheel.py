@@ -50,6 +50,7 @@ def test_the_demo_runs_from_it(installed: Path, tmp_path: Path) -> None:
     for part in ("rows in 2,000", "After: ", str(installed.parent)):
         assert part in text
     assert any((tmp_path / "demo" / "released").rglob("part-*"))
+    assert "</html>" in (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
 
 
 def test_it_compiles_nothing_that_its_sources_have_compiled(installed: Path, tmp_path: Path) -> None:

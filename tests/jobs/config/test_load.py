@@ -695,3 +695,22 @@ def test_requests_to_forget_are_read_and_need_a_subject(tmp_path: Path) -> None:
     assert problems(tmp_path, FULL, "source.forget={query: SELECT 1}") == [
         "source.forget.ddl: is missing; a statement CREATE TEMPORARY TABLE forget (...) WITH (...)"
     ]
+
+
+def test_a_chain_goes_through_an_audit_log_and_its_key_is_shown_nowhere(tmp_path: Path) -> None:
+    audit = "sinks.audit={connector: blackhole}"
+    (problem,) = problems(tmp_path, SMALL, "audit_chain={}")
+    assert problem.startswith("sinks.audit: is missing, and audit_chain goes through it")
+    assert configured(tmp_path, SMALL, audit).audit_chain is None
+    unkeyed = configured(tmp_path, SMALL, audit, "audit_chain={}")
+    assert unkeyed.audit_chain == b""
+    assert any(warning.startswith("audit_chain.key: is not given") for warning in unkeyed.warnings)
+    long = configured(tmp_path, SMALL, audit, "audit_chain.key=sixteen bytes or more")
+    assert not any("audit_chain" in warning for warning in long.warnings)
+    config = configured(tmp_path, SMALL, audit, "audit_chain.key=hunter2")
+    assert config.audit_chain == b"hunter2"
+    assert any(warning.startswith("audit_chain.key: is shorter") for warning in config.warnings)
+    assert "hunter2" not in repr(config)
+    (problem,) = problems(tmp_path, SMALL, audit, "audit_chain=hunter2")
+    assert problem.startswith("audit_chain: ")
+    assert "hunter2" not in problem

@@ -1,0 +1,1 @@
+"""What left, for people: one HTML file from the outputs of a run."""

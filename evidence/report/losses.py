@@ -1,0 +1,133 @@
+"""What generalisation cost: loss by attribute, and over time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timezone
+
+import numpy as np
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from anonymity.attributes import Numeric
+from anonymity.hierarchy import Hierarchy
+from anonymity.policy import Policy
+from evidence.report.releases import Releases
+from evidence.report.shown import ReportError
+
+_SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
+_STEPS = (
+    *(n * _SECOND for n in (1, 2, 5, 10, 15, 30)),
+    *(n * _MINUTE for n in (1, 2, 5, 10, 15, 30)),
+    *(n * _HOUR for n in (1, 2, 3, 6, 12)),
+    *(n * _DAY for n in (1, 2, 7, 14, 28, 91, 182, 364, 3640, 36400)),
+)
+_MOST_PARTS = 24
+
+
+def nodes(labels: NDArray[np.object_], tree: Hierarchy, name: str) -> NDArray[np.int64]:
+    """The node of each label; raises ``ReportError`` where a label is none of the hierarchy's."""
+    known = {label: node for node, label in enumerate(tree.labels)}
+    found = np.fromiter((known.get(label, -1) for label in labels.tolist()), np.int64, len(labels))
+    if (found < 0).any():
+        raise ReportError(
+            f"released.{name}: holds labels that policy.quasi_identifiers.{name}.hierarchy does not; the outputs are "
+            "of another policy: name the configuration that they were made with"
+        )
+    return found
+
+
+def loss_by_attribute(left: Releases, policy: Policy) -> Iterator[tuple[str, float]]:
+    """The mean loss of each quasi-identifier over tuples, in [0, 1] (CASTLE, Section 2.2).
+
+    A number without a domain is measured by the range of all that left. One that is published as one value is left out.
+    """
+    if not left.tuples.sum():
+        return
+    for attribute in policy.quasi_identifiers:
+        if not isinstance(attribute, Numeric):
+            column = left.table[attribute.name].combine_chunks().dictionary_encode()
+            labels = np.array(column.dictionary.to_pylist(), np.object_)
+            each = attribute.hierarchy.loss[nodes(labels, attribute.hierarchy, attribute.name)]
+            losses = each[column.indices.to_numpy(zero_copy_only=False)]
+        elif f"{attribute.name}_min" in left.table.column_names:
+            low, high = intervals(left, attribute.name)
+            least, most = attribute.domain or (float(low.min()), float(high.max()))
+            losses = np.clip((high - low) / (most - least), 0, 1) if most > least else np.zeros(len(low))
+        else:
+            continue
+        yield attribute.name, float(np.average(losses, weights=left.tuples))
+
+
+def intervals(left: Releases, name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Lower and upper end of a number in each release; raises ``ReportError`` where one is missing."""
+    low, high = left.table[f"{name}_min"], left.table[f"{name}_max"]
+    if low.null_count or high.null_count:
+        raise ReportError(f"released.{name}_min: holds rows without a number; were the outputs made by this policy?")
+    return low.to_numpy().astype(np.float64), high.to_numpy().astype(np.float64)
+
+
+def loss_over_time(left: Releases, least: int) -> list[tuple[str, float, int]]:
+    """Mean loss over tuples, in parts of event time, or, where it is not known, in parts of the releases as they left.
+
+    Parameters
+    ----------
+    least : tuples of a part; smaller ones are put together with the next
+
+    Returns
+    -------
+    (part, mean loss, tuples) of each, in order; none without an audit log
+    """
+    if left.loss is None or not left.tuples.sum():
+        return []
+    if left.time is not None:
+        labels, part = _parts_of_time(left.time)
+    else:
+        labels, part = _parts_of_order(left)
+    tuples = np.bincount(part, left.tuples, len(labels))
+    lost = np.bincount(part, left.tuples * left.loss, len(labels))
+    found: list[tuple[str, float, int]] = []
+    name, many, sum_of_losses = "", 0.0, 0.0
+    for label, amount, loss in zip(labels, tuples.tolist(), lost.tolist(), strict=True):
+        name = name or label
+        many, sum_of_losses = many + amount, sum_of_losses + loss
+        if many >= max(least, 1):
+            found.append((name, sum_of_losses / many, round(many)))
+            name, many, sum_of_losses = "", 0.0, 0.0
+    if many and found:
+        before, loss, amount = found.pop()
+        found.append((before, (loss * amount + sum_of_losses) / (amount + many), round(amount + many)))
+    return found
+
+
+def _parts_of_time(time: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
+    """Parts that begin at round times, so that none of them tells when somebody came."""
+    first, last = int(time.min()), int(time.max())
+    step = next((step for step in _STEPS if (last - first) // step < _MOST_PARTS), (last - first) // _MOST_PARTS + 1)
+    # Whole days are counted from the first.
+    begin = first // _DAY * _DAY if step > _DAY else first // step * step
+    form = "%Y-%m-%d" if step >= _DAY else "%m-%d %H:%M" if step >= _MINUTE else "%H:%M:%S"
+    starts = range(begin, last + 1, step)
+    return [_written(start, form) for start in starts], (time - begin) // step
+
+
+def _written(start: int, form: str) -> str:
+    try:
+        return datetime.fromtimestamp(start / 1000, timezone.utc).strftime(form)
+    except (OverflowError, ValueError):  # outside of the years that a calendar has
+        return f"{start:,}"
+
+
+def _parts_of_order(left: Releases) -> tuple[list[str], NDArray[np.int64]]:
+    parts = min(_MOST_PARTS - 4, len(left.order))
+    place = np.empty(len(left.order), np.int64)
+    place[np.argsort(left.order, kind="stable")] = np.arange(len(left.order))
+    return [f"{100 * i // parts}%" for i in range(parts)], place * parts // len(place)
+
+
+def mean(column: object, weights: NDArray[np.int64]) -> float | None:
+    """The mean of a column over tuples; None where it has no value."""
+    known = ~pc.is_null(column).to_numpy()
+    if not weights[known].sum():
+        return None
+    return float(np.average(pc.fill_null(column, 0).to_numpy()[known].astype(np.float64), weights=weights[known]))

@@ -1,0 +1,106 @@
+"""The page: one HTML file that needs no other, and no script."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files
+from importlib.util import find_spec
+
+from evidence.outputs import Outputs
+from evidence.report import sections
+from evidence.report.figures import NEEDED
+from evidence.report.opening import not_promised, opening
+from evidence.report.releases import Releases, releases
+from evidence.report.shown import About, Attack, Flow, ReportError, Section
+from evidence.report.spread import Axis, Came, axes
+from evidence.report.spread import spreads as spread
+from evidence.report.words import plain
+
+
+def require_packages() -> None:
+    """Raise ``ReportError`` where what draws and writes a page is not installed."""
+    if not all(map(find_spec, ("jinja2", "matplotlib"))):
+        raise ReportError(f"the report {NEEDED}")
+
+
+class Report:
+    """The page of a run.
+
+    Parameters
+    ----------
+    outputs : what the run left behind
+    about : what it was to do
+
+    Attributes
+    ----------
+    axes : by which what came in is counted for ``html`` (``evidence.report.spread.Came``)
+
+    Raises
+    ------
+    ReportError
+        A package is missing, or the outputs are of another policy.
+    """
+
+    def __init__(self, outputs: Outputs, about: About) -> None:
+        require_packages()
+        self._outputs = outputs
+        self._about = about
+        self._left: Releases = releases(outputs, published=about.published)
+        self.axes: list[Axis] = axes(self._left, outputs.policy)
+
+    def html(
+        self, flow: Flow, *, came: Came | None = None, all_came: bool = True, attacks: Sequence[Attack] = ()
+    ) -> str:
+        """The text of the page.
+
+        Parameters
+        ----------
+        flow : what became of the rows
+        came : what came in, by ``axes``; None: that is not known
+        all_came : whether it is all of what the outputs are of, and not only a beginning
+        attacks : what an observer could do; none: the page says nothing of it
+        """
+        from jinja2 import Environment, StrictUndefined
+        from markupsafe import Markup
+
+        policy, about, left = self._outputs.policy, self._about, self._left
+        names = [attribute.name for attribute in policy.quasi_identifiers]
+        found: list[Section] = [
+            sections.promised(about),
+            sections.rows(flow),
+            sections.groups(about, left),
+            sections.cost(policy, about, left),
+            sections.delay(flow),
+            *sections.sensitive(self._outputs, left),
+            sections.spreads(spread(self.axes, came, max(about.privacy.k, 2)), names, about, whole=all_came),
+            *([sections.attacked(attacks)] if attacks else []),
+            sections.warned([*about.warnings, *self._surprises()]),
+            sections.standards(policy, about),
+            sections.versions(about),
+        ]
+        both = ("page.html", "page.css")
+        page, style = ((files("evidence.report") / name).read_text(encoding="utf-8") for name in both)
+        environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+        return environment.from_string(page).render(
+            name=plain(about.name),
+            made=about.made,
+            opening=list(opening(policy, about, left, flow)),
+            not_promised=list(not_promised(policy, about)),
+            sections=found,
+            # Our own files, and pictures whose texts matplotlib has escaped.
+            style=Markup(style),
+            svg=Markup,
+        )
+
+    def _surprises(self) -> list[str]:
+        left, k = self._left, self._about.privacy.k
+        found = []
+        if self._outputs.audit is None:
+            found.append("sinks.audit: is not kept; without it persons, losses and times of releases are not known")
+        if left.subjects is not None and (left.subjects < k).any():
+            releases_below = int((left.subjects < k).sum())
+            found.append(
+                f"privacy.k: {releases_below} releases are of fewer than the {k} persons that it now promises; they "
+                "were made under a lower k, or privacy.persons.moved is 'count'"
+            )
+        return found

@@ -1,0 +1,136 @@
+"""The figures of the page, each with its text alternative and its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from evidence.report import figures
+from evidence.report.shown import Attack, Figure, Flow, Table
+from evidence.report.spread import Spread
+from evidence.report.words import count, plain, share
+
+
+def distribution(name: str, title: str, what: str, found: Sequence[tuple[str, int]], of: str = "rows") -> Figure:
+    """How many rows lie in each of some bins; at least one row does.
+
+    Parameters
+    ----------
+    what : the header of the bins, such as ``persons``
+    of : what is counted
+    """
+    whole = sum(amount for _, amount in found)
+    fullest = max(found, key=lambda pair: pair[1])
+    text = (
+        f"Bars: the share of {of} by {what}, from {found[0][0]} to {found[-1][0]}. "
+        f"Most of them: {fullest[0]}, with {share(fullest[1], whole)}."
+    )
+    labels = [label for label, _ in found]
+    svg = figures.bars(name, labels, [amount / whole for _, amount in found], f"of {of}")
+    rows = tuple((label, count(amount), share(amount, whole)) for label, amount in found)
+    return Figure(name, title, text, svg, Table(title, (what, of, "share"), rows))
+
+
+def shares(name: str, title: str, what: str, found: Sequence[tuple[str, float]], of: str) -> Figure:
+    """A share of 1 for each of some names; at least one."""
+    most = max(found, key=lambda pair: pair[1])
+    text = f"Bars: {of} by {what}. The largest: {plain(most[0])}, {most[1]:.1%}."
+    svg = figures.bars(name, [label for label, _ in found], [value for _, value in found], of)
+    rows = tuple((plain(label), f"{value:.1%}") for label, value in found)
+    return Figure(name, title, text, svg, Table(title, (what, of), rows))
+
+
+def over_time(name: str, title: str, found: Sequence[tuple[str, float, int]]) -> Figure:
+    """A share of 1 over parts of time, with the tuples of each."""
+    values = [value for _, value, _ in found]
+    text = (
+        f"A line from {found[0][0]} to {found[-1][0]}: it begins at {values[0]:.1%}, ends at {values[-1]:.1%}, and "
+        f"lies between {min(values):.1%} and {max(values):.1%}."
+    )
+    rows = tuple((label, f"{value:.1%}", count(tuples)) for label, value, tuples in found)
+    svg = figures.line(name, [label for label, _, _ in found], values, "mean loss")
+    return Figure(name, title, text, svg, Table(title, ("from", "mean loss", "rows"), rows))
+
+
+def beside(name: str, spread: Spread) -> Figure:
+    """A quasi-identifier as it came in and as it left, or only as it left."""
+    title, labels = plain(spread.name), [plain(label) for label in spread.labels]
+    left, after = spread.left, sum(spread.left)
+    if spread.came is None or spread.moved is None:
+        svg = figures.bars(name, labels, [part / after for part in left], "of tuples that left")
+        alone = tuple((label, count(part), share(part, after)) for label, part in zip(labels, left, strict=True))
+        text = f"Bars: the share of tuples that left by {title}. What came in is not known here."
+        return Figure(name, title, text, svg, Table(title, (title, "left", "share"), alone))
+    came, before = spread.came, sum(spread.came)
+    svg = figures.paired_bars(name, labels, [part / before for part in came], [part / after for part in left])
+    rows = tuple(
+        (label, count(one), share(one, before), count(other), share(other, after))
+        for label, one, other in zip(labels, came, left, strict=True)
+    )
+    text = (
+        f"Pairs of bars: the share of tuples by {title}, as they came in and as they left. "
+        f"At least {spread.moved:.1%} of the tuples would have to change their place to make the two alike."
+    )
+    return Figure(name, title, text, svg, Table(title, (title, "came in", "of all in", "left", "of all left"), rows))
+
+
+def attacked(name: str, attacks: Sequence[Attack]) -> Figure:
+    """How often attacks succeed, with bounds and baselines."""
+    best = max(attacks, key=lambda attack: attack.success)
+    title = "How often attacks succeed"
+    text = f"Points with bounds, a cross for the baseline. The most successful: {best.name}, {best.success:.1%}."
+    svg = figures.intervals(
+        name,
+        [attack.name for attack in attacks],
+        [attack.success for attack in attacks],
+        [(attack.low, attack.high) for attack in attacks],
+        [attack.baseline for attack in attacks],
+    )
+    rows = tuple(
+        (
+            plain(attack.name),
+            plain(attack.knows),
+            f"{attack.success:.2%}",
+            f"{attack.low:.2%} to {attack.high:.2%}",
+            "-" if attack.baseline is None else f"{attack.baseline:.2%}",
+            plain(attack.note),
+        )
+        for attack in attacks
+    )
+    columns = ("attack", "the observer knows", "success", "bounds", "baseline", "tried on")
+    return Figure(name, title, text, svg, Table(title, columns, rows), below=True)
+
+
+def flowing(name: str, flow: Flow) -> Figure:
+    """What became of the rows that were read."""
+    parts = [("left, generalised", flow.released, "released")]
+    parts += [(words, rows, "suppressed") for words, rows in _suppressed(flow) if rows]
+    parts += [
+        (f"rejected: {_words(reason)}", rows, "rejected") for reason, rows in (flow.rejected or {}).items() if rows
+    ]
+    known = sum(rows for _, rows, _ in parts)
+    whole = known if flow.rows_in is None else flow.rows_in
+    source = f"{count(whole)} rows " + ("read" if flow.rows_in is not None else "that these outputs account for")
+    drawn = [(f"{plain(words)}: {count(rows)} ({share(rows, whole)})", rows, kind) for words, rows, kind in parts]
+    text = f"A stream of {source} divides: " + "; ".join(words for words, _, _ in drawn) + "."
+    rows_of_table = [(plain(words), count(rows), share(rows, whole)) for words, rows, _ in parts]
+    rows_of_table.append(("together", count(known), share(known, whole)))
+    table = Table("Where rows went", ("what became of them", "rows", "share"), tuple(rows_of_table))
+    svg = figures.flow(name, source, [(words, float(rows), kind) for words, rows, kind in drawn])
+    return Figure(name, "Where rows went", text, svg, table)
+
+
+def _suppressed(flow: Flow) -> Iterator[tuple[str, int]]:
+    """What was let in and did not leave as it should."""
+    reasons = flow.suppressed or {}
+    if flow.published and (flow.withheld or not reasons):
+        yield "suppressed, left with nothing told", flow.published
+        yield "suppressed, held back", flow.withheld or 0
+    else:
+        how = "left with nothing told" if flow.published else "suppressed"
+        yield from ((f"{how}: {_words(reason)}", rows) for reason, rows in reasons.items())
+    yield "sampled out", flow.sampled_out or 0
+    yield "forgotten on request", flow.forgotten
+
+
+def _words(reason: str) -> str:
+    return plain(reason.replace("_", " "))

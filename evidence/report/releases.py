@@ -1,0 +1,155 @@
+"""The releases of a run, with what was suppressed told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from anonymity.attributes import Numeric
+from anonymity.policy import Policy
+from evidence.outputs import Outputs
+
+GENERALISED = "generalised"
+"""The kind of a release of one suppressed tuple."""
+
+_ALONE = ("reused", "again")
+"""Kinds of releases under a generalisation that others had left under before."""
+
+
+@dataclass(frozen=True)
+class Releases:
+    """What left, without suppressed tuples.
+
+    Attributes
+    ----------
+    table : one row a release, its generalisation; without an audit log, one a group of rows that share one
+    tuples : (releases,) how many left in it
+    subjects : (releases,) how many persons share the generalisation, as the audit log has it; None without one
+    loss : (releases,) InfoLoss in [0, 1]; None without an audit log
+    time : (releases,) event time in epoch milliseconds; None where it is not known of every one
+    order : (releases,) the order in which they left, within shards
+    alone : (releases,) whether a tuple left under a generalisation that others had left under before
+    columns : of the audit log, the rows of these releases; None without one
+    rows : (rows,) which rows of ``released`` share their generalisation with no suppressed tuple
+    group : (rows,) a number for each of these rows, equal where they share their generalisation
+    suppressed : rows of ``released`` that were suppressed, and published fully generalised
+    """
+
+    table: pa.Table
+    tuples: NDArray[np.int64]
+    subjects: NDArray[np.int64] | None
+    loss: NDArray[np.float64] | None
+    time: NDArray[np.int64] | None
+    order: NDArray[np.int64]
+    alone: NDArray[np.bool_]
+    columns: pa.Table | None
+    rows: NDArray[np.int64]
+    group: NDArray[np.int64]
+    suppressed: int
+
+    @property
+    def smallest_group(self) -> int | None:
+        """Rows of the smallest group of released rows that share a generalisation; None where there is none."""
+        return int(np.bincount(self.group).min()) if len(self.group) else None
+
+
+def releases(outputs: Outputs, *, published: bool) -> Releases:
+    """The releases of a run.
+
+    Parameters
+    ----------
+    published : whether suppressed tuples were published; without an audit log, rows whose generalisation tells nothing
+        are taken for these
+    """
+    shared = outputs.generalisation
+    if outputs.audit is None:
+        return _without_audit(outputs, shared, published=published)
+    audit = outputs.audit
+    groups, of_audit = _groups(outputs.released, audit, shared)
+    suppressed = _mask(pc.equal(audit["kind"], GENERALISED))
+    kept = audit.filter(pa.array(~suppressed))
+    # A row does not tell its kind: who shares its generalisation with suppressed ones cannot be told from them.
+    rows = np.flatnonzero(~np.isin(groups, of_audit[suppressed]))
+    time = kept["event_time"]
+    return Releases(
+        table=kept.select(list(shared)),
+        tuples=_numbers(kept, "tuples"),
+        subjects=_numbers(kept, "subjects"),
+        loss=kept["loss"].to_numpy().astype(np.float64),
+        time=None if time.null_count or not len(time) else _numbers(kept, "event_time"),
+        order=_numbers(kept, "release_id"),
+        alone=_mask(pc.is_in(kept["kind"], pa.array(_ALONE))),
+        columns=kept,
+        rows=rows,
+        group=_renumbered(groups[rows]),
+        suppressed=int(suppressed.sum()),
+    )
+
+
+def _without_audit(outputs: Outputs, shared: Sequence[str], *, published: bool) -> Releases:
+    groups, _ = _groups(outputs.released, None, shared)
+    telling = ~_tells_nothing(outputs.released, outputs.policy) if published else np.ones(len(groups), np.bool_)
+    rows = np.flatnonzero(telling)
+    group = _renumbered(groups[rows])
+    first = np.unique(group, return_index=True)[1]
+    return Releases(
+        table=outputs.released.select(list(shared)).take(pa.array(rows[first])),
+        tuples=np.bincount(group).astype(np.int64),
+        subjects=None,
+        loss=None,
+        time=None,
+        order=rows[first],
+        alone=np.zeros(len(first), np.bool_),
+        columns=None,
+        rows=rows,
+        group=group,
+        suppressed=int((~telling).sum()),
+    )
+
+
+def _tells_nothing(released: pa.Table, policy: Policy) -> NDArray[np.bool_]:
+    """Which rows have the widest interval of each number, and the root of each hierarchy."""
+    found = np.ones(released.num_rows, np.bool_)
+    for attribute in policy.quasi_identifiers:
+        if not isinstance(attribute, Numeric):
+            root = attribute.hierarchy.labels[attribute.hierarchy.root]
+            found &= _mask(pc.equal(released[attribute.name], root))
+        elif f"{attribute.name}_min" in released.column_names and released.num_rows:
+            low, high = (released[f"{attribute.name}_{end}"].to_numpy() for end in ("min", "max"))
+            least, most = attribute.domain or (low.min(), high.max())
+            found &= (low <= least) & (high >= most)
+    return found
+
+
+def _groups(
+    released: pa.Table, audit: pa.Table | None, shared: Sequence[str]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """A number for each row of two tables, equal where they agree in all columns that are shared."""
+    rows = released.num_rows
+    found = np.zeros(rows + (0 if audit is None else audit.num_rows), np.int64)
+    for name in shared:
+        chunks = [*released[name].chunks, *([] if audit is None else audit[name].chunks)]
+        column = pa.chunked_array(chunks, released[name].type).combine_chunks()
+        codes = column.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
+        found = _renumbered(found * (int(codes.max(initial=0)) + 1) + codes)
+    return found[:rows], found[rows:]
+
+
+def _renumbered(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    found: NDArray[np.int64] = np.unique(numbers, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    return found
+
+
+def _numbers(table: pa.Table, name: str) -> NDArray[np.int64]:
+    found: NDArray[np.int64] = table[name].to_numpy().astype(np.int64)
+    return found
+
+
+def _mask(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = pc.fill_null(column, False).to_numpy().astype(np.bool_)
+    return found

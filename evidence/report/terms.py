@@ -1,0 +1,82 @@
+"""What each mechanism is called in ISO/IEC 20889:2018 and in NIST SP 800-188 (2023)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from anonymity.attributes import Categorical
+from anonymity.policy import Policy
+from evidence.report.shown import About
+
+Term = tuple[str, str, str]
+"""A mechanism here, and its name in both standards."""
+
+_NONE = "no term of its own"
+
+_L = ("l-diversity, an enhancement of the k-anonymity model", "l-diversity")
+_PROMISES = {
+    "entropy_l": ("l-diversity (by entropy)", "l-diversity (by entropy)"),
+    "recursive": ("l-diversity (recursive)", "l-diversity (recursive)"),
+    "t": ("t-closeness, an enhancement of the k-anonymity model", "t-closeness"),
+}
+
+
+def terms(policy: Policy, about: About) -> Iterator[Term]:
+    """The mechanisms that a run used, in the order in which a row meets them."""
+    privacy = about.privacy
+    if policy.drop or policy.subject is not None:
+        named = [*policy.drop, *([] if policy.subject is None else [policy.subject])]
+        yield f"not published: {', '.join(named)}", "masking (of direct identifiers)", "removing direct identifiers"
+    if policy.pseudonym is not None:
+        yield f"pseudonym {policy.pseudonym.column}", "pseudonymization technique", "pseudonymization"
+    if about.differential_privacy is not None:
+        yield f"sampling at {about.differential_privacy.sample_rate:g}", "sampling (statistical tool)", "sampling"
+        yield (
+            f"noise on quasi-identifiers, phi {about.differential_privacy.phi:g}",
+            "noise addition (randomization technique); not the differential privacy model",
+            "noise infusion; not differential privacy",
+        )
+    yield f"k {privacy.k}, persons counted", "k-anonymity model (formal privacy measurement model)", "k-anonymity"
+    yield from _promises(policy, about)
+    yield from _generalisation(policy, about)
+    for noised in policy.noised:
+        yield f"noise within releases on {noised.name}", "noise addition (randomization technique)", "noise infusion"
+    if about.published:
+        yield "suppression: generalise", "local suppression, of every quasi-identifier of a record", "suppression"
+    else:
+        yield "suppression: withhold", "record suppression", "suppression of records"
+    kept = (*policy.sensitive, *policy.passthrough)
+    if kept:
+        yield f"published as they are: {', '.join(kept)}", "no technique applied", "no technique applied"
+
+
+def _promises(policy: Policy, about: About) -> Iterator[Term]:
+    if policy.sensitive and about.privacy.l > 1:
+        yield f"l {about.privacy.l} of each sensitive column", *_L
+    for promise, _ in about.privacy.further:
+        yield f"{promise.name} of each sensitive column", *_PROMISES.get(promise.name, (_NONE, _NONE))
+    for column in about.privacy.sensitive:
+        if column.l is not None:
+            yield f"l {column.l} of {column.name}", *_L
+        for promise, _ in column.further:
+            yield f"{promise.name} of {column.name}", *_PROMISES.get(promise.name, (_NONE, _NONE))
+    if about.privacy.lasting is not None:
+        yield "k and l over all rows of a person", _NONE, _NONE
+
+
+def _generalisation(policy: Policy, about: About) -> Iterator[Term]:
+    categories = [a.name for a in policy.quasi_identifiers if isinstance(a, Categorical)]
+    numbers = [a.name for a in policy.numeric]
+    if categories:
+        yield f"labels of a hierarchy: {', '.join(categories)}", "generalization", "generalization of categories"
+    if numbers and about.representative:
+        yield (
+            f"a value for the group: {', '.join(numbers)}",
+            "microaggregation (randomization technique)",
+            "micro aggregation",
+        )
+    elif numbers:
+        yield f"intervals: {', '.join(numbers)}", "local generalization", "generalization into ranges"
+    grid = [a.name for a in policy.numeric if a.ends is not None]
+    if grid:
+        yield f"ends on a grid: {', '.join(grid)}", "rounding (generalization technique)", "rounding"

@@ -1,0 +1,206 @@
+"""Whether the outputs account for each other: ids, rows, counts, and what was in force."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from anonymity.attributes import Numeric
+from evidence.outputs import Outputs
+from evidence.verify.classes import ALONE, Classes
+from evidence.verify.verdict import Check, Finding, judged
+
+_SHOWN = 5
+
+
+def release_ids(audit: pa.Table, shards: int, begun: Mapping[int, int]) -> Check:
+    """Each shard counts its releases from 0: none is missing and none is there twice.
+
+    ``begun``: by shard, the release that its audit log begins with, where that is another.
+    """
+    findings: list[Finding] = []
+    shard, release = audit["shard"].to_numpy(), audit["release_id"].to_numpy()
+    for number in sorted(set(shard.tolist())):
+        if not 0 <= number < shards:
+            findings.append(Finding(f"there are {shards} shards, numbered from 0", number))
+        ids, times = np.unique(release[shard == number], return_counts=True)
+        for twice in ids[times > 1].tolist():
+            findings.append(Finding("is there more than once", number, twice))
+        before = np.concatenate([[begun.get(number, 0) - 1], ids[:-1]])
+        for last, following in zip(before[ids - before > 1].tolist(), ids[ids - before > 1].tolist(), strict=True):
+            missing = f"releases {last + 1} to {following - 1} are" if following - last > 2 else "is"
+            findings.append(Finding(f"{missing} missing", number, last + 1))
+    later = ", ".join(f"{release} of shard {number}" for number, release in sorted(begun.items()))
+    since = f"; the chain begins with release {later}, and tells nothing of those before" if begun else ""
+    words = f"{audit.num_rows:,} releases, none missing between the first of each shard and its last{since}"
+    return judged("release ids", words, findings)
+
+
+def cover(outputs: Outputs, audit: pa.Table, classes: Classes) -> Check:
+    """Under each generalisation there are as many released rows as its releases have tuples."""
+    tuples = np.zeros(classes.count, np.int64)
+    np.add.at(tuples, classes.audit, audit["tuples"].to_numpy())
+    rows, findings = classes.rows, list[Finding]()
+    wrong = np.flatnonzero(rows != tuples)
+    first = (
+        {int(number): row for row, number in reversed(list(enumerate(classes.audit.tolist())))} if len(wrong) else {}
+    )
+    for number in wrong.tolist():
+        places = np.flatnonzero(classes.released == number)
+        if number not in first:
+            findings.append(Finding(f"{_rows(places)} of released: no release has their generalisation"))
+            continue
+        found = audit.slice(first[number], 1).to_pylist()[0]
+        others = int(classes.releases[number]) - 1
+        has = f"and {others} more under its generalisation have" if others else "has"
+        text = f"{has} {tuples[number]:,} tuples, and there are {rows[number]:,} released rows"
+        findings.append(Finding(text, found["shard"], found["release_id"]))
+    told = f"the tuples of {audit.num_rows:,} releases, generalisation by generalisation"
+    words = f"{len(classes.released):,} released rows are {told}"
+    return judged("cover", words, findings)
+
+
+def _rows(places: NDArray[np.int64]) -> str:
+    shown = ", ".join(str(place + 1) for place in places[:_SHOWN].tolist())
+    more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
+    return f"row{'' if len(places) == 1 else 's'} {shown}{more}"
+
+
+def in_force(audit: pa.Table, promised: Mapping[str, float | None]) -> Check:
+    """What each release says was in force is what the configuration promises."""
+    findings: list[Finding] = []
+    for name, value in promised.items():
+        column = audit[name].to_pandas()
+        wrong = np.flatnonzero(~(column.isna() if value is None else np.isclose(column, value, rtol=1e-12)))
+        if len(wrong):
+            found = audit.slice(int(wrong[0]), 1).to_pylist()[0]
+            others = f", and so do {len(wrong) - 1:,} more releases" if len(wrong) > 1 else ""
+            text = f"says {name} {_told(found[name])}, and the configuration {_told(value)}{others}"
+            findings.append(Finding(text, found["shard"], found["release_id"]))
+    told = ", ".join(f"{name} {_told(value)}" for name, value in promised.items() if value is not None)
+    return judged("in force", f"{told}, in every release", findings)
+
+
+def _told(value: float | None) -> str:
+    return "none" if value is None else f"{value:.12g}"
+
+
+def alone(outputs: Outputs, audit: pa.Table, classes: Classes, begun: Mapping[int, int], *, generalises: bool) -> Check:
+    """Who left alone did so under a generalisation that was released before, or under that of everybody.
+
+    ``begun``: as for ``release_ids``; what was released before is not there then. ``generalises``: whether the
+    configuration has what is suppressed published fully generalised.
+    """
+    findings: list[Finding] = []
+    origins: dict[tuple[int, int], list[tuple[int, int, tuple[int, ...]]]] = {}
+    columns = audit.select(["shard", "release_id", "subjects", "tuples"]).to_pylist()
+    diversities = [name for name in audit.column_names if name.startswith("diversity_")]
+    diverse = list(zip(*(audit[name].to_pylist() for name in diversities), strict=True)) or [()] * len(columns)
+    for row, kind, number, values in zip(columns, classes.kind, classes.audit.tolist(), diverse, strict=True):
+        if kind not in ALONE:
+            key = row["shard"], number
+            origins.setdefault(key, []).append((row["release_id"], row["subjects"], values))
+    everybody = _everybody(outputs)
+    generalisations = audit.select(list(outputs.generalisation)).to_pylist()
+    for place, (row, kind) in enumerate(zip(columns, classes.kind, strict=True)):
+        if kind not in ALONE:
+            continue
+        shard, release = row["shard"], row["release_id"]
+        if row["tuples"] != 1:
+            findings.append(Finding(f"is {kind}, and has {row['tuples']} tuples", shard, release))
+        if kind == "generalised":
+            if not generalises:
+                findings.append(Finding("is generalised, and the configuration withholds", shard, release))
+            if any(generalisations[place][name] != value for name, value in everybody.items()):
+                findings.append(
+                    Finding("is generalised, and not under the generalisation of everybody", shard, release)
+                )
+            continue
+        if shard in begun:
+            continue
+        same = (row["subjects"], diverse[place])
+        before = origins.get((shard, int(classes.audit[place])), [])
+        if not any(number < release and (persons, values) == same for number, persons, values in before):
+            text = "is reused, and no release before it has its generalisation, subjects and diversity"
+            findings.append(Finding(text, shard, release))
+    kinds = Counter(classes.kind.tolist())
+    reused, generalised = kinds["reused"], kinds["generalised"]
+    words = f"{reused:,} rows left alone under what was released before, {generalised:,} fully generalised"
+    return judged("alone", words, findings)
+
+
+def _everybody(outputs: Outputs) -> dict[str, object]:
+    """The generalisation of what has no detail."""
+    found: dict[str, object] = {}
+    for attribute in outputs.policy.quasi_identifiers:
+        if not isinstance(attribute, Numeric):
+            found[attribute.name] = attribute.hierarchy.labels[attribute.hierarchy.root]
+        elif attribute.domain is not None and f"{attribute.name}_min" in outputs.generalisation:
+            for end, value in zip(("min", "max"), attribute.domain, strict=True):
+                if float(value).is_integer():
+                    found[f"{attribute.name}_{end}"] = float(value)
+    return found
+
+
+def counts(outputs: Outputs, classes: Classes, *, generalises: bool) -> Check:
+    """The other outputs agree: each suppressed tuple once, and what the shards counted at the end of the input.
+
+    ``generalises``: whether what is suppressed is published, and so not in ``suppressed``.
+    """
+    findings: list[Finding] = []
+    words = []
+    if outputs.suppressed is not None:
+        findings += _suppressed_twice(outputs.suppressed)
+        words.append(f"{outputs.suppressed.num_rows:,} tuples suppressed, each once")
+    if outputs.rejected is not None:
+        words.append(f"{outputs.rejected.num_rows:,} rows rejected")
+    summary = outputs.further.get("summary")
+    if summary is not None and summary.num_rows:
+        findings += _against_summary(outputs, summary, classes, generalises=generalises)
+        words.append("as many of each as the summary says")
+    return judged("counts", "; ".join(words) or "nothing beside released and audit is kept", findings)
+
+
+def _suppressed_twice(suppressed: pa.Table) -> Iterator[Finding]:
+    tuples = Counter(zip(suppressed["shard"].to_pylist(), suppressed["position"].to_pylist(), strict=True))
+    for (shard, position), times in tuples.items():
+        if times > 1:
+            yield Finding(f"the tuple at position {position} was suppressed {times} times", shard)
+
+
+def _against_summary(outputs: Outputs, summary: pa.Table, classes: Classes, *, generalises: bool) -> Iterator[Finding]:
+    told: dict[int, dict[str, float]] = {}
+    for row in summary.to_pylist():
+        told.setdefault(row["shard"], {})[row["name"]] = row["amount"]
+    there = {"releases": outputs.audit, "released": outputs.audit, "suppressed": outputs.suppressed}
+    for shard, amounts in sorted(told.items()):
+        seen = _seen_of(shard, outputs, classes)
+        if generalises:  # they are in audit, and their reasons nowhere
+            reasons = sum(amount for name, amount in amounts.items() if name.startswith("suppressed."))
+            amounts = {name: amount for name, amount in amounts.items() if not name.startswith("suppressed.")}
+            if outputs.audit is not None and seen["releases.generalised"] != reasons:
+                alone = seen["releases.generalised"]
+                yield Finding(
+                    f"the summary counts {reasons:,.0f} suppressed, and {alone:,} are fully generalised", shard
+                )
+        for name, amount in amounts.items():
+            if there.get(name.partition(".")[0]) is not None and seen[name] != amount:
+                yield Finding(f"the summary counts {amount:,.0f} of {name}, and there are {seen[name]:,}", shard)
+
+
+def _seen_of(shard: int, outputs: Outputs, classes: Classes) -> Counter[str]:
+    """What the outputs hold of a shard, by the names of the summary."""
+    seen: Counter[str] = Counter()
+    if outputs.audit is not None:
+        of = outputs.audit["shard"].to_numpy() == shard
+        seen.update(f"releases.{kind}" for kind in classes.kind[of].tolist())
+        seen["released"] = int(outputs.audit["tuples"].to_numpy()[of].sum())
+    if outputs.suppressed is not None:
+        of = outputs.suppressed["shard"].to_numpy() == shard
+        reasons = np.array(outputs.suppressed["reason"].to_pylist(), object)[of]
+        seen.update(f"suppressed.{reason}" for reason in reasons.tolist())
+    return seen

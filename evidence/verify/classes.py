@@ -1,0 +1,85 @@
+"""Which rows lie under the same generalisation: all that an observer can tell of who left together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from evidence.outputs import Outputs
+
+ALONE = ("reused", "generalised")
+"""Kinds of releases of one tuple, which is not counted among those behind its generalisation."""
+
+FOLLOWING = ("again", "widened")
+"""Kinds of releases whose subjects are companions, of whom not all leave now."""
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Rows by generalisation.
+
+    Attributes
+    ----------
+    released : (rows of released,) number of the generalisation, from 0
+    audit : (rows of audit,) the same; empty where there is none
+    count : how many generalisations there are
+    kind : (rows of audit,) kind of release
+    """
+
+    released: NDArray[np.int64]
+    audit: NDArray[np.int64]
+    count: int
+    kind: NDArray[np.object_]
+
+    @classmethod
+    def of(cls, outputs: Outputs) -> Classes:
+        """Those of some outputs."""
+        names = list(outputs.generalisation)
+        tables = [outputs.released.select(names)]
+        if outputs.audit is not None:
+            tables.append(outputs.audit.select(names))
+        rows = pa.concat_tables(tables).to_pandas()
+        number = rows.groupby(names, sort=False, dropna=False).ngroup().to_numpy(np.int64)
+        kind = np.array([] if outputs.audit is None else outputs.audit["kind"].to_pylist(), object)
+        split = outputs.released.num_rows
+        return cls(number[:split], number[split:], int(number.max(initial=-1)) + 1, kind)
+
+    @property
+    def releases(self) -> NDArray[np.int64]:
+        """(generalisations,) releases of each."""
+        return np.bincount(self.audit, minlength=self.count)
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """(generalisations,) released rows of each."""
+        return np.bincount(self.released, minlength=self.count)
+
+    @property
+    def whole(self) -> NDArray[np.bool_]:
+        """(rows of audit,) whether the members are all rows under that generalisation, and so can be told."""
+        grouped = ~np.isin(self.kind.astype(str), (*ALONE, *FOLLOWING))
+        return np.asarray(grouped & (self.releases[self.audit] == 1))
+
+
+def numbered(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    """A number for each value of a column of text; a missing one and an empty text are one value."""
+    return np.asarray(pd.factorize(column.to_pandas().fillna(""))[0], np.int64)
+
+
+def counted(keys: NDArray[np.int64], values: NDArray[np.int64]) -> Iterator[tuple[int, dict[int, int]]]:
+    """For each key, how many times each value comes with it."""
+    if not len(keys):
+        return
+    width = int(values.max()) + 1
+    pairs, counts = np.unique(keys * width + values, return_counts=True)
+    starts = np.flatnonzero(np.diff(pairs // width, prepend=-1))
+    for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(pairs)], strict=True):
+        yield (
+            int(pairs[start] // width),
+            dict(zip((pairs[start:stop] % width).tolist(), counts[start:stop].tolist(), strict=True)),
+        )

@@ -1,0 +1,241 @@
+"""k, and what is promised of sensitive values, as far as released rows show them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from anonymity.privacy import Privacy
+from anonymity.promise.record import Parameter
+from anonymity.promise.reference import Reference
+from evidence.outputs import Outputs
+from evidence.verify import formulas
+from evidence.verify.classes import ALONE, FOLLOWING, Classes, counted, numbered
+from evidence.verify.verdict import Check, Finding, judged, unseen
+
+ROWS, CODES, UNKNOWN = "rows", "codes", "unknown"
+"""What tells the persons of a release: each row is one, their pseudonyms do, nothing."""
+
+
+Members: TypeAlias = Mapping[int, tuple[int, Mapping[int, int]]]
+"""Persons, and persons by number of a value, by place of the release in ``audit``."""
+
+Keeps: TypeAlias = Callable[[int, Mapping[int, int]], bool | None]
+"""Whether persons, and persons by value, keep a promise; None where that cannot be told."""
+
+_BY_COUNTS: Mapping[str, Callable[..., bool]] = {
+    "alpha": formulas.keeps_alpha,
+    "entropy_l": formulas.keeps_entropy,
+    "recursive": formulas.keeps_recursive,
+}
+_BY_VALUES: Mapping[str, Callable[[float, Mapping[str, int], Reference], bool]] = {
+    "t": formulas.keeps_t,
+    "beta": formulas.keeps_beta,
+}
+
+
+_MIXED = ("alpha", "entropy_l", "t", "beta")
+"""Promises that hold of several releases together where they hold of each."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The releases whose members can be told, and who they are.
+
+    Attributes
+    ----------
+    audit : one row a release
+    place : (releases,) rows of ``audit`` whose members are all rows under their generalisation
+    of : (generalisations,) the release that each belongs to, its place in ``audit``; -1 where it is not of one alone
+    by : how persons are told
+    person : (rows of released,) number of the person; empty where nothing tells
+    """
+
+    audit: pa.Table
+    place: NDArray[np.int64]
+    of: NDArray[np.int64]
+    by: str
+    person: NDArray[np.int64]
+
+    @classmethod
+    def from_outputs(cls, outputs: Outputs, audit: pa.Table, classes: Classes) -> Seen:
+        """What some outputs show."""
+        place = np.flatnonzero(classes.whole)
+        of = np.full(classes.count, -1, np.int64)
+        of[classes.audit[place]] = place
+        pseudonym = outputs.policy.pseudonym
+        if pseudonym is not None and pseudonym.scope != "day":
+            return cls(audit, place, of, CODES, numbered(outputs.released[pseudonym.column]))
+        once = outputs.policy.subject is None
+        rows = np.arange(outputs.released.num_rows) if once else np.zeros(0, np.int64)
+        return cls(audit, place, of, ROWS if once else UNKNOWN, rows)
+
+    def release(self, place: int, text: str) -> Finding:
+        """A finding about the release of a row of ``audit``."""
+        row = self.audit.slice(place, 1).to_pylist()[0]
+        return Finding(text, row["shard"], row["release_id"])
+
+    def members(self, classes: Classes, values: NDArray[np.int64]) -> dict[int, tuple[int, dict[int, int]]]:
+        """Persons, and how many of them have each value, of each release that rows tell; by its place in ``audit``.
+
+        Where nothing tells persons, these are releases that say that nobody in them has two rows.
+        """
+        keys, persons = classes.released, classes.rows
+        if self.by == CODES:
+            triples = np.unique(np.stack([keys, self.person, values], axis=1), axis=0)
+            keys, values = triples[:, 0], triples[:, 2]
+            pairs = np.unique(triples[:, :2], axis=0)
+            persons = np.bincount(pairs[:, 0], minlength=classes.count)
+        told, tuples = self.audit["subjects"].to_numpy(), self.audit["tuples"].to_numpy()
+        return {
+            place: (int(persons[key]), counts)
+            for key, counts in counted(keys, values)
+            if (place := int(self.of[key])) >= 0 and (self.by != UNKNOWN or told[place] == tuples[place])
+        }
+
+    def together(self, classes: Classes, values: NDArray[np.int64]) -> Members:
+        """The same of the rows of several releases under one generalisation, by the place of the first of them.
+
+        They are those of which each says that nobody in it has two rows. What is promised of shares, and holds of each,
+        holds of all of them together.
+        """
+        told, tuples = self.audit["subjects"].to_numpy(), self.audit["tuples"].to_numpy()
+        plain = ~np.isin(classes.kind.astype(str), (*ALONE, *FOLLOWING)) & (told == tuples)
+        fit = np.bincount(classes.audit, plain, minlength=classes.count) == classes.releases
+        keys, first = np.unique(classes.audit, return_index=True)
+        places = {key: place for key, place in zip(keys.tolist(), first.tolist(), strict=True) if self.of[key] < 0}
+        return {
+            places[key]: (int(classes.rows[key]), counts)
+            for key, counts in counted(classes.released, values)
+            if key in places and fit[key]
+        }
+
+
+def subjects(outputs: Outputs, audit: pa.Table, classes: Classes, k: int) -> list[Check]:
+    """Every release says that it is of k persons or more, and as far as rows tell persons, it is."""
+    seen = Seen.from_outputs(outputs, audit, classes)
+    told, tuples = audit["subjects"].to_numpy(), audit["tuples"].to_numpy()
+    kinds = classes.kind.astype(str)
+    findings: list[Finding] = []
+    for place in np.flatnonzero((told < k) & (kinds != "generalised")).tolist():
+        findings.append(seen.release(place, f"is of {told[place]} persons"))
+    grouped = ~np.isin(kinds, (*ALONE, *FOLLOWING))
+    for place in np.flatnonzero((told > tuples) & grouped).tolist():
+        findings.append(seen.release(place, f"says {told[place]} persons, and has {tuples[place]} rows"))
+    words = f"{k} persons or more, and no more than rows, as each of {audit.num_rows:,} releases says"
+    checks = [judged("k", words, findings)]
+    if seen.by == UNKNOWN:
+        scope = "is not published" if outputs.policy.pseudonym is None else "stays the same for a day only"
+        why = f"a pseudonym {scope}, so rows do not tell whose they are; audit counts persons, who may have several"
+        return [*checks, unseen("distinct persons", why)]
+    persons = {key: len(counts) for key, counts in counted(classes.released, seen.person)}
+    wrong = [
+        seen.release(place, f"says {told[place]} persons, and its rows are of {found}")
+        for place in seen.place.tolist()
+        if (found := persons.get(int(classes.audit[place]), 0)) != told[place]
+    ]
+    by = "each row is one" if seen.by == ROWS else "by their pseudonyms"
+    words = (
+        f"as many as audit says, {by}, in {len(seen.place):,} releases whose rows are all under their generalisation"
+    )
+    return [*checks, judged("distinct persons", words, wrong)]
+
+
+def sensitive(outputs: Outputs, audit: pa.Table, classes: Classes, privacy: Privacy) -> Iterator[Check]:
+    """Each promise on each sensitive column, recomputed from the rows."""
+    seen = Seen.from_outputs(outputs, audit, classes)
+    for column in outputs.policy.sensitive:
+        values = numbered(outputs.released[column])
+        members = seen.members(classes, values)
+        least = privacy.l_of(column)[0]
+        yield judged(
+            f"l of {column}",
+            _how_many(f"{least} or more, as each release says, and as many as its rows have,", members, audit),
+            list(_undiverse(seen, classes, column, least, values, members)),
+        )
+        texts = dict(zip(values.tolist(), outputs.released[column].to_pylist(), strict=True))
+        for promise, parameter, _ in privacy.further_of(column):
+            name = f"{promise.name} of {column}"
+            reference = privacy.reference_of(column)
+            keeps = _judge(promise.name, parameter, texts, reference)
+            if keeps is None and promise.compares and reference is not None and reference.of_stream:
+                yield unseen(
+                    name, "it compares with the stream so far, of which the outputs show what was released only"
+                )
+            elif keeps is None:
+                yield unseen(name, "how it is computed is not known here")
+            else:
+                together = seen.together(classes, values) if promise.name in _MIXED else {}
+                yield _kept(seen, name, keeps, members, together)
+
+
+def _undiverse(
+    seen: Seen,
+    classes: Classes,
+    column: str,
+    least: int,
+    values: NDArray[np.int64],
+    members: Members,
+) -> Iterator[Finding]:
+    told, kinds = seen.audit[f"diversity_{column}"].to_numpy(), classes.kind.astype(str)
+    for place in np.flatnonzero((told < least) & (kinds != "generalised")).tolist():
+        yield seen.release(place, f"has a diversity of {told[place]}")
+    distinct = {key: len(counts) for key, counts in counted(classes.released, values)}
+    grouped = ~np.isin(kinds, ("generalised", *FOLLOWING))
+    for place in np.flatnonzero(grouped).tolist():
+        if place in members:
+            persons, counts = members[place]
+            found = formulas.diversity(persons, list(counts.values()))
+            if found != told[place]:
+                yield seen.release(place, f"says a diversity of {told[place]}, and its rows have {found}")
+        elif told[place] > distinct.get(int(classes.audit[place]), 0):
+            found = distinct.get(int(classes.audit[place]), 0)
+            yield seen.release(place, f"says a diversity of {told[place]}, and its rows have {found} values")
+
+
+def _kept(seen: Seen, name: str, keeps: Keeps, members: Members, together: Members) -> Check:
+    findings, judgements = [], {place: keeps(persons, counts) for place, (persons, counts) in members.items()}
+    for place in sorted(place for place, kept in judgements.items() if kept is False):
+        findings.append(seen.release(place, f"does not keep {name}"))
+    for place, (persons, counts) in together.items():
+        if keeps(persons, counts) is False:
+            findings.append(seen.release(place, f"does not keep {name}, with others under its generalisation"))
+    known = {place: members[place] for place, kept in judgements.items() if kept is not None}
+    if not known and not together:
+        return unseen(name, _how_many("recomputed", known, seen.audit))
+    mixed = f"; {len(together):,} generalisations of several keep it as a whole" if together else ""
+    return judged(name, _how_many("kept", known, seen.audit) + mixed, findings)
+
+
+def _how_many(words: str, members: Members, audit: pa.Table) -> str:
+    rest = audit.num_rows - len(members)
+    others = f"; of {rest:,} others the rows do not tell members or persons" if rest else ""
+    return f"{words} in {len(members):,} releases{others}"
+
+
+def _judge(
+    name: str, parameter: Parameter, texts: Mapping[int, str | None], reference: Reference | None
+) -> Keeps | None:
+    """Whether persons by value keep a promise; None where nobody can tell by the outputs."""
+    numbers = parameter if isinstance(parameter, tuple) else (parameter,)
+    if name in _BY_COUNTS:
+        of_counts = _BY_COUNTS[name]
+        return lambda persons, counts: of_counts(*numbers, formulas.falling(persons, list(counts.values())))
+    if name not in _BY_VALUES or reference is None or reference.of_stream:
+        return None
+    of_values, compared = _BY_VALUES[name], reference
+
+    def keeps(persons: int, counts: Mapping[int, int]) -> bool | None:
+        if sum(counts.values()) != persons:
+            return None  # somebody has two values, and it would have to be kept whichever of them is picked
+        named: dict[str, int] = {}
+        for number, count in counts.items():
+            named[texts[number] or ""] = count
+        return of_values(numbers[0], named, compared)
+
+    return keeps

@@ -1,0 +1,89 @@
+"""What ``crenel verify`` does: check what a run has left, and tell it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from evidence.verify.chain import Chained, Head
+from evidence.verify.verdict import BROKEN, HOLDS, UNSEEN, Verdict
+from evidence.verify.verify import Promised, verify
+from jobs.config.load import Config
+from jobs.local.outputs import OutputsError, read_outputs
+from jobs.wiring.digests import hierarchies_digest, policy_digest
+from jobs.wiring.sink_columns import promised_numbers
+
+_MOST = 10
+_SHOWN = {HOLDS: "holds", BROKEN: "BROKEN", UNSEEN: "not seen"}
+
+
+def verdict_of(config: Config, since: Path | None = None) -> Verdict:
+    """Read the outputs of a configuration, and check them.
+
+    ``since``: a file of what ``crenel verify --json`` printed before, whose ``heads`` must be there still. Raises
+    ``OutputsError`` where it is none, and as ``read_outputs`` does.
+    """
+    earlier = None if since is None else _heads(since, config)
+    return verify(read_outputs(config), promised(config), earlier)
+
+
+def promised(config: Config) -> Promised:
+    """What a configuration promises of its outputs."""
+    return Promised(
+        privacy=config.privacy,
+        in_force=promised_numbers(config.privacy, config.differential_privacy),
+        shards=config.shards.count,
+        generalises=getattr(config.parameters, "suppression", None) == "generalise",
+        noise=config.differential_privacy is not None,
+        chained=_chained(config),
+    )
+
+
+def _heads(path: Path, config: Config) -> list[Head]:
+    if config.audit_chain is None:
+        raise OutputsError("audit_chain: is missing, and --since compares the ends of its chain; remove one of them")
+    try:
+        heads = json.loads(path.read_text(encoding="utf-8"))["heads"]
+        return [(int(head["shard"]), int(head["release"]), str(head["chain"])) for head in heads]
+    except OSError as error:
+        raise OutputsError(f"--since: {path} cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError):
+        raise OutputsError(f"--since: {path} is not what 'crenel verify --json' prints") from None
+
+
+def _chained(config: Config) -> Chained | None:
+    if config.audit_chain is None:
+        return None
+    return Chained(config.audit_chain, policy_digest(config), hierarchies_digest(config))
+
+
+def show(verdict: Verdict, console: Console) -> None:
+    """Print what was found."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for check in sorted(verdict.checks, key=lambda check: check.outcome == UNSEEN):
+        table.add_row(
+            check.name, _SHOWN[check.outcome], check.words if check.outcome != BROKEN else _found(check.findings)
+        )
+    console.print(table)
+    for check in verdict.checks:
+        if check.findings:
+            console.print(f"\n{check.name}", style="bold")
+            for finding in check.findings[:_MOST]:
+                console.print(f"  {finding}", soft_wrap=True)
+            if len(check.findings) > _MOST:
+                console.print(f"  and {len(check.findings) - _MOST:,} more; --json tells all")
+    broken = sum(check.outcome == BROKEN for check in verdict.checks)
+    console.print()
+    console.print(
+        "All that can be seen holds." if verdict.holds else f"{broken} of {len(verdict.checks)} statements are broken."
+    )
+
+
+def _found(findings: tuple[object, ...]) -> str:
+    return f"{len(findings):,} findings, below" if len(findings) > 1 else "1 finding, below"

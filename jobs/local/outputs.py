@@ -1,0 +1,131 @@
+"""What a run has left in the sinks of its configuration, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import ceil, floor
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anonymity.attributes import Numeric
+from evidence.outputs import Outputs
+from jobs.config.load import Config
+from jobs.local.sink_files import OutputsError, read_folder
+from jobs.local.typed import typed
+from jobs.wiring.written import written
+
+__all__ = ["OutputsError", "read_outputs"]
+
+_OF_OUTPUTS = ("released", "audit", "suppressed", "rejected")
+_GONE = ("blackhole", "print")
+_FORMATS = ("csv", "json", "parquet")
+
+
+def read_outputs(config: Config) -> Outputs:
+    """Read every sink that a configuration names.
+
+    Files of CSV, JSON and Parquet are read as they lie there, finished ones only; all else through Flink, as far as it
+    goes at that moment. A sink that keeps nothing (``print``) counts as one that is not there. Flink makes no file
+    where there is nothing to write: a folder that is not there is empty, but where all of them are.
+
+    Raises
+    ------
+    OutputsError
+        In one line, with the field of the sink: nothing is there, a line is cut off, or what is there is not that of
+        this configuration, or of two runs. No value of a record is in it.
+    jobs.config.file.ConfigError, jobs.local.run.JobError, jobs.local.java.JavaError
+        As ``jobs.local.run.run`` does, where a sink is read through Flink.
+    """
+    schemas = written(config)
+    kept = {name: options for name, options in config.sinks.items() if options["connector"] not in _GONE}
+    if "released" not in kept:
+        connector = config.sinks["released"]["connector"]
+        raise OutputsError(f"sinks.released.connector: {connector!r} keeps nothing that could be read; choose another")
+    folders = {name: folder for name, options in kept.items() if (folder := _folder(options)) is not None}
+    texts = {name: read_folder(name, folder, kept[name], schemas[name].names) for name, folder in folders.items()}
+    if all(table is None for table in texts.values()) and len(texts) == len(kept):
+        raise OutputsError(f"sinks.released.path: {folders['released']} holds no finished file; has the job run?")
+    if texts.keys() != kept.keys():
+        from jobs.local.sink_tables import read_tables  # imports Flink
+
+        others = {name: schemas[name].names for name in kept if name not in texts}
+        texts |= read_tables(replace(config, sinks=kept), others)
+    tables = {name: typed(_place(name, kept[name]), text, schemas[name]) for name, text in texts.items()}
+    outputs = Outputs(
+        policy=config.policy,
+        **{name: tables.pop(name, None) for name in _OF_OUTPUTS},
+        further=tables,
+    )
+    for name in ("released", "audit"):
+        table = getattr(outputs, name)
+        if table is not None:
+            for problem in _foreign(config, table):
+                raise OutputsError(f"{_place(name, kept[name])}: {problem}; these are outputs of another policy")
+    if outputs.audit is not None:
+        _require_one_run(outputs.audit, _place("audit", kept["audit"]))
+        if not outputs.released.num_rows and outputs.audit.num_rows:
+            place = _place("released", kept["released"])
+            raise OutputsError(f"{place}: is empty, and sinks.audit tells of {outputs.audit.num_rows} releases")
+    return outputs
+
+
+def _folder(options: dict[str, str]) -> Path | None:
+    """Where files lie that are read without Flink; None where they cannot be."""
+    if options["connector"] != "filesystem" or options.get("format") not in _FORMATS:
+        return None
+    found = urlparse(options.get("path", ""))
+    return Path(unquote(found.path) if found.scheme else options["path"]) if found.scheme in ("", "file") else None
+
+
+def _place(name: str, options: dict[str, str]) -> str:
+    if options["connector"] == "filesystem":
+        return f"sinks.{name}.path: {options.get('path')}"
+    return f"sinks.{name}"
+
+
+def _foreign(config: Config, table: pa.Table) -> Iterator[str]:
+    """What shows that a table with a generalisation is not of this policy."""
+    for attribute in config.policy.quasi_identifiers:
+        if not isinstance(attribute, Numeric):
+            labels = pa.array(attribute.hierarchy.labels, pa.string())
+            strange = _count(pc.invert(pc.is_in(table[attribute.name], labels)))
+            if strange:
+                yield f"{strange} rows of {attribute.name!r} have a label that its hierarchy has not"
+            continue
+        held = [name for name in (f"{attribute.name}_min", f"{attribute.name}_max") if name in table.column_names]
+        for name in held or [attribute.name]:
+            if table[name].null_count:
+                yield f"{table[name].null_count} rows have no {name!r}"
+            if attribute.domain is not None:
+                least, most = floor(attribute.domain[0]), ceil(attribute.domain[1])  # a whole end is rounded outwards
+                outside = _count(pc.or_(pc.less(table[name], least), pc.greater(table[name], most)))
+                if outside:
+                    yield f"{outside} rows of {name!r} lie outside of its domain"
+        if held:
+            turned = _count(pc.greater(*(table[name] for name in held)))
+            if turned:
+                yield f"{turned} rows of {attribute.name!r} end before they begin"
+
+
+def _count(mask: pa.ChunkedArray) -> int:
+    return int(pc.sum(pc.fill_null(mask, False)).as_py() or 0)
+
+
+def _require_one_run(audit: pa.Table, place: str) -> None:
+    """Raise where release ids of a shard begin again: at 0 and at what follows, if anything does."""
+    first = (
+        audit.filter(pc.less_equal(audit["release_id"], 1))
+        .group_by(["shard", "release_id"])
+        .aggregate([([], "count_all")])
+    )
+    times = {(row["shard"], row["release_id"]): row["count_all"] for row in first.to_pylist()}
+    for (shard, release), count in sorted(times.items()):
+        if release == 0 and count > 1 and times.get((shard, 1), 2) > 1:
+            raise OutputsError(
+                f"{place}: release ids of shard {shard} begin again: these are outputs of {count} runs in one place; "
+                "read them one by one"
+            )

@@ -1,0 +1,166 @@
+"""Files that a sink of the connector ``filesystem`` has finished, read without Flink."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+
+_OR_CHAIN = ", or with another audit_chain"
+
+
+class OutputsError(ValueError):
+    """Outputs that cannot be read, or are not those of the configuration: one line, which begins with a field."""
+
+
+def read_folder(
+    sink: str, folder: Path, options: Mapping[str, str], columns: Sequence[str]
+) -> dict[str, pa.ChunkedArray] | None:
+    """All rows of the finished files of a folder, as columns of text; None where there is no such file.
+
+    Parameters
+    ----------
+    options : of the sink; ``format`` is ``csv``, ``json`` or ``parquet``
+    columns : what each row must have, in this order where the format has no names
+
+    Raises
+    ------
+    OutputsError
+        A file cannot be read, ends in the middle of a line, or has other columns. No value of a record is in it.
+    """
+    place = f"sinks.{sink}.path: {folder}"
+    try:
+        files = list(_finished(folder))
+        if folder.exists() and not files and _unfinished(folder):
+            raise OutputsError(f"{place} holds unfinished files only; wait for a checkpoint, or for the job's end")
+        read = {"csv": _csv, "json": _json, "parquet": _parquet}[options["format"]]
+        parts = [part for file in files if (part := read(place, file, options, columns)) is not None]
+    except OSError as error:
+        raise OutputsError(f"{place} cannot be read: {error.strerror}") from None
+    if not parts:
+        return None
+    return {
+        name: pa.chunked_array([chunk for part in parts for chunk in part[name].chunks], pa.string())
+        for name in columns
+    }
+
+
+def _finished(folder: Path) -> Iterator[Path]:
+    """Finished files: what Flink still writes to begins with a dot, and what it notes beside them with _."""
+    if folder.is_file():
+        yield folder
+    for path in sorted(folder.rglob("*")):
+        hidden = any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
+        if path.is_file() and not hidden and ".inprogress." not in path.name:
+            yield path
+
+
+def _unfinished(folder: Path) -> bool:
+    return any(".inprogress." in path.name for path in folder.rglob("*"))
+
+
+def _csv(
+    place: str, file: Path, options: Mapping[str, str], columns: Sequence[str]
+) -> dict[str, pa.ChunkedArray] | None:
+    content = _whole(place, file)
+    if not content:
+        return None
+    wrong: list[tuple[int | None, int]] = []
+
+    def note(row: pyarrow.csv.InvalidRow) -> str:
+        wrong.append((row.number, row.actual_columns))
+        return "skip"
+
+    disabled = options.get("csv.disable-quote-character", "false").lower() == "true"
+    quote = False if disabled else _character(options, "quote-character", '"')
+    literal = options.get("csv.null-literal", "")
+    try:
+        table = pyarrow.csv.read_csv(
+            io.BytesIO(content),
+            pyarrow.csv.ReadOptions(use_threads=False, column_names=list(columns), block_size=len(content) + 1),
+            pyarrow.csv.ParseOptions(
+                delimiter=_character(options, "field-delimiter", ","),
+                quote_char=quote,
+                escape_char=_character(options, "escape-character", "") or False,
+                newlines_in_values=True,
+                ignore_empty_lines=False,
+                invalid_row_handler=note,
+            ),
+            pyarrow.csv.ConvertOptions(
+                column_types=dict.fromkeys(columns, pa.string()),
+                null_values=[literal],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+    except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError):
+        raise OutputsError(f"{place}: {file.name} is not CSV as the options of the sink say") from None
+    if wrong:
+        number, held = wrong[0]
+        line = f"line {number} of {file.name}" if number else f"{len(wrong)} lines of {file.name}"
+        raise OutputsError(
+            f"{place}: {line} has {held} columns, and by this configuration it would be {len(columns)}; these are "
+            f"outputs of another policy{_OR_CHAIN if place.startswith('sinks.audit.') else ''}"
+        )
+    return dict(zip(columns, table.columns, strict=True))
+
+
+def _json(
+    place: str, file: Path, options: Mapping[str, str], columns: Sequence[str]
+) -> dict[str, pa.ChunkedArray] | None:
+    content = _whole(place, file)
+    if not content:
+        return None
+    held: dict[str, list[str | None]] = {name: [] for name in columns}
+    least = set() if options.get("json.encode.ignore-null-fields", "false").lower() == "true" else held.keys()
+    for number, line in enumerate(content.splitlines(), 1):
+        try:
+            # Numbers stay as they were written.
+            row = json.loads(line, parse_float=str, parse_int=str, parse_constant=str)
+        except ValueError:
+            raise OutputsError(f"{place}: line {number} of {file.name} is not JSON") from None
+        if not isinstance(row, dict) or not least <= row.keys() <= held.keys():
+            raise OutputsError(
+                f"{place}: line {number} of {file.name} has other columns than this configuration gives; these are "
+                f"outputs of another policy{_OR_CHAIN if place.startswith('sinks.audit.') else ''}"
+            )
+        for name, values in held.items():
+            value = row.get(name)
+            values.append(value if value is None or isinstance(value, str) else json.dumps(value))
+    return {name: pa.chunked_array([pa.array(values, pa.string())]) for name, values in held.items()}
+
+
+def _parquet(
+    place: str, file: Path, options: Mapping[str, str], columns: Sequence[str]
+) -> dict[str, pa.ChunkedArray] | None:
+    try:
+        table = pyarrow.parquet.read_table(file)
+        if table.column_names != list(columns):
+            raise OutputsError(
+                f"{place}: {file.name} has other columns than this configuration gives; these are outputs of another "
+                "policy"
+            )
+        return {name: pc.cast(table[name], pa.string()) for name in columns}
+    except pa.ArrowException:
+        raise OutputsError(f"{place}: {file.name} is not a whole file of Parquet") from None
+
+
+def _whole(place: str, file: Path) -> bytes:
+    """The bytes of a file of lines."""
+    content = file.read_bytes()
+    if content and not content.endswith(b"\n"):
+        raise OutputsError(f"{place}: {file.name} is cut off in the middle of its last line")
+    return content
+
+
+def _character(options: Mapping[str, str], name: str, default: str) -> str:
+    r"""A character of the options of CSV, which Flink takes with escapes, as ``\t``."""
+    given = options.get(f"csv.{name}", default)
+    return codecs.decode(given, "unicode_escape") if given.startswith("\\") and len(given) > 1 else given

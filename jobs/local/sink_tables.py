@@ -1,0 +1,84 @@
+"""Sinks of any connector, read through Flink on a mini-cluster in this process, as far as they go now."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow as pa
+
+from jobs.config.load import Config
+from jobs.failure import why_failed, why_refused
+from jobs.local.ahead import start_java
+from jobs.local.run import JobError, flink_logs, hang_up_quietly, local_settings, refused
+from jobs.local.sink_files import OutputsError
+
+_KAFKA = {
+    "scan.startup.mode": "earliest-offset",
+    "scan.bounded.mode": "latest-offset",
+    # What a failed run had not published was taken back.
+    "properties.isolation.level": "read_committed",
+}
+
+
+def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str, dict[str, pa.ChunkedArray] | None]:
+    """All rows of some sinks, each as columns of text; None where it is empty.
+
+    Parameters
+    ----------
+    sinks : names of their columns, by sink
+
+    Raises
+    ------
+    OutputsError
+        Names a sink that Flink cannot read, such as one whose connector is not there.
+    ConfigError, JobError, JavaError
+        As ``jobs.local.run.run`` does.
+    """
+    with flink_logs() as logs, tempfile.TemporaryDirectory(prefix="crenel-") as name:
+        hang_up_quietly()
+        java = start_java()
+        from py4j.protocol import Py4JError
+        from pyflink.util.exceptions import JavaException
+
+        from jobs.wiring.environment import local_environment
+        from jobs.wiring.pipeline import outputs, read_layout
+        from jobs.wiring.sql_types import literal, quote
+
+        java.join()
+        settings = {**local_settings(config.flink, None, Path(name)), "table.local-time-zone": "UTC"}
+        try:
+            tables = local_environment(settings, checkpoints=False)
+            declared = outputs(read_layout(tables, config))
+        except (Py4JError, JavaException) as error:
+            raise refused(error) from None
+        found: dict[str, dict[str, pa.ChunkedArray] | None] = {}
+        for sink, columns in sinks.items():
+            options = config.sinks[sink]
+            bounds = _KAFKA if options["connector"] == "kafka" else {}
+            given = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in (options | bounds).items())
+            declarations = ", ".join(column.declaration for column in declared[sink][0])
+            texts = ", ".join(f"CAST({quote(column)} AS STRING)" for column in columns)
+            try:
+                tables.execute_sql(f"CREATE TEMPORARY TABLE crenel_read_{sink} ({declarations}) WITH ({given})")
+                rows = tables.sql_query(f"SELECT {texts} FROM crenel_read_{sink}")
+                rows.explain()
+            except (Py4JError, JavaException) as error:
+                reason = " ".join(why_refused(error).split())
+                raise OutputsError(
+                    f"sinks.{sink}.connector: {options['connector']!r} cannot be read: {reason}"
+                ) from None
+            try:
+                with closing(rows.execute().collect()) as collected:
+                    values = [list(row) for row in collected]
+            except (Py4JError, JavaException) as error:
+                raise JobError(f"sinks.{sink} cannot be read: {why_failed(error)}", logs) from None
+            held = zip(*values, strict=True)
+            found[sink] = (
+                {c: pa.chunked_array([pa.array(v, pa.string())]) for c, v in zip(columns, held, strict=True)}
+                if values
+                else None
+            )
+    return found

@@ -1,0 +1,41 @@
+"""By which programs a run worked, and hashes of what it followed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Iterator
+from importlib.metadata import version
+
+from anonymity.fingerprint import hierarchy_digest
+from jobs.config.load import Config
+from jobs.wiring.digests import code_version, hierarchies_digest, policy_digest
+
+
+def versions(config: Config) -> Iterator[tuple[str, str]]:
+    """Versions of programs, and hashes of policy, hierarchies and code as a chained audit log has them."""
+    yield "Crenel, with a hash of its code", code_version()
+    yield "Apache Flink", version("apache-flink")
+    yield "Python", platform.python_version()
+    yield "policy", policy_digest(config)
+    yield "promises and settings", settings_digest(config)
+    yield "hierarchies", hierarchies_digest(config)
+    for attribute in config.policy.categorical:
+        yield f"hierarchy of {attribute.name}", hierarchy_digest(attribute.hierarchy)
+
+
+def settings_digest(config: Config) -> str:
+    """A hash of promises, algorithm and parameters, which may change while a job goes on; of no secret and no place."""
+    privacy = config.privacy
+    said = {
+        "promises": privacy.in_force,
+        "references": {name: repr(privacy.reference_of(name)) for name in config.policy.sensitive},
+        "lasting": repr(privacy.lasting),
+        "noise_within": repr(privacy.noise_within),
+        "algorithm": [config.algorithm.name, repr(config.parameters)],
+        "differential_privacy": repr(config.differential_privacy),
+        "ends": {attribute.name: attribute.ends for attribute in config.policy.numeric},
+        "pseudonym": repr(config.policy.pseudonym),
+    }
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]

@@ -1,0 +1,190 @@
+"""A hash chain through the audit log of a shard: a row that is changed, added or gone shows.
+
+Each row has a hash of the row before it and of its own content, HMAC-SHA256 with a key and SHA-256 without. What is
+hashed can be had again from what a sink writes, in CSV as in JSON (``docs/evidence.md``, "The chain"), and is fixed for
+ever: rows of earlier runs must be found right.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import isinf, isnan
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from state.chain import ChainState
+
+_MEMBERS = 2**128
+_KEPT = 10_000
+_TIME = re.compile(r"(\d{4,}-\d\d-\d\d)[ T](\d\d:\d\d)(?::(\d\d)(\.\d+)?)?Z?", re.ASCII)
+_REAL = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
+_WHOLE = re.compile(r"-?\d+", re.ASCII)
+
+
+@dataclass(frozen=True)
+class ChainPlan:
+    """What rows are hashed with.
+
+    Attributes
+    ----------
+    key : of the HMAC; empty: none, and nothing is told of members, whose values could be guessed
+    in_force : what each row says was in force, in the order of its columns
+    version, policy, hierarchies : of the code and of the configuration, told by the first row after each start
+    null_text : how the released output writes a missing value
+    lengths : of each published column the most characters, None: any, and whether shorter texts are filled up
+    """
+
+    key: bytes = field(repr=False)
+    in_force: tuple[float | None, ...]
+    version: str
+    policy: str
+    hierarchies: str
+    null_text: str
+    lengths: tuple[tuple[int | None, bool], ...]
+
+
+class Chain:
+    """The chain of one shard.
+
+    Parameters
+    ----------
+    members : names and types of the columns that each member has of its own
+    stored : where it stood; None where nothing is stored
+    """
+
+    def __init__(self, plan: ChainPlan, members: pa.Schema, stored: ChainState | None = None) -> None:
+        self._plan = plan
+        self._head = b"" if stored is None else stored.head
+        self._following = 0 if stored is None else stored.following
+        self._start = 0 if stored is None else stored.start + 1
+        self._first = True
+        unbounded = [(None, False)] * (len(members) - len(plan.lengths))  # of a pseudonym
+        lengths = zip(members.types, (*plan.lengths, *unbounded), strict=True)
+        self._texts = [_Texts(_as_text(kind, *length), plan.null_text) for kind, length in lengths]
+        self._in_force = b"".join(_field(_told(value)) for value in plan.in_force)
+
+    @property
+    def state(self) -> ChainState:
+        """What is to be stored."""
+        return ChainState(self._head, self._following, self._start)
+
+    def columns(
+        self,
+        told: Sequence[Sequence[Any]],
+        generalisation: Sequence[Sequence[Any]],
+        members: Sequence[Sequence[Any]],
+        offsets: Sequence[int],
+    ) -> list[list[Any]]:
+        """The columns of the chain for some releases, one after another, and go on behind them.
+
+        Parameters
+        ----------
+        told : columns of the audit log before what was in force, of which the first are the ids
+        generalisation : columns behind it
+        members : published columns
+        offsets : where the members of each release begin, and where the last end
+        """
+        plan, ids = self._plan, told[0]
+        if ids and ids[0] != self._following:  # there was a time without a chain
+            self._head = b""
+        digests = self._members(members, offsets) if plan.key else [None] * len(ids)
+        before = zip(*([_field(_told(value)) for value in column] for column in told), strict=True)
+        behind = zip(*([_field(_told(value)) for value in column] for column in generalisation), strict=True)
+        rows = []
+        for first, last, digest in zip(before, behind, digests, strict=True):
+            origin = (plan.version, plan.policy, plan.hierarchies) if self._first else (None, None, None)
+            self._first = False
+            own = (self._start, *origin, digest)
+            content = b"".join((*first, self._in_force, *last, *(_field(_told(value)) for value in own)))
+            self._head = self._hash(b"release", _field(self._head.hex()) + content)
+            rows.append((*own, self._head.hex()))
+        if ids:
+            self._following = ids[-1] + 1
+        return [list(column) for column in zip(*rows, strict=True)]
+
+    def _members(self, members: Sequence[Sequence[Any]], offsets: Sequence[int]) -> list[str | None]:
+        """For each release, the sum of the hashes of its members: rows under one generalisation have no order."""
+        # Where nothing is published as it is there is a column that no sink has.
+        columns = [texts.of(column) for texts, column in zip(self._texts, members, strict=False)]
+        rows = zip(*columns, strict=True) if columns else [()] * offsets[-1]
+        hashes = [int.from_bytes(self._hash(b"member", b"".join(row))[:16], "big") for row in rows]
+        return [f"{sum(hashes[start:stop]) % _MEMBERS:032x}" for start, stop in pairwise(offsets)]
+
+    def _hash(self, what: bytes, content: bytes) -> bytes:
+        message = what + content
+        key = self._plan.key
+        return hmac.digest(key, message, "sha256") if key else hashlib.sha256(message).digest()
+
+
+class _Texts:
+    """Values of a published column as they are hashed; those that come often are remembered."""
+
+    def __init__(self, text: Callable[[Any], str], null_text: str) -> None:
+        self._text, self._null = text, null_text
+        self._known: dict[Any, bytes] = {}
+
+    def of(self, column: Iterable[Any]) -> list[bytes]:
+        if len(self._known) > _KEPT:
+            self._known.clear()
+        return [found if (found := self._known.get(value)) is not None else self._new(value) for value in column]
+
+    def _new(self, value: Any) -> bytes:
+        text = "" if value is None else self._text(value)
+        alike = text if type(value) is int and self._text is _told else _alike(text)
+        found = self._known[value] = _field("" if text == self._null else alike)
+        return found
+
+
+def _as_text(kind: pa.DataType, longest: int | None, padded: bool) -> Callable[[Any], str]:
+    """How a value of a published column is written."""
+    if pa.types.is_boolean(kind):
+        return lambda value: "true" if value else "false"
+    if pa.types.is_timestamp(kind):
+        return lambda value: str(np.datetime64(value, "ms"))
+    if longest is None:
+        return _told
+    return lambda value: value[:longest].ljust(longest if padded else 0)
+
+
+def _alike(text: str) -> str:
+    """One text for all ways in which formats write a number or a time."""
+    if time := _TIME.fullmatch(text):
+        day, minute, second, fraction = time.groups()
+        return f"{day} {minute}:{second or '00'}{(fraction or '').rstrip('0').rstrip('.')}"
+    if _REAL.fullmatch(text) and not _WHOLE.fullmatch(text):
+        return _told(float(text))
+    return text
+
+
+def _told(value: Any) -> str:
+    """A value of a row as it is hashed; of a number that is not whole what float32 tells of it, big-endian."""
+    if value is None:
+        return ""
+    if not isinstance(value, float):
+        return str(value)
+    if isnan(value):
+        return "NaN"
+    if isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    try:
+        single = struct.pack(">f", value)
+    except OverflowError:
+        single = struct.pack(">d", value)
+    if value.is_integer():
+        return str(int(value))
+    (rounded,) = struct.unpack(">f", single)
+    return str(int(rounded)) if rounded.is_integer() else f"f{single.hex()}"
+
+
+def _field(text: str) -> bytes:
+    """A text with its length, so that no two rows of texts look alike."""
+    content = text.encode()
+    return b"%d:%b" % (len(content), content)

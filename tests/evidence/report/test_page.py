@@ -1,0 +1,213 @@
+"""The page as people and browsers read it: whole, by itself, with nothing raw, and with numbers that agree."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anonymity.attributes import Categorical, Noised, Numeric
+from anonymity.hierarchy import from_paths
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
+from evidence.outputs import Outputs
+from evidence.report.page import Report
+from evidence.report.shown import Attack, Flow, ReportError
+from evidence.report.spread import Came
+from tests.support.html import Page
+from tests.support.launch import ROOT, environment
+from tests.support.left import ILLNESSES, POLICY, START, TOWNS, K, Release, about, block, flow, made_releases, outputs
+
+TWO = [
+    Release(((21, 1300, 0, "flu", 1), (27, 2900, 1, "gout", 2), (33, 1700, 2, "flu", 3)), "cluster", 1),
+    Release(((61, 5100, 3, "flu", 4), (68, 6700, 4, ILLNESSES[3], 5)), "split", 30),
+]
+ALONE = Release(((44, 4300, 8, "cold", 6),), "generalised", 40)
+ATTACK = Attack("linking <all>", "every quasi-identifier", 0.079, 0.06, 0.1, 0.033, "5 seeds")
+
+
+def html(releases: list[Release], *, audited: bool = True, came: bool = True, **others: object) -> str:
+    page = Report(outputs(releases, audited=audited), about(**others))
+    counted = Came(page.axes, POLICY)
+    counted.add(block(releases))
+    return page.html(flow(releases), came=counted if came else None)
+
+
+def number(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+@settings(max_examples=5)
+@given(made_releases(), st.booleans(), st.booleans())
+def test_every_page_is_whole_and_needs_no_other_file(releases: list[Release], audited: bool, came: bool) -> None:
+    text = html(releases, audited=audited, came=came)
+    assert Page(text).problems == []
+    assert len(text.encode()) < 2_000_000
+    assert "http" not in text
+
+
+@settings(max_examples=8)
+@given(made_releases())
+def test_numbers_are_those_of_the_outputs_and_suppressed_rows_are_in_no_distribution(releases: list[Release]) -> None:
+    page = Page(html(releases))
+    left = [r for r in releases if r.kind != "generalised"]
+    rows = sum(len(r.tuples) for r in left)
+    went = {row[0]: number(row[1]) for row in page.tables["Where rows went"][1]}
+    assert went["left, generalised"] == rows
+    assert went.get("left with nothing told: outlier", 0) == len(releases) - len(left)
+    assert went["together"] == rows + len(releases) - len(left) + 9
+    for name in ("Rows by the size of their group", "Rows by l of illness"):
+        found = page.tables.get(name)
+        assert sum(number(row[1]) for row in found[1]) == rows if found else not rows
+    if left:
+        facts = dict(page.tables["Sizes of groups"][1])
+        assert number(facts["least persons of the group"]) == min(len(r.tuples) for r in left)
+        mean = sum(r.loss * len(r.tuples) for r in left) / rows
+        assert f"on average {mean:.0%} of the detail" in page.text
+
+
+@settings(max_examples=8)
+@given(made_releases())
+def test_nothing_raw_is_on_the_page(releases: list[Release]) -> None:
+    page = Page(html(releases))
+    for label in TOWNS.labels[: TOWNS.leaves]:
+        assert label not in page.text
+    for illness in ILLNESSES[3:]:
+        assert illness not in page.text
+    digits = page.text.replace(",", "")
+    assert not [r for r in releases if str(START + r.hour * 3_600_000 + 1234) in digits]
+
+
+def test_a_privacy_officer_reads_what_left_in_how_large_groups_and_at_what_cost() -> None:
+    text = " ".join(Page(html([*TWO, ALONE])).text.split())
+    assert "Of 15 rows that came in, 5 (33.3%) left, with less detail in age, wage and town" in text
+    assert "1 more could not be hidden either" in text
+    assert "9 were turned away, because a value was missing or wrong" in text
+    assert "like those of 2 people or more (2 promised); half of them are like those of 3 or more" in text
+    assert "of the detail in these columns was lost" in text
+    assert "half of the rows waited for 3 later ones" in text
+    assert "published as it is: illness and id" in text
+
+
+def test_groups_below_k_are_said_first_and_warned_of() -> None:
+    text = " ".join(Page(html(TWO, privacy=Privacy(3))).text.split())
+    assert "2 of them look, in these columns, like those of fewer than the 3 people promised" in text
+    assert "privacy.k: 1 releases are of fewer than the 3 persons" in text
+
+
+def test_without_an_audit_log_no_persons_are_claimed() -> None:
+    page = Page(html([*TWO, ALONE], audited=False))
+    assert "cannot be seen without the audit log" in page.text
+    assert "sinks.audit: is not kept" in page.text
+    assert page.tables["Rows by the size of their group"][0][0] == "rows of the group"
+    assert [row[1] for row in page.tables["Rows by the size of their group"][1]] == ["2", "3"]
+    assert [row[0] for row in page.tables["Where rows went"][1]][1] == "left with nothing told: outlier"
+
+
+@pytest.mark.parametrize("audited", [True, False])
+def test_a_run_of_which_nothing_left_has_a_page(audited: bool) -> None:
+    page = Report(outputs([ALONE], audited=audited), about())
+    text = page.html(Flow(0, rows_in=0))
+    assert Page(text).problems == []
+    assert "Nothing left." in text
+
+
+def test_attacks_are_shown_where_there_are_any() -> None:
+    page = Report(outputs(TWO), about())
+    assert "What an observer could do" not in page.html(flow(TWO))
+    shown = Page(page.html(flow(TWO), attacks=[ATTACK, replace(ATTACK, name="guess", baseline=None)]))
+    assert shown.problems == []
+    assert shown.tables["How often attacks succeed"][1] == [
+        ["linking <all>", "every quasi-identifier", "7.90%", "6.00% to 10.00%", "3.30%", "5 seeds"],
+        ["guess", "every quasi-identifier", "7.90%", "6.00% to 10.00%", "-", "5 seeds"],
+    ]
+
+
+def test_names_of_the_users_own_are_written_as_they_are() -> None:
+    odd = '</svg><script>alert(1)</script> "&\N{ZERO WIDTH SPACE}\x07 $x_1$'
+    tree = from_paths([(f"{odd}{i}{j}", f"{odd}{i}", "any") for i in "ab" for j in "xy"])
+    policy = Policy((Numeric("age", (0, 99)), Categorical("town", tree)), ("illness",))
+    made = outputs(TWO)
+    label = f"{odd}a", f"{odd}b"
+    towns = [label[row["town"] == "hills"] for row in made.released.to_pylist()]
+    audited = [label[row["town"] == "hills"] for row in made.audit.to_pylist()] if made.audit else []
+    made = Outputs(policy, _with(made.released, towns), _with(made.audit, audited))
+    page = Page(Report(made, about(name=odd, warnings=(odd,))).html(flow(TWO)))
+    assert page.problems == []
+    assert "</svg><script>alert(1)</script>" in page.text
+
+
+def _with(table: object, towns: list[str]) -> object:
+    assert isinstance(table, pa.Table)
+    return table.set_column(table.column_names.index("town"), "town", pa.array(towns))
+
+
+def test_outputs_of_another_hierarchy_are_refused_without_a_value() -> None:
+    tree = from_paths([("coast", "anywhere"), ("moon", "anywhere")])
+    made = outputs(TWO)
+    policy = Policy((*POLICY.numeric, Categorical("town", tree)), ("illness",))
+    with pytest.raises(ReportError) as told:
+        Report(Outputs(policy, made.released, made.audit), about())
+    assert str(told.value).startswith("released.town: holds labels that policy.quasi_identifiers.town.hierarchy does")
+    assert "hills" not in str(told.value)
+
+
+@pytest.mark.parametrize("package", ["jinja2", "matplotlib"])
+def test_a_package_that_is_missing_is_named_with_what_installs_it(package: str) -> None:
+    code = f"import sys; sys.modules[{package!r}] = None; import evidence.report.page as p; p.require_packages()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT, env=environment()
+    )
+    assert done.returncode == 1
+    assert "the report needs Jinja2 and matplotlib" in done.stderr.splitlines()[-1]
+    assert "pip install 'crenel[report]'" in done.stderr.splitlines()[-1]
+
+
+def test_a_page_is_the_same_each_time() -> None:
+    assert html(TWO) == html(TWO)
+
+
+def test_k_of_one_shows_no_range_of_one_person() -> None:
+    ages = range(20, 80, 10)
+    many = [Release(tuple((age + i, 100 * age, i, "flu", age + i) for i in (0, 4)), "cluster", age) for age in ages]
+    found = Report(outputs(many), replace(about(), privacy=Privacy(1)))
+    counted = Came(found.axes, POLICY)
+    counted.add(block(many))
+    rows = Page(found.html(flow(many), came=counted)).tables["age"][1]
+    assert len(rows) > 2
+    assert min(number(row[1]) for row in rows) >= K
+
+
+def test_noise_within_releases_is_told_by_what_the_audit_log_has_of_it() -> None:
+    made = outputs(TWO)
+    assert made.audit is not None
+    audit = made.audit
+    for name, values in (("linkable", [1, 0]), ("noise_error_dose", [0.5, 0.25]), ("noise_expected_dose", [0.5, None])):
+        audit = audit.append_column(name, pa.array(values))
+    policy = replace(POLICY, noised=(Noised("dose", (0, 9)),))
+    page = Page(Report(Outputs(policy, made.released, audit), about()).html(flow(TWO)))
+    # By rows: three of the one release, two of the other.
+    assert page.tables["Noise within releases"][1] == [
+        ["dose", "40.0%", "50.0%"],
+        ["rows nearest to their own person's value", "20.0%", "-"],
+    ]
+
+
+def test_a_number_that_stands_for_its_group_is_counted_where_it_is() -> None:
+    made = outputs(TWO)
+    assert made.audit is not None
+    policy = Policy((Numeric("age", (0, 99)),), ("illness",))
+    drop = [*made.released.column_names[:5]]
+    released, audit = (
+        table.drop_columns(drop).append_column("age", pa.array(ages))
+        for table, ages in ((made.released, [27.0] * 3 + [64.5] * 2), (made.audit, [27.0, 64.5]))
+    )
+    page = Page(Report(Outputs(policy, released, audit), about(representative=True)).html(flow(TWO)))
+    assert page.problems == []
+    assert [int(row[1]) for row in page.tables["age"][1]] == [3, 2]
+    assert "Loss by attribute" not in page.tables

@@ -1,0 +1,229 @@
+"""Outputs in which everything holds are found good, and whatever is changed in them is found, and where."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anonymity.promise.record import Sensitive
+from anonymity.promise.reference import Reference
+from anonymity.promises import BETA, T
+from evidence.verify.verdict import BROKEN, HOLDS, UNSEEN, Verdict
+from evidence.verify.verify import verify
+from tests.support.released import AUDIT, PROMISED, K, Run, runs
+from tests.support.sensitive import distance, ground_of
+
+Broken = set[tuple[str, int | None, int | None]]
+
+
+def broken(verdict: Verdict) -> Broken:
+    """Which checks found something, and of which release."""
+    return {(check.name, found.shard, found.release) for check in verdict.checks for found in check.findings}
+
+
+def outcomes(verdict: Verdict) -> dict[str, str]:
+    return {check.name: check.outcome for check in verdict.checks}
+
+
+@given(run=runs())
+def test_what_holds_is_found_to_hold(run: Run) -> None:
+    found = verify(run.outputs(), PROMISED)
+    assert broken(found) == set()
+    assert found.holds
+    by_name = outcomes(found)
+    assert by_name["distinct persons"] == (UNSEEN if run.subject and not run.pseudonym else HOLDS)
+    assert by_name["truth"] == UNSEEN
+    assert found.as_json()["holds"] is True
+
+
+def drop_release(run: Run, place: int) -> Broken:
+    gone = run.audit.pop(place)
+    after = any(row["shard"] == gone["shard"] and row["release_id"] > gone["release_id"] for row in run.audit)
+    # The last one leaves no gap; its rows and the summary's counts are there still.
+    return {("release ids" if after else "counts", gone["shard"], gone["release_id"] if after else None)}
+
+
+def repeat_release(run: Run, place: int) -> Broken:
+    row = run.audit[place]
+    run.audit.insert(place, dict(row))
+    return {("release ids", row["shard"], row["release_id"])}
+
+
+def drop_row(run: Run, place: int) -> Broken:
+    row = run.audit[place]
+    same = [i for i, other in enumerate(run.released) if other["age_min"] == row["age_min"]]
+    run.released.pop(same[0])
+    first = next(other for other in run.audit if other["age_min"] == row["age_min"])
+    return {("cover", first["shard"], first["release_id"])}
+
+
+def add_row(run: Run, place: int) -> Broken:
+    row = run.audit[place]
+    run.released.append(next(dict(other) for other in run.released if other["age_min"] == row["age_min"]))
+    first = next(other for other in run.audit if other["age_min"] == row["age_min"])
+    return {("cover", first["shard"], first["release_id"])}
+
+
+def move_row(run: Run, place: int) -> Broken:
+    run.released[place % len(run.released)]["age_max"] = 98.5
+    return {("cover", None, None)}
+
+
+def fewer_persons(run: Run, place: int) -> Broken:
+    row = run.audit[place]
+    row["subjects"] = K - 1
+    return {("k", row["shard"], row["release_id"])}
+
+
+def more_persons(run: Run, place: int) -> Broken:
+    row = next(row for row in run.audit if row["kind"] == "cluster")
+    row["subjects"] = row["tuples"] + 1
+    return {("k", row["shard"], row["release_id"])}
+
+
+def less_diversity(run: Run, place: int) -> Broken:
+    row = run.audit[place]
+    row["diversity_illness"] = 1
+    return {("l of illness", row["shard"], row["release_id"])}
+
+
+def more_diversity(run: Run, place: int) -> Broken:
+    row = next(row for row in run.audit if row["kind"] == "cluster")
+    row["diversity_illness"] = 5
+    return {("l of illness", row["shard"], row["release_id"])}
+
+
+def another_k(run: Run, place: int) -> Broken:
+    row = run.audit[place]
+    row["k"] = K - 1
+    return {("in force", row["shard"], row["release_id"])}
+
+
+def noise_in_force(run: Run, place: int) -> Broken:
+    row = run.audit[place]
+    row["phi"] = 100.0
+    return {("in force", row["shard"], row["release_id"])}
+
+
+def reuse_of_nothing(run: Run, place: int) -> Broken:
+    row = run.audit[place]
+    last = max(other["release_id"] for other in run.audit if other["shard"] == row["shard"]) + 1
+    run.audit.append({**row, "kind": "reused", "tuples": 1, "release_id": last, "age_max": 97.0})
+    return {("alone", row["shard"], last)}
+
+
+def suppressed_twice(run: Run, place: int) -> Broken:
+    run.suppressed += [{"reason": "outlier", "shard": 1, "position": 9, "event_time": None}] * 2
+    return {("counts", 1, None)}
+
+
+CHANGES: list[Callable[[Run, int], Broken]] = [
+    *(drop_release, repeat_release, drop_row, add_row, move_row, fewer_persons, more_persons, less_diversity),
+    *(more_diversity, another_k, noise_in_force, reuse_of_nothing, suppressed_twice),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+@settings(max_examples=20)
+@given(run=runs(), data=st.data())
+def test_what_is_changed_is_found_where_it_was(
+    change: Callable[[Run, int], Broken], run: Run, data: st.DataObject
+) -> None:
+    expected = change(run, data.draw(st.integers(0, len(run.audit) - 1)))
+    found = verify(run.outputs(), PROMISED)
+    assert expected <= broken(found)
+    assert not found.holds
+    names = {name for name, _, _ in expected}
+    assert {check.name for check in found.checks if check.outcome == BROKEN} >= names
+
+
+@given(run=runs(), data=st.data())
+def test_a_pseudonym_shows_who_is_there_too_often(run: Run, data: st.DataObject) -> None:
+    run.pseudonym = run.subject = True
+    whole = [row for row in run.audit if Counter(r["age_min"] for r in run.audit)[row["age_min"]] == 1]
+    rows = data.draw(st.sampled_from(whole)) if whole else None
+    if rows is None:
+        return
+    of = [row for row in run.released if row["age_min"] == rows["age_min"]]
+    persons = sorted({row["who"] for row in of})
+    for row in of:
+        row["who"] = persons[0] if row["who"] == persons[-1] else row["who"]
+    assert ("distinct persons", rows["shard"], rows["release_id"]) in broken(verify(run.outputs(), PROMISED))
+
+
+def test_without_audit_rows_alone_are_counted() -> None:
+    run = Run([], [], [], [], pseudonym=False, subject=True)
+    values = {"age_min": 1.0, "age_max": 2.0, "town": "all", "illness": "flu", "id": "1", "who": "a"}
+    run.released = [dict(values)] * K
+    found = verify(replace(run.outputs(), audit=None), PROMISED)
+    assert broken(found) == {("l of illness", None, None)}
+    assert outcomes(found)["k"] == HOLDS
+    run.released.pop()
+    assert ("k", None, None) in broken(verify(replace(run.outputs(), audit=None), PROMISED))
+
+
+REFERENCES = {
+    "equal": Reference(("flu", "gout", "cold"), (0.5, 0.3, 0.2)),
+    "ordered": Reference(("flu", "gout", "cold"), (0.5, 0.3, 0.2), distance="ordered"),
+}
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+@given(run=runs(), limit=st.sampled_from([0.1, 0.25, 0.4]))
+def test_closeness_to_a_reference_is_that_of_the_rows(name: str, run: Run, limit: float) -> None:
+    reference = REFERENCES[name]
+    of = Sensitive("illness", further=((T, limit), (BETA, 1.0)), reference=reference)
+    run.subject, run.pseudonym = False, False
+    for row in run.audit:
+        row["subjects"] = row["tuples"]
+    found = verify(run.outputs(), replace(PROMISED, privacy=replace(PROMISED.privacy, sensitive=(of,))))
+    ground, shares = ground_of(reference), dict(zip(reference.values, reference.shares, strict=True))
+    far, common, strange = set(), set(), set()
+    for row in run.audit:
+        counts = Counter(r["illness"] for r in run.released if r["age_min"] == row["age_min"])
+        if Counter(r["age_min"] for r in run.audit)[row["age_min"]] > 1:
+            continue
+        if not counts.keys() <= shares.keys():
+            strange.add((row["shard"], row["release_id"]))
+        if distance(counts, shares, ground) > limit + 1e-7:
+            far.add((row["shard"], row["release_id"]))
+        if any(count / counts.total() > 2 * shares.get(value, 0) + 1e-7 for value, count in counts.items()):
+            common.add((row["shard"], row["release_id"]))
+    # What the reference has not got stands for some of all values alike, which may be a longer way than the shortest.
+    apart = {release[1:] for release in broken(found) if release[0] == "t of illness"}
+    assert far <= apart <= far | strange
+    assert {release[1:] for release in broken(found) if release[0] == "beta of illness"} == common
+
+
+@given(st.lists(st.lists(st.sampled_from(("flu", "gout", "cold")), min_size=3, max_size=8), min_size=2, max_size=3))
+def test_releases_under_one_generalisation_are_judged_together(classes: list[list[str]]) -> None:
+    run = Run([], [], [], [], pseudonym=False, subject=False)
+    generalisation = {"age_min": 1.0, "age_max": 2.0, "town": "all"}
+    for number, values in enumerate(classes):
+        told = {"subjects": len(values), "tuples": len(values), "diversity_illness": len(set(values))}
+        row = dict.fromkeys(name for name, _ in AUDIT) | {
+            "release_id": number,
+            "shard": 0,
+            "kind": "cluster",
+            "loss": 0.5,
+        }
+        run.audit.append(row | PROMISED.in_force | told | generalisation)
+        run.released += [{**generalisation, "illness": value, "id": "", "who": ""} for value in values]
+    counts = Counter(value for values in classes for value in values)
+    found = broken(verify(run.outputs(), PROMISED))
+    assert (("alpha of illness", 0, 0) in found) == (max(counts.values()) > 0.8 * counts.total() + 1e-6)
+
+
+@pytest.mark.parametrize("subject", [False, True])
+@pytest.mark.parametrize("pseudonym", [False, True])
+def test_where_nothing_left_nothing_is_broken(subject: bool, pseudonym: bool) -> None:
+    run = Run([], [], [{"reason": "outlier", "shard": 0, "position": 0}], [], pseudonym, subject or pseudonym)
+    of = Sensitive("illness", further=((T, 0.1),), reference=REFERENCES["equal"])
+    promised = replace(PROMISED, privacy=replace(PROMISED.privacy, sensitive=(of,)))
+    assert broken(verify(run.outputs(), promised)) == set()
+    assert broken(verify(replace(run.outputs(), audit=None), promised)) == set()

@@ -1,0 +1,177 @@
+"""What a run has left, read back: of each format the same, and of nothing that is not that of the configuration."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from evidence.outputs import Outputs
+from jobs.config.load import load
+from jobs.local.outputs import OutputsError, read_outputs
+from tests.support.launch import ROOT, environment
+from tests.support.outputs import ALIKE, AUDITED, Rows, configure, member, release, write_csv, write_json
+
+SECOND = 1_709_280_000_500
+
+
+def read(folder: Path, released: Rows = ALIKE, audit: Rows = AUDITED, *, options: str = "csv") -> Outputs:
+    path = configure(folder, options=options)
+    for name, rows in (("released", released), ("audit", audit)):
+        if options == "json":
+            write_json(folder / name, rows)
+        elif rows:
+            write_csv(folder / name, rows)
+    return read_outputs(load(path))
+
+
+def why(folder: Path, released: Rows = ALIKE, audit: Rows = AUDITED, *, options: str = "csv") -> str:
+    with pytest.raises(OutputsError) as told:
+        read(folder, released, audit, options=options)
+    assert "\n" not in str(told.value)
+    return str(told.value)
+
+
+@pytest.mark.parametrize("options", ["csv", "json"])
+def test_tables_have_the_types_of_outputs_in_each_format(tmp_path: Path, options: str) -> None:
+    found = read(tmp_path, [*ALIKE, member(40, 50, "all", "a 1.50", 10**17 + 1)], options=options)
+    assert found.released.num_rows == 5
+    assert found.released.slice(4).to_pylist() == [
+        {"age_min": 40.0, "age_max": 50.0, "town": "all", "illness": "a 1.50", "id": str(10**17 + 1)}
+    ]
+    assert found.audit is not None
+    assert found.audit.slice(1).to_pylist() == [release(1, 0, 40, 50, "all", event_time=SECOND)]
+    assert found.suppressed is not None
+    assert found.suppressed.num_rows == 0  # its folder is not there: nothing was suppressed
+    assert found.rejected is None
+    assert found.generalisation == ("age_min", "age_max", "town")
+
+
+def test_options_of_csv_are_those_of_the_sink(tmp_path: Path) -> None:
+    options = 'csv, csv.field-delimiter: ";", csv.quote-character: "\'", csv.null-literal: none'
+    path = configure(tmp_path, ["released"], options)
+    rows = [member(20, 30, "north", "'a; b ''c'''", 1), member(20, 30, "north", "'none'", 2)]
+    write_csv(tmp_path / "released", [*rows, {**rows[0], "illness": None}], delimiter=";", null="none")
+    assert read_outputs(load(path)).released["illness"].to_pylist() == ["a; b 'c'", "none", None]
+
+
+def test_only_finished_files_count(tmp_path: Path) -> None:
+    path = configure(tmp_path)
+    file = write_csv(tmp_path / "released", ALIKE, ".part-0-1.inprogress.5")
+    with pytest.raises(OutputsError, match=r"sinks\.released\.path: .* holds unfinished files only"):
+        read_outputs(load(path))
+    write_csv(tmp_path / "released", ALIKE)
+    write_csv(tmp_path / "released", ALIKE[:2], "part-1-0")
+    file.write_text("half a li", encoding="utf-8")
+    assert read_outputs(load(path)).released.num_rows == 6
+
+
+def test_parquet_is_read_too(tmp_path: Path) -> None:
+    path = configure(tmp_path, ["released"], "parquet")
+    (tmp_path / "released").mkdir()
+    pyarrow.parquet.write_table(pa.Table.from_pylist(ALIKE), tmp_path / "released" / "part-0")
+    assert read_outputs(load(path)).released["id"].to_pylist() == ["0", "1", "2", "3"]
+    pyarrow.parquet.write_table(pa.Table.from_pylist(ALIKE).drop(["id"]), tmp_path / "released" / "part-1")
+    with pytest.raises(OutputsError, match=r"part-1 has other columns"):
+        read_outputs(load(path))
+
+
+def test_where_nothing_is_it_is_said(tmp_path: Path) -> None:
+    path = configure(tmp_path)
+    with pytest.raises(OutputsError, match=r"^sinks\.released\.path: .*/released holds no finished file; has the job"):
+        read_outputs(load(path))
+    (tmp_path / "released").mkdir()
+    with pytest.raises(OutputsError, match=r"^sinks\.released\.path: .*/released holds no finished file; has the job"):
+        read_outputs(load(path))
+    told = why(tmp_path, [])
+    assert told.startswith("sinks.released.path: ")
+    assert told.endswith("is empty, and sinks.audit tells of 2 releases")
+    discarded = load(path, ["sinks.released={connector: blackhole}"])
+    with pytest.raises(OutputsError, match=r"^sinks\.released\.connector: 'blackhole' keeps nothing"):
+        read_outputs(discarded)
+
+
+@pytest.mark.parametrize("options", ["csv", "json"])
+def test_a_line_that_is_cut_off_is_told_by_its_file(tmp_path: Path, options: str) -> None:
+    read(tmp_path, options=options)
+    file = tmp_path / "audit" / "part-0-0"
+    file.write_bytes(file.read_bytes()[:-3])
+    with pytest.raises(OutputsError, match=r"^sinks\.audit\.path: .*part-0-0 is cut off in the middle of its last"):
+        read_outputs(load(tmp_path / "job.yaml"))
+
+
+@pytest.mark.parametrize("options", ["csv", "json"])
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ({"age_min": 1, "age_max": 2, "town": "all", "illness": "x4711"}, ""),
+        ({**member(20, 30, "all", "x4711", 1), "more": 1}, ""),
+        (member(20, 30, "atlantis", "x4711", 1), "1 rows of 'town' have a label that its hierarchy has not"),
+        (member(20, 130, "all", "x4711", 1), "1 rows of 'age_max' lie outside of its domain"),
+        (member(30, 20, "all", "x4711", 1), "1 rows of 'age' end before they begin"),
+        ({**member(30, 40, "all", "x4711", 1), "age_min": "young"}, "'age_min' has values that are no numbers"),
+        ({**member(30, 40, "all", "x4711", 1), "age_min": None}, "1 rows have no 'age_min'"),
+    ],
+)
+def test_outputs_of_another_policy_are_refused(tmp_path: Path, options: str, row: dict[str, str], told: str) -> None:
+    said = why(tmp_path, [*ALIKE, row], options=options)
+    if told:
+        assert told in said
+    elif options == "csv":
+        assert f"line 5 of part-0-0 has {len(row)} columns, and by this configuration it would be 5" in said
+    else:
+        assert "line 5 of part-0-0 has other columns" in said
+    assert "another policy" in said
+    assert said.startswith("sinks.released.path: ")
+    assert not any(value in said for value in ("x4711", "atlantis", "young"))
+
+
+def test_two_runs_in_one_folder_are_told_by_the_shard_that_begins_again(tmp_path: Path) -> None:
+    again = [*AUDITED, release(0, 1, 20, 30, "north"), *AUDITED]
+    assert "release ids of shard 0 begin again: these are outputs of 2 runs in one place" in why(tmp_path, audit=again)
+    # One row that is there twice is no second run.
+    twice = read(tmp_path, audit=[*AUDITED, AUDITED[0]])
+    assert twice.audit is not None
+    assert twice.audit.num_rows == 3
+
+
+@pytest.mark.cluster("mini")
+def test_what_flink_reads_is_what_is_read_without_it(tmp_path: Path) -> None:
+    source = tmp_path / "input.csv"
+    source.write_text("", encoding="utf-8")
+    read(tmp_path, options="json")
+    path = tmp_path / "job.yaml"
+    path.write_text(path.read_text(encoding="utf-8").replace("/nowhere", str(source)), encoding="utf-8")
+    script = (
+        "import sys; from jobs.config.load import load; from jobs.local.sink_tables import read_tables\n"
+        "from jobs.local.typed import typed; from jobs.local.outputs import read_outputs\n"
+        "from jobs.wiring.written import written\n"
+        "config = load(sys.argv[1]); schemas = written(config); plain = read_outputs(config)\n"
+        "texts = read_tables(config, {name: schemas[name].names for name in ('released', 'audit')})\n"
+        "for name, text in texts.items():\n"
+        "    assert typed(name, text, schemas[name]).equals(getattr(plain, name).combine_chunks()), name\n"
+        "for connector in ('hive', 'kafka'):\n"
+        "    config.sinks['released'] = {'connector': connector}\n"
+        "    try:\n"
+        "        read_outputs(config)\n"
+        "    except ValueError as error:\n"
+        "        print(type(error).__name__, error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(path)],
+        env=environment(),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told = done.stdout.splitlines()
+    assert [line.split(": ")[0] for line in told] == ["OutputsError sinks.released.connector"] * 2
+    assert "'kafka' cannot be read: ValidationException: Could not find any factory for identifier 'kafka'" in told[1]
+    assert json.dumps(str(tmp_path)) not in done.stdout

@@ -1,0 +1,263 @@
+"""The hash chain of the audit log, from the operator in a fake runtime, followed by the code of ``crenel verify``."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import datetime, timedelta
+from math import isfinite
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anonymity.algorithms import CASTLE, NEAREST, WINDOW
+from anonymity.castle.parameters import CastleParameters
+from anonymity.nearest.parameters import NearestParameters
+from anonymity.window.parameters import WindowParameters
+from evidence.outputs import Outputs
+from evidence.verify import chain as reader
+from evidence.verify.chain import Chained, follow, heads
+from evidence.verify.classes import Classes
+from evidence.verify.verdict import BROKEN, HOLDS, UNSEEN, Check
+from operators.places import CHAIN
+from operators.shards import chain as writer
+from operators.shards.chain import ChainPlan
+from operators.shards.function import END, ShardFunction
+from operators.shards.plan import OperatorPlan
+from state.block import Block
+from tests.support.fakes import FakeRuntime, Harness
+from tests.support.operator_stream import KEY, block, members, planned
+
+MADE: dict[str, tuple[Any, Any]] = {
+    "castle": (CASTLE, CastleParameters(delay_tuples=20, reuse_limit=50)),
+    "nearest": (NEAREST, NearestParameters(delay_tuples=20)),
+    "window": (WINDOW, WindowParameters(tuples=20)),
+}
+GENERALISATION = [("age_min", pa.float64()), ("age_max", pa.float64()), ("group", pa.string())]
+LINK = ("chain_start", "chain_version", "chain_policy", "chain_hierarchies", "chain_members", "chain")
+_TYPES = {"LONG": pa.int64(), "STRING": pa.string()}
+AUDIT = pa.schema(
+    [
+        *((name, pa.int64()) for name in ("release_id", "shard", "event_time")),
+        ("kind", pa.string()),
+        *((name, pa.int64()) for name in ("subjects", "tuples", "diversity_illness")),
+        ("loss", pa.float64()),
+        *((name, pa.int64()) for name in ("k", "l")),
+        ("phi", pa.float64()),
+        *GENERALISATION,
+        *((name, _TYPES[kind]) for name, kind in zip(LINK, CHAIN.values(), strict=True)),
+    ]
+)
+RELEASED = pa.schema([*GENERALISATION, ("illness", pa.string()), ("visit", pa.string())])
+CHAINED = Chained(b"a key", "policy", "hierarchies")
+
+
+def plan(algorithm: str = "castle", key: bytes = b"a key", version: str = "1") -> OperatorPlan:
+    lengths = ((None, False),) * 2
+    chain = ChainPlan(key, (3, 2, None), version, "policy", "hierarchies", "", lengths)
+    return dataclasses.replace(planned(*MADE[algorithm]), chain=chain)
+
+
+def run(of: OperatorPlan, size: int = 50, restored: OperatorPlan | None = None) -> Outputs:
+    """Two shards of one stream of 400 tuples in blocks of this size; ``restored`` goes on after half of it."""
+    runtime, main = FakeRuntime(), list[list[Any]]()
+    harness = Harness(ShardFunction(of), runtime)
+    whole = {shard: block(1000 * shard, 200, shard=shard) for shard in range(2)}
+    for first in range(0, 200, size):
+        if restored is not None and first == 100:
+            main += harness.main
+            harness = Harness(ShardFunction(restored), runtime)
+        for shard, tuples in whole.items():
+            rows = (np.arange(200) >= first) & (np.arange(200) < first + size)
+            harness.element(KEY + shard, Block(shard=shard, **tuples.chosen(rows)).to_bytes())
+    harness.advance(END)
+    return outputs([*main, *harness.main])
+
+
+def outputs(releases: list[list[Any]]) -> Outputs:
+    """As the sinks would have them."""
+    audit, released = [], []
+    for release in releases:
+        values = [value for value in release if not isinstance(value, list)]
+        told, generalisation, link = values[:8], values[8:11], values[11:]
+        audit.append(dict(zip(AUDIT.names, [*told, 3, 2, None, *generalisation, *link], strict=True)))
+        for illness, visit in members(release):
+            released.append(dict(zip(RELEASED.names, [*generalisation, illness, str(visit)], strict=True)))
+    policy = planned(*MADE["castle"]).terms.policy
+    return Outputs(policy, pa.Table.from_pylist(released, RELEASED), pa.Table.from_pylist(audit, AUDIT))
+
+
+@pytest.fixture(scope="module")
+def plain() -> Outputs:
+    """A run of CASTLE with a key that nothing disturbs."""
+    return run(plan())
+
+
+def followed(found: Outputs, chained: Chained = CHAINED) -> dict[str, Check]:
+    assert found.audit is not None
+    return {check.name: check for check in follow(found, found.audit, Classes.of(found), chained)}
+
+
+def links(found: Outputs) -> list[tuple[int, int, str]]:
+    """Where the chain stands behind each release."""
+    assert found.audit is not None
+    return sorted(zip(*(found.audit[name].to_pylist() for name in ("shard", "release_id", "chain")), strict=True))
+
+
+@pytest.mark.parametrize("algorithm", MADE)
+def test_a_chain_holds_and_does_not_depend_on_how_blocks_are_cut(algorithm: str) -> None:
+    found = run(plan(algorithm))
+    assert {name: check.outcome for name, check in followed(found).items()} == dict.fromkeys(
+        ("chain", "starts", "values"), HOLDS
+    )
+    assert len(found.audit or ()) > 10
+    assert links(run(plan(algorithm), size=25)) == links(found)
+    assert links(run(plan(algorithm, key=b"another"))) != links(found)
+
+
+@pytest.mark.parametrize("algorithm", MADE)
+def test_a_chain_goes_on_after_a_restore_and_tells_of_it(algorithm: str) -> None:
+    found = run(plan(algorithm), restored=plan(algorithm, version="2"))
+    checks = followed(found)
+    assert {check.outcome for check in checks.values()} == {HOLDS}
+    assert "1 (2 shards begun or restored), 2 (2 shards begun or restored)" in checks["starts"].words
+    assert found.audit is not None
+    starts = found.audit.select(["shard", "chain_start", "chain_version"]).to_pylist()
+    told = [(row["shard"], row["chain_start"], row["chain_version"]) for row in starts if row["chain_version"]]
+    assert sorted(told) == [(0, 0, "1"), (0, 1, "2"), (1, 0, "1"), (1, 1, "2")]
+    # What left is what would have left anyway.
+    plain = run(plan(algorithm))
+    assert plain.released.equals(found.released)
+
+
+def test_a_chain_that_was_off_for_a_time_begins_anew() -> None:
+    runtime = FakeRuntime()
+    unchained = dataclasses.replace(plan(), chain=None)
+    harness = Harness(ShardFunction(unchained), runtime)
+    harness.element(KEY, block(0, 100).to_bytes())
+    gone = len(harness.main)
+    assert gone > 0
+    assert not any(name == "chain" for _, name in runtime.state)
+    harness = Harness(ShardFunction(plan()), runtime)
+    harness.element(KEY, block(100, 100).to_bytes())
+    found = outputs(harness.main)
+    assert found.audit is not None
+    (chain,) = [check for check in follow(found, found.audit, Classes.of(found), CHAINED) if check.name == "chain"]
+    assert chain.outcome == HOLDS
+    assert reader.beginnings(found.audit, CHAINED) == {0: gone}
+    # No other release can pass for the one it began with.
+    later = found.audit.filter(pc.greater(found.audit["release_id"], gone))
+    assert reader.beginnings(later, CHAINED) == {}
+    (chain, *_) = follow(found, later, Classes.of(dataclasses.replace(found, audit=later)), CHAINED)
+    assert [(finding.release, "gone" in finding.text) for finding in chain.findings] == [(gone, True)]
+
+
+def tampered(found: Outputs, place: int, **values: Any) -> Outputs:
+    assert found.audit is not None
+    rows = found.audit.to_pylist()
+    rows[place] |= values
+    return dataclasses.replace(found, audit=pa.Table.from_pylist(rows, AUDIT))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"event_time": 5}, {"kind": "widened"}, {"subjects": 99}, {"loss": 0.125}, {"k": 2}, {"phi": 7.5}),
+        *({"age_max": 99.5}, {"group": "*"}, {"chain_members": "0" * 32}, {"chain_version": "0"}, {"event_time": None}),
+    ],
+    ids=str,
+)
+def test_a_changed_release_is_named(plain: Outputs, change: dict[str, Any]) -> None:
+    found = tampered(plain, 5, **change)
+    assert found.audit is not None
+    row = found.audit.to_pylist()[5]
+    (finding,) = followed(found)["chain"].findings
+    assert (finding.shard, finding.release) == (row["shard"], row["release_id"])
+    assert "was changed" in finding.text
+
+
+def test_a_removed_and_an_added_release_are_named(plain: Outputs) -> None:
+    found = plain
+    assert found.audit is not None
+    rows = found.audit.to_pylist()
+    gone = next(row for row in rows if row["release_id"] == 3)
+    rows.remove(gone)
+    last = max((row for row in rows if row["shard"] == 1), key=lambda row: row["release_id"])
+    rows.append({**last, "release_id": last["release_id"] + 1})
+    (removed, added) = sorted(
+        followed(dataclasses.replace(found, audit=pa.Table.from_pylist(rows, AUDIT)))["chain"].findings,
+        key=lambda finding: (finding.shard != gone["shard"], finding.release),
+    )[:2]
+    told = {(finding.shard, finding.release) for finding in (removed, added)}
+    assert told == {(gone["shard"], 3), (1, last["release_id"] + 1)}
+
+
+def test_values_that_were_exchanged_are_found_by_the_releases_they_left_in(plain: Outputs) -> None:
+    found = plain
+    rows = found.released.to_pylist()
+    one = rows[0]
+    other = next(r for r in rows if r["illness"] != one["illness"] and r["age_min"] != one["age_min"])
+    one["illness"], other["illness"] = other["illness"], one["illness"]
+    checks = followed(dataclasses.replace(found, released=pa.Table.from_pylist(rows, RELEASED)))
+    assert len(checks["values"].findings) == 2
+    assert checks["chain"].outcome == HOLDS
+
+
+def test_without_a_key_nothing_is_told_of_values_and_a_wrong_one_is_told_once() -> None:
+    found = run(plan(key=b""))
+    assert found.audit is not None
+    assert found.audit["chain_members"].null_count == found.audit.num_rows
+    checks = followed(found, dataclasses.replace(CHAINED, key=b""))
+    assert (checks["chain"].outcome, checks["values"].outcome) == (HOLDS, UNSEEN)
+    wrong = followed(found)["chain"]
+    assert wrong.outcome == BROKEN
+    assert [finding.text.partition(":")[0] for finding in wrong.findings] == ["no release fits the chain"]
+    assert heads(found.audit).keys() == {0, 1}
+
+
+def test_another_policy_is_told_by_where_it_began(plain: Outputs) -> None:
+    checks = followed(plain, dataclasses.replace(CHAINED, policy="another"))
+    assert {(finding.shard, finding.release) for finding in checks["starts"].findings} == {(0, 0), (1, 0)}
+
+
+def test_the_end_of_a_chain_must_be_there_later(plain: Outputs) -> None:
+    assert plain.audit is not None
+    ends = [(shard, *end) for shard, end in reader.heads(plain.audit).items()]
+    assert reader.still_there(plain.audit, ends).findings == ()
+    (shard, release, link), *_ = ends
+    rows = plain.audit.to_pylist()
+    rows.remove(next(row for row in rows if row["chain"] == link))
+    (gone,) = reader.still_there(pa.Table.from_pylist(rows, AUDIT), ends).findings
+    assert (gone.shard, gone.release, gone.text) == (shard, release, "was there before, and is gone")
+    (other,) = reader.still_there(plain.audit, [(shard, release, "0" * 64)]).findings
+    assert other.text == "was there before, with another chain"
+
+
+@given(st.floats(width=64))
+def test_a_number_is_hashed_alike_however_it_is_written(number: float) -> None:
+    told = writer._told(number)
+    assert reader._text(number) == told
+    if isfinite(number):
+        for text in (repr(number), f"{number:.17E}", f"{number:.1f}" if number.is_integer() else repr(number)):
+            assert reader._alike(text) == writer._alike(text)
+            if not text.lstrip("-").isdecimal():
+                assert reader._alike(text) == (told if number else "0")
+
+
+@given(st.text() | st.from_regex(r"-?\d{1,5}(\.\d{1,4})?([eE][+-]?\d)?", fullmatch=True))
+def test_a_text_is_hashed_alike(text: str) -> None:
+    assert reader._alike(text) == writer._alike(text)
+
+
+@given(st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30)), st.booleans(), st.integers(0, 3))
+def test_a_time_is_hashed_alike_in_every_format(time: datetime, zoned: bool, digits: int) -> None:
+    time = time.replace(microsecond=time.microsecond // 10 ** (6 - digits) * 10 ** (6 - digits))
+    milliseconds = (time - datetime(1970, 1, 1)) // timedelta(milliseconds=1)
+    shown = writer._as_text(pa.timestamp("ms"), None, False)(milliseconds)
+    zone = "Z" if zoned else ""
+    for text in (time.isoformat(), time.isoformat(" "), time.isoformat(" ", "milliseconds")):
+        assert reader._alike(text + zone) == writer._alike(shown)
