@@ -19,6 +19,7 @@ from rich.table import Table
 from anonymity.regions.learn import RegionsError
 from evidence.report.shown import ReportError
 from jobs.commands import plan as plan_command
+from jobs.commands import why as why_command
 from jobs.commands import within
 from jobs.commands.account import NothingToAccountError, account
 from jobs.commands.check import show_configuration
@@ -341,6 +342,25 @@ def plan(
         kept = plan_command.show_plan(configuration, overrides or [], given, _console())
         if not kept:
             raise typer.Exit(1)
+
+
+@app.command()
+def why(
+    configuration: Configuration,
+    overrides: Overrides = None,
+    sample: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Rows as the source has them, read in its place.")
+    ] = None,
+    rows: Annotated[int, typer.Option(min=2, help="Tuples of the sample: the first of the source.")] = 50_000,
+    outputs: Annotated[
+        bool, typer.Option("--outputs", help="Look at what a run has left in its sinks as well.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print all as one JSON object.")] = False,
+) -> None:
+    """Replay a sample, and tell what was suppressed, rejected or lost, and which setting would have saved it."""
+    with _reported(configuration):
+        given = why_command.Options(sample=sample, rows=rows, outputs=outputs, as_json=json)
+        why_command.show_why(configuration, overrides or [], given, _console())
 
 
 @app.callback(invoke_without_command=True)

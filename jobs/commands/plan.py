@@ -89,7 +89,7 @@ def show_plan(path: Path, overrides: Sequence[str], options: Options, console: C
         settings=options.settings,
         regions="regions.yaml" if options.regions is None else str(options.regions.absolute()),
     )
-    with _progress() as show, tempfile.TemporaryDirectory(prefix="crenel-plan-") as folder:
+    with progress_bar() as show, tempfile.TemporaryDirectory(prefix="crenel-plan-") as folder:
         show(0)
         beginning = read_beginning(config, options.rows, options.sample)
         found = plan(config, asked, beginning, Path(folder), show)
@@ -305,7 +305,7 @@ def _of(name: str, point: Point) -> str:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[int], Callable[[], object]]]:
+def progress_bar() -> Iterator[Callable[[int], Callable[[], object]]]:
     """A bar on stderr; what it gives is called with how many replays there are to come."""
     console = Console(stderr=True)
     columns = (

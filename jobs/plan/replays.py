@@ -20,7 +20,7 @@ from evidence.replay import Totals, replay
 from evidence.sample import Sample
 from evidence.setting import Setting
 from jobs.config.file import ConfigError
-from jobs.config.load import load
+from jobs.config.load import Config, load
 from jobs.plan.point import Point, Written
 
 
@@ -117,19 +117,23 @@ def _one(overrides: Sequence[str]) -> Totals | str:
     (given,) = _given
     try:
         config = load(given.path, [*given.overrides, *overrides])
-        setting = Setting(
-            algorithm=config.algorithm,
-            privacy=_coded(config.privacy, given.privacy),
-            parameters=config.parameters,
-            shards=config.shards,
-            seed=config.seed or 0,
-            differential_privacy=config.differential_privacy,
-        )
-        return replay(given.sample, setting)
+        return replay(given.sample, setting_of(config, given.privacy))
     except ConfigError as error:
         return error.problems[0]
     except PolicyError as error:
         return str(error)
+
+
+def setting_of(config: Config, given: Privacy) -> Setting:
+    """What a configuration holds a replay to; ``given`` has the codes of references, as ``Given.privacy``."""
+    return Setting(
+        algorithm=config.algorithm,
+        privacy=_coded(config.privacy, given),
+        parameters=config.parameters,
+        shards=config.shards,
+        seed=config.seed or 0,
+        differential_privacy=config.differential_privacy,
+    )
 
 
 def _coded(privacy: Privacy, given: Privacy) -> Privacy:

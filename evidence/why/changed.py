@@ -1,0 +1,84 @@
+"""A sample without one of its quasi-identifiers, or with one told in less detail from the beginning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anonymity.attributes import Categorical
+from anonymity.hierarchy import HierarchyError, from_paths
+from anonymity.policy import Policy, Shards
+from evidence.sample import Sample
+from state.block import TupleColumns
+
+_LEAST_PATH = 3
+"""Labels from a value to the root, where there is a level between them."""
+
+
+@dataclass(frozen=True)
+class AsDivided(Sample):
+    """A sample that is divided into shards as another was, so that nothing else differs.
+
+    Attributes
+    ----------
+    of_shard : (tuples,) the shard of each
+    """
+
+    of_shard: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def shards(self, shards: Shards) -> NDArray[np.int64]:
+        """(tuples,) ``of_shard``, whatever is asked for."""
+        return self.of_shard
+
+
+def without(sample: Sample, name: str, shards: Shards) -> Sample:
+    """The same tuples in the same shards, one quasi-identifier dropped.
+
+    Raises
+    ------
+    PolicyError
+        It was the only one.
+    """
+    policy, tuples = sample.policy, sample.tuples
+    numeric = [attribute.name != name for attribute in policy.numeric]
+    categorical = [attribute.name != name for attribute in policy.categorical]
+    left = replace(
+        policy,
+        quasi_identifiers=tuple(a for a in policy.quasi_identifiers if a.name != name),
+        drop=(*policy.drop, name),
+    )
+    columns = {"numeric": tuples.numeric[:, numeric], "categorical": tuples.categorical[:, categorical]}
+    return _changed(sample, left, columns, shards)
+
+
+def one_level_up(sample: Sample, name: str, shards: Shards) -> Sample | None:
+    """The same tuples in the same shards, the values of a categorical attribute one level up its hierarchy.
+
+    None where no level can be had: values stand right below the root, or labels below others at several levels.
+    """
+    policy, tuples = sample.policy, sample.tuples
+    column, attribute = next((i, a) for i, a in enumerate(policy.categorical) if a.name == name)
+    paths = attribute.hierarchy.paths()
+    cut = [path[1:] if len(path) >= _LEAST_PATH else path for path in paths]
+    known = list(dict.fromkeys(cut))
+    if len(known) in (1, len(paths)):
+        return None
+    try:
+        tree = from_paths(known)
+    except HierarchyError:
+        return None
+    leaf = {label: number for number, label in enumerate(tree.labels[: tree.leaves])}
+    categorical = tuples.categorical.copy()
+    categorical[:, column] = np.array([leaf[path[0]] for path in cut], np.int32)[tuples.categorical[:, column]]
+    changed = tuple(Categorical(a.name, tree) if a is attribute else a for a in policy.quasi_identifiers)
+    return _changed(sample, replace(policy, quasi_identifiers=changed), {"categorical": categorical}, shards)
+
+
+def _changed(sample: Sample, policy: Policy, columns: dict[str, Any], shards: Shards) -> Sample:
+    held: dict[str, Any] = {f.name: getattr(sample, f.name) for f in fields(Sample)}
+    arrays = {name: np.ascontiguousarray(column) for name, column in columns.items()}
+    tuples: TupleColumns = replace(sample.tuples, **arrays)
+    return AsDivided(**held | {"policy": policy, "tuples": tuples}, of_shard=sample.shards(shards))

@@ -1,0 +1,66 @@
+"""How much of the loss of released tuples is that of each quasi-identifier."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from anonymity.attributes import Numeric
+from anonymity.policy import Policy
+from evidence.outputs import Outputs
+
+
+def losses(outputs: Outputs, policy: Policy | None = None) -> dict[str, float | None]:
+    """The mean loss of each quasi-identifier over released tuples, 0 to 1, in the order of the policy.
+
+    Their mean is InfoLoss (CASTLE, Section 2.2). A number without a domain was measured by what had been seen when each
+    release left, which no output tells: such attributes share what the stated loss leaves of the others, by how wide
+    they are published. None where a number is published as one value; of none where nothing was released.
+
+    Parameters
+    ----------
+    policy : by whose hierarchies categories are measured; None: that of the outputs
+    """
+    policy = outputs.policy if policy is None else policy
+    table = outputs.released if outputs.audit is None else outputs.audit
+    if not table.num_rows:
+        return {}
+    weight = np.ones(table.num_rows) if outputs.audit is None else _numbers(table, "tuples")
+    found: dict[str, float | None] = {}
+    observed: dict[str, float] = {}
+    for attribute in policy.quasi_identifiers:
+        name = attribute.name
+        if not isinstance(attribute, Numeric):
+            tree = attribute.hierarchy
+            node = pc.index_in(table[name], pa.array(tree.labels, pa.string()))
+            found[name] = _mean(tree.loss[np.asarray(node.combine_chunks(), np.int64)], weight)
+        elif f"{name}_min" not in table.column_names:
+            found[name] = None
+        elif attribute.domain is not None:
+            found[name] = _relative(table, name, weight, attribute.domain)
+        else:
+            lower, upper = (_numbers(table, f"{name}_{end}") for end in ("min", "max"))
+            found[name] = observed[name] = _relative(table, name, weight, (float(lower.min()), float(upper.max())))
+    stated = None if outputs.audit is None else _mean(_numbers(table, "loss"), weight)
+    known = [loss for name, loss in found.items() if loss is not None and name not in observed]
+    if stated is not None and observed and len(known) + len(observed) == len(found):
+        rest, whole = max(stated * len(found) - sum(known), 0.0), sum(observed.values())
+        found |= {name: rest * width / whole if whole else rest / len(observed) for name, width in observed.items()}
+    return found
+
+
+def _relative(table: pa.Table, name: str, weight: NDArray[np.float64], whole: tuple[float, float]) -> float:
+    width = whole[1] - whole[0]
+    spread = _numbers(table, f"{name}_max") - _numbers(table, f"{name}_min")
+    # Whole ends are rounded outwards, and so may lie beyond the domain's.
+    return _mean(np.minimum(spread / width, 1.0), weight) if width > 0 else 0.0
+
+
+def _numbers(table: pa.Table, name: str) -> NDArray[np.float64]:
+    return np.asarray(table[name].combine_chunks(), np.float64)
+
+
+def _mean(values: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
+    return float(np.average(values, weights=weight))

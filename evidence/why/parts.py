@@ -1,0 +1,149 @@
+"""Which categories and ranges are suppressed above their share, told so that no single value or person is.
+
+Counts are tuples, rounded down to a multiple of k, and told only where k persons at least are behind them: of all
+tuples of a part, and of those suppressed. A category is an inner node of its hierarchy with two values at least. A
+range ends on a round grid, wherever the values lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from math import floor, inf, log10, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anonymity.attributes import Categorical, Numeric
+from evidence.sample import Sample
+
+_MORE = 1.2
+"""Times the share of all from which a part is told,"""
+_CLEARLY = 3.0
+"""and standard deviations of a count by chance."""
+_CUTS = 8
+"""Quantiles that ranges are cut at, at most so many."""
+_GRID = 50
+"""Round steps in the range of a number, about."""
+_FEWEST_WHOLE = 2
+"""Whole numbers in a range, at least."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A category or a range.
+
+    Attributes
+    ----------
+    column, label : the attribute, and a node of its hierarchy or an interval
+    tuples, suppressed : rounded down to a multiple of k
+    times : how many times the share of all tuples is suppressed, by these counts
+    """
+
+    column: str
+    label: str
+    tuples: int
+    suppressed: int
+    times: float
+
+    @property
+    def share(self) -> float:
+        """Suppressed of its tuples, 0 to 1."""
+        return self.suppressed / self.tuples
+
+
+def above_their_share(sample: Sample, suppressed: NDArray[np.bool_], k: int, most: int) -> list[Part]:
+    """Parts that are suppressed above their share, clearer ones first.
+
+    Parameters
+    ----------
+    suppressed : (tuples,) whether each was
+    k : persons behind each count, at least; 1 or more
+    most : parts, at most
+    """
+    total = float(suppressed.mean()) if len(suppressed) else 0.0
+    if not 0 < total < 1:
+        return []
+    found: list[tuple[float, Part]] = []
+    for column, label, inside in _all(sample, suppressed, k):
+        held, lost = int(inside.sum()), int((inside & suppressed).sum())
+        if min(persons(sample, inside), persons(sample, inside & suppressed)) < k:
+            continue
+        part = Part(column, label, held // k * k, lost // k * k, (lost // k) / (held // k) / total)
+        clear = (lost - held * total) / sqrt(held * total * (1 - total))
+        if part.times >= _MORE and clear >= _CLEARLY:
+            found.append((clear, part))
+    return [part for _, part in sorted(found, key=lambda pair: -pair[0])[:most]]
+
+
+def persons(sample: Sample, chosen: NDArray[np.bool_]) -> int:
+    """How many are behind some tuples."""
+    subject = sample.tuples.subject
+    return int(chosen.sum()) if subject is None else len(np.unique(subject[chosen]))
+
+
+def _all(sample: Sample, suppressed: NDArray[np.bool_], k: int) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
+    for i, number in enumerate(sample.policy.numeric):
+        values = sample.tuples.numeric[:, i]
+        cuts = _cuts(sample, number, values, suppressed, k)
+        bounds = [-inf, *cuts, inf]
+        for lower, upper in pairwise(bounds):
+            yield number.name, _interval(number, lower, upper), (values >= lower) & (values < upper)
+    for i, category in enumerate(sample.policy.categorical):
+        leaves = sample.tuples.categorical[:, i]
+        for node in _nodes(category):
+            tree = category.hierarchy
+            inside = (leaves >= tree.first[node]) & (leaves <= tree.last[node])
+            yield category.name, tree.labels[node], inside
+
+
+def _nodes(category: Categorical) -> Iterator[int]:
+    """Nodes between values and root that hold two values and more, each set of values once."""
+    tree, told = category.hierarchy, {(0, category.hierarchy.leaves - 1)}
+    for node in range(tree.leaves, tree.root):
+        values = int(tree.first[node]), int(tree.last[node])
+        if values[0] < values[1] and values not in told:
+            told.add(values)
+            yield node
+
+
+def _cuts(
+    sample: Sample, number: Numeric, values: NDArray[np.float64], suppressed: NDArray[np.bool_], k: int
+) -> list[float]:
+    """Where ranges begin: quantiles of all and of those suppressed, on the grid, k persons at least between them."""
+    shares = np.arange(1, _CUTS) / _CUTS
+    lower, upper = number.domain or np.quantile(values, (shares[0], shares[-1])).tolist()
+    step = number.ends or _round_step((upper - lower) / _GRID)
+    if number.name in sample.integers:
+        step = max(step, float(_FEWEST_WHOLE))
+    if not step:
+        return []
+    wanted = np.concatenate([np.quantile(values, shares), np.quantile(values[suppressed], shares)])
+    least, most = (-inf, inf) if number.domain is None else (lower + step, upper - step)
+    cuts = [cut for cut in np.unique(np.round(wanted / step)) * step if least <= cut <= most]
+    kept: list[float] = []
+    for cut in cuts:
+        if persons(sample, (values >= (kept[-1] if kept else -inf)) & (values < cut)) >= k:
+            kept.append(float(cut))
+    while kept and persons(sample, values >= kept[-1]) < k:
+        kept.pop()
+    return kept
+
+
+def _round_step(about: float) -> float:
+    """1, 2 or 5 times a power of ten, no less than a number; 0 where that is 0."""
+    if about <= 0:
+        return 0.0
+    power = 10.0 ** floor(log10(about))
+    return next(times * power for times in (1, 2, 5, 10) if times * power >= about * (1 - 1e-9))
+
+
+def _interval(number: Numeric, lower: float, upper: float) -> str:
+    if number.domain is not None:
+        closed = upper == inf
+        lower, upper = max(lower, number.domain[0]), min(upper, number.domain[1])
+        return f"[{lower:.12g}, {upper:.12g}{']' if closed else ')'}"
+    if lower == -inf:
+        return "all" if upper == inf else f"below {upper:.12g}"
+    return f"{lower:.12g} and above" if upper == inf else f"[{lower:.12g}, {upper:.12g})"

@@ -1,0 +1,227 @@
+"""What other settings near the configured one would have saved of what it suppresses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow.compute as pc
+
+from anonymity.errors import PolicyError
+from anonymity.policy import SHARD_BY_SUBJECT
+from evidence.outputs import Outputs
+from evidence.replay import Replayed, Totals, replay_outputs
+from evidence.sample import Sample
+from evidence.setting import Setting
+from evidence.why.changed import one_level_up, without
+from evidence.why.losses import losses
+from jobs.config.file import ConfigError
+from jobs.config.load import load
+from jobs.local.sample import Beginning
+from jobs.plan.grid import scaled
+from jobs.plan.point import Point, Written, waits
+from jobs.plan.replays import setting_of
+
+GENERALISE = "generalise"
+_TIMES = (2.0, 4.0)
+"""How many times as long delays are tried."""
+_MOST = 0.5
+"""The share of a reason's tuples from which most of them are saved."""
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """Another setting, and what a replay under it gives.
+
+    Attributes
+    ----------
+    kind : ``delay``, ``shards``, ``hierarchy``, ``quasi_identifiers``, ``suppression``, ``l`` or ``k``
+    change : what it is, in the words of a configuration
+    column : the quasi-identifier that it concerns; None: none
+    weaker : whether it promises less
+    withheld : tuples that are not published, by reason
+    losses : mean loss of each quasi-identifier that is left, by the configured hierarchies
+    """
+
+    kind: str
+    change: str
+    column: str | None
+    weaker: bool
+    totals: Totals
+    withheld: Mapping[str, int]
+    losses: Mapping[str, float | None]
+
+
+@dataclass(frozen=True)
+class Remedies:
+    """The configured setting and others beside it.
+
+    Attributes
+    ----------
+    configured : its replay
+    withheld : of the configured setting, as ``Remedy.withheld``; those published fully generalised count with them
+    losses : as of ``Remedy``, of the configured setting
+    tried : the nearest first: what promises the same before what promises less
+    impossible : why others cannot be, by what they change
+    """
+
+    configured: Replayed
+    withheld: Mapping[str, int]
+    losses: Mapping[str, float | None]
+    tried: tuple[Remedy, ...]
+    impossible: Mapping[str, str]
+
+    @property
+    def left_out(self) -> dict[str, Remedy]:
+        """What leaving out each quasi-identifier gives."""
+        return {r.column: r for r in self.tried if r.kind == "quasi_identifiers" and r.column is not None}
+
+    def nearest(self, reason: str) -> Remedy | None:
+        """The nearest that saves most of what a reason withholds, and withholds no more altogether; None: none does.
+
+        Of quasi-identifiers the one whose absence saves most stands for all.
+        """
+        enough = [remedy for remedy in self.tried if self.saves(remedy, reason) > _MOST]
+        if not enough:
+            return None
+        alike = [remedy for remedy in enough if remedy.kind == enough[0].kind == "quasi_identifiers"]
+        return max(alike, key=lambda remedy: self.saves(remedy, reason)) if alike else enough[0]
+
+    def saves(self, remedy: Remedy, reason: str) -> float:
+        """The share of what a reason withholds that is not withheld, for any reason; 0 or less: nothing."""
+        now = self.withheld[reason]
+        fewer = min(now - remedy.withheld.get(reason, 0), sum(self.withheld.values()) - sum(remedy.withheld.values()))
+        return fewer / now if now else 0.0
+
+
+@dataclass(frozen=True)
+class Around:
+    """A configured setting, and what of it may be changed.
+
+    Attributes
+    ----------
+    path, overrides : of the configuration
+    written : the same as it is written
+    """
+
+    path: Path
+    overrides: tuple[str, ...]
+    written: Written
+    beginning: Beginning
+
+
+def remedies(around: Around, progress: Callable[[int], Callable[[], object]]) -> Remedies:
+    """Replay the configured setting and those beside it; of those, only without one attribute where nothing is lost.
+
+    ``progress`` : called with a number of replays before they begin; what it returns is called after each
+    """
+    sample, config = around.beginning.sample, around.written.config
+    setting = setting_of(config, around.beginning.privacy)
+    configured = replay_outputs(sample, setting)
+    lost = sum(configured.totals.suppressed.values()) > 0
+    wanted = list(_changes(around)) if lost else []
+    names = [attribute.name for attribute in sample.policy.quasi_identifiers]
+    names = names if len(names) > 1 else []
+    categories = [attribute.name for attribute in sample.policy.categorical] if lost else []
+    done = progress(1 + len(wanted) + len(names) + len(categories))
+    done()
+    tried: list[Remedy] = []
+    impossible: dict[str, str] = {}
+
+    def attempt(remedy: _Change, make: Callable[[], tuple[Sample, Setting] | None]) -> None:
+        try:
+            made = make()
+            if made is not None:
+                tried.append(_remedy(remedy, sample, *made))
+        except ConfigError as error:
+            impossible[remedy.change] = error.problems[0]
+        except PolicyError as error:
+            impossible[remedy.change] = str(error)
+        done()
+
+    for change, point in wanted:
+        attempt(change, lambda point=point: (sample, _set(around, point)))  # type: ignore[misc]
+    for name in categories:
+        change = _Change("hierarchy", f"values of {name} one level up its hierarchy", name)
+        attempt(change, lambda name=name: _with(one_level_up(sample, name, setting.shards), setting))  # type: ignore[misc]
+    for name in names:
+        change = _Change("quasi_identifiers", f"without {name} (policy.drop)", name)
+        attempt(change, lambda name=name: (without(sample, name, setting.shards), setting))  # type: ignore[misc]
+    order = ("delay", "shards", "hierarchy", "quasi_identifiers", "suppression", "l", "k")
+    return Remedies(
+        configured=configured,
+        withheld=configured.totals.suppressed,
+        losses=losses(configured.outputs),
+        tried=tuple(sorted(tried, key=lambda remedy: order.index(remedy.kind))),
+        impossible=impossible,
+    )
+
+
+@dataclass(frozen=True)
+class _Change:
+    kind: str
+    change: str
+    column: str | None = None
+    weaker: bool = False
+
+
+def _with(sample: Sample | None, setting: Setting) -> tuple[Sample, Setting] | None:
+    return None if sample is None else (sample, setting)
+
+
+def _set(around: Around, point: Point) -> Setting:
+    config = load(around.path, [*around.overrides, *around.written.overrides(point)])
+    return setting_of(config, around.beginning.privacy)
+
+
+def _remedy(change: _Change, sample: Sample, changed: Sample, setting: Setting) -> Remedy:
+    found = replay_outputs(changed, setting)
+    withheld = found.totals.suppressed
+    if change.kind == "suppression":
+        withheld = dict.fromkeys(withheld, 0)
+    return Remedy(
+        kind=change.kind,
+        change=change.change,
+        column=change.column,
+        weaker=change.weaker,
+        totals=found.totals,
+        withheld=withheld,
+        losses=losses(_as_configured(found.outputs, sample, change)),
+    )
+
+
+def _as_configured(outputs: Outputs, sample: Sample, change: _Change) -> Outputs:
+    """Outputs whose losses are those of the configured hierarchies, where values began one level up."""
+    if change.kind != "hierarchy" or outputs.audit is None or not outputs.audit.num_rows:
+        return outputs
+    own, configured = losses(outputs)[str(change.column)], losses(outputs, sample.policy)[str(change.column)]
+    more = ((configured or 0.0) - (own or 0.0)) / len(sample.policy.quasi_identifiers)
+    place = outputs.audit.column_names.index("loss")
+    audit = outputs.audit.set_column(place, "loss", pc.add(outputs.audit["loss"], more))
+    return replace(outputs, policy=sample.policy, audit=audit)
+
+
+def _changes(around: Around) -> Iterator[tuple[_Change, Point]]:
+    """Settings beside the configured one, the nearest first."""
+    config = around.written.config
+    algorithm = config.algorithm
+    wait = waits(algorithm, config.parameters)
+    shards = config.shards
+    now = Point(algorithm.name, config.privacy.k, config.privacy.l, *wait, shards.count, shards.by)
+    if wait != (None, None):
+        for times in _TIMES:
+            tuples, milliseconds = scaled(wait, times)
+            point = replace(now, tuples=tuples, milliseconds=milliseconds)
+            yield _Change("delay", f"{algorithm.name} waits {point.delay}"), point
+    if shards.count > 1:
+        yield _Change("shards", "shards.count: 1"), replace(now, shards=1, by=SHARD_BY_SUBJECT)
+    paths = {setting.path: setting.field for setting in algorithm.settings}
+    if "suppression" in paths and getattr(config.parameters, paths["suppression"]) != GENERALISE:
+        name = f"{algorithm.name}.suppression"
+        yield _Change("suppression", f"{name}: {GENERALISE}"), replace(now, further=((name, GENERALISE),))
+    if config.privacy.l > 1:
+        yield _Change("l", f"privacy.l: {config.privacy.l - 1}", weaker=True), replace(now, l=config.privacy.l - 1)
+    lower = max(config.privacy.k // 2, config.privacy.l, 2)
+    if lower < config.privacy.k:
+        yield _Change("k", f"privacy.k: {lower}", weaker=True), replace(now, k=lower)
