@@ -6,11 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pyarrow.compute as pc
-
 from anonymity.errors import PolicyError
 from anonymity.policy import SHARD_BY_SUBJECT
-from evidence.outputs import Outputs
 from evidence.replay import Replayed, Totals, replay_outputs
 from evidence.sample import Sample
 from evidence.setting import Setting
@@ -36,11 +33,13 @@ class Remedy:
 
     Attributes
     ----------
-    kind : ``delay``, ``shards``, ``hierarchy``, ``quasi_identifiers``, ``suppression``, ``l`` or ``k``
+    kind : ``delay``, ``shards``, ``hierarchy``, ``quasi_identifiers``, ``suppression``, ``promise``, ``l``
+        or ``k``
     change : what it is, in the words of a configuration
     column : the quasi-identifier that it concerns; None: none
     weaker : whether it promises less
     withheld : tuples that are not published, by reason
+    mean_loss : of released tuples, by the configured hierarchies; None where none was released
     losses : mean loss of each quasi-identifier that is left, by the configured hierarchies
     """
 
@@ -50,6 +49,7 @@ class Remedy:
     weaker: bool
     totals: Totals
     withheld: Mapping[str, int]
+    mean_loss: float | None
     losses: Mapping[str, float | None]
 
 
@@ -80,13 +80,15 @@ class Remedies:
     def nearest(self, reason: str) -> Remedy | None:
         """The nearest that saves most of what a reason withholds, and withholds no more altogether; None: none does.
 
-        Of quasi-identifiers the one whose absence saves most stands for all.
+        Of quasi-identifiers left out, and of hierarchies, the one that saves most stands for all.
         """
         enough = [remedy for remedy in self.tried if self.saves(remedy, reason) > _MOST]
         if not enough:
             return None
-        alike = [remedy for remedy in enough if remedy.kind == enough[0].kind == "quasi_identifiers"]
-        return max(alike, key=lambda remedy: self.saves(remedy, reason)) if alike else enough[0]
+        if enough[0].column is None:
+            return enough[0]
+        alike = [remedy for remedy in enough if remedy.kind == enough[0].kind]
+        return max(alike, key=lambda remedy: self.saves(remedy, reason))
 
     def saves(self, remedy: Remedy, reason: str) -> float:
         """The share of what a reason withholds that is not withheld, for any reason; 0 or less: nothing."""
@@ -141,14 +143,18 @@ def remedies(around: Around, progress: Callable[[int], Callable[[], object]]) ->
         done()
 
     for change, point in wanted:
+        if _too_long(sample, point):
+            impossible[change.change] = "the sample is shorter than twice of it, so it would tell of its end only"
+            done()
+            continue
         attempt(change, lambda point=point: (sample, _set(around, point)))  # type: ignore[misc]
     for name in categories:
-        change = _Change("hierarchy", f"values of {name} one level up its hierarchy", name)
+        change = _Change("hierarchy", f"{name} one level up its hierarchy", name)
         attempt(change, lambda name=name: _with(one_level_up(sample, name, setting.shards), setting))  # type: ignore[misc]
     for name in names:
-        change = _Change("quasi_identifiers", f"without {name} (policy.drop)", name)
+        change = _Change("quasi_identifiers", f"{name} in policy.drop", name)
         attempt(change, lambda name=name: (without(sample, name, setting.shards), setting))  # type: ignore[misc]
-    order = ("delay", "shards", "hierarchy", "quasi_identifiers", "suppression", "l", "k")
+    order = ("delay", "shards", "hierarchy", "quasi_identifiers", "suppression", "promise", "l", "k")
     return Remedies(
         configured=configured,
         withheld=configured.totals.suppressed,
@@ -170,6 +176,12 @@ def _with(sample: Sample | None, setting: Setting) -> tuple[Sample, Setting] | N
     return None if sample is None else (sample, setting)
 
 
+def _too_long(sample: Sample, point: Point) -> bool:
+    """Whether most of a sample would wait for no longer than to its end."""
+    tuples = (point.tuples or 0) * point.shards * 2 > len(sample)
+    return tuples or (sample.milliseconds > 0 and (point.milliseconds or 0) * 2 > sample.milliseconds)
+
+
 def _set(around: Around, point: Point) -> Setting:
     config = load(around.path, [*around.overrides, *around.written.overrides(point)])
     return setting_of(config, around.beginning.privacy)
@@ -177,9 +189,15 @@ def _set(around: Around, point: Point) -> Setting:
 
 def _remedy(change: _Change, sample: Sample, changed: Sample, setting: Setting) -> Remedy:
     found = replay_outputs(changed, setting)
-    withheld = found.totals.suppressed
+    withheld, mean = found.totals.suppressed, found.totals.mean_loss
     if change.kind == "suppression":
         withheld = dict.fromkeys(withheld, 0)
+    of = losses(found.outputs)
+    if change.kind == "hierarchy" and change.column is not None and mean is not None:
+        # Of the one that is changed, measured as it is configured; the others are the same by both.
+        configured = losses(found.outputs, sample.policy)[change.column]
+        mean += ((configured or 0.0) - (of[change.column] or 0.0)) / len(of)
+        of = {**of, change.column: configured}
     return Remedy(
         kind=change.kind,
         change=change.change,
@@ -187,19 +205,9 @@ def _remedy(change: _Change, sample: Sample, changed: Sample, setting: Setting) 
         weaker=change.weaker,
         totals=found.totals,
         withheld=withheld,
-        losses=losses(_as_configured(found.outputs, sample, change)),
+        mean_loss=mean,
+        losses=of,
     )
-
-
-def _as_configured(outputs: Outputs, sample: Sample, change: _Change) -> Outputs:
-    """Outputs whose losses are those of the configured hierarchies, where values began one level up."""
-    if change.kind != "hierarchy" or outputs.audit is None or not outputs.audit.num_rows:
-        return outputs
-    own, configured = losses(outputs)[str(change.column)], losses(outputs, sample.policy)[str(change.column)]
-    more = ((configured or 0.0) - (own or 0.0)) / len(sample.policy.quasi_identifiers)
-    place = outputs.audit.column_names.index("loss")
-    audit = outputs.audit.set_column(place, "loss", pc.add(outputs.audit["loss"], more))
-    return replace(outputs, policy=sample.policy, audit=audit)
 
 
 def _changes(around: Around) -> Iterator[tuple[_Change, Point]]:
@@ -213,13 +221,16 @@ def _changes(around: Around) -> Iterator[tuple[_Change, Point]]:
         for times in _TIMES:
             tuples, milliseconds = scaled(wait, times)
             point = replace(now, tuples=tuples, milliseconds=milliseconds)
-            yield _Change("delay", f"{algorithm.name} waits {point.delay}"), point
+            yield _Change("delay", f"a delay of {point.delay}"), point
     if shards.count > 1:
         yield _Change("shards", "shards.count: 1"), replace(now, shards=1, by=SHARD_BY_SUBJECT)
     paths = {setting.path: setting.field for setting in algorithm.settings}
     if "suppression" in paths and getattr(config.parameters, paths["suppression"]) != GENERALISE:
         name = f"{algorithm.name}.suppression"
         yield _Change("suppression", f"{name}: {GENERALISE}"), replace(now, further=((name, GENERALISE),))
+    for promise, _ in config.privacy.further:
+        name = f"privacy.{promise.name}"
+        yield _Change("promise", f"no {name}", weaker=True), replace(now, further=((name, "~"),))
     if config.privacy.l > 1:
         yield _Change("l", f"privacy.l: {config.privacy.l - 1}", weaker=True), replace(now, l=config.privacy.l - 1)
     lower = max(config.privacy.k // 2, config.privacy.l, 2)
