@@ -166,7 +166,7 @@ def _show_suppressed(why: Why, console: Console) -> None:
         console.print("\nWhat was tried:")
         indent(console, _tried(found, shown))
     for change, problem in found.impossible.items():
-        console.print(f"{change} cannot be: {problem}.", soft_wrap=True)
+        console.print(f"{change} was not tried: {problem}.", soft_wrap=True)
 
 
 def _nearest(found: Remedies, reason: str) -> str:
