@@ -52,8 +52,8 @@ def losses(outputs: Outputs, policy: Policy | None = None) -> dict[str, float | 
 
 
 def _relative(table: pa.Table, name: str, weight: NDArray[np.float64], whole: tuple[float, float]) -> float:
-    width = whole[1] - whole[0]
-    spread = _numbers(table, f"{name}_max") - _numbers(table, f"{name}_min")
+    width = whole[1] / 2 - whole[0] / 2  # of halves: the largest numbers are further apart than any number says
+    spread = _numbers(table, f"{name}_max") / 2 - _numbers(table, f"{name}_min") / 2
     # Whole ends are rounded outwards, and so may lie beyond the domain's.
     return _mean(np.minimum(spread / width, 1.0), weight) if width > 0 else 0.0
 
