@@ -12,23 +12,26 @@ from anonymity.policy import Policy
 from evidence.outputs import Outputs
 
 
-def losses(outputs: Outputs, policy: Policy | None = None) -> dict[str, float | None]:
+def losses(outputs: Outputs, *, policy: Policy | None = None, representative: bool = False) -> dict[str, float | None]:
     """The mean loss of each quasi-identifier over released tuples, 0 to 1, in the order of the policy.
 
     Their mean is InfoLoss (CASTLE, Section 2.2). A number without a domain was measured by what had been seen when each
     release left, which no output tells: such attributes share what the stated loss leaves of the others, by how wide
-    they are published. None where a number is published as one value; of none where nothing was released.
+    they are published. None where one value stands for each release; of no attribute where nothing was released.
 
     Parameters
     ----------
     policy : by whose hierarchies categories are measured; None: that of the outputs
+    representative : whether one value of each attribute stands for a release, which tells no loss
     """
     policy = outputs.policy if policy is None else policy
     table = outputs.released if outputs.audit is None else outputs.audit
     if not table.num_rows:
         return {}
+    if representative:
+        return {attribute.name: None for attribute in policy.quasi_identifiers}
     weight = np.ones(table.num_rows) if outputs.audit is None else _numbers(table, "tuples")
-    found: dict[str, float | None] = {}
+    found: dict[str, float] = {}
     observed: dict[str, float] = {}
     for attribute in policy.quasi_identifiers:
         name = attribute.name
@@ -36,18 +39,29 @@ def losses(outputs: Outputs, policy: Policy | None = None) -> dict[str, float | 
             tree = attribute.hierarchy
             node = pc.index_in(table[name], pa.array(tree.labels, pa.string()))
             found[name] = _mean(tree.loss[np.asarray(node.combine_chunks(), np.int64)], weight)
-        elif f"{name}_min" not in table.column_names:
-            found[name] = None
         elif attribute.domain is not None:
             found[name] = _relative(table, name, weight, attribute.domain)
         else:
             lower, upper = (_numbers(table, f"{name}_{end}") for end in ("min", "max"))
             found[name] = observed[name] = _relative(table, name, weight, (float(lower.min()), float(upper.max())))
     stated = None if outputs.audit is None else _mean(_numbers(table, "loss"), weight)
-    known = [loss for name, loss in found.items() if loss is not None and name not in observed]
-    if stated is not None and observed and len(known) + len(observed) == len(found):
-        rest, whole = max(stated * len(found) - sum(known), 0.0), sum(observed.values())
-        found |= {name: rest * width / whole if whole else rest / len(observed) for name, width in observed.items()}
+    known = [loss for name, loss in found.items() if name not in observed]
+    if stated is not None and observed:
+        found |= _divided(max(stated * len(found) - sum(known), 0.0), observed)
+    return dict(found)
+
+
+def _divided(loss: float, widths: dict[str, float]) -> dict[str, float]:
+    """A loss divided by widths, no part above 1."""
+    found: dict[str, float] = {}
+    while left := {name: width for name, width in widths.items() if name not in found}:
+        whole = sum(left.values())
+        parts = {name: loss * width / whole if whole else loss / len(left) for name, width in left.items()}
+        full = [name for name, part in parts.items() if part > 1]
+        if not full:
+            return found | parts
+        found |= dict.fromkeys(full, 1.0)
+        loss = max(loss - len(full), 0.0)
     return found
 
 

@@ -37,6 +37,9 @@ from jobs.plan.remedies import Around, Remedies, Remedy, remedies
 _PARTS = 12
 """Categories and ranges that are shown, at most."""
 
+_FEW = 30
+"""Suppressed tuples below which other random choices may do as much as another setting."""
+
 _HELPS = {
     "missing": "policy.missing: value keeps rows that lack a category, where a number has to be there",
     "outside_domain": "a wider domain in policy.quasi_identifiers would let them in",
@@ -103,6 +106,8 @@ def _show(why: Why, console: Console) -> None:
     whole = "all of the source" if why.beginning.whole else "the first of the source"
     told = f"{totals.tuples:,} tuples, {whole}, replayed as configured: mean loss {_number(totals.mean_loss)}"
     console.print(f"{told}, suppressed {totals.share_suppressed:.2%}, rejected {rejected:,} rows.", soft_wrap=True)
+    if found.short:
+        console.print("It is shorter than twice the configured delay: most left only because it ended.", soft_wrap=True)
     _show_losses(why, console)
     if not any(found.withheld.values()):
         console.print("\nNothing was suppressed: each tuple that was let in left within a release.", soft_wrap=True)
@@ -110,7 +115,7 @@ def _show(why: Why, console: Console) -> None:
         _show_suppressed(why, console)
     _show_rejected(found.configured.outputs.rejected, why.k, console)
     if why.run is not None:
-        _show_run(why.run, why.k, console)
+        _show_run(why.run, why.config, console)
 
 
 def _show_losses(why: Why, console: Console) -> None:
@@ -145,7 +150,10 @@ def _show_suppressed(why: Why, console: Console) -> None:
     reasons = {reason: count for reason, count in found.withheld.items() if count}
     console.print("\nSuppressed, by reason (exact, as in the summary):")
     for reason, count in reasons.items():
-        console.print(f"  {reason}: {count:,} tuples, {count / tuples:.2%}. {_nearest(found, reason)}", soft_wrap=True)
+        console.print(
+            f"  {reason}: {count:,} tuple{'s' * (count > 1)}, {count / tuples:.2%}. {_nearest(found, reason)}",
+            soft_wrap=True,
+        )
     console.print()
     if why.parts is None:
         console.print("Which tuples were suppressed is not known with sampling, so no category or range is told.")
@@ -183,7 +191,8 @@ def _nearest(found: Remedies, reason: str) -> str:
     if nearest.kind == "suppression":
         saved += " leave fully generalised"
     loss = f"mean loss {_number(nearest.mean_loss)} for {_number(found.configured.totals.mean_loss)} now"
-    return f"Saved by {nearest.change}{_less(nearest)}: {saved}; {loss}."
+    few = " So few may be chance." if found.withheld[reason] < _FEW else ""
+    return f"Saved by {nearest.change}{_less(nearest)}: {saved}; {loss}.{few}"
 
 
 def _less(remedy: Remedy) -> str:
@@ -243,8 +252,8 @@ def _show_rejected(table: pa.Table | None, k: int, console: Console) -> None:
     console.print("No replay tells what they would give, as a sample holds none of them.", soft_wrap=True)
 
 
-def _show_run(run: Outputs, k: int, console: Console) -> None:
-    told = of_run(run, k)
+def _show_run(run: Outputs, config: Config, console: Console) -> None:
+    told = of_run(run, config)
     console.print(f"\nThe run's outputs: {told['released']:,} tuples were released.")
     if told["suppressed_by_reason"] is None:
         console.print("It kept no output 'suppressed', so its reasons are not known.")
@@ -260,4 +269,4 @@ def _show_run(run: Outputs, k: int, console: Console) -> None:
         share = share_of_loss(told["losses"], name)
         table.add_row(name, _number(loss), _percent(share))
     indent(console, table)
-    _show_rejected(run.rejected, k, console)
+    _show_rejected(run.rejected, config.privacy.k, console)

@@ -66,6 +66,7 @@ def as_json(why: Why) -> dict[str, Any]:
             "tuples": totals.tuples,
             "rejected": len(why.beginning.sample.rejected.column),
             "whole": why.beginning.whole,
+            "shorter_than_two_delays": found.short,
         },
         "mean_loss": totals.mean_loss,
         "suppressed": totals.share_suppressed,
@@ -89,7 +90,7 @@ def as_json(why: Why) -> dict[str, Any]:
             if count
         },
         "impossible": dict(found.impossible),
-        "outputs": None if why.run is None else of_run(why.run, why.k),
+        "outputs": None if why.run is None else of_run(why.run, why.config),
     }
 
 
@@ -107,15 +108,15 @@ def _remedy(found: Remedies, remedy: Remedy) -> dict[str, Any]:
     }
 
 
-def of_run(run: Outputs, k: int) -> dict[str, Any]:
+def of_run(run: Outputs, config: Config) -> dict[str, Any]:
     """What a run has left: how much, why what was suppressed was, and the loss of each attribute."""
     counts = None if run.suppressed is None else _counts(run.suppressed, ["reason"])
     return {
         "released": run.released.num_rows,
         "suppressed_by_reason": None if counts is None else {row["reason"]: row["count_all"] for row in counts},
         "fully_generalised": None if run.audit is None else _fully_generalised(run.audit),
-        "losses": losses(run),
-        "rejected": rejected_rows(run.rejected, k),
+        "losses": losses(run, representative=config.algorithm.representative(config.parameters)),
+        "rejected": rejected_rows(run.rejected, config.privacy.k),
     }
 
 

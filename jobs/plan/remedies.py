@@ -14,7 +14,7 @@ from evidence.setting import Setting
 from evidence.why.changed import one_level_up, without
 from evidence.why.losses import losses
 from jobs.config.file import ConfigError
-from jobs.config.load import load
+from jobs.config.load import Config, load
 from jobs.local.sample import Beginning
 from jobs.plan.grid import scaled
 from jobs.plan.point import Point, Written, waits
@@ -62,6 +62,7 @@ class Remedies:
     configured : its replay
     withheld : of the configured setting, as ``Remedy.withheld``; those published fully generalised count with them
     losses : as of ``Remedy``, of the configured setting
+    short : whether the sample is shorter than twice the configured delay, so that most left because it ended
     tried : the nearest first: what promises the same before what promises less
     impossible : why others cannot be, by what they change
     """
@@ -69,6 +70,7 @@ class Remedies:
     configured: Replayed
     withheld: Mapping[str, int]
     losses: Mapping[str, float | None]
+    short: bool
     tried: tuple[Remedy, ...]
     impossible: Mapping[str, str]
 
@@ -143,8 +145,8 @@ def remedies(around: Around, progress: Callable[[int], Callable[[], object]]) ->
         done()
 
     for change, point in wanted:
-        if _too_long(sample, point):
-            impossible[change.change] = "the sample is shorter than twice of it, so it would tell of its end only"
+        if change.kind == "delay" and _too_long(sample, point):
+            impossible[change.change] = "the sample is shorter than twice of it, and would tell of its end only"
             done()
             continue
         attempt(change, lambda point=point: (sample, _set(around, point)))  # type: ignore[misc]
@@ -158,7 +160,8 @@ def remedies(around: Around, progress: Callable[[int], Callable[[], object]]) ->
     return Remedies(
         configured=configured,
         withheld=configured.totals.suppressed,
-        losses=losses(configured.outputs),
+        losses=losses(configured.outputs, representative=_representative(setting)),
+        short=_too_long(sample, _configured(config)),
         tried=tuple(sorted(tried, key=lambda remedy: order.index(remedy.kind))),
         impossible=impossible,
     )
@@ -174,6 +177,10 @@ class _Change:
 
 def _with(sample: Sample | None, setting: Setting) -> tuple[Sample, Setting] | None:
     return None if sample is None else (sample, setting)
+
+
+def _representative(setting: Setting) -> bool:
+    return setting.algorithm.representative(setting.parameters)
 
 
 def _too_long(sample: Sample, point: Point) -> bool:
@@ -192,11 +199,13 @@ def _remedy(change: _Change, sample: Sample, changed: Sample, setting: Setting) 
     withheld, mean = found.totals.suppressed, found.totals.mean_loss
     if change.kind == "suppression":
         withheld = dict.fromkeys(withheld, 0)
-    of = losses(found.outputs)
+    one = _representative(setting)
+    of = losses(found.outputs, representative=one)
     if change.kind == "hierarchy" and change.column is not None and mean is not None:
         # Of the one that is changed, measured as it is configured; the others are the same by both.
-        configured = losses(found.outputs, sample.policy)[change.column]
-        mean += ((configured or 0.0) - (of[change.column] or 0.0)) / len(of)
+        configured = losses(found.outputs, policy=sample.policy, representative=one)[change.column]
+        own = of[change.column]
+        mean = None if configured is None or own is None else mean + (configured - own) / len(of)
         of = {**of, change.column: configured}
     return Remedy(
         kind=change.kind,
@@ -210,19 +219,22 @@ def _remedy(change: _Change, sample: Sample, changed: Sample, setting: Setting) 
     )
 
 
+def _configured(config: Config) -> Point:
+    wait, shards = waits(config.algorithm, config.parameters), config.shards
+    return Point(config.algorithm.name, config.privacy.k, config.privacy.l, *wait, shards.count, shards.by)
+
+
 def _changes(around: Around) -> Iterator[tuple[_Change, Point]]:
     """Settings beside the configured one, the nearest first."""
     config = around.written.config
-    algorithm = config.algorithm
-    wait = waits(algorithm, config.parameters)
-    shards = config.shards
-    now = Point(algorithm.name, config.privacy.k, config.privacy.l, *wait, shards.count, shards.by)
+    algorithm, now = config.algorithm, _configured(config)
+    wait = (now.tuples, now.milliseconds)
     if wait != (None, None):
         for times in _TIMES:
             tuples, milliseconds = scaled(wait, times)
             point = replace(now, tuples=tuples, milliseconds=milliseconds)
             yield _Change("delay", f"a delay of {point.delay}"), point
-    if shards.count > 1:
+    if now.shards > 1:
         yield _Change("shards", "shards.count: 1"), replace(now, shards=1, by=SHARD_BY_SUBJECT)
     paths = {setting.path: setting.field for setting in algorithm.settings}
     if "suppression" in paths and getattr(config.parameters, paths["suppression"]) != GENERALISE:

@@ -14,7 +14,7 @@ def remedy(kind: str, change: str, column: str | None = None, **withheld: int) -
 
 
 def found(*tried: Remedy) -> Remedies:
-    return Remedies(UNSEEN, {"outlier": 10, "alpha": 100}, {}, tried, {})
+    return Remedies(UNSEEN, {"outlier": 10, "alpha": 100}, {}, False, tried, {})
 
 
 def test_the_nearest_that_saves_more_than_half_is_named() -> None:
