@@ -92,16 +92,26 @@ def _all(sample: Sample, suppressed: NDArray[np.bool_], k: int) -> Iterator[tupl
             yield number.name, _interval(number, lower, upper), (values >= lower) & (values < upper)
     for i, category in enumerate(sample.policy.categorical):
         leaves = sample.tuples.categorical[:, i]
-        for node in _nodes(category):
-            tree = category.hierarchy
+        tree = category.hierarchy
+        for node in _nodes(category, np.bincount(leaves[suppressed], minlength=tree.leaves), k):
             inside = (leaves >= tree.first[node]) & (leaves <= tree.last[node])
             yield category.name, tree.labels[node], inside
 
 
-def _nodes(category: Categorical) -> Iterator[int]:
-    """Nodes between values and root that hold two values and more, each set of values once."""
+def _nodes(category: Categorical, lost: NDArray[np.int64], k: int) -> Iterator[int]:
+    """Nodes between values and root that hold two values and more, each set of values once.
+
+    Only those below which k tuples at least were lost: hierarchies that are built may have very many nodes.
+
+    Parameters
+    ----------
+    lost : (leaves,) suppressed tuples of each value
+    """
     tree, told = category.hierarchy, {(0, category.hierarchy.leaves - 1)}
-    for node in range(tree.leaves, tree.root):
+    up_to = np.concatenate([[0], np.cumsum(lost)])
+    inner = np.arange(tree.leaves, tree.root)
+    enough = up_to[tree.last[inner] + 1] - up_to[tree.first[inner]] >= k
+    for node in inner[enough].tolist():
         values = int(tree.first[node]), int(tree.last[node])
         if values[0] < values[1] and values not in told:
             told.add(values)
