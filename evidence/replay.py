@@ -117,8 +117,12 @@ def replay(sample: Sample, setting: Setting) -> Totals:
     return _totals(sample, setting, (shards, left), time.perf_counter() - begun)
 
 
-def replay_outputs(sample: Sample, setting: Setting) -> Replayed:
+def replay_outputs(sample: Sample, setting: Setting, at_once: int | None = None) -> Replayed:
     """The same with its outputs as tables.
+
+    Parameters
+    ----------
+    at_once : tuples of a shard that are let in at once at most, so it is known the better when others leave; 1 or more
 
     Raises
     ------
@@ -126,7 +130,7 @@ def replay_outputs(sample: Sample, setting: Setting) -> Replayed:
         As ``replay``.
     """
     begun = time.perf_counter()
-    shards, left = _taken(sample, setting, fine=True)
+    shards, left = _taken(sample, setting, fine=True, at_once=at_once)
     totals = _totals(sample, setting, (shards, left), time.perf_counter() - begun)
     left.sort(key=lambda part: part.after)  # stable: each shard's stay in their order
     return Replayed(
@@ -140,7 +144,9 @@ def replay_outputs(sample: Sample, setting: Setting) -> Replayed:
     )
 
 
-def _taken(sample: Sample, setting: Setting, *, fine: bool) -> tuple[list[Shard], list[Left]]:
+def _taken(
+    sample: Sample, setting: Setting, *, fine: bool, at_once: int | None = None
+) -> tuple[list[Shard], list[Left]]:
     """All shards at their end, and what left them; ``fine``: in steps that tell when."""
     members, sampled = _members(sample), setting.differential_privacy is not None
     terms = Terms(
@@ -153,6 +159,8 @@ def _taken(sample: Sample, setting: Setting, *, fine: bool) -> tuple[list[Shard]
     )
     of_shard = sample.shards(setting.shards)
     steps = Steps.of(sample, setting, fine=fine)
+    if at_once is not None:
+        steps = replace(steps, tuples=min(steps.tuples, at_once))
     shards: list[Shard] = []
     left: list[Left] = []
     for number in np.unique(of_shard).tolist():

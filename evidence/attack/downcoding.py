@@ -1,0 +1,103 @@
+"""Finer than what was published: downcoding (Cohen, "Attacks on Deidentification's Defenses", 2022).
+
+A generalisation that is as small as it can be tells why it is no smaller. Somebody in the release has the lower end of
+an interval, and somebody the upper one; of a category with two below it, somebody has each. So some rows can be
+published anew under a finer generalisation that is right, by who knows nothing of anybody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anonymity.attributes import Numeric
+from anonymity.hierarchy import Hierarchy
+from evidence.attack.result import Tries
+from evidence.attack.scene import Groups, Scene, Truth
+from evidence.attack.search import Floats, Integers
+
+
+@dataclass(frozen=True)
+class _Claims:
+    """Of each group, that some row lies in a part of its generalisation; NaN where nothing is claimed.
+
+    Attributes
+    ----------
+    lower, upper : (groups, 2) both ends of each of two parts
+    """
+
+    lower: Floats
+    upper: Floats
+
+
+def downcode(scene: Scene, truth: Truth, seen: Groups) -> tuple[Tries, Tries]:
+    """Released rows that get a finer generalisation which is right, and how many would by chance.
+
+    Of each group the attribute is chosen in which what is claimed is rarest among all people, and two rows are made
+    finer there. By chance: so many people drawn from all whose value lies within what was published there.
+
+    Parameters
+    ----------
+    seen : as ``evidence.attack.scene.groups`` gives them
+    """
+    rows, offsets = seen.rows()
+    mine = scene.points[truth.row[rows]]
+    group = np.repeat(np.arange(len(seen.size)), seen.size)
+    best = np.full(len(seen.size), np.inf)
+    right, chance = np.zeros(len(best)), np.zeros(len(best))
+    for column, attribute in enumerate(scene.sample.policy.coded):
+        if isinstance(attribute, Numeric):
+            claims = _of_ends(seen.lower[:, column], seen.upper[:, column], attribute.ends)
+        else:
+            claims = _of_halves(seen.lower[:, column], seen.upper[:, column], attribute.hierarchy)
+        known = np.sort(scene.points[:, column])
+        inside = _between(known, seen.lower[:, column], seen.upper[:, column])
+        rare, found, drawn = np.zeros(len(best)), np.zeros(len(best)), np.zeros(len(best))
+        for lower, upper in zip(claims.lower.T, claims.upper.T, strict=True):
+            share = _between(known, lower, upper) / np.maximum(inside, 1)
+            rare += np.where(np.isnan(lower), np.inf, share)
+            hit = (mine[:, column] >= lower[group]) & (mine[:, column] <= upper[group])
+            found += np.add.reduceat(hit, offsets[:-1]) > 0 if len(hit) else 0
+            drawn += 1 - (1 - np.minimum(share, 1)) ** seen.size
+        better = rare < best
+        best[better], right[better], chance[better] = rare[better], found[better], drawn[better]
+    return Tries(len(rows), float(right.sum())), Tries(len(rows), float(chance.sum()))
+
+
+def _of_ends(lower: Floats, upper: Floats, grid: float | None) -> _Claims:
+    """At each end of an interval, the value; or the cell of the grid that ends there."""
+    if grid is None:
+        wide = lower < upper
+        low_end, high_end = lower, upper
+    else:
+        low_end = (np.floor(lower / grid) + 1) * grid
+        high_end = (np.ceil(upper / grid) - 1) * grid
+        wide = low_end <= high_end
+    return _Claims(
+        np.where(wide[:, None], np.column_stack([lower, high_end]), np.nan),
+        np.where(wide[:, None], np.column_stack([low_end, upper]), np.nan),
+    )
+
+
+def _of_halves(first: Floats, last: Floats, tree: Hierarchy) -> _Claims:
+    """Both children of a node that has two."""
+    children: dict[int, list[int]] = {}
+    for node in range(tree.root):
+        children.setdefault(int(tree.parent[node]), []).append(node)
+    halves = {
+        (int(tree.first[node]), int(tree.last[node])): sorted((int(tree.first[c]), int(tree.last[c])) for c in below)
+        for node, below in children.items()
+        if len(below) == 2
+    }
+    nothing = [(np.nan, np.nan)] * 2
+    found = np.array([halves.get((int(f), int(t)), nothing) for f, t in zip(first, last, strict=True)], np.float64)
+    ends = found.reshape(-1, 2, 2)
+    return _Claims(ends[:, :, 0], ends[:, :, 1])
+
+
+def _between(ordered: Floats, lower: Floats, upper: Floats) -> Integers:
+    """How many numbers lie from each lower end to each upper one."""
+    found: NDArray[np.int64] = np.searchsorted(ordered, upper, "right") - np.searchsorted(ordered, lower, "left")
+    return np.maximum(found, 0)

@@ -1,0 +1,160 @@
+"""Whose row is it: re-identification, linking, and intersection of what is one person's.
+
+Re-identification at n ("l-diversity-enhanced SUHDSA", Section 4.4): who knows a person's values ranks the released rows
+by how well they fit, and is right where one of the first n is that person's. Rows that fit as well are ranked by how
+few people fit them, and by chance where that is as many. Linking ("(k, epsilon)-anonymity", Section V-B) goes the other
+way: who knows everybody's values guesses whose a released row is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evidence.attack.result import Tries
+from evidence.attack.scene import Groups, Scene, Truth
+from evidence.attack.search import Floats, Integers, companions, crowds, linked, ranked
+
+CROWD = 4000
+"""Of so many people it is known how many fit a generalisation, where only some attributes are known."""
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """What an observer finds who looks for some people.
+
+    Attributes
+    ----------
+    first : (targets, n) groups of rows, the likeliest first; -1: no more
+    size : (targets, n) rows of each
+    own : (targets, n) those of them that are the target's
+    """
+
+    first: Integers
+    size: Integers
+    own: Integers
+
+    def within(self, rows: int) -> Tries:
+        """Tries that find a row of the target among so many, no more than ``first`` has groups."""
+        left = np.full(len(self.first), rows)
+        missed = np.ones(len(self.first))
+        for size, own in zip(self.size.T, self.own.T, strict=True):
+            taken = np.minimum(left, size)
+            for i in range(rows):
+                # So many are drawn from the group without putting them back.
+                chance = np.clip((size - own - i) / np.maximum(size - i, 1), 0, 1)
+                missed *= np.where(i < taken, chance, 1)
+            left = left - taken
+        return Tries(len(self.first), float((1 - missed).sum()))
+
+
+def weights(seen: Groups, random: np.random.Generator, people: int | None = None) -> Floats:
+    """(groups,) of how few people a row can be, so how likely it is of one of them; ties are broken by chance.
+
+    ``people``: by so many of them, drawn at random; None: by all.
+    """
+    points, times = seen.points, 1.0
+    if people is not None and people < len(points):
+        points, times = points[np.sort(random.choice(len(points), people, replace=False))], len(points) / people
+    every = np.arange(len(seen.size))
+    counted = crowds(seen.lower, seen.upper, points, seen.scale, *seen.reach(every, points)) * times
+    return 1 / np.maximum(counted, 1) * (1 + 1e-9 * random.random(len(counted)))
+
+
+def rank(scene: Scene, truth: Truth, seen: Groups, weight: Floats, targets: Integers, most: int = 5) -> Ranking:
+    """Look for some tuples of the sample, each by what is known of it; ``targets`` are rows of the sample."""
+    first = ranked(seen.lower, seen.upper, weight, np.ascontiguousarray(seen.points[targets]), seen.scale, most)
+    groups = len(seen.size)
+    keys, counts = np.unique(scene.person[truth.row] * groups + seen.of, return_counts=True)
+    wanted = scene.person[targets][:, None] * groups + first
+    place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
+    own = np.where((first >= 0) & (keys[place] == wanted), counts[place], 0) if len(keys) else np.zeros_like(first)
+    return Ranking(first, np.where(first >= 0, seen.size[first], 0), own)
+
+
+def targets_of(scene: Scene, truth: Truth, random: np.random.Generator) -> Integers:
+    """Everybody of whom something was released, in no order, each by one of their released tuples."""
+    rows = random.permutation(truth.row)
+    _, first = np.unique(scene.person[rows], return_index=True)
+    return random.permutation(rows[first])
+
+
+def fits(seen: Groups, weight: Floats, points: Floats) -> Tries:
+    """How often a guess of one of the rows that fit best would be right, were each point in one of them.
+
+    Which rows are whose need not be known for this.
+    """
+    first = ranked(seen.lower, seen.upper, weight, np.ascontiguousarray(points), seen.scale, 1)[:, 0]
+    return Tries(len(first), float((1 / seen.size[first[first >= 0]]).sum()))
+
+
+def link(scene: Scene, truth: Truth, seen: Groups, rows: Integers) -> Tries:
+    """Guess whose some released rows are, by their generalisations and what numbers are noised."""
+    noised, originals = _noised(scene, rows)
+    chances = linked(
+        np.ascontiguousarray(seen.lower[seen.of[rows]]),
+        np.ascontiguousarray(seen.upper[seen.of[rows]]),
+        noised,
+        seen.points,
+        originals,
+        seen.scale,
+        scene.person,
+        scene.person[truth.row[rows]],
+        *seen.reach(seen.of[rows], seen.points),
+    )
+    return Tries(len(rows), float(chances.sum()))
+
+
+def link_unseen(seen: Groups, rows: Integers) -> Tries:
+    """The same by one who takes any of the people that fit; that one of them is right follows from k alone."""
+    mine, back = np.unique(seen.of[rows], return_inverse=True)
+    lower, upper = (np.ascontiguousarray(ends[mine]) for ends in (seen.lower, seen.upper))
+    counted = crowds(lower, upper, seen.points, seen.scale, *seen.reach(mine, seen.points))
+    chances: NDArray[np.float64] = np.where(counted > 0, 1 / np.maximum(counted, 1), 0)
+    return Tries(len(rows), float(chances[back].sum()))
+
+
+def intersect(scene: Scene, owner: Integers, random: np.random.Generator, most: int, rows: int = 10) -> Integers:
+    """How many people are left for the released rows of one person, to who knows which rows these are.
+
+    Parameters
+    ----------
+    owner : (released rows,) a number for each person, or for each code that rows of one person have in common; -1: none
+    most : persons of two rows or more, drawn at random
+    rows : of each person at most, drawn at random
+
+    Returns
+    -------
+    (persons,) people who have a row in each of them, at any time
+    """
+    mixed = random.permutation(np.flatnonzero(owner >= 0))
+    ordered = mixed[np.argsort(owner[mixed], kind="stable")]
+    _, begin, count = np.unique(owner[ordered], return_index=True, return_counts=True)
+    chosen = random.permutation(np.flatnonzero(count > 1))[:most]
+    sets = [ordered[begin[i] : begin[i] + min(count[i], rows)] for i in chosen]
+    if not sets:
+        return np.zeros(0, np.int64)
+    held = np.concatenate(sets)
+    return companions(
+        np.ascontiguousarray(scene.lower[held]),
+        np.ascontiguousarray(scene.upper[held]),
+        np.cumsum([0, *map(len, sets)]),
+        scene.points,
+        scene.scale,
+        scene.person,
+        int(scene.person.max()) + 1,
+    )
+
+
+def _noised(scene: Scene, rows: Integers) -> tuple[Floats, Floats]:
+    """Noised numbers of released rows, and the originals of all tuples, each in parts of the domain."""
+    published, originals = [np.zeros((len(rows), 0))], [np.zeros((len(scene.sample), 0))]
+    for attribute in scene.sample.policy.noised:
+        low, high = attribute.domain or (0.0, 1.0)
+        column = scene.outputs.released[attribute.name].to_pandas().astype(float).to_numpy()
+        came = scene.sample.tuples.members.column(attribute.name).to_pandas().astype(float).to_numpy()
+        published.append(column[rows, None] / (high - low))
+        originals.append(came[:, None] / (high - low))
+    return np.ascontiguousarray(np.hstack(published)), np.ascontiguousarray(np.hstack(originals))

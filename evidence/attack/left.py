@@ -1,0 +1,110 @@
+"""Attacks on the outputs of a run and its input, where it is not known whose each row is.
+
+What can be judged so: how often a guess among all that fit is right, as one of them must be; disclosure, as what came
+in has the truth; homogeneity; and intersection, where a pseudonym tells which rows are one person's.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from evidence.attack import disclosure, identity
+from evidence.attack.effort import ALL, AttackError, Effort, Found
+from evidence.attack.queries import errors, median
+from evidence.attack.result import Tries
+from evidence.attack.scene import Groups, Scene, groups
+from evidence.attack.search import Integers, crowds
+from evidence.attack.sums import Sums
+from evidence.outputs import Outputs
+from evidence.sample import Sample
+
+
+def attack_outputs(outputs: Outputs, sample: Sample, k: int, effort: Effort, *, exact: bool = True) -> Found:
+    """Attack what a run has left.
+
+    Parameters
+    ----------
+    sample : all that came in
+    k : that was promised
+    exact : whether each row lies in its generalisation, so that no noise was added before
+
+    Raises
+    ------
+    AttackError
+        Nothing was released, or ``sample`` is not what came in.
+    """
+    if not len(outputs.released):
+        raise AttackError("sinks.released: holds no row; there is nothing to attack")
+    random, sums = np.random.default_rng(0), Sums("outputs")
+    scene = Scene.of(outputs, sample)
+    seen = groups(scene)
+    if exact:
+        _require_input(scene, seen)
+    weight = identity.weights(seen, random)
+    most = effort.seeds * effort.targets
+    targets = random.permutation(len(sample))[:most]
+    blind = Tries(len(targets), len(targets) / len(seen.of))
+    sums.add(
+        "re-identification at 1",
+        ALL,
+        identity.fits(seen, weight, scene.points[targets]),
+        baseline=blind,
+        promised=1 / k,
+        note="at most: were the people looked for in one of the rows that fit best",
+    )
+    rows = random.permutation(len(seen.of))[:most]
+    blind = Tries(len(rows), len(rows) / len(sample))
+    sums.add("linking", ALL, identity.link_unseen(seen, rows), baseline=blind, promised=1 / k)
+    for name in sample.policy.sensitive:
+        value = disclosure.values(outputs.released[name], sample.tuples.members.column(name))
+        right, usual = disclosure.disclose(seen, weight, scene.points[targets], value, value.known[targets])
+        sums.add(f"disclosure of {name}", ALL, right, baseline=usual)
+        add_homogeneity(sums, name, ALL, disclosure.homogeneity(seen, value.released, random))
+    pseudonym = outputs.policy.pseudonym
+    if pseudonym is not None and pseudonym.links_releases and pseudonym.column in outputs.released.column_names:
+        codes = outputs.released[pseudonym.column].to_pandas().astype(str)
+        owner = np.unique(codes, return_inverse=True)[1].astype(np.int64)
+        add_intersection(sums, identity.intersect(scene, owner, random, effort.targets), k)
+    return Found(
+        tuple(sums.attacks()), median(errors(scene, seen, random, effort.seeds * effort.queries)), len(seen.of)
+    )
+
+
+def _require_input(scene: Scene, seen: Groups) -> None:
+    """Raise where the rows cannot be of the people that came in."""
+    if len(seen.of) > len(scene.points):
+        raise AttackError(
+            f"sinks.released: has {len(seen.of):,} rows, and the input {len(scene.points):,}; give the run's own input"
+        )
+    if any(f"{name}_min" not in scene.outputs.released.column_names for name in scene.numbers):
+        return  # one number stands for a group, and nobody need have it
+    every = np.arange(len(seen.size))
+    inside = crowds(seen.lower, seen.upper, seen.points, seen.scale, *seen.reach(every, seen.points))
+    strange = int((inside == 0).sum())
+    if strange:
+        raise AttackError(
+            f"sinks.released: nobody of the input lies in {strange:,} of {len(inside):,} generalisations; give the "
+            "run's own input with --sample, or run it again"
+        )
+
+
+def add_homogeneity(sums: Sums, name: str, knows: str, found: tuple[Tries, Tries]) -> None:
+    """Rows of one value, and how many there would be by chance."""
+    sums.add(
+        f"homogeneity in {name}",
+        knows,
+        found[0],
+        baseline=found[1],
+        note="rows in whose group all have one value; baseline: values dealt out by chance",
+    )
+
+
+def add_intersection(sums: Sums, left: Integers, k: int) -> None:
+    """How well a guess does among the people that are left for all rows of one person."""
+    sums.add(
+        "intersection",
+        f"{ALL} of everybody at all times, and which rows are one person's",
+        Tries(len(left), float((1 / np.maximum(left, 1)).sum())),
+        promised=1 / k,
+        note=f"persons of two rows or more; {(left < k).mean() if len(left) else 0:.0%} are left with fewer than k",
+    )

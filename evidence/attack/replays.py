@@ -1,0 +1,241 @@
+"""Attacks on replays of a sample, where it is known whose each row is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import comb
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from evidence.attack import disclosure, identity
+from evidence.attack.downcoding import downcode
+from evidence.attack.effort import ALL, AttackError, Effort, Found
+from evidence.attack.left import add_homogeneity, add_intersection
+from evidence.attack.minimality import minimality
+from evidence.attack.queries import errors, median
+from evidence.attack.result import Tries
+from evidence.attack.scene import (
+    Groups,
+    Moments,
+    Scene,
+    Truth,
+    groups,
+    groups_by_moment,
+    part_of,
+    persons_of,
+    points_of,
+)
+from evidence.attack.search import Floats, Integers
+from evidence.attack.sums import Sums
+from evidence.replay import replay_outputs
+from evidence.sample import Sample
+from evidence.setting import Setting
+
+FOLDS = 5
+"""People are divided into so many parts: with each seed another is held out, and another is looked for."""
+
+_SETS = 6
+"""Of so many sets of attributes of one size it is tried what they tell."""
+_LOOKS = 16
+"""Tuples of a shard, at most, from one look of an observer who sees rows leave to the next."""
+_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
+
+
+def attack_replays(sample: Sample, setting: Setting, effort: Effort, told: Callable[[], None] = lambda: None) -> Found:
+    """Replay a sample under a setting, with seeds from ``setting.seed`` on, and attack what leaves.
+
+    With each seed a fifth of the people is held out: they are the control group.
+
+    Parameters
+    ----------
+    told : called after each seed
+
+    Raises
+    ------
+    AttackError
+        There are too few people, or nothing was released.
+    """
+    sums, wrong, released = Sums("replay"), [np.zeros(0)], 0
+    person = persons_of(sample)
+    people = int(person.max(initial=-1)) + 1
+    if people < FOLDS:
+        raise AttackError(
+            f"the sample has {people} persons, and a fifth of them is held out; give {FOLDS}, or a few thousand"
+        )
+    fold = np.random.default_rng(setting.seed).permutation(people) % FOLDS
+    for number in range(effort.seeds):
+        random = np.random.default_rng([setting.seed, number])
+        inside = np.flatnonzero(fold[person] != number % FOLDS)
+        outside = random.permutation(np.flatnonzero(fold[person] == number % FOLDS))
+        outside = outside[np.unique(person[outside], return_index=True)[1]]
+        known = part_of(sample, inside)
+        replayed = replay_outputs(known, replace(setting, seed=setting.seed + number), _LOOKS)
+        scene = Scene.of_replay(replayed, known)
+        released += len(scene.lower)
+        if len(scene.lower):
+            wanted = fold[person[inside]] == (number + 1) % FOLDS
+            attacker = _Attacker(scene, setting, effort, sums, random)
+            targets = attacker.targets(wanted)
+            attacker.identity(targets, attacker.rows(wanted))
+            attacker.intersection()
+            attacker.disclosure(targets, part_of(sample, random.permutation(outside)[: effort.targets]))
+            attacker.downcoding()
+            attacker.minimality()
+            wrong.append(errors(scene, attacker.blind.seen, random, effort.queries))
+        told()
+    if not released:
+        raise AttackError("privacy: nothing of the sample was released under it; there is nothing to attack")
+    return Found(tuple(sums.attacks()), median(np.concatenate(wrong)), released)
+
+
+@dataclass(frozen=True)
+class _Observer:
+    """What one knows: in words, rows that cannot be told apart by it, and how likely a row is one of some people's."""
+
+    knows: str
+    seen: Groups
+    weight: Floats
+
+
+class _Attacker:
+    """Attacks on one replay; what they come to is added to ``sums``."""
+
+    def __init__(self, scene: Scene, setting: Setting, effort: Effort, sums: Sums, random: np.random.Generator) -> None:
+        if scene.truth is None:
+            raise ValueError("it is not known whose the rows are")
+        self._scene, self._truth, self._setting, self._effort = scene, scene.truth, setting, effort
+        self._sums, self._random = sums, random
+        self._k = setting.privacy.k
+        seen = groups(scene)
+        self.blind = _Observer(ALL, seen, identity.weights(seen, random))
+        self._timed = [*self._watchers(scene.truth)]
+
+    def _watchers(self, truth: Truth) -> Iterator[_Observer]:
+        known: list[tuple[str, Moments, int]] = [
+            (f"order, to within {rows} rows" if rows else "exact order", truth.position, rows)
+            for rows in self._effort.within_rows
+        ]
+        if truth.time is not None:
+            known += [(f"times, to within {_told(time)}", truth.time, time) for time in self._effort.within_time]
+        for words, moments, within in known:
+            seen = groups_by_moment(self._scene, moments, within, self._k)
+            yield _Observer(f"{ALL}; {words}", seen, identity.weights(seen, self._random))
+
+    def targets(self, wanted: NDArray[np.bool_]) -> Integers:
+        """People among some tuples, each by one of their released tuples."""
+        found: Integers = identity.targets_of(self._scene, self._truth, self._random)
+        mine: Integers = found[wanted[found]]
+        return mine[: self._effort.targets]
+
+    def rows(self, wanted: NDArray[np.bool_]) -> Integers:
+        """Released rows among some tuples."""
+        found: Integers = self._random.permutation(np.flatnonzero(wanted[self._truth.row]))
+        return found[: self._effort.targets]
+
+    def identity(self, targets: Integers, rows: Integers) -> None:
+        """Re-identification of some tuples, and linking of some released rows."""
+        scene, truth, add, promised = self._scene, self._truth, self._sums.add, 1 / self._k
+        blind = Tries(len(targets), len(targets) / len(truth.row))
+        five = Tries(blind.count, min(5 * blind.succeeded, blind.count))
+        for most, promise, baseline in ((1, promised, blind), (5, min(5 * promised, 1.0), five)):
+            for who in (self.blind, *self._timed):
+                found = identity.rank(scene, truth, who.seen, who.weight, targets, most).within(most)
+                add(f"re-identification at {most}", who.knows, found, baseline=baseline, promised=promise)
+                if who is self.blind and most == 1:
+                    self._some_known(targets, blind)
+        blind = Tries(len(rows), len(rows) / len(scene.points))
+        for who in (self.blind, *self._timed):
+            found = identity.link(scene, truth, who.seen, rows)
+            add("linking", who.knows, found, baseline=blind, promised=promised)
+        for who in self._timed:
+            alone = rows[who.seen.size[who.seen.of[rows]] < self._k]
+            found = identity.link(scene, truth, who.seen, alone)
+            note = "{count} rows that left with fewer than k at once under their generalisation"
+            add("linking of rows that left alone", who.knows, found, promised=promised, note=note)
+
+    def _some_known(self, targets: Integers, blind: Tries) -> None:
+        """Re-identification by some of the attributes."""
+        count = len(self._scene.names)
+        for size in (size for size in self._effort.known if size < count):
+            sets = _sets(count, size)
+            tries = []
+            for columns in sets:
+                seen = self.blind.seen.only(columns)
+                weight = identity.weights(seen, self._random, identity.CROWD)
+                tries.append(identity.rank(self._scene, self._truth, seen, weight, targets, 1).within(1))
+            best = max(range(len(sets)), key=lambda i: tries[i].succeeded)
+            names = ", ".join(self._scene.names[i] for i in sets[best])
+            self._sums.add(
+                "re-identification at 1",
+                f"{size} of {count} quasi-identifiers",
+                Tries(len(targets), sum(of.succeeded for of in tries) / len(sets)),
+                baseline=blind,
+                promised=1 / self._k,
+                note=f"mean of {len(sets)} sets; most by {names}: {tries[best].share:.2%}",
+            )
+
+    def intersection(self) -> None:
+        """Who is left for all rows of one person."""
+        if self._scene.sample.tuples.subject is not None:
+            owner = self._scene.person[self._truth.row]
+            left = identity.intersect(self._scene, owner, self._random, max(self._effort.targets // 10, 1))
+            add_intersection(self._sums, left, self._k)
+
+    def disclosure(self, targets: Integers, control: Sample) -> None:
+        """Sensitive values of some tuples, beside those of people who were held out; and homogeneity."""
+        scene, outside = self._scene, points_of(control)
+        for name in scene.sample.policy.sensitive:
+            came = [of.tuples.members.column(name) for of in (scene.sample, control)]
+            value = disclosure.values(scene.outputs.released[name], pa.concat_arrays(came))
+            truth, held = value.known[targets], value.known[len(scene.sample) :]
+            for who in (self.blind, *self._timed):
+                right, usual = disclosure.disclose(who.seen, who.weight, who.seen.points[targets], value, truth)
+                self._sums.add(f"disclosure of {name}", who.knows, right, baseline=usual)
+            right, _ = disclosure.disclose(self.blind.seen, self.blind.weight, scene.points[targets], value, truth)
+            others, _ = disclosure.disclose(self.blind.seen, self.blind.weight, outside, value, held)
+            attack = f"disclosure of {name}, beside a control group"
+            self._sums.add(attack, ALL, right, baseline=others, excess=True)
+            for who in (self.blind, *self._timed[:1]):
+                add_homogeneity(
+                    self._sums, name, who.knows, disclosure.homogeneity(who.seen, value.released, self._random)
+                )
+
+    def downcoding(self) -> None:
+        """Finer generalisations than were published."""
+        found, chance = downcode(self._scene, self._truth, self.blind.seen)
+        note = "rows that get a finer generalisation which is right; baseline: people drawn by chance"
+        self._sums.add("downcoding", "nothing of anybody", found, baseline=chance, note=note)
+
+    def minimality(self) -> None:
+        """Sensitive values by why groups were formed."""
+        effort, setting = self._effort, self._setting
+        sample = self._scene.sample.first(effort.tuples)
+        for column, name in enumerate(sample.policy.sensitive):
+            if not effort.draws or not _matters(setting, name):
+                continue
+            found, usual = minimality(sample, setting, column, effort.draws, self._random)
+            note = "{count} members of groups that were formed anew; baseline: the commonest value of the release"
+            self._sums.add(f"minimality in {name}", f"{ALL}, order, and the seed", found, baseline=usual, note=note)
+
+
+def _sets(count: int, size: int) -> list[Integers]:
+    """Sets of so many attributes, the same ones with each seed."""
+    if comb(count, size) <= _SETS:
+        return [np.array(columns) for columns in combinations(range(count), size)]
+    random = np.random.default_rng(size)
+    return [np.sort(random.permutation(count)[:size]) for _ in range(_SETS)]
+
+
+def _matters(setting: Setting, name: str) -> bool:
+    """Whether groups depend on the values of a sensitive column."""
+    return setting.privacy.l_of(name)[0] > 1 or bool(setting.privacy.further_of(name))
+
+
+def _told(milliseconds: int) -> str:
+    """A time in its largest whole unit."""
+    size, unit = next((size, unit) for size, unit in _UNITS if milliseconds % size == 0)
+    return f"{milliseconds // size} {unit}"
