@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from evidence.attack.queries import Queries
 from evidence.attack.result import Attack
 
-ALL = "all quasi-identifiers"
+ALL = "quasi-identifiers"
 
 
 class AttackError(Exception):
@@ -35,8 +35,8 @@ class Effort:
     within_rows: tuple[int, ...] = (0, 50)
     within_time: tuple[int, ...] = (60_000,)
     known: tuple[int, ...] = (1, 2, 3)
-    draws: int = 20
-    tuples: int = 4000
+    draws: int = 40
+    tuples: int = 2000
     queries: int = 200
 
 

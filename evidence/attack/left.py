@@ -54,7 +54,8 @@ def attack_outputs(outputs: Outputs, sample: Sample, k: int, effort: Effort, *, 
     )
     rows = random.permutation(len(seen.of))[:most]
     blind = Tries(len(rows), len(rows) / len(sample))
-    sums.add("linking", ALL, identity.link_unseen(seen, rows), baseline=blind, promised=1 / k)
+    note = "of the very row; of a person of several rows as often or more often"
+    sums.add("linking", ALL, identity.link_unseen(seen, rows), baseline=blind, promised=1 / k, note=note)
     for name in sample.policy.sensitive:
         value = disclosure.values(outputs.released[name], sample.tuples.members.column(name))
         right, usual = disclosure.disclose(seen, weight, scene.points[targets], value, value.known[targets])
@@ -103,7 +104,7 @@ def add_intersection(sums: Sums, left: Integers, k: int) -> None:
     """How well a guess does among the people that are left for all rows of one person."""
     sums.add(
         "intersection",
-        f"{ALL} of everybody at all times, and which rows are one person's",
+        f"{ALL} at all times, and which rows are one's",
         Tries(len(left), float((1 / np.maximum(left, 1)).sum())),
         promised=1 / k,
         note=f"persons of two rows or more; {(left < k).mean() if len(left) else 0:.0%} are left with fewer than k",

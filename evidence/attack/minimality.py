@@ -66,8 +66,9 @@ def minimality(
     truth = value[member]
     common = np.zeros((len(formed), len(codes)), np.int32)
     np.add.at(common, (group, truth), 1)
-    # Of as many votes the group's commonest value is taken.
-    guessed = np.argmax(votes + common[group] / (1.0 + common.sum(1)[group, None]), axis=1)
+    # What was seen a few times is weighed against how common a value is in the group.
+    shares = common / np.maximum(common.sum(axis=1, keepdims=True), 1)
+    guessed = np.argmax(votes + _LEAST * shares[group], axis=1)
     usual = np.argmax(common, axis=1)[group]
     tried = int(used.sum())
     right, without = (float((of == truth)[used].sum()) for of in (guessed, usual))

@@ -116,14 +116,14 @@ class _Attacker:
 
     def _watchers(self, truth: Truth) -> Iterator[_Observer]:
         known: list[tuple[str, Moments, int]] = [
-            (f"order, to within {rows} rows" if rows else "exact order", truth.position, rows)
+            (f"order to within {rows}" if rows else "exact order", truth.position, rows)
             for rows in self._effort.within_rows
         ]
         if truth.time is not None:
-            known += [(f"times, to within {_told(time)}", truth.time, time) for time in self._effort.within_time]
+            known += [(f"times to within {_told(time)}", truth.time, time) for time in self._effort.within_time]
         for words, moments, within in known:
             seen = groups_by_moment(self._scene, moments, within, self._k)
-            yield _Observer(f"{ALL}; {words}", seen, identity.weights(seen, self._random))
+            yield _Observer(f"{ALL}, {words}", seen, identity.weights(seen, self._random))
 
     def targets(self, wanted: NDArray[np.bool_]) -> Integers:
         """People among some tuples, each by one of their released tuples."""
@@ -171,7 +171,7 @@ class _Attacker:
             names = ", ".join(self._scene.names[i] for i in sets[best])
             self._sums.add(
                 "re-identification at 1",
-                f"{size} of {count} quasi-identifiers",
+                f"{size} of {count} of them",
                 Tries(len(targets), sum(of.succeeded for of in tries) / len(sets)),
                 baseline=blind,
                 promised=1 / self._k,
@@ -197,7 +197,7 @@ class _Attacker:
                 self._sums.add(f"disclosure of {name}", who.knows, right, baseline=usual)
             right, _ = disclosure.disclose(self.blind.seen, self.blind.weight, scene.points[targets], value, truth)
             others, _ = disclosure.disclose(self.blind.seen, self.blind.weight, outside, value, held)
-            attack = f"disclosure of {name}, beside a control group"
+            attack = f"disclosure of {name}, beside control"
             self._sums.add(attack, ALL, right, baseline=others, excess=True)
             for who in (self.blind, *self._timed[:1]):
                 add_homogeneity(

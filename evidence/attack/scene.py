@@ -225,9 +225,10 @@ def part_of(sample: Sample, chosen: Integers) -> Sample:
 
 
 def _scale(policy: Policy, points: Floats) -> Floats:
-    """Ranges of numbers; of categories 1, as it does not matter by how many leaves one is wrong."""
+    """Half the ranges of numbers; of categories 1, as it does not matter by how many leaves one is wrong."""
     scale = np.ones(len(policy.coded))
     for i, attribute in enumerate(policy.numeric):
-        span = np.ptp(points[:, i]) if attribute.domain is None else attribute.domain[1] - attribute.domain[0]
-        scale[i] = span or 1.0
+        ends = attribute.domain or (points[:, i].min(initial=np.inf), points[:, i].max(initial=-np.inf))
+        # A range may be more than float64 holds, or less than can be divided by.
+        scale[i] = min(max(ends[1] / 2 - ends[0] / 2, np.finfo(np.float64).tiny), np.finfo(np.float64).max)
     return scale

@@ -17,7 +17,9 @@ from rich.console import Console
 from rich.table import Table
 
 from anonymity.regions.learn import RegionsError
+from evidence.attack.effort import AttackError
 from evidence.report.shown import ReportError
+from jobs.commands import attack as attack_command
 from jobs.commands import plan as plan_command
 from jobs.commands import why as why_command
 from jobs.commands import within
@@ -363,6 +365,38 @@ def why(
         why_command.show_why(configuration, overrides or [], given, _console())
 
 
+@app.command()
+def attack(
+    configuration: Configuration,
+    overrides: Overrides = None,
+    sample: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The run's input: rows as the source has them, read in its place."),
+    ] = None,
+    rows: Annotated[int, typer.Option(min=2, help="Rows of the input, at most.")] = 100_000,
+    replay: Annotated[bool, typer.Option("--replay", help="Attack replays alone, and no outputs of a run.")] = False,
+    within_rows: Annotated[
+        list[int] | None,
+        typer.Option(metavar="N", min=0, help="The observer knows the order to within N rows. May be repeated."),
+    ] = None,
+    within_time: Annotated[
+        list[str] | None,
+        typer.Option(metavar="T", help="The observer knows times to within T, as '1 min'. May be repeated."),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Replays.")] = 5,
+    targets: Annotated[int, typer.Option(min=1, help="People that are looked for in each, at most.")] = 1000,
+    json: Annotated[bool, typer.Option("--json", help="Print what was found as one JSON object.")] = False,
+) -> None:
+    """Attack what a run has left, and replays of its input: what could be learnt by who knows this or that."""
+    with _reported(configuration):
+        given = attack_command.Options(sample, rows, replay, within_rows or (), within_time or (), seeds, targets)
+        found = attack_command.attack(configuration, overrides or [], given)
+        if json:
+            print(jsonlib.dumps(found.as_json()))
+        else:
+            attack_command.show(found, given, _console())
+
+
 @app.callback(invoke_without_command=True)
 def _main(show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
     if show_version:
@@ -405,6 +439,8 @@ def _reported(configuration: Path) -> Iterator[None]:
         _end(f"{configuration}: {error}", 2)
     except UnknownHierarchyError as error:
         _end(f"{configuration} {error}", 2)
+    except AttackError as error:
+        _end(f"{configuration}: {error}", 2)
     except NothingToAccountError:
         neither = "has neither differential_privacy nor noise_within_release"
         _end(f"{configuration} {neither}, so there is nothing to account for", 2)

@@ -1,0 +1,310 @@
+"""Attacks on hand-made tables, where it can be told by hand how often they succeed; and their laws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+
+from anonymity.attributes import Categorical, Numeric, QuasiIdentifier
+from anonymity.batch.windows import ClosedBy
+from anonymity.castle.algorithm import CASTLE
+from anonymity.castle.parameters import CastleParameters
+from anonymity.hierarchy import from_paths
+from anonymity.mondrian.algorithm import MONDRIAN
+from anonymity.mondrian.parameters import MondrianParameters
+from anonymity.policy import Policy
+from anonymity.privacy import Privacy
+from evidence.attack import disclosure, identity
+from evidence.attack.downcoding import downcode
+from evidence.attack.effort import AttackError, Effort, Found
+from evidence.attack.left import attack_outputs
+from evidence.attack.minimality import minimality
+from evidence.attack.queries import errors, median
+from evidence.attack.replays import attack_replays
+from evidence.attack.result import Tries, excess, wilson
+from evidence.attack.scene import Moments, Scene, Truth, groups, groups_by_moment
+from evidence.outputs import Outputs
+from evidence.replay import replay_outputs
+from evidence.sample import Sample
+from evidence.setting import Setting
+from state.block import NO_TIME, Block
+from tests.evidence.test_replay import sample_of, setting_of
+from tests.support.strategies import FEW, Case, cases
+
+AGE = Numeric("age", (0, 100))
+
+
+def sample(
+    values: Sequence[Sequence[float]],
+    attributes: Sequence[QuasiIdentifier] = (AGE,),
+    *,
+    person: Sequence[int] | None = None,
+    illness: Sequence[str] | None = None,
+) -> Sample:
+    """People by their numbers and leaves, in the order of the attributes; numeric ones come first."""
+    count = len(values)
+    told = ["flu"] * count if illness is None else list(illness)
+    numbers = sum(isinstance(a, Numeric) for a in attributes)
+    policy = Policy(tuple(attributes), ("illness",), subject=None if person is None else "person")
+    points = np.array(values, np.float64).reshape(count, len(attributes))
+    block = Block(
+        shard=0,
+        numeric=points[:, :numbers],
+        categorical=points[:, numbers:].astype(np.int32),
+        subject=None if person is None else np.array(person, np.uint64),
+        sensitive=np.array([[hash(of) % 2**60] for of in told], np.uint64),
+        event_time=np.full(count, NO_TIME),
+        members=pa.record_batch([pa.array(told)], names=["illness"]),
+    )
+    return Sample.of_blocks(policy, [block])
+
+
+def scene(of: Sample, released: dict[str, Sequence[object]], row: Sequence[int], left: Sequence[int] = ()) -> Scene:
+    """What left, whose it is, and, where it matters, when."""
+    columns = {name: pa.array(values) for name, values in released.items()}
+    columns["illness"] = of.tuples.members.column("illness").take(pa.array(row))
+    found = Scene.of(Outputs(of.policy, pa.table(columns)), of)
+    moments = Moments(np.arange(len(of)), np.array(left or [len(of)] * len(row)), 10**6)
+    return replace(found, truth=Truth(np.array(row), moments, None))
+
+
+def truth(of: Scene) -> Truth:
+    assert of.truth is not None
+    return of.truth
+
+
+def reidentified(of: Scene, targets: Sequence[int], most: int = 1) -> Tries:
+    random, seen = np.random.default_rng(0), groups(of)
+    weight = identity.weights(seen, random)
+    return identity.rank(of, truth(of), seen, weight, np.array(targets), most).within(most)
+
+
+def test_a_release_of_one_person_is_reidentified_with_certainty() -> None:
+    people = sample([[20], [30], [40]])
+    alone = scene(people, {"age_min": [20.0, 30.0, 30.0], "age_max": [20.0, 40.0, 40.0]}, [0, 1, 2])
+    assert reidentified(alone, [0]) == Tries(1, 1.0)
+    assert reidentified(alone, [1, 2]) == Tries(2, 1.0)  # each by one half
+    assert reidentified(alone, [1, 2], 5) == Tries(2, 2.0)
+    assert identity.link(alone, truth(alone), groups(alone), np.array([0, 1, 2])) == Tries(3, 2.0)
+    assert identity.link_unseen(groups(alone), np.array([0, 1, 2])) == Tries(3, 2.0)
+
+
+def test_a_class_of_ten_gives_one_in_ten_and_others_who_fit_make_it_less() -> None:
+    people = sample([[age] for age in range(20, 40)])
+    ten = scene(people, {"age_min": [20.0] * 10, "age_max": [29.0] * 10}, range(10))
+    assert reidentified(ten, range(10)).share == pytest.approx(0.1)
+    assert reidentified(ten, range(10), 5).share == pytest.approx(0.5)
+    assert identity.link(ten, truth(ten), groups(ten), np.arange(10)).share == pytest.approx(0.1)
+    wide = scene(people, {"age_min": [20.0] * 10, "age_max": [39.0] * 10}, range(10))
+    assert identity.link(wide, truth(wide), groups(wide), np.arange(10)).share == pytest.approx(0.05)
+
+
+def test_of_a_person_with_several_rows_one_is_found_more_easily() -> None:
+    people = sample([[20], [20], [20], [21]], person=[7, 7, 8, 9])
+    four = scene(people, {"age_min": [20.0] * 4, "age_max": [21.0] * 4}, range(4))
+    assert reidentified(four, [0]) == Tries(1, 0.5)
+    assert reidentified(four, [2]) == Tries(1, 0.25)
+
+
+def test_rows_that_left_apart_are_told_apart_by_who_knows_the_order() -> None:
+    # All are alike; each leaves when three more have come.
+    people = sample([[20]] * 10)
+    rows = [0, 1, 2, 3, 4, 5, 6]
+    same = scene(people, {"age_min": [20.0] * 7, "age_max": [20.0] * 7}, rows, [row + 3 for row in rows])
+    assert reidentified(same, rows).share == pytest.approx(1 / 7)
+    # Of three who came next to each other one is it; of the first there are but two.
+    for within, expected in ((0, 1.0), (1, (6 / 3 + 1 / 2) / 7)):
+        seen = groups_by_moment(same, truth(same).position, within, 2)
+        assert identity.link(same, truth(same), seen, np.arange(7)).share == pytest.approx(expected)
+
+
+def test_a_nearest_neighbour_is_taken_where_nobody_fits() -> None:
+    people = sample([[10], [50], [90]])
+    moved = scene(people, {"age_min": [12.0, 52.0], "age_max": [13.0, 60.0]}, [0, 1])
+    assert identity.link(moved, truth(moved), groups(moved), np.arange(2)) == Tries(2, 2.0)
+    assert reidentified(moved, [0, 1]) == Tries(2, 2.0)
+
+
+def test_a_homogeneous_class_discloses() -> None:
+    people = sample([[20], [21], [50], [51], [52]], illness=["hiv", "hiv", "flu", "hiv", "flu"])
+    two = scene(people, {"age_min": [20.0] * 2 + [50.0] * 3, "age_max": [21.0] * 2 + [52.0] * 3}, range(5))
+    seen, random = groups(two), np.random.default_rng(0)
+    value = disclosure.values(two.outputs.released["illness"], people.tuples.members.column("illness"))
+    found, _ = disclosure.homogeneity(seen, value.released, random)
+    assert found == Tries(5, 2.0)
+    right, usual = disclosure.disclose(seen, identity.weights(seen, random), two.points, value, value.known)
+    assert right == Tries(5, 4.0)  # the second class has flu, but of one
+    assert usual == Tries(5, 3.0)
+
+
+def test_values_are_compared_as_the_numbers_or_texts_that_they_are() -> None:
+    value = disclosure.values(pa.chunked_array([["7.0", "7.50", "7.5", None]]), pa.array([7.5, 7.0, 9.0]))
+    assert value.released.tolist()[1:3] == [0, 0]
+    assert value.known.tolist()[0] == 0
+    assert value.known[1] == value.released[0]
+    assert value.known[2] not in value.released
+
+
+def test_ends_and_halves_make_rows_finer() -> None:
+    tree = from_paths([("a", "ab", "*"), ("b", "ab", "*"), ("c", "c-", "*")])
+    people = sample([[20, 0], [30, 1], [40, 0], [40, 0]], (AGE, Categorical("town", tree)))
+    four = {"age_min": [20.0] * 4, "age_max": [40.0] * 4, "town": ["ab"] * 4}
+    wide = scene(people, four, range(4))
+    found, chance = downcode(wide, truth(wide), groups(wide))
+    assert found == Tries(4, 2.0)  # one is 20, or in b, and one the other
+    assert chance.succeeded < 2
+    same = sample([[20, 0]] * 4, (AGE, Categorical("town", tree)))
+    exact = scene(same, {"age_min": [20.0] * 4, "age_max": [20.0] * 4, "town": ["a"] * 4}, range(4))
+    assert downcode(exact, truth(exact), groups(exact))[0] == Tries(4, 0.0)  # nothing finer there is
+
+
+@pytest.mark.parametrize(("grid", "refined"), [(None, 0.0), (10.0, 2.0), (50.0, 0.0)])
+def test_ends_on_a_grid_tell_a_cell_and_no_value(grid: float | None, refined: float) -> None:
+    people = sample([[21], [25], [39]], (replace(AGE, ends=grid),))
+    ends = {None: (20.0, 40.0), 10.0: (20.0, 40.0), 50.0: (0.0, 50.0)}[grid]
+    three = scene(people, {"age_min": [ends[0]] * 3, "age_max": [ends[1]] * 3}, range(3))
+    assert downcode(three, truth(three), groups(three))[0].succeeded == refined
+
+
+def test_generalisations_of_one_person_intersect() -> None:
+    # Person 1 leaves with 2 and 3, then with 4 and 5; nobody else is in both.
+    people = sample([[20], [21], [22], [60], [61], [62]], person=[1, 2, 3, 1, 4, 5])
+    ends = {"age_min": [20.0] * 3 + [60.0] * 3, "age_max": [22.0] * 3 + [62.0] * 3}
+    both = scene(people, ends, range(6))
+    left = identity.intersect(both, both.person, np.random.default_rng(0), 10)
+    assert left.tolist() == [1]
+    everybody = scene(people, {"age_min": [20.0] * 6, "age_max": [62.0] * 6}, range(6))
+    assert identity.intersect(everybody, everybody.person, np.random.default_rng(0), 10).tolist() == [5]
+
+
+def test_who_knows_why_a_group_was_formed_knows_more_of_its_members() -> None:
+    """One cut was possible, four to three, and was not made: one side lacks a second value, likelier the smaller."""
+    people = sample([[1]] * 4 + [[99]] * 3, illness=["a", "b", "b", "b", "a", "a", "a"])
+    setting = Setting(MONDRIAN, Privacy(2, 2), MondrianParameters(ClosedBy(7)))
+    assert len(groups(Scene.of_replay(replay_outputs(people, setting), people)).size) == 1
+    found, usual = minimality(people, setting, 0, 1500, np.random.default_rng(0))
+    assert usual == Tries(7, 4.0)
+    assert found == Tries(7, 6.0)
+
+
+def test_counts_of_ranges_are_exact_where_nothing_was_generalised() -> None:
+    people = sample([[age] for age in range(50)])
+    exact = scene(people, {"age_min": [*map(float, range(50))], "age_max": [*map(float, range(50))]}, range(50))
+    assert median(errors(exact, groups(exact), np.random.default_rng(0))).error == pytest.approx(0)
+    half = scene(people, {"age_min": [0.0] * 25, "age_max": [49.0] * 25}, range(25))
+    wrong = median(errors(half, groups(half), np.random.default_rng(0)))
+    assert wrong.low <= wrong.error <= wrong.high
+    assert wrong.error == pytest.approx(0.5, abs=0.05)
+
+
+def test_bounds_are_wilsons() -> None:
+    assert wilson(Tries(100, 10)) == pytest.approx((0.05523, 0.17437), abs=1e-5)
+    assert wilson(Tries(0, 0)) == (0, 1)
+    assert wilson(Tries(20, 0))[0] == 0
+    more, low, high = excess(Tries(1000, 900), Tries(1000, 800))
+    assert more == pytest.approx(0.5)
+    assert 0.3 < low < more < high < 0.7
+
+
+@FEW
+@given(case=cases())
+def test_without_the_order_nobody_is_found_more_often_than_one_in_k(case: Case) -> None:
+    """Where each tuple is its own person, and none leaves but in a release of k."""
+    given, setting = sample_of(case.setting, case), setting_of(case)
+    generalises = getattr(setting.parameters, "suppression", "") == "generalise"
+    if given.tuples.subject is not None or generalises or setting.differential_privacy is not None or not len(given):
+        return
+    of = Scene.of_replay(replay_outputs(given, setting), given)
+    if len(of.lower):
+        seen, rows = groups(of), np.arange(len(of.lower))
+        weight = identity.weights(seen, np.random.default_rng(0))
+        found = identity.rank(of, truth(of), seen, weight, truth(of).row, 1)
+        assert (found.own[:, 0] * setting.privacy.k <= found.size[:, 0]).all()
+        assert identity.link(of, truth(of), seen, rows).share * setting.privacy.k <= 1 + 1e-9
+
+
+def stream(count: int = 3000) -> Sample:
+    random = np.random.default_rng(5)
+    illness = random.choice(["a", "b", "c"], count, p=[0.6, 0.3, 0.1]).tolist()
+    attributes = [Numeric(name, (0, 1)) for name in "xyz"]
+    return sample(random.random((count, 3)).tolist(), attributes, illness=illness)
+
+
+EFFORT = Effort(seeds=5, targets=300, known=(1, 2), draws=6, tuples=600, queries=20)
+
+
+@pytest.fixture(scope="module")
+def found() -> Found:
+    parameters = CastleParameters(delay_tuples=300, reuse_limit=500)
+    return attack_replays(stream(), Setting(CASTLE, Privacy(8, 2), parameters), EFFORT)
+
+
+def test_who_knows_less_succeeds_no_more_often_beyond_the_bounds(found: Found) -> None:
+    of = {(a.name, a.knows): a for a in found.attacks}
+    for name in ("re-identification at 1", "linking"):
+        chain = ["1 of 3 of them", "2 of 3 of them"] if name.startswith("re") else []
+        chain += [f"quasi-identifiers{more}" for more in ("", ", order to within 50", ", exact order")]
+        for less, more in pairwise(chain):
+            assert of[name, less].low <= of[name, more].high
+        assert of[name, chain[0]].high < of[name, chain[-1]].low
+    for name, knows in (("re-identification at 1", "quasi-identifiers"), ("linking", "quasi-identifiers")):
+        assert of[name, knows].low <= 1 / 8 == of[name, knows].promised
+    alone = of["linking of rows that left alone", "quasi-identifiers, exact order"]
+    assert alone.above
+    assert alone.success > 0.3
+
+
+def test_values_that_depend_on_nothing_are_not_disclosed_beyond_the_control_group(found: Found) -> None:
+    of = {a.name: a for a in found.attacks if a.knows == "quasi-identifiers"}
+    beside = of["disclosure of illness, beside control"]
+    assert beside.baseline is not None
+    assert beside.low <= beside.baseline + 0.05
+    assert of["homogeneity in illness"].success == 0
+    assert "excess over the control group" in beside.note
+
+
+def test_a_seed_repeats_all(found: Found) -> None:
+    parameters = CastleParameters(delay_tuples=300, reuse_limit=500)
+    again = attack_replays(stream(), Setting(CASTLE, Privacy(8, 2), parameters), EFFORT)
+    assert again == found
+
+
+def test_the_outputs_of_a_run_are_judged_without_the_truth() -> None:
+    people = stream(1000)
+    replayed = replay_outputs(people, Setting(CASTLE, Privacy(8, 2), CastleParameters(delay_tuples=300)))
+    found = attack_outputs(replayed.outputs, people, 8, EFFORT)
+    of = {a.name: a for a in found.attacks}
+    assert of.keys() == {
+        "re-identification at 1",
+        "linking",
+        "disclosure of illness",
+        "homogeneity in illness",
+    }
+    assert {a.judged for a in found.attacks} == {"outputs"}
+    # Who takes anybody that fits is right as often as one who is judged by the truth.
+    judged = Scene.of_replay(replayed, people)
+    rows = np.arange(len(judged.lower))
+    assert of["linking"].success == pytest.approx(identity.link(judged, truth(judged), groups(judged), rows).share)
+    assert of["re-identification at 1"].success <= 1 / 8 + 1e-9
+
+
+def test_what_cannot_be_attacked_is_told_in_a_line() -> None:
+    people, setting = stream(20), Setting(CASTLE, Privacy(15), CastleParameters(delay_tuples=30))
+    with pytest.raises(AttackError, match=r"nothing of the sample was released under it"):
+        attack_replays(people, replace(setting, privacy=Privacy(20)), EFFORT)
+    with pytest.raises(AttackError, match=r"the sample has 3 persons"):
+        attack_replays(people.first(3), setting, EFFORT)
+    outputs = replay_outputs(people, setting).outputs
+    with pytest.raises(AttackError, match=r"sinks.released: holds no row"):
+        attack_outputs(replace(outputs, released=outputs.released.slice(0, 0)), people, 15, EFFORT)
+    with pytest.raises(AttackError, match=r"sinks.released: has \d+ rows, and the input 10;"):
+        attack_outputs(outputs, people.first(10), 15, EFFORT)
+    moved = replace(people, tuples=replace(people.tuples, numeric=people.tuples.numeric + 9))
+    with pytest.raises(AttackError, match=r"nobody of the input lies in 1 of 1 generalisations"):
+        attack_outputs(outputs, moved, 15, EFFORT)
