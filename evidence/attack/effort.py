@@ -35,8 +35,8 @@ class Effort:
     within_rows: tuple[int, ...] = (0, 50)
     within_time: tuple[int, ...] = (60_000,)
     known: tuple[int, ...] = (1, 2, 3)
-    draws: int = 40
-    tuples: int = 2000
+    draws: int = 20
+    tuples: int = 1000
     queries: int = 200
 
 

@@ -1,0 +1,214 @@
+"""What an observer could do with what left of Adult, taxi and the demo, by algorithm, with reuse and without.
+
+``python -m benchmarks attack`` prints the tables; ``python -m benchmarks.attack_figure`` draws them as well. All of it
+are attacks on replays (``evidence.attack.replays``), with five seeds.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from anonymity.algorithm import Algorithm
+from anonymity.castle.algorithm import CASTLE
+from anonymity.castle.parameters import CastleParameters
+from anonymity.nearest.algorithm import NEAREST
+from anonymity.nearest.parameters import NearestParameters
+from anonymity.privacy import Privacy
+from anonymity.window.algorithm import WINDOW
+from anonymity.window.parameters import WindowParameters
+from benchmarks import adult, window
+from benchmarks.castleguard import streams
+from benchmarks.table import Table
+from evidence.attack.effort import ALL, Effort, Found
+from evidence.attack.replays import attack_replays
+from evidence.attack.result import Attack
+from evidence.replay import replay
+from evidence.sample import Sample
+from evidence.setting import Setting
+from jobs.commands import synthetic
+
+EFFORT = Effort(targets=400, draws=20, tuples=2000)
+_BLOCK = 2000
+_REUSE = 1000
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What attacks on one setting came to.
+
+    Attributes
+    ----------
+    name : of the setting
+    k : that was promised
+    found : by the attacks
+    loss, suppressed : mean loss of released tuples, share of all that were suppressed, of the first seed
+    """
+
+    name: str
+    k: int
+    found: Found
+    loss: float
+    suppressed: float
+
+    def attack(self, name: str, knows: str = ALL) -> Attack | None:
+        """One of the attacks; None where it was not tried."""
+        return next((a for a in self.found.attacks if (a.name, a.knows) == (name, knows)), None)
+
+
+def _adult() -> Sample:
+    tuples = adult.stream()
+    return Sample.of_blocks(tuples.policy, tuples.blocks(_BLOCK))
+
+
+def _adult_of_three(values: int) -> Sample:
+    tuples = window.plain(0, values)
+    return Sample.of_blocks(tuples.policy, tuples.blocks(_BLOCK))
+
+
+def _taxi() -> Sample:
+    tuples = streams.stream(streams.taxi(), streams.TAXI, "FareAmount", "pid")
+    return Sample.of_blocks(tuples.policy, tuples.blocks(_BLOCK))
+
+
+def _demo() -> Sample:
+    from jobs.config.load import load
+    from jobs.local.sample import read_beginning  # imports Flink
+
+    with tempfile.TemporaryDirectory(prefix="crenel-attack-") as folder:
+        stream = Path(folder) / "stream.csv"
+        synthetic.write(stream, 50_000, 1)
+        os.environ |= {"CRENEL_DEMO_INPUT": str(stream), "CRENEL_DEMO_OUTPUT": folder}
+        configuration = Path(__file__).resolve().parents[1] / "conf" / "demo.yaml"
+        return read_beginning(load(configuration), 50_000).sample
+
+
+def _settings(privacy: Privacy, delay: int, **of_window: Any) -> dict[str, Setting]:
+    """Each algorithm with this delay, with reuse and without."""
+    chosen: dict[str, tuple[Algorithm, Any]] = {
+        "castle": (CASTLE, CastleParameters(delay)),
+        "castle, reuse": (CASTLE, CastleParameters(delay, reuse_limit=_REUSE)),
+        "castle, reuse, jitter 0.25": (CASTLE, CastleParameters(delay, reuse_limit=_REUSE, delay_jitter=0.25)),
+        "nearest, no reuse": (NEAREST, NearestParameters(delay, reuse_limit=0)),
+        "nearest": (NEAREST, NearestParameters(delay)),
+        "nearest, jitter 0": (NEAREST, NearestParameters(delay, delay_jitter=0.0)),
+        "window": (WINDOW, WindowParameters(delay_tuples=delay, **of_window)),
+    }
+    return {name: Setting(algorithm, privacy, parameters) for name, (algorithm, parameters) in chosen.items()}
+
+
+def _paper(k: int, l: int) -> dict[str, Setting]:  # noqa: E741 - the field's own name for it
+    settings = _settings(Privacy(k, l), 100, tuples=50)
+    return {f"{name}, k {k}, l {l}": settings[name] for name in ("window", "castle", "nearest")}
+
+
+TITLES = {
+    "adult": "Adult, 10 quasi-identifiers, k 10, l 2, delay 1,000",
+    "adult-3": "Adult, 3 quasi-identifiers, delay 100",
+    "taxi": "Taxi, k 10, delay 200",
+    "demo": "The demo, k 10, l 2, delay 200",
+}
+_STREAMS: dict[str, Callable[[], list[tuple[Sample, dict[str, Setting]]]]] = {
+    "adult": lambda: [(_adult(), _settings(Privacy(10, 2), 1000, tuples=500))],
+    "adult-3": lambda: [(_adult_of_three(2), _paper(10, 2)), (_adult_of_three(3), _paper(20, 3))],
+    "taxi": lambda: [(_taxi(), _settings(Privacy(10), 200, tuples=100))],
+    "demo": lambda: [(_demo(), _settings(Privacy(10, 2), 200, tuples=100))],
+}
+
+
+@cache
+def measured(stream: str) -> list[Measured]:
+    """Attacks on each setting of a stream, by its name in ``TITLES``."""
+    found = []
+    for sample, settings in _STREAMS[stream]():
+        for name, setting in settings.items():
+            print(f"{stream}: {name}", file=sys.stderr, flush=True)
+            totals = replay(sample, setting)
+            loss = 0.0 if totals.mean_loss is None else totals.mean_loss
+            attacks = attack_replays(sample, replace(setting, seed=1), EFFORT)
+            found.append(Measured(name, setting.privacy.k, attacks, loss, totals.share_suppressed))
+    return found
+
+
+def tables(names: tuple[str, ...] = tuple(TITLES)) -> Iterator[Table]:
+    """Two tables by stream: who somebody is, and what their value is."""
+    for name in names:
+        runs = measured(name)
+        yield _of_identity(name, runs)
+        yield _of_values(name, runs)
+
+
+def watchers(runs: list[Measured]) -> list[str]:
+    """What observers know who know more than quasi-identifiers, by what was tried."""
+    found = [a.knows for run in runs for a in run.found.attacks if a.name == "linking" and a.knows != ALL]
+    return list(dict.fromkeys(found))
+
+
+def _of_identity(name: str, runs: list[Measured]) -> Table:
+    known = watchers(runs)
+    short = [of.removeprefix(f"{ALL}, ") for of in known]
+    header = ["setting", "loss", "suppressed", "re-identified at 1", "at 5", *(f"at 1, {of}" for of in short)]
+    header += ["linked", *(f"linked, {of}" for of in short), "linked of rows alone, order to within 50"]
+    table = Table(f"{TITLES[name]}: who it is, % (bounds)", [*header, "intersection"])
+    for run in runs:
+        first = "re-identification at 1"
+        alone = run.attack("linking of rows that left alone", f"{ALL}, order to within 50")
+        rows = "" if alone is None else f", of {alone.note.split(' ')[0]} rows"
+        table.add(
+            run.name,
+            f"{run.loss:.3f}",
+            f"{run.suppressed:.1%}",
+            _told(run.attack(first)),
+            _told(run.attack("re-identification at 5")),
+            *(_told(run.attack(first, of)) for of in known),
+            _told(run.attack("linking")),
+            *(_told(run.attack("linking", of)) for of in known),
+            _told(alone) + rows,
+            _told(next((a for a in run.found.attacks if a.name == "intersection"), None)),
+        )
+    return table
+
+
+def _of_values(name: str, runs: list[Measured]) -> Table:
+    header = ["setting", "disclosed", "commonest", "excess over control", "disclosed, order to within 50"]
+    header += ["homogeneous", "of rows seen leaving", "minimality", "without", "downcoded", "by chance", "count error"]
+    table = Table(f"{TITLES[name]}: what somebody's value is, and how fine; %", header)
+    for run in runs:
+        column = next(a.name for a in run.found.attacks if a.name.startswith("disclosure of")).split(" ")[2]
+        among, beside = run.attack(f"disclosure of {column}"), run.attack(f"disclosure of {column}, beside control")
+        minimal = run.attack(f"minimality in {column}", f"{ALL}, order, and the seed")
+        finer = run.attack("downcoding", "nothing of anybody")
+        wrong = run.found.queries
+        table.add(
+            run.name,
+            _told(among),
+            _baseline(among),
+            "-" if beside is None else beside.note.removeprefix("excess over the control group ").replace("%", ""),
+            _told(run.attack(f"disclosure of {column}", f"{ALL}, order to within 50")),
+            _told(run.attack(f"homogeneity in {column}"), bounds=False),
+            _told(run.attack(f"homogeneity in {column}", f"{ALL}, exact order"), bounds=False),
+            _told(minimal),
+            _baseline(minimal),
+            _told(finer, bounds=False),
+            _baseline(finer),
+            f"{100 * wrong.error:.1f} ({100 * wrong.low:.1f} to {100 * wrong.high:.1f})",
+        )
+    return table
+
+
+def _told(attack: Attack | None, *, bounds: bool = True) -> str:
+    if attack is None:
+        return "-"
+    ends = f" ({100 * attack.low:.1f} to {100 * attack.high:.1f})" if bounds else ""
+    text = f"{100 * attack.success:.2g}" if attack.success < 0.0095 else f"{100 * attack.success:.1f}"
+    return f"**{text}**{ends}" if attack.above else f"{text}{ends}"
+
+
+def _baseline(attack: Attack | None) -> str:
+    return "-" if attack is None or attack.baseline is None else f"{100 * attack.baseline:.1f}"
