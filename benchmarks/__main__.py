@@ -1,9 +1,9 @@
 """Run the benchmarks: all of them, or those named.
 
 They are ``core``, ``job``, ``where``, ``memory``, ``state``, ``restore``, ``window``, ``nearest``, ``below``,
-``mondrian``, ``ola``, ``within``, ``latency``, ``scale``, ``timing``, ``lasting``, ``promises``, ``castleguard`` and
-``kepsilon``; of the last two only the experiments on loss: ``python -m benchmarks.castleguard`` and ``python -m
-benchmarks.kepsilon`` run all.
+``mondrian``, ``ola``, ``within``, ``latency``, ``scale``, ``timing``, ``lasting``, ``promises``, ``attack``,
+``castleguard`` and ``kepsilon``; of the last two only the experiments on loss: ``python -m benchmarks.castleguard`` and
+``python -m benchmarks.kepsilon`` run all.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable
 
 from benchmarks import (
+    attack,
     core,
     job,
     lasting,
@@ -53,6 +54,7 @@ _FILES: dict[str, Callable[[], Iterable[Table]]] = {
     "timing": timing.tables,
     "lasting": lambda: [*lasting.tables(), *lasting_further.tables()],
     "promises": promises.tables,
+    "attack": attack.tables,
     "castleguard": loss.tables,
     "kepsilon": loss_of_one_more.tables,
 }

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.attack import TITLES, Measured, measured, tables, watchers
 from evidence.attack.effort import ALL
+from evidence.attack.replays import TOLD
 from evidence.attack.result import Attack
 
 # Text stays text, and the same figures give the same file.
@@ -43,19 +44,21 @@ def _drawn(name: str, runs: list[Measured]) -> Figure:
     known = [
         *dict.fromkeys(a.knows for run in runs for a in run.found.attacks if a.name == _FIRST and " of " in a.knows)
     ]
-    known += [ALL, *watchers(runs)]
+    known += [ALL, *reversed(watchers(runs)), TOLD]
     for i, run in enumerate(runs):
         found = [(j, run.attack(_FIRST, of)) for j, of in enumerate(known)]
         _points(left, [(j + 0.09 * (i - len(runs) / 2), of) for j, of in found if of is not None], f"C{i}", run.name)
     for k in dict.fromkeys(run.k for run in runs):
         left.axhline(1 / k, color="black", linewidth=0.8, linestyle=":")
-        left.annotate(f"1 / k, k {k}", (len(known) - 0.6, 1 / k), fontsize=7, va="bottom", ha="right")
+        left.annotate(f"1 / k, k {k}", (-0.6, 1 / k), fontsize=7, va="bottom", ha="left")
     words = [
         of.removeprefix(f"{ALL}, ").replace(ALL, "all of them").replace(" to within", "\nto within") for of in known
     ]
     left.set_xticks(range(len(known)), [word.replace(" of them", "\nof them") for word in words])
     left.set_ylabel("re-identified at 1")
-    left.set_ylim(bottom=0)
+    most = max(attack.high for run in runs for attack in run.found.attacks if attack.name == _FIRST)
+    left.set_ylim(0, min(1.2 * most, 1))
+    left.set_yscale("function", functions=(lambda x: abs(x) ** 0.5, lambda x: x**2))
     left.yaxis.set_major_formatter(mpl.ticker.PercentFormatter(1, decimals=0))
     left.legend(fontsize=7, frameon=False, loc="upper left")
     for i, run in enumerate(runs):

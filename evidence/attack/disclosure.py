@@ -62,6 +62,16 @@ def disclose(seen: Groups, weight: Floats, points: Floats, value: Values, truth:
     return Tries(len(truth), float((guessed == truth).sum())), Tries(len(truth), float((truth == 0).sum()))
 
 
+def majorities(seen: Groups, value: Integers) -> Integers:
+    """(groups,) the commonest value of each; ``value``: (released rows,)."""
+    keys, counts = np.unique(np.column_stack([seen.of, value]), axis=0, return_counts=True)
+    # The commonest last, and of two as common the lower one.
+    order = np.lexsort((-keys[:, 1], counts, keys[:, 0]))
+    last = np.cumsum(np.bincount(keys[:, 0], minlength=len(seen.size))) - 1
+    commonest: Integers = keys[order[last], 1]
+    return commonest
+
+
 def homogeneity(seen: Groups, value: Integers, random: np.random.Generator) -> tuple[Tries, Tries]:
     """Released rows in whose group all rows have one value, and how many there are where values are dealt by chance."""
     return _homogeneous(seen, value), _homogeneous(seen, random.permutation(value))

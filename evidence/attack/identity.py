@@ -74,6 +74,16 @@ def rank(scene: Scene, truth: Truth, seen: Groups, weight: Floats, targets: Inte
     return Ranking(first, np.where(first >= 0, seen.size[first], 0), own)
 
 
+def told(scene: Scene, truth: Truth, seen: Groups, targets: Integers) -> Ranking:
+    """What is found by who is told in which group each of some tuples is, and takes any row of it."""
+    row = np.empty(len(scene.points), np.int64)
+    row[truth.row] = np.arange(len(truth.row))
+    group = seen.of[row[targets]]
+    keys, counts = np.unique(scene.person[truth.row] * len(seen.size) + seen.of, return_counts=True)
+    own = counts[np.searchsorted(keys, scene.person[targets] * len(seen.size) + group)]
+    return Ranking(group[:, None], seen.size[group][:, None], own[:, None])
+
+
 def targets_of(scene: Scene, truth: Truth, random: np.random.Generator) -> Integers:
     """Everybody of whom something was released, in no order, each by one of their released tuples."""
     rows = random.permutation(truth.row)

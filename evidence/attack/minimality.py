@@ -62,7 +62,8 @@ def minimality(
         rows = np.flatnonzero(kept[group])
         votes[rows, mixed[member[rows]]] += 1
         told()
-    used = (formed >= _LEAST)[group]
+    # Of who left alone there is nothing to be exchanged.
+    used = ((formed >= _LEAST) & (np.bincount(group, minlength=len(formed)) > 1))[group]
     truth = value[member]
     common = np.zeros((len(formed), len(codes)), np.int32)
     np.add.at(common, (group, truth), 1)

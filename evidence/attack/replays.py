@@ -35,6 +35,8 @@ from evidence.replay import replay_outputs
 from evidence.sample import Sample
 from evidence.setting import Setting
 
+TOLD = f"{ALL}, and the release"
+"""Of an observer who is told with which rows somebody's row left."""
 FOLDS = 5
 """People are divided into so many parts: with each seed another is held out, and another is looked for."""
 
@@ -113,6 +115,7 @@ class _Attacker:
         seen = groups(scene)
         self.blind = _Observer(ALL, seen, identity.weights(seen, random))
         self._timed = [*self._watchers(scene.truth)]
+        self._releases = groups_by_moment(scene, scene.truth.position, 0, self._k)
 
     def _watchers(self, truth: Truth) -> Iterator[_Observer]:
         known: list[tuple[str, Moments, int]] = [
@@ -141,12 +144,14 @@ class _Attacker:
         scene, truth, add, promised = self._scene, self._truth, self._sums.add, 1 / self._k
         blind = Tries(len(targets), len(targets) / len(truth.row))
         five = Tries(blind.count, min(5 * blind.succeeded, blind.count))
+        release = identity.told(scene, truth, self._releases, targets)
         for most, promise, baseline in ((1, promised, blind), (5, min(5 * promised, 1.0), five)):
             for who in (self.blind, *self._timed):
                 found = identity.rank(scene, truth, who.seen, who.weight, targets, most).within(most)
                 add(f"re-identification at {most}", who.knows, found, baseline=baseline, promised=promise)
                 if who is self.blind and most == 1:
                     self._some_known(targets, blind)
+            add(f"re-identification at {most}", TOLD, release.within(most), baseline=baseline, promised=promise)
         blind = Tries(len(rows), len(rows) / len(scene.points))
         for who in (self.blind, *self._timed):
             found = identity.link(scene, truth, who.seen, rows)
@@ -195,6 +200,11 @@ class _Attacker:
             for who in (self.blind, *self._timed):
                 right, usual = disclosure.disclose(who.seen, who.weight, who.seen.points[targets], value, truth)
                 self._sums.add(f"disclosure of {name}", who.knows, right, baseline=usual)
+            told, common = self._releases, disclosure.majorities(self._releases, value.released)
+            row = np.empty(len(scene.points), np.int64)
+            row[self._truth.row] = np.arange(len(self._truth.row))
+            hits = Tries(len(targets), float((common[told.of[row[targets]]] == truth).sum()))
+            self._sums.add(f"disclosure of {name}", TOLD, hits, baseline=usual)
             right, _ = disclosure.disclose(self.blind.seen, self.blind.weight, scene.points[targets], value, truth)
             others, _ = disclosure.disclose(self.blind.seen, self.blind.weight, outside, value, held)
             attack = f"disclosure of {name}, beside control"

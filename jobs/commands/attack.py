@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from evidence.attack.effort import AttackError, Effort, Found
+from evidence.attack.effort import ALL, AttackError, Effort, Found
 from evidence.attack.left import attack_outputs
 from evidence.attack.replays import attack_replays
 from evidence.attack.result import Attack
@@ -153,9 +153,9 @@ def show(found: Attacked, options: Options, console: Console) -> None:
     above = sum(attack.above for attack in every)
     console.print()
     console.print(
-        "Bounds are of 95 % confidence. "
-        + (f"{above} attacks succeed more often than k alone would let them." if above else "None beats k.")
-        + " docs/evidence.md says what each of them is.",
+        f"all: all {ALL}. Bounds are of 95 % confidence. "
+        f"{above or 'None'} of {len(every)} succeed{'s' if above == 1 else ''} more often than k allows to who knows "
+        f"{ALL} alone. docs/evidence.md says what each of them is.",
         soft_wrap=True,
     )
 
@@ -169,7 +169,7 @@ def _show(found: Found, console: Console) -> None:
     for attack in found.attacks:
         table.add_row(
             "" if attack.name == before else attack.name,
-            attack.knows,
+            _short(attack.knows),
             f"{100 * attack.success:.2f}",
             f"{100 * attack.low:.1f} to {100 * attack.high:.1f}",
             "-" if attack.baseline is None else f"{100 * attack.baseline:.2f}",
@@ -189,8 +189,13 @@ def _show(found: Found, console: Console) -> None:
         )
 
 
+def _short(knows: str) -> str:
+    """What is known, in a column that leaves room for figures."""
+    return knows.replace(ALL, "all").removesuffix(" of them")
+
+
 def _note(attack: Attack) -> str:
-    return f"{attack.name} ({attack.knows}): {attack.note}" if attack.note else ""
+    return f"{attack.name} ({_short(attack.knows)}): {attack.note}" if attack.note else ""
 
 
 def _as_json(found: Found) -> dict[str, Any]:

@@ -143,6 +143,19 @@ def test_a_homogeneous_class_discloses() -> None:
     assert usual == Tries(5, 3.0)
 
 
+def test_rows_that_fewer_people_fit_count_for_more() -> None:
+    people = sample([[20], [21], *([age] for age in range(30, 50))], illness=["hiv", *["flu"] * 21])
+    # 20 lies in a release of two, of hiv, and in one of three whom 22 people fit.
+    released = {"age_min": [20.0] * 5, "age_max": [21.0] * 2 + [49.0] * 3}
+    of = scene(people, released, [0, 0, 2, 3, 4])
+    seen = groups(of)
+    value = disclosure.values(of.outputs.released["illness"], people.tuples.members.column("illness"))
+    weight = identity.weights(seen, np.random.default_rng(0))
+    guessed = disclosure.guess(seen, weight, of.points[:1], value.released)
+    assert guessed.tolist() == value.known[:1].tolist()
+    assert disclosure.majorities(seen, value.released).tolist() == value.known[[0, 2]].tolist()
+
+
 def test_values_are_compared_as_the_numbers_or_texts_that_they_are() -> None:
     value = disclosure.values(pa.chunked_array([["7.0", "7.50", "7.5", None]]), pa.array([7.5, 7.0, 9.0]))
     assert value.released.tolist()[1:3] == [0, 0]
@@ -253,6 +266,8 @@ def test_who_knows_less_succeeds_no_more_often_beyond_the_bounds(found: Found) -
         for less, more in pairwise(chain):
             assert of[name, less].low <= of[name, more].high
         assert of[name, chain[0]].high < of[name, chain[-1]].low
+    first = "re-identification at 1"
+    assert of[first, chain[-1]].low <= of[first, "quasi-identifiers, and the release"].high
     for name, knows in (("re-identification at 1", "quasi-identifiers"), ("linking", "quasi-identifiers")):
         assert of[name, knows].low <= 1 / 8 == of[name, knows].promised
     alone = of["linking of rows that left alone", "quasi-identifiers, exact order"]
