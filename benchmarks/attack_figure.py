@@ -21,6 +21,7 @@ from evidence.attack.result import Attack
 mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "crenel", "font.size": 9})
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "figures"
+_MARKERS = "osD^vP"
 _FIRST = "re-identification at 1"
 
 
@@ -51,10 +52,7 @@ def _drawn(name: str, runs: list[Measured]) -> Figure:
     for k in dict.fromkeys(run.k for run in runs):
         left.axhline(1 / k, color="black", linewidth=0.8, linestyle=":")
         left.annotate(f"1 / k, k {k}", (-0.6, 1 / k), fontsize=7, va="bottom", ha="left")
-    words = [
-        of.removeprefix(f"{ALL}, ").replace(ALL, "all of them").replace(" to within", "\nto within") for of in known
-    ]
-    left.set_xticks(range(len(known)), [word.replace(" of them", "\nof them") for word in words])
+    left.set_xticks(range(len(known)), map(_label, known))
     left.set_ylabel("re-identified at 1")
     most = max(attack.high for run in runs for attack in run.found.attacks if attack.name == _FIRST)
     left.set_ylim(0, min(1.2 * most, 1))
@@ -78,6 +76,14 @@ def _drawn(name: str, runs: list[Measured]) -> Figure:
     return figure
 
 
+def _label(knows: str) -> str:
+    """What is known, in two lines or three."""
+    text = "told the\nrelease" if knows == TOLD else knows.removeprefix(f"{ALL}, ").replace(ALL, "all of them")
+    for words in ("of them", "within", "order"):
+        text = text.replace(f" {words}", f"\n{words}")
+    return text.replace("within ", "within\n")
+
+
 def _points(panel: Any, found: list[tuple[float, Attack]], colour: str, label: str) -> None:
     success = [attack.success for _, attack in found]
     error = [
@@ -85,7 +91,17 @@ def _points(panel: Any, found: list[tuple[float, Attack]], colour: str, label: s
         [max(attack.high - attack.success, 0) for _, attack in found],
     ]
     places = [place for place, _ in found]
-    panel.errorbar(places, success, error, fmt="o", markersize=4, color=colour, label=label, capsize=2, linewidth=1)
+    panel.errorbar(
+        places,
+        success,
+        error,
+        fmt=_MARKERS[int(colour[1:])],
+        markersize=4,
+        color=colour,
+        label=label,
+        capsize=2,
+        linewidth=1,
+    )
 
 
 if __name__ == "__main__":
