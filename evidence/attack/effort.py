@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from anonymity.errors import InputError
 from evidence.attack.queries import Queries
 from evidence.attack.result import Attack
 
 ALL = "quasi-identifiers"
 
 
-class AttackError(Exception):
+class AttackError(InputError):
     """There is nothing to attack; the message says why."""
+
+    lead = ": "
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from anonymity.errors import InputError
 from anonymity.privacy import DifferentialPrivacy, Privacy
 
 Pairs = tuple[tuple[str, str], ...]
 """Names, each with a text."""
 
 
-class ReportError(ValueError):
+class ReportError(InputError):
     """A page that cannot be made; the message names the field, file or package, and what would help."""
 
 

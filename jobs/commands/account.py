@@ -12,6 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from anonymity.attributes import Numeric
+from anonymity.errors import InputError
 from anonymity.noise.budget import Noise, delta, largest_sample_rate, log_delta, share_within, smallest_epsilon
 from anonymity.policy import Policy
 from anonymity.privacy import DifferentialPrivacy
@@ -31,8 +32,15 @@ _ASSUMED = (
 )
 
 
-class NothingToAccountError(ValueError):
+class NothingToAccountError(InputError):
     """A configuration that neither samples nor adds noise."""
+
+    lead = " "
+
+    def __init__(self) -> None:
+        super().__init__(
+            "has neither differential_privacy nor noise_within_release, so there is nothing to account for"
+        )
 
 
 @dataclass(frozen=True)

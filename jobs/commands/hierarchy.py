@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from anonymity.errors import InputError
 from anonymity.hierarchy import MISSING, csv_text
 from anonymity.policy import Policy
 
 
-class UnknownHierarchyError(ValueError):
+class UnknownHierarchyError(InputError):
     """It is not clear which hierarchy is meant; the message names those that there are."""
+
+    lead = " "
 
 
 def hierarchy_text(policy: Policy, column: str | None = None) -> str:

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
+from anonymity.errors import InputError
 from anonymity.noise.budget import log_delta, smallest_epsilon
 
 _POINTS = 400
 _FORMATS = (".png", ".svg")
 
 
-class PlotError(RuntimeError):
+class PlotError(InputError):
     """A picture that cannot be drawn; the message names the option and what would help."""
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from anonymity.errors import InputError
 from anonymity.policy import Policy
 from anonymity.privacy import Privacy
 from anonymity.regions.loss import Sample
@@ -30,7 +31,7 @@ _FEWEST = 2
 _LACKS = re.compile(r"Could not find any factory for identifier '([^']+)'")
 
 
-class SampleError(RuntimeError):
+class SampleError(InputError):
     """Rows that are no sample; the message names the field or the option and what would be valid."""
 
 

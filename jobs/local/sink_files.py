@@ -13,11 +13,15 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
+from anonymity.errors import InputError
+
 _OR_CHAIN = ", or with another audit_chain"
 
 
-class OutputsError(ValueError):
+class OutputsError(InputError):
     """Outputs that cannot be read, or are not those of the configuration: one line, which begins with a field."""
+
+    lead = ": "
 
 
 def read_folder(

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from anonymity.algorithm import known_algorithms
+from anonymity.errors import InputError
 from anonymity.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT
 from evidence.choice import Wanted
 from jobs.config.fields import Duration
@@ -22,7 +23,7 @@ _SHARE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(%?)\s*")
 _NAMES = {"algorithm": "algorithms", "k": "k", "l": "l", "delay": "waits", "shards": "shards"}
 
 
-class PlanError(ValueError):
+class PlanError(InputError):
     """An option that cannot be; the message names it and what would be valid."""
 
 

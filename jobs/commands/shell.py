@@ -1,0 +1,74 @@
+"""What all commands have in common: the program, their first arguments, and how they end when something is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+
+from anonymity.errors import InputError
+from jobs.commands.savepoint import SavepointError
+from jobs.config.load import Config, ConfigError
+from jobs.local.java import JavaError
+from jobs.local.run import JobError
+
+app = typer.Typer(
+    name="crenel",
+    help="Anonymise a stream of personal records while it flows: CASTLE, windows and others, on Apache Flink.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Configuration = Annotated[
+    Path, typer.Argument(metavar="CONFIG", help="A YAML file; see docs/configuration.md.", dir_okay=False)
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Set a field first, such as privacy.k=20. May be repeated."),
+]
+
+
+def warn(config: Config) -> None:
+    """Say on stderr what to know of a configuration before it works."""
+    for warning in config.warnings:
+        typer.echo(f"crenel: warning: {warning}", err=True)
+
+
+def console() -> Console:
+    """Where results are printed."""
+    # What is printed holds names and text of the user's own, which are no markup.
+    return Console(markup=False, highlight=False, emoji=False)
+
+
+@contextmanager
+def reported(configuration: Path) -> Iterator[None]:
+    """End with a message and an exit code, not with a traceback."""
+    try:
+        yield
+    except ConfigError as error:
+        end(f"{configuration} is not a valid configuration:{_listed(error.problems)}", 2)
+    except SavepointError as error:
+        end(f"{configuration} cannot go on from {error.place}:{_listed(error.problems)}", 2)
+    except InputError as error:
+        end(f"{error}" if error.lead is None else f"{configuration}{error.lead}{error}", 2)
+    except JobError as error:
+        end(f"{error}\nFlink's logs are in {error.logs}; they may hold values of records.", 1)
+    except JavaError as error:
+        end(str(error), 1)
+    except KeyboardInterrupt:
+        end("stopped; the job was cancelled, and what it had not published yet is lost", 130)
+
+
+def _listed(problems: Sequence[str]) -> str:
+    return "".join(f"\n- {problem}" for problem in problems).replace("\n", "\n  ")
+
+
+def end(message: str, code: int) -> NoReturn:
+    """End the program with a word on stderr."""
+    typer.echo(f"crenel: {message}", err=True)
+    raise typer.Exit(code)
