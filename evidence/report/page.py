@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from importlib.resources import files
 from importlib.util import find_spec
 
+from evidence.attack.result import Attack
 from evidence.outputs import Outputs
 from evidence.report import sections
 from evidence.report.figures import NEEDED
 from evidence.report.opening import not_promised, opening
 from evidence.report.releases import Releases, releases
-from evidence.report.shown import About, Attack, Flow, ReportError, Section
+from evidence.report.shown import About, Flow, ReportError, Section
 from evidence.report.spread import Axis, Came, axes
 from evidence.report.spread import spreads as spread
 from evidence.report.words import plain

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from evidence.attack.result import Attack
 from evidence.report import figures
-from evidence.report.shown import Attack, Figure, Flow, Table
+from evidence.report.shown import Figure, Flow, Table
 from evidence.report.spread import Spread
 from evidence.report.words import count, plain, share
 
@@ -73,14 +74,15 @@ def beside(name: str, spread: Spread) -> Figure:
     return Figure(name, title, text, svg, Table(title, (title, "came in", "of all in", "left", "of all left"), rows))
 
 
-def attacked(name: str, attacks: Sequence[Attack]) -> Figure:
-    """How often attacks succeed, with bounds and baselines."""
+def attacked(name: str, judged: str, attacks: Sequence[Attack]) -> Figure:
+    """How often attacks succeed that were judged in one way, with bounds and baselines."""
     best = max(attacks, key=lambda attack: attack.success)
-    title = "How often attacks succeed"
+    where = "on what left" if judged == "outputs" else "on replays of the input"
+    title = f"How often attacks succeed, {where}"
     text = f"Points with bounds, a cross for the baseline. The most successful: {best.name}, {best.success:.1%}."
     svg = figures.intervals(
         name,
-        [attack.name for attack in attacks],
+        [f"{attack.name}: {attack.knows}" for attack in attacks],
         [attack.success for attack in attacks],
         [(attack.low, attack.high) for attack in attacks],
         [attack.baseline for attack in attacks],
@@ -92,11 +94,12 @@ def attacked(name: str, attacks: Sequence[Attack]) -> Figure:
             f"{attack.success:.2%}",
             f"{attack.low:.2%} to {attack.high:.2%}",
             "-" if attack.baseline is None else f"{attack.baseline:.2%}",
+            "-" if attack.promised is None else f"{attack.promised:.2%}{', above' if attack.above else ''}",
             plain(attack.note),
         )
         for attack in attacks
     )
-    columns = ("attack", "the observer knows", "success", "bounds", "baseline", "tried on")
+    columns = ("attack", "the observer knows", "success", "bounds", "baseline", "by k", "note")
     return Figure(name, title, text, svg, Table(title, columns, rows), below=True)
 
 

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from anonymity.policy import Policy, without_domain
+from evidence.attack.result import Attack
 from evidence.outputs import Outputs
 from evidence.report import pictures
 from evidence.report.bins import bins_of_counts, bins_of_real, bins_of_whole, weighted_quantile
 from evidence.report.diversity import diversity
 from evidence.report.losses import loss_by_attribute, loss_over_time, mean
 from evidence.report.releases import Releases
-from evidence.report.shown import About, Attack, Flow, Section, Table
+from evidence.report.shown import About, Flow, Section, Table
 from evidence.report.spread import Spread
 from evidence.report.terms import terms
 from evidence.report.words import count, listed, plain, share
@@ -201,11 +202,16 @@ def spreads(found: Sequence[Spread], names: Sequence[str], about: About, *, whol
 
 def attacked(attacks: Sequence[Attack]) -> Section:
     """What an observer could do."""
+    above = sum(attack.above for attack in attacks)
     text = (
-        "Each attack was tried on these outputs. The bounds are of the share that succeeds; the baseline is what the "
-        "same observer has without the outputs.",
+        "Bounds are of 95 % confidence. The baseline is what the same observer has without what left, or finds of "
+        "people who are not in it.",
+        f"{above or 'None'} of {len(attacks)} attacks surely succeed{'s' if above == 1 else ''} more often than k "
+        "allows to who knows quasi-identifiers alone.",
     )
-    return Section("attacks", "What an observer could do", text, figures=(pictures.attacked("attacked", attacks),))
+    kinds = [(kind, [attack for attack in attacks if attack.judged == kind]) for kind in ("outputs", "replay")]
+    drawn = tuple(pictures.attacked(f"attacked-{kind}", kind, found) for kind, found in kinds if found)
+    return Section("attacks", "What an observer could do", text, figures=drawn)
 
 
 def warned(warnings: Sequence[str]) -> Section:

@@ -87,29 +87,6 @@ class Flow:
 
 
 @dataclass(frozen=True)
-class Attack:
-    """What an observer could do with what left, as far as it was tried.
-
-    Attributes
-    ----------
-    name : of the attack
-    knows : what the observer knows, in words
-    success : share of tries that succeed, from 0 to 1
-    low, high : confidence bounds of it
-    baseline : the same without what left (guessing, or a control group); None where there is none
-    note : what it was tried on
-    """
-
-    name: str
-    knows: str
-    success: float
-    low: float
-    high: float
-    baseline: float | None = None
-    note: str = ""
-
-
-@dataclass(frozen=True)
 class Table:
     """Numbers of a figure, or a table of its own; the first cell of a row is its header."""
 

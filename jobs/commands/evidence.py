@@ -107,13 +107,16 @@ def report(
     source: Annotated[
         bool, typer.Option("--input", help="Read the source too, and show what came in beside what left.")
     ] = False,
+    attacks: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What 'crenel attack --json' printed of this run, to be shown.")
+    ] = None,
 ) -> None:
     """Write what left, as its sinks hold it, as a page for people; needs the extra 'report'."""
     with reported(configuration):
         from jobs.commands.report import Place
         from jobs.commands.report import report as write_report
 
-        config = write_report(configuration, overrides or [], Place(output), source=source)
+        config = write_report(configuration, overrides or [], Place(output), source=source, attacks=attacks)
         warn(config)
         console().print(f"{output} tells what left.", soft_wrap=True)
 

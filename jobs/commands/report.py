@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
+from pydantic import TypeAdapter, ValidationError
+
+from evidence.attack.result import Attack
 from evidence.outputs import Outputs
 from evidence.report.page import Report, require_packages
 from evidence.report.shown import About, Flow, ReportError
@@ -51,32 +54,70 @@ class Place:
             raise ReportError(f"{self.path} cannot be written: {error.strerror}") from None
 
 
-def report(path: Path, overrides: Sequence[str], place: Place, *, source: bool) -> Config:
+def report(path: Path, overrides: Sequence[str], place: Place, *, source: bool, attacks: Path | None = None) -> Config:
     """Write the page of a run from what is in its sinks.
 
     Parameters
     ----------
     path, overrides : of its configuration
     source : whether to read what came in too; of a source without an end, the first ``FIRST_ROWS``
+    attacks : what ``crenel attack --json`` printed of this run; None: nothing is said of attacks
 
     Raises
     ------
     ConfigError, JobError, JavaError, OutputsError, ReportError
         The configuration, the outputs or the source cannot be read, or the page not written.
     """
-    config = load(path, overrides)
+    config, tried = load(path, overrides), () if attacks is None else _attacks(attacks)
     outputs = read_outputs(config)
     rows = outputs.further.get("summary")
     if rows is None:
-        write(config, path.name, place, outputs, _flow_of_outputs(outputs), source=source)
+        write(config, path.name, place, outputs, _flow_of_outputs(outputs), source=source, attacks=tried)
         return config
     columns = (rows[name].to_pylist() for name in ("shard", "name", "amount"))
     try:
         summary = Summary.of(zip(*columns, strict=True), 0.0, config.algorithm, config.privacy.reasons)
     except ValueError as error:
         raise ReportError(f"sinks.summary: {error}; is it of the run that the other sinks are of?") from None
-    write(config, path.name, place, outputs, _flow(summary), source=source, warnings=[*_warnings(summary, outputs)])
+    write(
+        config,
+        path.name,
+        place,
+        outputs,
+        _flow(summary),
+        source=source,
+        warnings=[*_warnings(summary, outputs)],
+        attacks=tried,
+    )
     return config
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """What ``crenel attack --json`` prints of one kind."""
+
+    attacks: tuple[Attack, ...]
+
+
+@dataclass(frozen=True)
+class _Attacked:
+    """What ``crenel attack --json`` prints, as far as it is shown."""
+
+    outputs: _Tried | None
+    replays: _Tried
+
+
+_ATTACKED = TypeAdapter(_Attacked)
+
+
+def _attacks(path: Path) -> tuple[Attack, ...]:
+    try:
+        found = _ATTACKED.validate_json(path.read_bytes())
+    except OSError as error:
+        raise ReportError(f"--attacks: {path} cannot be read: {error.strerror}") from None
+    except ValidationError:
+        raise ReportError(f"--attacks: {path} is not what 'crenel attack --json' prints") from None
+    return (*(() if found.outputs is None else found.outputs.attacks), *found.replays.attacks)
 
 
 def report_of_run(config: Config, name: str, place: Place, summary: Summary) -> None:
@@ -95,6 +136,7 @@ def write(
     *,
     source: bool,
     warnings: Sequence[str] = (),
+    attacks: Sequence[Attack] = (),
     ended: Summary | None = None,
 ) -> None:
     """Write a page.
@@ -103,17 +145,18 @@ def write(
     ----------
     name : of the configuration
     source : whether to read what came in
+    attacks : what an observer could do; none: the page says nothing of it
     ended : of the run, where it has read the source just now; what is read again is left out where it is not as much
     """
     page = Report(outputs, _about(config, name, (*config.warnings, *warnings)))
     if not source or not page.axes:
-        place.write(page.html(flow))
+        place.write(page.html(flow, attacks=attacks))
         return
     came, ends = _came(config, page)
     if ended is not None and came.tuples != ended.rows_in - sum(ended.rejected.values()):
-        place.write(page.html(flow))
+        place.write(page.html(flow, attacks=attacks))
         return
-    place.write(page.html(flow, came=came, all_came=ends))
+    place.write(page.html(flow, came=came, all_came=ends, attacks=attacks))
 
 
 def _came(config: Config, page: Report) -> tuple[Came, bool]:

@@ -15,9 +15,10 @@ from anonymity.attributes import Categorical, Noised, Numeric
 from anonymity.hierarchy import from_paths
 from anonymity.policy import Policy
 from anonymity.privacy import Privacy
+from evidence.attack.result import Attack
 from evidence.outputs import Outputs
 from evidence.report.page import Report
-from evidence.report.shown import Attack, Flow, ReportError
+from evidence.report.shown import Flow, ReportError
 from evidence.report.spread import Came
 from tests.support.html import Page
 from tests.support.launch import ROOT, environment
@@ -28,7 +29,7 @@ TWO = [
     Release(((61, 5100, 3, "flu", 4), (68, 6700, 4, ILLNESSES[3], 5)), "split", 30),
 ]
 ALONE = Release(((44, 4300, 8, "cold", 6),), "generalised", 40)
-ATTACK = Attack("linking <all>", "every quasi-identifier", 0.079, 0.06, 0.1, 0.033, "5 seeds")
+ATTACK = Attack("linking <all>", "every quasi-identifier", 0.079, 0.06, 0.1, 0.033, 0.05, note="5 seeds")
 
 
 def html(releases: list[Release], *, audited: bool = True, came: bool = True, **others: object) -> str:
@@ -120,11 +121,16 @@ def test_a_run_of_which_nothing_left_has_a_page(audited: bool) -> None:
 def test_attacks_are_shown_where_there_are_any() -> None:
     page = Report(outputs(TWO), about())
     assert "What an observer could do" not in page.html(flow(TWO))
-    shown = Page(page.html(flow(TWO), attacks=[ATTACK, replace(ATTACK, name="guess", baseline=None)]))
+    shown = Page(page.html(flow(TWO), attacks=[ATTACK, replace(ATTACK, name="guess", baseline=None, promised=None)]))
     assert shown.problems == []
-    assert shown.tables["How often attacks succeed"][1] == [
-        ["linking <all>", "every quasi-identifier", "7.90%", "6.00% to 10.00%", "3.30%", "5 seeds"],
-        ["guess", "every quasi-identifier", "7.90%", "6.00% to 10.00%", "-", "5 seeds"],
+    assert shown.tables["How often attacks succeed, on replays of the input"][1] == [
+        ["linking <all>", "every quasi-identifier", "7.90%", "6.00% to 10.00%", "3.30%", "5.00%, above", "5 seeds"],
+        ["guess", "every quasi-identifier", "7.90%", "6.00% to 10.00%", "-", "-", "5 seeds"],
+    ]
+    both = Page(page.html(flow(TWO), attacks=[ATTACK, replace(ATTACK, judged="outputs")]))
+    assert [title for title in both.tables if "attacks" in title] == [
+        "How often attacks succeed, on what left",
+        "How often attacks succeed, on replays of the input",
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -152,3 +153,38 @@ def test_a_hash_of_the_settings_follows_what_is_promised_and_no_secret(job: Path
     changed = ("privacy.k=3", "castle.delay.tuples=99", "privacy.t=0.5", "policy.quasi_identifiers.age.ends=5")
     found = [digest(), *map(digest, changed)]
     assert len(set(found)) == len(found)
+
+
+def test_what_attacks_found_is_on_the_page(job: Path) -> None:
+    found = {
+        "name": "linking",
+        "knows": "all",
+        "success": 0.2,
+        "low": 0.1,
+        "high": 0.3,
+        "promised": 0.05,
+        "above": True,
+    }
+    printed = {
+        "tuples": 5,
+        "whole": True,
+        "outputs": None,
+        "replays": {"released": 5, "attacks": [found], "queries": {}},
+    }
+    file = job.parent / "attacks.json"
+    file.write_text(json.dumps(printed), encoding="utf-8")
+    shown = page(job, "--attacks", str(file))
+    assert shown.tables["How often attacks succeed, on replays of the input"][1] == [
+        ["linking", "all", "20.00%", "10.00% to 30.00%", "-", "5.00%, above", ""]
+    ]
+    assert "1 of 1 attacks surely succeeds" in shown.text
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"replays": {"attacks": [{"name": "linking"}]}}'])
+def test_a_file_that_holds_no_attacks_is_told(job: Path, text: str) -> None:
+    file = job.parent / "attacks.json"
+    file.write_text(text, encoding="utf-8")
+    told = report(job, "--attacks", file)
+    assert (told.exit_code, len(told.stderr.splitlines())) == (2, 1)
+    assert "--attacks: " in told.stderr
+    assert report(job, "--attacks", job.parent / "none.json").exit_code == 2
