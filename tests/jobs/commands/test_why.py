@@ -26,7 +26,7 @@ def demo_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_outputs_that_are_not_there_are_one_line() -> None:
     result = CliRunner().invoke(app, ["why", str(DEMO), "--outputs"])
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith("crenel: sinks.released.path: ")
+    assert result.stderr.startswith(f"crenel: {DEMO}: sinks.released.path: ")
     assert result.stderr.count("\n") == 1
 
 
