@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.html import Page
 from tests.support.launch import Host
 from tests.support.visits import ROWS, TOWNS, visits, write
+from tests.support.web_page import Page
 
 pytestmark = pytest.mark.cluster("mini")
 

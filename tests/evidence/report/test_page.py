@@ -20,9 +20,9 @@ from evidence.outputs import Outputs
 from evidence.report.page import Report
 from evidence.report.shown import Flow, ReportError
 from evidence.report.spread import Came
-from tests.support.html import Page
 from tests.support.launch import ROOT, environment
 from tests.support.left import ILLNESSES, POLICY, START, TOWNS, K, Release, about, block, flow, made_releases, outputs
+from tests.support.web_page import Page
 
 TWO = [
     Release(((21, 1300, 0, "flu", 1), (27, 2900, 1, "gout", 2), (33, 1700, 2, "flu", 3)), "cluster", 1),

@@ -11,8 +11,8 @@ from typer.testing import CliRunner, Result
 from jobs.commands.cli import app
 from jobs.config.load import load
 from jobs.local.versions import settings_digest
-from tests.support.html import Page
 from tests.support.outputs import ALIKE, AUDITED, configure, member, release, write_csv
+from tests.support.web_page import Page
 
 SUMMARY = [
     *((0, name, amount) for name, amount in (("tuples_in", 5), ("released", 4), ("suppressed.outlier", 1))),
