@@ -79,7 +79,7 @@ def wilson(tries: Tries) -> tuple[float, float]:
         return 0.0, 1.0
     middle = (p + _Z * _Z / (2 * n)) / (1 + _Z * _Z / n)
     width = _Z / (1 + _Z * _Z / n) * sqrt(max(p * (1 - p), 0) / n + _Z * _Z / (4 * n * n))
-    return max(0.0, middle - width), min(1.0, middle + width)
+    return max(0.0, min(p, middle - width)), min(1.0, max(p, middle + width))  # rounding would part them at 0 and 1
 
 
 def attack(name: str, knows: str, tries: Tries, **further: Any) -> Attack:

@@ -220,6 +220,8 @@ def test_bounds_are_wilsons() -> None:
     assert wilson(Tries(100, 10)) == pytest.approx((0.05523, 0.17437), abs=1e-5)
     assert wilson(Tries(0, 0)) == (0, 1)
     assert wilson(Tries(20, 0))[0] == 0
+    for tries in range(1, 300):  # rounding parts no bound from the share it is of
+        assert (wilson(Tries(tries, 0))[0], wilson(Tries(tries, tries))[1]) == (0, 1)
     more, low, high = excess(Tries(1000, 900), Tries(1000, 800))
     assert more == pytest.approx(0.5)
     assert 0.3 < low < more < high < 0.7

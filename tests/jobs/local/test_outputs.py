@@ -148,7 +148,8 @@ def test_what_flink_reads_is_what_is_read_without_it(tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
     path.write_text(path.read_text(encoding="utf-8").replace("/nowhere", str(source)), encoding="utf-8")
     script = (
-        "import sys; from jobs.config.load import load; from jobs.local.sink_tables import read_tables\n"
+        "import sys; from anonymity.errors import InputError; from jobs.config.load import load\n"
+        "from jobs.local.sink_tables import read_tables\n"
         "from jobs.local.typed import typed; from jobs.local.outputs import read_outputs\n"
         "from jobs.wiring.written import written\n"
         "config = load(sys.argv[1]); schemas = written(config); plain = read_outputs(config)\n"
@@ -159,7 +160,7 @@ def test_what_flink_reads_is_what_is_read_without_it(tmp_path: Path) -> None:
         "    config.sinks['released'] = {'connector': connector}\n"
         "    try:\n"
         "        read_outputs(config)\n"
-        "    except ValueError as error:\n"
+        "    except InputError as error:\n"
         "        print(type(error).__name__, error)\n"
     )
     done = subprocess.run(
