@@ -26,9 +26,9 @@ from anonymity.window.parameters import WindowParameters
 from benchmarks import adult, window
 from benchmarks.castleguard import streams
 from benchmarks.table import Table
-from evidence.attack.effort import ALL, Effort, Found
+from evidence.attack.effort import Effort, Found
 from evidence.attack.replays import TOLD, attack_replays
-from evidence.attack.result import Attack
+from evidence.attack.result import ALL, Attack
 from evidence.replay import replay
 from evidence.sample import Sample
 from evidence.setting import Setting

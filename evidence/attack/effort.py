@@ -8,8 +8,6 @@ from anonymity.errors import InputError
 from evidence.attack.queries import Queries
 from evidence.attack.result import Attack
 
-ALL = "quasi-identifiers"
-
 
 class AttackError(InputError):
     """There is nothing to attack; the message says why."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from evidence.attack import disclosure, identity
-from evidence.attack.effort import ALL, AttackError, Effort, Found
+from evidence.attack.effort import AttackError, Effort, Found
 from evidence.attack.queries import errors, median
-from evidence.attack.result import Tries
+from evidence.attack.result import ALL, Tries
 from evidence.attack.scene import Groups, Scene, groups
 from evidence.attack.search import Integers, crowds
 from evidence.attack.sums import Sums

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from evidence.attack import disclosure, identity
 from evidence.attack.downcoding import downcode
-from evidence.attack.effort import ALL, AttackError, Effort, Found
+from evidence.attack.effort import AttackError, Effort, Found
 from evidence.attack.left import add_homogeneity, add_intersection
 from evidence.attack.minimality import minimality
 from evidence.attack.queries import errors, median
-from evidence.attack.result import Tries
+from evidence.attack.result import ALL, Tries
 from evidence.attack.scene import (
     Groups,
     Moments,

@@ -6,6 +6,9 @@ from dataclasses import asdict, dataclass
 from math import sqrt
 from typing import Any
 
+ALL = "quasi-identifiers"
+"""What an observer knows who knows all of them."""
+
 _Z = 1.959963984540054
 """Of a normal distribution, 95 % lie within so many standard deviations."""
 

@@ -113,7 +113,7 @@ def intervals(
         if any(baseline is not None for baseline in baselines):
             axes.plot([], [], "x", color=SECOND, markersize=9, markeredgewidth=2.2, label="baseline")
         _percent_axis(axes, max([high for _, high in bounds] + [b for b in baselines if b is not None]), "of tries")
-        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+        axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2)  # there is room over long labels
     return _page_svg(name, drawn)
 
 

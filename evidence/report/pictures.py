@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from evidence.attack.result import Attack
+from evidence.attack.result import ALL, Attack
 from evidence.report import figures
 from evidence.report.shown import Figure, Flow, Table
 from evidence.report.spread import Spread
@@ -82,7 +82,7 @@ def attacked(name: str, judged: str, attacks: Sequence[Attack]) -> Figure:
     text = f"Points with bounds, a cross for the baseline. The most successful: {best.name}, {best.success:.1%}."
     svg = figures.intervals(
         name,
-        [f"{attack.name}: {attack.knows}" for attack in attacks],
+        [f"{attack.name}: {attack.knows.replace(ALL, 'all')}" for attack in attacks],
         [attack.success for attack in attacks],
         [(attack.low, attack.high) for attack in attacks],
         [attack.baseline for attack in attacks],

@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from evidence.attack.effort import ALL, AttackError, Effort, Found
+from evidence.attack.effort import AttackError, Effort, Found
 from evidence.attack.left import attack_outputs
 from evidence.attack.replays import attack_replays
-from evidence.attack.result import Attack
+from evidence.attack.result import ALL, Attack
 from evidence.outputs import Outputs
 from evidence.setting import Setting
 from jobs.config.fields import Duration
