@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 from evidence.report.words import number
 
+_TINY = 1e-9
+"""What is below it is no more than 0: no label tells it from that."""
+
 _MOST = 12
 
 
@@ -50,7 +53,7 @@ def bins_of_real(values: NDArray[np.float64], rows: NDArray[np.int64]) -> list[t
     if not rows.sum():
         return []
     most = float(values.max())
-    step = nice(most / (_MOST - 2)) if most > 0 else 1.0
+    step = nice(most / (_MOST - 2)) if most > _TINY else 1.0
     place = np.floor(values / step + 1e-9).astype(np.int64)
     amounts = np.bincount(place, rows)
     return [

@@ -10,7 +10,7 @@ from math import log2
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from anonymity import promises
@@ -43,6 +43,7 @@ def test_bins_of_whole_numbers_hold_all_rows_each_where_it_belongs(found: list[t
     assert sum(amount for _, amount in bins) == rows.sum()
 
 
+@example([(5e-324, 1)])
 @given(st.lists(st.tuples(st.floats(0, 10), st.integers(1, 9)), min_size=1, max_size=30))
 def test_bins_of_real_numbers_hold_all_rows(found: list[tuple[float, int]]) -> None:
     values, rows = np.array([v for v, _ in found]), np.array([n for _, n in found])
