@@ -47,7 +47,9 @@ _LOOKS = 16
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
 
 
-def attack_replays(sample: Sample, setting: Setting, effort: Effort, told: Callable[[], None] = lambda: None) -> Found:
+def attack_replays(
+    sample: Sample, setting: Setting, effort: Effort, told: Callable[[], object] = lambda: None
+) -> Found:
     """Replay a sample under a setting, with seeds from ``setting.seed`` on, and attack what leaves.
 
     With each seed a fifth of the people is held out: they are the control group.

@@ -14,6 +14,7 @@ from anonymity.hierarchy import Hierarchy
 from anonymity.policy import Policy
 from evidence.report.releases import Releases
 from evidence.report.shown import ReportError
+from evidence.spread import covered
 
 _SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
 _STEPS = (
@@ -52,8 +53,7 @@ def loss_by_attribute(left: Releases, policy: Policy) -> Iterator[tuple[str, flo
             losses = each[column.indices.to_numpy(zero_copy_only=False)]
         elif f"{attribute.name}_min" in left.table.column_names:
             low, high = intervals(left, attribute.name)
-            least, most = attribute.domain or (float(low.min()), float(high.max()))
-            losses = np.clip((high - low) / (most - least), 0, 1) if most > least else np.zeros(len(low))
+            losses = covered(low, high, attribute.domain or (float(low.min()), float(high.max())))
         else:
             continue
         yield attribute.name, float(np.average(losses, weights=left.tuples))

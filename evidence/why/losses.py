@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from anonymity.attributes import Numeric
 from anonymity.policy import Policy
 from evidence.outputs import Outputs
+from evidence.spread import covered
 
 
 def losses(outputs: Outputs, *, policy: Policy | None = None, representative: bool = False) -> dict[str, float | None]:
@@ -66,10 +67,7 @@ def _divided(loss: float, widths: dict[str, float]) -> dict[str, float]:
 
 
 def _relative(table: pa.Table, name: str, weight: NDArray[np.float64], whole: tuple[float, float]) -> float:
-    width = whole[1] / 2 - whole[0] / 2  # of halves: the largest numbers are further apart than any number says
-    spread = _numbers(table, f"{name}_max") / 2 - _numbers(table, f"{name}_min") / 2
-    # Whole ends are rounded outwards, and so may lie beyond the domain's.
-    return _mean(np.minimum(spread / width, 1.0), weight) if width > 0 else 0.0
+    return _mean(covered(_numbers(table, f"{name}_min"), _numbers(table, f"{name}_max"), whole), weight)
 
 
 def _numbers(table: pa.Table, name: str) -> NDArray[np.float64]:

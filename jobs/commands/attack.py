@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from evidence.attack.effort import AttackError, Effort, Found
@@ -20,6 +17,7 @@ from evidence.attack.replays import attack_replays
 from evidence.attack.result import ALL, Attack
 from evidence.outputs import Outputs
 from evidence.setting import Setting
+from jobs.commands.progress import progress_bar
 from jobs.config.fields import Duration
 from jobs.config.load import Config, load
 from jobs.local.outputs import OutputsError, read_outputs
@@ -98,7 +96,8 @@ def attack(path: Path, overrides: Sequence[str], options: Options) -> Attacked:
         There is nothing to attack, the outputs are of another input, or an option says nothing.
     """
     effort, config = options.effort(), load(path, overrides)
-    with _progress(effort.seeds) as told:
+    with progress_bar("attacking replays") as show_replays:
+        told = show_replays(effort.seeds)
         outputs = None if options.replay else _outputs(config)
         beginning = read_beginning(config, options.rows, options.sample)
         left = _left(config, outputs, beginning, effort)
@@ -214,15 +213,3 @@ def _time_of(text: str) -> int:
     except ValidationError:
         pass
     raise AttackError("--within-time: must be a duration such as '1 min'")
-
-
-@contextmanager
-def _progress(seeds: int) -> Iterator[Callable[[], None]]:
-    """A bar on stderr; what it gives is called after each seed."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn())
-    console = Console(stderr=True)
-    with Progress(
-        *columns, TimeElapsedColumn(), console=console, transient=True, disable=not sys.stderr.isatty()
-    ) as progress:
-        task = progress.add_task("attacking replays", total=seeds)
-        yield lambda: progress.advance(task)

@@ -11,15 +11,17 @@ import typer
 from jobs.commands.shell import Configuration, Overrides, app, console, reported, warn
 from jobs.config.load import load
 
+Sample = Annotated[Path | None, typer.Option(metavar="FILE", help="Rows as the source has them, read in its place.")]
+Rows = Annotated[int, typer.Option(min=2, help="Tuples of the sample: the first of the source.")]
+_ROWS = 50_000
+
 
 @app.command()
 def plan(
     configuration: Configuration,
     overrides: Overrides = None,
-    sample: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Rows as the source has them, read in its place.")
-    ] = None,
-    rows: Annotated[int, typer.Option(min=2, help="Tuples of the sample: the first of the source.")] = 50_000,
+    sample: Sample = None,
+    rows: Rows = _ROWS,
     most_loss: Annotated[
         float | None, typer.Option(metavar="LOSS", min=0, max=1, help="Most mean loss, such as 0.2.")
     ] = None,
@@ -80,10 +82,8 @@ def plan(
 def why(
     configuration: Configuration,
     overrides: Overrides = None,
-    sample: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Rows as the source has them, read in its place.")
-    ] = None,
-    rows: Annotated[int, typer.Option(min=2, help="Tuples of the sample: the first of the source.")] = 50_000,
+    sample: Sample = None,
+    rows: Rows = _ROWS,
     outputs: Annotated[
         bool, typer.Option("--outputs", help="Look at what a run has left in its sinks as well.")
     ] = False,

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from evidence.choice import Figures
 from jobs.commands.account import figures, indent
 from jobs.commands.plan_picture import draw, require_drawable
+from jobs.commands.progress import progress_bar
 from jobs.config.file import override, read
 from jobs.config.load import load
 from jobs.local.sample import read_beginning
@@ -302,26 +300,3 @@ def _beside(found: Plan) -> Table:
 def _of(name: str, point: Point) -> str:
     shown: dict[str, str] = {"delay": point.delay, "shards": point.divided}
     return shown.get(name) or str(getattr(point, name))
-
-
-@contextmanager
-def progress_bar() -> Iterator[Callable[[int], Callable[[], object]]]:
-    """A bar on stderr; what it gives is called with how many replays there are to come."""
-    console = Console(stderr=True)
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description:<20}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as progress:
-        task = progress.add_task("reading the source", total=None)
-
-        def show(replays: int) -> Callable[[], object]:
-            if replays:
-                total = (progress.tasks[0].total or 0) + replays
-                progress.update(task, description="replaying settings", total=total)
-            return lambda: progress.advance(task)
-
-        yield show

@@ -16,7 +16,8 @@ from evidence.outputs import Outputs
 from evidence.replay import Replayed
 from evidence.why.parts import above_their_share
 from jobs.commands.account import indent
-from jobs.commands.plan import minute, progress_bar
+from jobs.commands.plan import minute
+from jobs.commands.progress import progress_bar
 from jobs.commands.why_figures import (
     Why,
     as_json,
