@@ -24,38 +24,9 @@ from jobs.config.file import ConfigError, expand, override, read
 from jobs.config.fixed import overridden
 from jobs.config.regions import read_regions
 from jobs.config.schema import File, SinksSection, file_model
+from jobs.config.source import ForgetSource, Source
 
 __all__ = ["Config", "ConfigError", "ForgetSource", "Source", "load"]
-
-
-@dataclass(frozen=True)
-class ForgetSource:
-    """Where requests to forget come from.
-
-    Attributes
-    ----------
-    ddl : the statement that creates the table ``forget``
-    query : a SELECT of one column, the subject; None: the column of the table ``forget``
-    """
-
-    ddl: str
-    query: str | None = None
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where tuples come from.
-
-    Attributes
-    ----------
-    ddl : the statement that creates the source table
-    query : the SELECT whose columns have the roles of the policy; None: all columns of the table ``source``
-    forget : of requests to forget; None: there are none
-    """
-
-    ddl: str
-    query: str | None = None
-    forget: ForgetSource | None = None
 
 
 @dataclass(frozen=True)
@@ -154,7 +125,7 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
         shards=file.shards.core(regions),
         seed=file.seed,
         subject_key=(file.subject_key or "").encode(),
-        source=_source(file),
+        source=file.source.core(),
         sinks=_sinks(file),
         flink=file.flink,
         accept_duplicates=file.accept_duplicates,
@@ -306,12 +277,6 @@ def _unnoisable(file: File, policy: Policy) -> Iterator[str]:
             "shards.count: without policy.subject a row's shard follows from its values, and so gives away what noise "
             "is to hide; name a subject, or set shards.count to 1"
         )
-
-
-def _source(file: File) -> Source:
-    given = file.source.forget
-    forget = None if given is None else ForgetSource(given.ddl, given.query)
-    return Source(file.source.ddl, file.source.query, forget)
 
 
 def _sinks(file: File) -> dict[str, dict[str, str]]:

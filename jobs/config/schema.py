@@ -36,6 +36,7 @@ from jobs.config.fields import (
 from jobs.config.hierarchies import HierarchyField, reading
 from jobs.config.promises import further_of, promise_field
 from jobs.config.sections import AlgorithmSection, section_of
+from jobs.config.source import SourceSection
 
 _Section = TypeVar("_Section", bound=Section)
 _SECTIONS = ("quasi_identifiers", "noised", "pseudonym")
@@ -293,27 +294,6 @@ class ShardsSection(Section):
     def core(self, regions: RegionTree | None) -> Shards:
         """The division; ``regions`` are those of the file, where one is named."""
         return Shards(self.count, self.by, regions)
-
-
-class ForgetSection(Section):
-    ddl: Annotated[str, Field(min_length=1)] = Field(
-        description="a statement CREATE TEMPORARY TABLE forget (...) WITH (...)"
-    )
-    query: Annotated[str, Field(min_length=1)] | None = Field(
-        None, description="a statement SELECT ... FROM forget, of one column, or null"
-    )
-
-
-class SourceSection(Section):
-    ddl: Annotated[str, Field(min_length=1)] = Field(
-        description="a statement CREATE TEMPORARY TABLE source (...) WITH (...)"
-    )
-    query: Annotated[str, Field(min_length=1)] | None = Field(
-        None, description="a statement SELECT ... FROM source, or null"
-    )
-    forget: ForgetSection | None = Field(
-        None, description="a mapping with ddl and, where wanted, query: whom to forget; or null"
-    )
 
 
 _DISCARDED = Field(None, description="the options of a Flink connector, or null to discard")

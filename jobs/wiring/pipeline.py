@@ -20,10 +20,11 @@ from jobs.config.load import Config
 from jobs.wiring.chain import chain_plan
 from jobs.wiring.forgetting import requests, without_watermarks
 from jobs.wiring.job import Job
+from jobs.wiring.json_query import json_query
 from jobs.wiring.layout import Layout, layout
 from jobs.wiring.references import with_codes
 from jobs.wiring.sink_columns import SQL, SUMMARY_COLUMNS, Column, Plain, arrays, declared, in_force, written_null
-from jobs.wiring.source_table import source_table
+from jobs.wiring.source_table import column_names, source_table
 from jobs.wiring.sql_types import literal
 from jobs.wiring.unnest import unnested
 from operators.emit import batch_type
@@ -49,6 +50,8 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
     """
     tables.execute_sql(config.source.ddl)
     query = config.source.query or "SELECT * FROM source"
+    if config.source.from_json is not None:
+        query = json_query(config.source.from_json, column_names(tables))
     source = tables.sql_query(query)
     tables.create_temporary_view("crenel_source", source)
     columns = {

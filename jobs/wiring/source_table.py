@@ -43,3 +43,9 @@ def source_table(tables: StreamTableEnvironment) -> SourceTable:
         watermark=not schema.getWatermarkSpecs().isEmpty()
         or any("*ROWTIME*" in column.asSummaryString() for column in schema.getColumns()),
     )
+
+
+def column_names(tables: StreamTableEnvironment) -> list[str]:
+    """Of its columns, in order."""
+    names: list[str] = tables.from_path(SOURCE).get_schema().get_field_names()
+    return names

@@ -77,7 +77,8 @@ COMMANDS: dict[str, tuple[str, str, list[str]]] = {
     "one_shard_process": ("process", "run", ONE_SHARD),
     "noise": ("loopback", "run", [*NOISE, "--json"]),
     "window": ("loopback", "run", ["--parallelism", "2", *WINDOWED, *BY_BOTH]),
-    "nearest": ("loopback", "run", ["--parallelism", "2", *NEAREST]),
+    # One reader: until a second one says that there is nothing for it, no watermark passes.
+    "nearest": ("loopback", "run", NEAREST),
     "representative": ("loopback", "run", [*WINDOWED, *BY_TUPLES]),
     "check_window": ("loopback", "check", [*WINDOWED[:6], *BY_BOTH]),
     "no_row": ("loopback", "run", ["--json"]),

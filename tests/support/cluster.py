@@ -160,9 +160,10 @@ class Cluster:
         assert done.returncode == 0, done.stdout + done.stderr
         return job_id(done)
 
-    def stop_job(self, job: str, folder: Path) -> Path:
-        """Stop a job with a savepoint, as ``flink stop`` does; where it lies."""
-        asked = self.post(f"/jobs/{job}/stop", {"targetDirectory": str(folder), "formatType": "CANONICAL"})
+    def stop_job(self, job: str, folder: Path, *, drain: bool = False) -> Path:
+        """Stop a job with a savepoint, as ``flink stop`` does, with ``drain`` as ``--drain``; where it lies."""
+        what = {"targetDirectory": str(folder), "formatType": "CANONICAL", "drain": drain}
+        asked = self.post(f"/jobs/{job}/stop", what)
         path = f"/jobs/{job}/savepoints/{asked['request-id']}"
         self.wait(lambda: bool(self.get(path)["status"]["id"] == "COMPLETED"), "savepoint")
         made = self.get(path)["operation"]
