@@ -291,7 +291,7 @@ def _first_release(folder: Path) -> float:
     """Seconds from the start of ``crenel run`` to the first row that reaches its sink, which then makes a file."""
     with tempfile.TemporaryDirectory(dir=folder) as output:
         given = variables(50_000, folder, output)
-        command = [sys.executable, "-c", "from jobs.commands.cli import app; app()", "run", str(CONFIGURATION)]
+        command = [sys.executable, "-m", "jobs.commands.main", "run", str(CONFIGURATION)]
         start = time.perf_counter()
         with subprocess.Popen(command, env=given, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as job:
             while job.poll() is None and not any(map(Path.is_file, Path(given["BENCH_OUTPUT"]).rglob("*"))):

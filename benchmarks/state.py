@@ -180,7 +180,7 @@ def start(
     planned = pipeline.build(environment.local_environment(LOCAL | ours | dict(flink)), settings, operator)
     submitted = time.perf_counter()
     client = planned.execute()
-    return client, Rest(int(port), str(client.get_job_id())), submitted
+    return client, Rest(f"http://localhost:{port}", str(client.get_job_id())), submitted
 
 
 def _ask(rest: Rest, path: str) -> Any:

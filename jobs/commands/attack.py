@@ -88,7 +88,7 @@ def attack(path: Path, overrides: Sequence[str], options: Options) -> Attacked:
 
     Raises
     ------
-    ConfigError, JobError, JavaError, KeyboardInterrupt
+    ConfigError, JobError, JavaError
         As ``jobs.local.sample.read_beginning`` does.
     OutputsError
         There are no outputs that can be read, and ``replay`` does not pass them over.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json as jsonlib
 import sys
-import tempfile
 from importlib.metadata import version
 from math import inf, isfinite
 from pathlib import Path
@@ -25,6 +24,7 @@ from jobs.commands.plot import draw
 from jobs.commands.shell import Configuration, Overrides, app, console, end, reported, warn
 from jobs.config.load import load
 from jobs.local.run import run as run_job
+from jobs.local.stop import temporary_folder
 
 
 @app.command()
@@ -215,8 +215,8 @@ def demo(
                 typer.echo(f"crenel: warning: {error}", err=True)
             show_files(keep.absolute(), shown)
             return
-        with tempfile.TemporaryDirectory(prefix="crenel-demo-") as folder:
-            run_demo(Path(folder), rows, seed, shown)
+        with temporary_folder("crenel-demo-") as folder:
+            run_demo(folder, rows, seed, shown)
         shown.print(
             f"\nThe files are gone again; 'crenel demo --keep DIR' keeps them, with {REPORT}, a page for people."
         )
@@ -242,6 +242,3 @@ def _wanted(epsilon: float | None, delta: float | None) -> tuple[float, float] |
 
 
 import jobs.commands.evidence  # noqa: E402, F401 - its commands are listed behind these
-
-if __name__ == "__main__":
-    app()

@@ -50,7 +50,7 @@ def demo(folder: Path, rows: int, seed: int, console: Console) -> Ended:
     ------
     ConfigError
         ``folder`` holds files already, or the demo's configuration is not installed.
-    JobError, JavaError, KeyboardInterrupt
+    JobError, JavaError
         As ``jobs.local.run.run`` does.
     """
     path = _find_configuration()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from rich.console import Console
 from jobs.config.load import ConfigError, load
 from jobs.local.ahead import start_java
 from jobs.local.run import flink_logs, local_settings, refused
+from jobs.local.stop import temporary_folder
 
 _NO_STREAM = (
     "source.forget: is missing, so the job reads no requests; give the table that it reads them from, in ddl, and "
@@ -38,7 +38,7 @@ def request(path: Path, overrides: Sequence[str], subjects: Sequence[str], conso
     source = config.source.forget
     if source is None:
         raise ConfigError(path, [_NO_STREAM])
-    with flink_logs(), tempfile.TemporaryDirectory(prefix="crenel-") as name:
+    with flink_logs(), temporary_folder("crenel-") as folder:
         java = start_java()
         from py4j.protocol import Py4JError
         from pyflink.util.exceptions import JavaException
@@ -48,7 +48,7 @@ def request(path: Path, overrides: Sequence[str], subjects: Sequence[str], conso
         from jobs.wiring.pipeline import read_layout
 
         java.join()
-        settings = local_settings(config.flink, 1, Path(name))
+        settings = local_settings(config.flink, 1, folder)
         try:
             tables = local_environment(settings, checkpoints=False)
             found = read_layout(tables, config)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
@@ -20,6 +19,7 @@ from jobs.commands.progress import progress_bar
 from jobs.config.file import override, read
 from jobs.config.load import load
 from jobs.local.sample import read_beginning
+from jobs.local.stop import temporary_folder
 from jobs.plan.block import replaced
 from jobs.plan.options import Bounds, PlanError, varied
 from jobs.plan.planned import Asked, Plan, plan
@@ -63,7 +63,7 @@ def show_plan(path: Path, overrides: Sequence[str], options: Options, console: C
 
     Raises
     ------
-    ConfigError, JobError, JavaError, KeyboardInterrupt
+    ConfigError, JobError, JavaError
         As ``jobs.local.sample.read_beginning`` does.
     PlanError
         An option that cannot be, or a file of regions that cannot be written.
@@ -87,10 +87,10 @@ def show_plan(path: Path, overrides: Sequence[str], options: Options, console: C
         settings=options.settings,
         regions="regions.yaml" if options.regions is None else str(options.regions.absolute()),
     )
-    with progress_bar() as show, tempfile.TemporaryDirectory(prefix="crenel-plan-") as folder:
+    with progress_bar() as show, temporary_folder("crenel-plan-") as folder:
         show(0)
         beginning = read_beginning(config, options.rows, options.sample)
-        found = plan(config, asked, beginning, Path(folder), show)
+        found = plan(config, asked, beginning, folder, show)
     if options.regions is not None and found.regions is not None:
         try:
             options.regions.write_text(found.regions, encoding="utf-8")

@@ -31,7 +31,7 @@ def write_regions(path: Path, overrides: Sequence[str], count: int, rows: int, o
 
     Raises
     ------
-    ConfigError, JobError, JavaError, KeyboardInterrupt
+    ConfigError, JobError, JavaError
         As ``jobs.local.run.run`` does.
     RegionsError
         The sample holds too little for so many regions.

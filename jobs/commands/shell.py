@@ -60,8 +60,6 @@ def reported(configuration: Path) -> Iterator[None]:
         end(f"{error}\nFlink's logs are in {error.logs}; they may hold values of records.", 1)
     except JavaError as error:
         end(str(error), 1)
-    except KeyboardInterrupt:
-        end("stopped; the job was cancelled, and what it had not published yet is lost", 130)
 
 
 def _listed(problems: Sequence[str]) -> str:

@@ -73,7 +73,7 @@ def show_why(path: Path, overrides: Sequence[str], options: Options, console: Co
 
     Raises
     ------
-    ConfigError, JobError, JavaError, SampleError, KeyboardInterrupt
+    ConfigError, JobError, JavaError, SampleError
         As ``jobs.local.sample.read_beginning`` does.
     OutputsError
         As ``jobs.local.outputs.read_outputs`` does.

@@ -9,6 +9,7 @@ from importlib import import_module
 from threading import Thread
 
 from jobs.local.flags import prepare_java
+from jobs.local.stop import starts_processes
 
 
 def start_java() -> Thread:
@@ -22,7 +23,9 @@ def start_java() -> Thread:
         environment = flink.streaming.api.environment.StreamExecutionEnvironment.getExecutionEnvironment()
         flink.table.api.bridge.java.StreamTableEnvironment.create(environment).sqlQuery("SELECT 1")
 
-    return _begin(load)
+    thread = _begin(load)
+    starts_processes(thread)
+    return thread
 
 
 @contextmanager

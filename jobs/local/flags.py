@@ -12,6 +12,7 @@ import sys
 
 from jobs.local import classes
 from jobs.local.java import find_java
+from jobs.local.stop import folder_until_exit, watched
 
 _MEMORY = (
     # What rows leave behind is gathered each 256 MB. What is kept, such as tuples that wait, may take as much as Java
@@ -47,4 +48,13 @@ def prepare_java() -> None:
     if _START[0] not in given:
         # Two collectors are one too many for Java.
         collector = () if re.search(r"-XX:\+Use\w+GC\b", given) else (_COLLECTOR,)
-        os.environ["JVM_ARGS"] = " ".join((*classes.flags(java), *_MEMORY, *collector, *_START, given)).strip()
+        chosen = (*classes.flags(java), *_MEMORY, *collector, *_START, *_temporary(), given)
+        os.environ["JVM_ARGS"] = " ".join(chosen).strip()
+
+
+def _temporary() -> tuple[str, ...]:
+    """Where Java keeps what it takes away when it ends by itself, and leaves when it is killed."""
+    if not watched():
+        return ()
+    folder = str(folder_until_exit("crenel-java-"))
+    return () if re.search(r"\s", folder) else (f"-Djava.io.tmpdir={folder}",)

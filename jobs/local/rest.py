@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.parse
 import urllib.request
+from contextlib import suppress
 from typing import Any
 
 _TIMEOUT = 2.0  # seconds: a cluster that is busy starting or ending answers late, or never
 _COUNTED = ("tuples_in", "rejected_")
+_ENDED = ("FINISHED", "CANCELED", "FAILED")
 
 
 class Rest:
@@ -16,12 +19,12 @@ class Rest:
 
     Parameters
     ----------
-    port : of the REST interface on this machine
+    address : of the REST interface, as ``http://localhost:8081``
     job : id of the job, as Flink prints it
     """
 
-    def __init__(self, port: int, job: str) -> None:
-        self._base = f"http://localhost:{port}/jobs/{job}"
+    def __init__(self, address: str, job: str) -> None:
+        self._base = f"{address}/jobs/{job}"
         self._metrics: str | None = None
 
     def rows_read(self) -> int | None:
@@ -39,6 +42,16 @@ class Rest:
         """What the REST interface says of the job at ``path``; raises OSError where it does not answer."""
         with urllib.request.urlopen(self._base + path, timeout=_TIMEOUT) as answer:
             return json.load(answer)
+
+    def cancel(self, seconds: float) -> None:
+        """Cancel the job, and wait until it has ended, for so many seconds at most."""
+        until = time.monotonic() + seconds
+        with suppress(OSError, ValueError, KeyError):  # a mini-cluster ends with its job
+            request = urllib.request.Request(f"{self._base}?mode=cancel", method="PATCH")
+            with urllib.request.urlopen(request, timeout=_TIMEOUT):
+                pass
+            while time.monotonic() < until and self.get("")["state"] not in _ENDED:
+                time.sleep(0.1)
 
     def _find(self) -> str | None:
         """The path of our counters; they appear when the operator has started."""

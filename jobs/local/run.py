@@ -5,14 +5,12 @@ from __future__ import annotations
 import csv
 import logging
 import os
-import shutil
 import socket
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +22,11 @@ from jobs.config.load import Config, ConfigError
 from jobs.failure import why_failed, why_refused
 from jobs.local.ahead import core_loading, start_java
 from jobs.local.rest import Rest
+from jobs.local.stop import before_stopping, say_if_stopped, temporary_folder
 from jobs.local.summary import Summary
 
 _POLL = 0.2  # seconds between two looks at the job
+_CANCELLING = 10.0  # seconds that a job may take to end well where the run is told to stop
 
 LOCAL = {
     # A number of tasks that depends on the machine would make the releases depend on it.
@@ -71,19 +71,20 @@ def run(config: Config, *, parallelism: int | None = None, rows: int | None = No
         The job failed.
     JavaError
         No usable Java.
-    KeyboardInterrupt
-        After the job was cancelled.
     """
     started = time.monotonic()
     with (
         flink_logs() as logs,
-        tempfile.TemporaryDirectory(prefix="crenel-") as name,
+        temporary_folder("crenel-") as folder,
         _progress(rows) as shown,
     ):
-        folder = Path(name)
+        say_if_stopped("stopped before the job began")
         settings = local_settings(config.flink, parallelism, folder)
         client = _start(config, settings, folder / _SUMMARY)
-        _wait(client, Rest(int(settings["rest.port"]), str(client.get_job_id())), shown, logs)
+        rest = Rest(f"http://localhost:{settings['rest.port']}", str(client.get_job_id()))
+        with before_stopping(lambda: rest.cancel(_CANCELLING)):
+            _wait(client, rest, shown, logs)
+        say_if_stopped("stopped when the job had ended: all that it published stays")
         try:
             return Summary.of(
                 _read_summary(folder / _SUMMARY),
@@ -115,23 +116,17 @@ def flink_logs() -> Iterator[Path]:
 
     Must be entered before anything starts the Java gateway, which reads these settings once.
     """
-    folder = Path(tempfile.mkdtemp(prefix="crenel-log-"))
-    os.environ["FLINK_LOG_DIR"] = str(folder)
-    os.environ.setdefault("ROOT_LOG_LEVEL", "WARN")
-    handler = logging.FileHandler(folder / "python.log", delay=True, encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
-    logging.getLogger().addHandler(handler)
-    keep = False
-    try:
-        yield folder
-    except JobError:
-        keep = True
-        raise
-    finally:
-        logging.getLogger().removeHandler(handler)
-        handler.close()
-        if not keep:
-            shutil.rmtree(folder, ignore_errors=True)
+    with temporary_folder("crenel-log-", kept_on=(JobError,)) as folder:
+        os.environ["FLINK_LOG_DIR"] = str(folder)
+        os.environ.setdefault("ROOT_LOG_LEVEL", "WARN")
+        handler = logging.FileHandler(folder / "python.log", delay=True, encoding="utf-8")
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+        logging.getLogger().addHandler(handler)
+        try:
+            yield folder
+        finally:
+            logging.getLogger().removeHandler(handler)
+            handler.close()
 
 
 def hang_up_quietly() -> None:
@@ -175,6 +170,7 @@ def _start(config: Config, settings: dict[str, str], folder: Path) -> Any:
                 f"WITH ('connector' = 'filesystem', 'path' = '{folder.as_uri()}', 'format' = 'csv')"
             )
             job.insert("crenel_local_summary", "SELECT shard, name, amount FROM crenel_summary")
+            say_if_stopped("stopped; the job was cancelled, and what it had not published yet is lost")
             return job.execute()
     except (Py4JError, JavaException) as error:
         raise refused(error) from None
@@ -191,10 +187,6 @@ def _wait(client: Any, rest: Rest, shown: _Shown, logs: Path) -> None:
                 shown.update(rest.rows_read())
             time.sleep(_POLL)
         ended.result()
-    except KeyboardInterrupt:
-        with suppress(Py4JError, JavaException):  # it may have ended by itself
-            client.cancel().result()
-        raise
     except (Py4JError, JavaException) as error:
         raise JobError(f"the job failed: {why_failed(error)}", logs) from None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from jobs.config.load import Config, ConfigError
 from jobs.failure import why_failed, why_refused
 from jobs.local.ahead import start_java
 from jobs.local.run import JobError, flink_logs, hang_up_quietly, local_settings, refused
+from jobs.local.stop import temporary_folder
 from state.block import Block
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def read_sample(config: Config, rows: int) -> Sampled:
 
     Raises
     ------
-    ConfigError, JobError, JavaError, KeyboardInterrupt
+    ConfigError, JobError, JavaError
         As ``jobs.local.run.run`` does.
     """
     rejected = 0
@@ -99,7 +99,7 @@ def read_beginning(config: Config, rows: int, file: Path | None = None) -> Begin
 
     Raises
     ------
-    ConfigError, JobError, JavaError, KeyboardInterrupt
+    ConfigError, JobError, JavaError
         As ``jobs.local.run.run`` does.
     SampleError
         Fewer than two tuples were read, or the file cannot stand for the source.
@@ -137,7 +137,7 @@ def _too_few(tuples: int, rejected: int) -> str:
 @contextmanager
 def reading(config: Config, file: Path | None = None) -> Iterator[tuple[SourceBlocks, Iterator[Block]]]:
     """The source on a mini-cluster, and its blocks, which are read for as long as somebody asks."""
-    with flink_logs() as logs, tempfile.TemporaryDirectory(prefix="crenel-") as name:
+    with flink_logs() as logs, temporary_folder("crenel-") as folder:
         hang_up_quietly()
         java = start_java()
         from py4j.protocol import Py4JError
@@ -147,7 +147,7 @@ def reading(config: Config, file: Path | None = None) -> Iterator[tuple[SourceBl
         from jobs.wiring.sampling import SourceBlocks
 
         java.join()
-        settings = local_settings(config.flink, None, Path(name))
+        settings = local_settings(config.flink, None, folder)
         try:
             # With checkpoints, what was read would only come with the next of them.
             source = SourceBlocks(local_environment(settings, checkpoints=False), config, file)

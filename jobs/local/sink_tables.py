@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -14,6 +12,7 @@ from jobs.failure import why_failed, why_refused
 from jobs.local.ahead import start_java
 from jobs.local.run import JobError, flink_logs, hang_up_quietly, local_settings, refused
 from jobs.local.sink_files import OutputsError
+from jobs.local.stop import temporary_folder
 
 _KAFKA = {
     "scan.startup.mode": "earliest-offset",
@@ -37,7 +36,7 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
     ConfigError, JobError, JavaError
         As ``jobs.local.run.run`` does.
     """
-    with flink_logs() as logs, tempfile.TemporaryDirectory(prefix="crenel-") as name:
+    with flink_logs() as logs, temporary_folder("crenel-") as folder:
         hang_up_quietly()
         java = start_java()
         from py4j.protocol import Py4JError
@@ -48,7 +47,7 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
         from jobs.wiring.sql_types import literal, quote
 
         java.join()
-        settings = {**local_settings(config.flink, None, Path(name)), "table.local-time-zone": "UTC"}
+        settings = {**local_settings(config.flink, None, folder), "table.local-time-zone": "UTC"}
         try:
             tables = local_environment(settings, checkpoints=False)
             declared = outputs(read_layout(tables, config))

@@ -8,13 +8,15 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from signal import SIGINT
+from signal import SIGTERM
 from time import monotonic, sleep
 
 import pytest
 
 from anonymity.window.outputs import REPAIRS, WINDOWS
+from jobs.local.descendants import descendants
 from tests.support.launch import Host, crenel, rows_of, start
+from tests.support.processes import command, running
 from tests.support.visits import (
     AUDIT,
     GENERALISED,
@@ -392,25 +394,35 @@ def test_a_job_that_fails_tells_why_and_no_value(runs: Runs) -> None:
     shutil.rmtree(logs)
 
 
-def test_a_run_that_is_interrupted_cancels_its_job_and_says_so(tmp_path: Path) -> None:
+def test_a_run_that_is_told_to_stop_cancels_its_job_says_so_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write(tmp_path / "job", visits())
     text = path.read_text(encoding="utf-8")
     endless = text.replace("'format' = 'csv', ", "'format' = 'csv', 'source.monitor-interval' = '1 s', ")
     assert endless != text
     path.write_text(endless + "flink: {execution.checkpointing.interval: 1 s}\n", encoding="utf-8")
-    run = start("run", path)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    run = start("run", path, mode="process")
     try:
         until = monotonic() + 240
         while not rows_of(path.parent / "released", RELEASED):
             assert run.poll() is None
             assert monotonic() < until, "nothing is released"
             sleep(0.2)
-        run.send_signal(SIGINT)
+        started = descendants(run.pid)
+        for part in ("PythonGatewayServer", "beam_boot"):
+            assert any(part in command(process) for process in started)
+        run.send_signal(SIGTERM)
         out, err = run.communicate(timeout=60)
     finally:
         run.kill()
-    assert (run.returncode, out) == (130, "")
+    assert (run.returncode, out) == (143, "")
     assert err == "crenel: stopped; the job was cancelled, and what it had not published yet is lost\n"
+    assert not any(map(running, started))
+    assert list(temporary.iterdir()) == []
 
 
 def milliseconds(time: str) -> int:

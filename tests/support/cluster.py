@@ -22,10 +22,12 @@ from typing import Any
 import pyflink
 import yaml
 
+from jobs.local.descendants import descendants
 from jobs.local.java import find_java
 from jobs.local.rest import Rest
 from tests.support import host
 from tests.support.launch import ROOT, TIMEOUT, environment
+from tests.support.processes import command
 
 FLINK = Path(pyflink.__file__).parent
 SLOTS = 2
@@ -108,7 +110,7 @@ class Cluster:
 
     def kill_worker(self) -> bool:
         """``kill -9`` of one Python worker of the TaskManager; whether there was one."""
-        workers = [pid for pid in _descendants(self._processes[-1].pid) if "beam_boot" in _command(pid)]
+        workers = [pid for pid in descendants(self._processes[-1].pid) if "beam_boot" in command(pid)]
         if not workers:
             return False
         os.kill(workers[-1], signal.SIGKILL)
@@ -210,7 +212,7 @@ class Cluster:
 
     def rows_read(self, job: str) -> int:
         """How many rows a job has let in or rejected since it was started."""
-        return Rest(self._rest, job).rows_read() or 0
+        return Rest(f"http://localhost:{self._rest}", job).rows_read() or 0
 
     def get(self, path: str) -> Any:
         """What the REST interface answers."""
@@ -293,25 +295,3 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("localhost", 0))
         return int(probe.getsockname()[1])
-
-
-def _descendants(pid: int) -> list[int]:
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit() and _parent(int(folder.name)) == pid:
-            found += [int(folder.name), *_descendants(int(folder.name))]
-    return found
-
-
-def _parent(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
-    except (OSError, IndexError):
-        return -1
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8").replace("\0", " ")
-    except OSError:
-        return ""

@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.launch import environment
 from tests.support.leftovers import MARK, marked
+from tests.support.processes import command
 
 SECONDS = 60
 
@@ -96,13 +97,6 @@ def started(folder: Path, test: str, workers: str) -> tuple[subprocess.Popen[byt
     wait(lambda: pytest_run.poll() is not None or (written.exists() and written.read_text() != ""), "start")
     assert pytest_run.poll() is None
     return pytest_run, written.read_text(encoding="utf-8")
-
-
-def command(process: int) -> str:
-    try:
-        return Path(f"/proc/{process}/cmdline").read_text(encoding="utf-8").replace("\0", " ")
-    except OSError:
-        return ""
 
 
 def wait(done: Callable[[], bool], what: str) -> None:

@@ -15,8 +15,8 @@ COUNTERS = ("castle.crenel.tuples_in", "castle.crenel.rejected_missing", "castle
 
 
 @contextmanager
-def cluster(answers: dict[str, Any]) -> Iterator[int]:
-    """A REST interface that answers these paths, 404 to any other; yields its port."""
+def cluster(answers: dict[str, Any]) -> Iterator[str]:
+    """A REST interface that answers these paths, 404 to any other; yields its address."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -32,7 +32,7 @@ def cluster(answers: dict[str, Any]) -> Iterator[int]:
         thread = Thread(target=server.serve_forever)
         thread.start()
         try:
-            yield server.server_port
+            yield f"http://localhost:{server.server_port}"
         finally:
             server.shutdown()
             thread.join()
@@ -51,21 +51,21 @@ def job(counts: dict[str, float]) -> dict[str, Any]:
 
 
 def test_rows_read_are_tuples_let_in_and_rejected() -> None:
-    with cluster(job({"castle.crenel.tuples_in": 70.0, "castle.crenel.rejected_missing": 3.0})) as port:
-        assert Rest(port, "j").rows_read() == 73
+    with cluster(job({"castle.crenel.tuples_in": 70.0, "castle.crenel.rejected_missing": 3.0})) as address:
+        assert Rest(address, "j").rows_read() == 73
 
 
 def test_a_job_that_has_not_started_yet_tells_nothing() -> None:
     answers = {"/jobs/j": {"vertices": [{"id": "castle"}]}, "/jobs/j/vertices/castle/subtasks/metrics": []}
-    with cluster(answers) as port:
-        rest = Rest(port, "j")
+    with cluster(answers) as address:
+        rest = Rest(address, "j")
         assert rest.rows_read() is None
         answers.update(job({"castle.crenel.tuples_in": 1.0, "castle.crenel.rejected_missing": 0.0}))
         assert rest.rows_read() == 1
 
 
 def test_a_cluster_that_is_gone_or_answers_otherwise_tells_nothing() -> None:
-    with cluster({"/jobs/j": {"errors": ["not found"]}}) as port:
-        assert Rest(port, "j").rows_read() is None
-        assert Rest(port, "other").rows_read() is None
-    assert Rest(port, "j").rows_read() is None
+    with cluster({"/jobs/j": {"errors": ["not found"]}}) as address:
+        assert Rest(address, "j").rows_read() is None
+        assert Rest(address, "other").rows_read() is None
+    assert Rest(address, "j").rows_read() is None

@@ -1,0 +1,47 @@
+"""The processes that a process has started, and what these have started."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+_PROCESSES = Path("/proc")
+
+
+def descendants(process: int | None = None) -> list[int]:
+    """Those of a process (without one, of this), parents before children; none that has ended and waits to be asked."""
+    children: dict[int, list[int]] = defaultdict(list)
+    for child, parent in _listed():
+        children[parent].append(child)
+    found = [os.getpid() if process is None else process]
+    for parent in found:
+        found += children[parent]
+    return found[1:]
+
+
+def _listed() -> Iterator[tuple[int, int]]:
+    """Number and parent of each process of this machine."""
+    if not (_PROCESSES / "self" / "stat").exists():
+        yield from _listed_by_ps()
+        return
+    for folder in _PROCESSES.iterdir():
+        if folder.name.isdecimal():
+            with suppress(OSError):  # it has ended
+                # Behind the name, which may hold anything, stand the state and the parent.
+                state, parent = (
+                    (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[:2]
+                )
+                if state not in "ZX":
+                    yield int(folder.name), int(parent)
+
+
+def _listed_by_ps() -> Iterator[tuple[int, int]]:
+    with subprocess.Popen(["ps", "-A", "-o", "pid=,ppid=,stat="], stdout=subprocess.PIPE, text=True) as asked:
+        for line in asked.communicate()[0].splitlines():
+            process, parent, state = line.split()[:3]
+            if int(process) != asked.pid and not state.startswith("Z"):
+                yield int(process), int(parent)
