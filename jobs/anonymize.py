@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from py4j.protocol import Py4JError
 from pyflink.util.exceptions import JavaException
 
+from jobs.attached import wait
 from jobs.config.delivery import CHECKPOINTING, CHECKPOINTS, repeating_settings
 from jobs.config.fixed import FIXED, overridden
 from jobs.config.load import ConfigError, load
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"Job {client.get_job_id()} was submitted.", flush=True)
     if tables.get_config().get("execution.attached", "false") == "true":
         try:
-            client.get_job_execution_result().result()
+            wait(client, tables)
         except (Py4JError, JavaException) as error:
             return _end("The job failed:", [why_failed(error)], 1)
         print("The job has ended.", flush=True)

@@ -37,8 +37,11 @@ def why_refused(error: BaseException) -> str:
     return _short(causes[-1][0]) if causes else f"{type(error).__name__}: {_first_lines(str(error))}"
 
 
-def why_failed(error: BaseException) -> str:
-    """Why a running job ended: the innermost cause that can be told, without any message that may hold a record."""
+def why_failed(error: BaseException | str) -> str:
+    """Why a running job ended: the innermost cause that can be told, without any message that may hold a record.
+
+    ``error`` may be the stack trace of one that Java has thrown.
+    """
     causes = list(_causes(error))
     for name, message in reversed(causes):
         if python := _IN_PYTHON.search(message):
@@ -51,11 +54,11 @@ def why_failed(error: BaseException) -> str:
                 f"a value of the source could not be read as the type of its column ({_short(name)}). Declare the "
                 "column as STRING and use TRY_CAST in source.query, so that such a row is rejected"
             )
-    last = _short(causes[-1][0]) if causes else type(error).__name__
+    last = _short(causes[-1][0]) if causes else "an error" if isinstance(error, str) else type(error).__name__
     return f"{last}; its message is withheld, because it may hold values of a record"
 
 
-def _causes(error: BaseException) -> Iterator[tuple[str, str]]:
+def _causes(error: BaseException | str) -> Iterator[tuple[str, str]]:
     """Class and message of each cause of a Java error, the outermost first, read from its stack trace."""
     text = getattr(error, "stack_trace", None) or str(error)
     # py4j begins with a line of its own.

@@ -1,0 +1,82 @@
+"""What ``flink run`` says of a job while it waits for its end: each restart, and why."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyflink.common import JobClient
+from pyflink.java_gateway import get_gateway
+from pyflink.table import StreamTableEnvironment
+from pyflink.util.exceptions import JavaException
+
+from jobs.failure import why_failed
+from jobs.local.rest import Rest
+
+_POLL = 0.5  # seconds between two looks at whether the job has ended
+_EVERY = 4  # of these looks, one at whether it was restarted
+_FOR_GOOD = ("FAILING", "FAILED")
+
+
+def wait(client: JobClient, tables: StreamTableEnvironment) -> None:
+    """Wait for the end of a job, and print each of its restarts on stderr; raises as the job failed."""
+    ended = client.get_job_execution_result()
+    address = _rest_address(tables)
+    restarts = None if address is None else Restarts(Rest(address, str(client.get_job_id())))
+    looks = 0
+    while not ended.done():
+        if restarts is not None and looks % _EVERY == 0:
+            for line in restarts.told():
+                print(line, file=sys.stderr, flush=True)
+        looks += 1
+        time.sleep(_POLL)
+    ended.result()
+
+
+class Restarts:
+    """Reads from the REST interface why a job was restarted; tells of each restart once."""
+
+    def __init__(self, rest: Rest) -> None:
+        self._rest = rest
+        self._restarts = 0
+        self._last = -1  # milliseconds
+
+    def told(self) -> Iterator[str]:
+        """A line for each restart since the last call: its number, the task that failed, and why, with no record.
+
+        A failure that ends the job is none of them. Nothing, where the cluster does not answer.
+        """
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            if self._rest.get("")["state"] in _FOR_GOOD:
+                return
+            failures = self._rest.get("/exceptions")["exceptionHistory"]["entries"]
+            for failure in sorted(failures, key=lambda failure: int(failure["timestamp"])):
+                if int(failure["timestamp"]) > self._last:
+                    self._last = int(failure["timestamp"])
+                    self._restarts += 1
+                    yield f"restart {self._restarts}: {_failed(failure)}{why_failed(str(failure['stacktrace']))}"
+
+
+def _failed(failure: dict[str, Any]) -> str:
+    # Of a chain of operators the first, without the number of the attempt; none where no task failed but the job did.
+    name = str(failure.get("taskName") or "").partition(" - execution")[0]
+    first, _, rest = name.partition(" -> ")
+    task = " ".join((first, *name.rpartition(" ")[2:])) if rest else first
+    return f"task {task} failed: " if task else ""
+
+
+def _rest_address(tables: StreamTableEnvironment) -> str | None:
+    """Where the cluster's REST interface answers, as Flink's own client finds it; None where it has none."""
+    client = get_gateway().jvm.org.apache.flink.client
+    with suppress(Py4JError, JavaException):
+        configuration = tables.get_config().get_configuration()._j_configuration
+        factory = client.deployment.DefaultClusterClientServiceLoader().getClusterClientFactory(configuration)
+        with closing(factory.createClusterDescriptor(configuration)) as descriptor:
+            found = descriptor.retrieve(factory.getClusterId(configuration)).getClusterClient()
+            with closing(found):
+                return str(found.getWebInterfaceURL())
+    return None
