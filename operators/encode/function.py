@@ -10,6 +10,7 @@ from pyflink.table.udf import FunctionContext, ScalarFunction, udf
 
 from operators.encode.encoder import EncodePlan, Encoder
 from operators.encode.metrics import register
+from operators.orphan import end_with_java
 
 
 class EncodeFunction(ScalarFunction):  # type: ignore[misc]
@@ -19,6 +20,7 @@ class EncodeFunction(ScalarFunction):  # type: ignore[misc]
         self._plan = plan
 
     def open(self, function_context: FunctionContext) -> None:
+        end_with_java()
         self._encoder = Encoder(self._plan)
         if self._encoder.loads is not None:
             regions = self._plan.shards.regions is not None

@@ -26,6 +26,7 @@ from operators.emit import (
     further_type,
     row,
 )
+from operators.orphan import end_with_java
 from operators.shards.chain import Chain
 from operators.shards.metrics import ShardMetrics
 from operators.shards.oddities import Oddities
@@ -85,6 +86,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         self._plan = plan
 
     def open(self, runtime_context: RuntimeContext) -> None:
+        end_with_java()
         plan = self._plan
         self._store = ShardStore(runtime_context, plan.algorithm.entries, chained=plan.chain is not None)
         self._emitter = Emitter(plan)
