@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 
+from jobs.config.transactions import in_transactions
+
 _ONCE = ("filesystem", "hive", "iceberg", "paimon", "blackhole")
 """Connectors that publish when a checkpoint is complete, or nothing at all."""
 
@@ -26,7 +28,7 @@ Not among them: what keeps no place that it could go back to (sockets, JDBC quer
 beginning), and queues that deliver a message again until it is acknowledged.
 """
 
-_OF_RECORDS = ("released", "audit", "suppressed", "rejected")
+OF_RECORDS = ("released", "audit", "suppressed", "rejected")
 """Outputs that speak of single records, or tell a generalisation; a summary and an algorithm's own do not."""
 
 _PREFIX = "sink.transactional-id-prefix"
@@ -54,7 +56,7 @@ CHECKPOINTS = ("execution.checkpointing.dir", "state.checkpoints.dir", "executio
 
 def repeating_sinks(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     """What is wrong with sinks that may publish a record twice; ``sinks``: options of the connector by output."""
-    for name in _OF_RECORDS:
+    for name in OF_RECORDS:
         options = sinks.get(name)
         if options is None:
             continue
@@ -70,7 +72,7 @@ def repeating_sinks(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
                 f"sinks.{name}.connector: is not known to be exactly-once, so {_TWICE}; one of {', '.join(_ONCE)}, or "
                 f"kafka with 'sink.delivery-guarantee: exactly-once', {_OR_ACCEPT}"
             )
-        elif not _in_transactions(options):
+        elif not in_transactions(options):
             yield f"sinks.{name}.sink.delivery-guarantee: is not exactly-once, so {_TWICE}; exactly-once, {_OR_ACCEPT}"
         elif not options.get(_PREFIX):
             yield (
@@ -83,7 +85,7 @@ def clashing_sinks(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     """What is wrong with the transactions of Kafka sinks, whatever is accepted; ``sinks`` as above."""
     first: dict[str, str] = {}
     for name, options in sinks.items():
-        if options["connector"] not in ("kafka", "upsert-kafka") or not _in_transactions(options):
+        if options["connector"] not in ("kafka", "upsert-kafka") or not in_transactions(options):
             continue
         if options.get("sink.transaction-naming-strategy", "").upper() == "POOLING":
             yield (
@@ -97,10 +99,6 @@ def clashing_sinks(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
                 f"sinks.{name}.{_PREFIX}: is that of sinks.{first[prefix]}, and each would abort the other's "
                 "transactions; text that no other sink and no other job uses"
             )
-
-
-def _in_transactions(options: Mapping[str, str]) -> bool:
-    return options.get("sink.delivery-guarantee", "").lower() == "exactly-once"
 
 
 def _through_rest(options: Mapping[str, str]) -> bool:

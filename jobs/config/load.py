@@ -22,9 +22,11 @@ from jobs.config.delivery import clashing_sinks, repeating_settings, repeating_s
 from jobs.config.explain import explain, listed, meant
 from jobs.config.file import ConfigError, expand, override, read
 from jobs.config.fixed import overridden
+from jobs.config.places import without_scheme
 from jobs.config.regions import read_regions
 from jobs.config.schema import File, SinksSection, file_model
 from jobs.config.source import ForgetSource, Source
+from jobs.config.transactions import unfit_timeouts, with_timeout
 
 __all__ = ["Config", "ConfigError", "ForgetSource", "Source", "load"]
 
@@ -188,7 +190,9 @@ def _contradictions(file: File) -> Iterator[str]:
     if file.audit_chain is not None and "audit" not in _sinks(file):
         yield "sinks.audit: is missing, and audit_chain goes through it; name a sink, or remove audit_chain"
     yield from clashing_sinks(_sinks(file))
+    yield from unfit_timeouts(_sinks(file))
     yield from overridden(file.flink)
+    yield from without_scheme(file.flink)
     if not file.accept_duplicates:
         yield from repeating_sinks(_sinks(file))
         yield from repeating_settings(file.flink)
@@ -280,4 +284,4 @@ def _unnoisable(file: File, policy: Policy) -> Iterator[str]:
 
 
 def _sinks(file: File) -> dict[str, dict[str, str]]:
-    return {name: options for name, options in file.sinks if options is not None}
+    return {name: with_timeout(options) for name, options in file.sinks if options is not None}

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil, floor
 from pathlib import Path
-from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 from anonymity.attributes import Numeric
 from evidence.outputs import Outputs
 from jobs.config.load import Config
+from jobs.config.places import local_path
 from jobs.local.sink_files import OutputsError, read_folder
 from jobs.local.typed import typed
 from jobs.wiring.written import written
@@ -77,8 +77,7 @@ def _folder(options: dict[str, str]) -> Path | None:
     """Where files lie that are read without Flink; None where they cannot be."""
     if options["connector"] != "filesystem" or options.get("format") not in _FORMATS:
         return None
-    found = urlparse(options.get("path", ""))
-    return Path(unquote(found.path) if found.scheme else options["path"]) if found.scheme in ("", "file") else None
+    return local_path(options.get("path", ""))
 
 
 def _place(name: str, options: dict[str, str]) -> str:

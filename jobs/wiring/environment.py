@@ -11,6 +11,7 @@ from pyflink.table import StreamTableEnvironment
 
 from jobs.config.fixed import FIXED
 from jobs.local.flags import prepare_java
+from jobs.wiring.jars import JARS, jars
 
 DEFAULTS: Mapping[str, str] = {
     "pipeline.name": "crenel",
@@ -34,6 +35,8 @@ DEFAULTS: Mapping[str, str] = {
     # Sinks publish at checkpoints, and what they publish is published once.
     "execution.checkpointing.interval": "30 s",
     "execution.checkpointing.mode": "EXACTLY_ONCE",
+    # A job that starts again for ever can only be cancelled, and the tuples that wait are in its last checkpoint.
+    "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
 }
 
 
@@ -46,9 +49,12 @@ def local_environment(settings: Mapping[str, str], *, checkpoints: bool = True) 
     ------
     jobs.local.java.JavaError
         No Java 17 or newer was found.
+    ConfigError
+        A jar that the settings name is not there.
     """
     prepare_java()
     local = {"python.executable": sys.executable, "python.client.executable": sys.executable}
+    settings = {**settings, **jars(settings, {})}
     configuration = Configuration()
     for key, value in {**DEFAULTS, **local, **settings}.items():
         if checkpoints or not key.startswith("execution.checkpointing."):
@@ -59,10 +65,17 @@ def local_environment(settings: Mapping[str, str], *, checkpoints: bool = True) 
 def cluster_environment(settings: Mapping[str, str]) -> StreamTableEnvironment:
     """The environment that ``flink run`` prepared.
 
-    ``settings`` win over the command line's ``-D`` and the cluster's file, and those over the defaults.
+    ``settings`` win over the command line's ``-D`` and the cluster's file, and those over the defaults. Jars are added
+    to those that are there.
+
+    Raises
+    ------
+    ConfigError
+        A jar that the settings name is not there.
     """
     environment = StreamExecutionEnvironment.get_execution_environment()
     present = environment._j_stream_execution_environment.getConfiguration()
+    settings = {**settings, **jars(settings, {name: present.getString(name, "") for name in JARS})}
     configuration = Configuration()
     for key, value in {**{k: v for k, v in DEFAULTS.items() if not present.containsKey(k)}, **settings}.items():
         configuration.set_string(key, value)

@@ -1,0 +1,101 @@
+"""Files and folders of this machine that a configuration names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+from jobs.config.delivery import OF_RECORDS
+
+FOLDERS = (
+    "execution.checkpointing.dir",
+    "state.checkpoints.dir",
+    "execution.checkpointing.savepoint-dir",
+    "state.savepoints.dir",
+)
+"""Settings of Flink that name a folder for state."""
+
+
+def local_path(text: str) -> Path | None:
+    """The path that a text or a URI names, relative to the working directory; None where it is not of this machine."""
+    found = urlparse(text)
+    if found.scheme not in ("", "file"):
+        return None
+    return Path(unquote(found.path) if found.scheme else text)
+
+
+def local_folder(options: Mapping[str, str]) -> Path | None:
+    """Where a table of the connector ``filesystem`` has its files; None where it is another, or elsewhere."""
+    text = options.get("path", "")
+    return local_path(text) if options.get("connector") == "filesystem" and text else None
+
+
+def places(sinks: Mapping[str, Mapping[str, str]], settings: Mapping[str, str]) -> dict[str, str]:
+    """Paths that sinks and settings of Flink name, by their fields."""
+    of_sinks = {f"sinks.{name}.path": options["path"] for name, options in sinks.items() if options.get("path")}
+    return of_sinks | {f"flink.{name}": settings[name] for name in FOLDERS if settings.get(name)}
+
+
+def without_scheme(settings: Mapping[str, str]) -> Iterator[str]:
+    """What is wrong with settings, be they of the configuration, of ``flink run -D`` or of the cluster's file."""
+    for name in FOLDERS:
+        if name in settings and not urlparse(settings[name]).scheme:
+            yield (
+                f"flink.{name}: has no scheme, and Flink takes no folder for state without one; such as "
+                "file:///shared/checkpoints or s3://bucket/checkpoints"
+            )
+
+
+def cautions_of_places(source: Mapping[str, str], sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """What is not there, or cannot be written, as this machine sees it, each with its field.
+
+    Parameters
+    ----------
+    source : options of the table ``source``
+    sinks : options of the connector by output
+    """
+    read = local_folder(source)
+    if read is not None and not read.exists():
+        yield f"source.ddl: 'path' = '{read}' is not there; a cluster must find it on every TaskManager"
+    for name, options in sinks.items():
+        folder = local_folder(options)
+        problem = None if folder is None else _unwritable(folder)
+        if problem is not None:
+            yield f"sinks.{name}.path: {folder} cannot be written: {problem}"
+
+
+def cautions_of_leftovers(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """What an earlier job has left where one begins that has no state to go on from; ``sinks`` as above."""
+    folders = {name: local_folder(sinks.get(name, {})) for name in OF_RECORDS}
+    held = [f"sinks.{name}.path" for name, folder in folders.items() if folder is not None and _holds_files(folder)]
+    if held:
+        yield (
+            f"{', '.join(held)}: there are files already. A job that starts without state publishes beside them, and "
+            "what it reads once more leaves once more, under another generalisation; give an empty folder, or go on "
+            "from the state of the job that wrote them"
+        )
+
+
+def _unwritable(folder: Path) -> str | None:
+    """Why no file can be made in a folder; None where one can."""
+    place = folder.absolute()
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    if not place.is_dir():
+        return f"{place} is no folder"
+    return None if os.access(place, os.W_OK | os.X_OK) else f"who runs this may not write in {place}"
+
+
+def _holds_files(folder: Path) -> bool:
+    """Whether there is a finished file; one that is not is hidden."""
+    for _, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not _hidden(name)]
+        if not all(map(_hidden, files)):
+            return True
+    return False
+
+
+def _hidden(name: str) -> bool:
+    return name.startswith((".", "_"))

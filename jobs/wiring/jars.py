@@ -1,0 +1,52 @@
+"""Jars that a configuration names for Flink, such as that of a connector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pyflink.common import Configuration
+
+from jobs.config.load import ConfigError
+from jobs.config.places import local_path
+
+JARS = ("pipeline.jars", "pipeline.classpaths")
+"""Settings of Flink that list them. What ``flink run`` has set there holds Flink's own jar for Python."""
+
+
+def jars(settings: Mapping[str, str], present: Mapping[str, str]) -> dict[str, str]:
+    """The settings of ``JARS`` that a job needs: what is present, and behind it what a configuration names.
+
+    Parameters
+    ----------
+    settings : of the configuration; paths are relative to the working directory, and any URL will do
+    present : what the environment has, of these settings
+
+    Raises
+    ------
+    ConfigError
+        A file of this machine is not there.
+    """
+    problems: list[str] = []
+    found: dict[str, str] = {}
+    for name in JARS:
+        if name in settings:
+            before = Configuration.parse_list_value(present.get(name, ""))
+            given = list(_urls(name, settings[name], problems))
+            found[name] = ";".join(dict.fromkeys([*before, *given]))
+    if problems:
+        raise ConfigError("flink", problems)
+    return found
+
+
+def _urls(name: str, value: str, problems: list[str]) -> Iterator[str]:
+    for text in map(str.strip, Configuration.parse_list_value(value)):
+        path = local_path(text)
+        if path is None:
+            yield text
+        elif not text or not (path.is_file() if name == JARS[0] else path.exists()):
+            problems.append(
+                f"flink.{name}: {text or 'an empty path'} is not there; name each jar by its path or as "
+                "file:///path/to.jar, with ';' between two"
+            )
+        else:
+            yield path.absolute().as_uri()

@@ -1,0 +1,52 @@
+"""For how long transactions of Kafka sinks may be open."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobs.config.transactions import cautions_of_timeouts, unfit_timeouts, with_timeout
+
+TIMEOUT = "properties.transaction.timeout.ms"
+ONCE = {"connector": "kafka", "sink.delivery-guarantee": "Exactly-Once"}
+
+
+@pytest.mark.parametrize("connector", ["kafka", "upsert-kafka"])
+def test_a_sink_in_transactions_gets_the_timeout_that_brokers_allow(connector: str) -> None:
+    once = ONCE | {"connector": connector}
+    assert with_timeout(once) == once | {TIMEOUT: "900000"}
+    assert with_timeout(once | {TIMEOUT: "60000"})[TIMEOUT] == "60000"
+
+
+@pytest.mark.parametrize(
+    "options", [{"connector": "kafka"}, ONCE | {"connector": "filesystem"}, ONCE | {"sink.delivery-guarantee": "none"}]
+)
+def test_no_other_sink_gets_one(options: dict[str, str]) -> None:
+    assert with_timeout(options) == options
+
+
+@pytest.mark.parametrize("given", ["", "15 min", "9e5", "-1", "0", "900000.0", str(2**31), "٣"])
+def test_what_is_no_number_of_milliseconds_is_refused(given: str) -> None:
+    (problem,) = unfit_timeouts({"audit": ONCE | {TIMEOUT: given}, "released": {"connector": "print", TIMEOUT: given}})
+    assert problem.startswith(f"sinks.audit.{TIMEOUT}: is not a whole number of milliseconds above 0; 900000")
+
+
+@pytest.mark.parametrize(
+    ("timeout", "interval", "told"),
+    [
+        (900_000, 30_000, []),
+        (900_000, 840_000, []),
+        (900_000, 840_001, ["a transaction is open from one checkpoint"]),
+        (900_001, 30_000, ["more than the 900000 ms"]),
+        (89_999, 30_000, ["give 90000 or more"]),
+    ],
+)
+def test_it_is_more_than_an_interval_and_no_more_than_brokers_allow(
+    timeout: int, interval: int, told: list[str]
+) -> None:
+    options = ONCE | {TIMEOUT: str(timeout)}
+    assert list(unfit_timeouts({"released": options})) == []
+    warnings = list(cautions_of_timeouts({"released": options, "audit": {"connector": "blackhole"}}, interval))
+    assert len(warnings) == len(told)
+    for warning, part in zip(warnings, told, strict=True):
+        assert warning.startswith(f"sinks.released.{TIMEOUT}: ")
+        assert part in warning
