@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from py4j.protocol import Py4JError
 from pyflink.util.exceptions import JavaException
@@ -13,6 +13,7 @@ from jobs.attached import wait
 from jobs.config.delivery import CHECKPOINTING, CHECKPOINTS, repeating_settings
 from jobs.config.fixed import FIXED, overridden
 from jobs.config.load import ConfigError, load
+from jobs.config.places import FOLDERS, without_scheme
 from jobs.failure import why_failed, why_refused
 from jobs.wiring.environment import cluster_environment
 from jobs.wiring.pipeline import build
@@ -36,18 +37,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         config = load(options.config, options.set)
-        for warning in config.warnings:
-            print(f"warning: {warning}", file=sys.stderr, flush=True)
+        _warn(config.warnings)
         tables = cluster_environment(config.flink)
         # The cluster's file and -D may say what the configuration does not.
-        named = (*CHECKPOINTING, *FIXED)
+        named = (*CHECKPOINTING, *FIXED, *FOLDERS)
         settings = {name: value for name in named if (value := tables.get_config().get(name, ""))}
-        problems = [*overridden(settings)] + ([] if config.accept_duplicates else [*repeating_settings(settings)])
+        problems = [*overridden(settings), *without_scheme(settings)] + (
+            [] if config.accept_duplicates else [*repeating_settings(settings)]
+        )
         if problems:
             raise ConfigError(options.config, problems)
         if not any(tables.get_config().get(name, "") for name in CHECKPOINTS):
-            print(f"warning: {CHECKPOINTS[0]}: is not set; {_IN_MEMORY}", file=sys.stderr, flush=True)
-        client = build(tables, config).execute()
+            _warn([f"{CHECKPOINTS[0]}: is not set; {_IN_MEMORY}"])
+        job = build(tables, config)
+        _warn(job.warnings)
+        client = job.execute()
     except ConfigError as error:
         return _end(f"{options.config} is not a valid configuration:", error.problems, 2)
     except (Py4JError, JavaException) as error:
@@ -60,6 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _end("The job failed:", [why_failed(error)], 1)
         print("The job has ended.", flush=True)
     return 0
+
+
+def _warn(warnings: Iterable[str]) -> None:
+    for warning in warnings:
+        print(f"warning: {warning}", file=sys.stderr, flush=True)
 
 
 def _end(what: str, problems: Sequence[str], code: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 # Messages of these speak of files, hosts, statements and options, or are our own; those of any others may hold a
 # record: the CSV format, for one, quotes the row that it cannot read.
@@ -37,10 +37,11 @@ def why_refused(error: BaseException) -> str:
     return _short(causes[-1][0]) if causes else f"{type(error).__name__}: {_first_lines(str(error))}"
 
 
-def why_failed(error: BaseException | str) -> str:
+def why_failed(error: BaseException | str, places: Mapping[str, str] | None = None) -> str:
     """Why a running job ended: the innermost cause that can be told, without any message that may hold a record.
 
-    ``error`` may be the stack trace of one that Java has thrown.
+    ``error`` may be the stack trace of one that Java has thrown. ``places``: paths by the fields that name
+    them; where a message is withheld, the one that it speaks of is told.
     """
     causes = list(_causes(error))
     for name, message in reversed(causes):
@@ -55,7 +56,16 @@ def why_failed(error: BaseException | str) -> str:
                 "column as STRING and use TRY_CAST in source.query, so that such a row is rejected"
             )
     last = _short(causes[-1][0]) if causes else "an error" if isinstance(error, str) else type(error).__name__
-    return f"{last}; its message is withheld, because it may hold values of a record"
+    return f"{last}{_place(causes, places or {})}; its message is withheld, because it may hold values of a record"
+
+
+def _place(causes: Sequence[tuple[str, str]], places: Mapping[str, str]) -> str:
+    """The longest path that a message has, with its field."""
+    plain = {field: re.sub("^file:/*", "/", path).rstrip("/") for field, path in places.items()}
+    for field in sorted(places, key=lambda field: -len(plain[field])):
+        if any(plain[field] in message for _, message in causes):
+            return f" at {field}: {places[field]}"
+    return ""
 
 
 def _causes(error: BaseException | str) -> Iterator[tuple[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,8 @@ from anonymity.promise.record import Parameter, Promise
 from jobs.commands.account import account
 from jobs.commands.savepoint import read_shards, require_same, told
 from jobs.config.load import Config, load
+from jobs.config.start import STATE
+from jobs.local.first_rows import cautions_of_first_rows
 from jobs.local.run import flink_logs, refused
 
 if TYPE_CHECKING:
@@ -39,10 +41,11 @@ def show_configuration(path: Path, overrides: Sequence[str], console: Console, a
     config = load(path, overrides)
     # What takes no Flink comes first: it starts slowly.
     stored = read_shards(against) if against is not None else []
-    layout = _read_layout(config)
+    planned = _plan(config, against)
+    layout = planned.layout
     changed: list[str] = []
     if against is not None:
-        from jobs.wiring.pipeline import stored_under  # imports Flink, as _read_layout has
+        from jobs.wiring.pipeline import stored_under  # imports Flink, as _plan has
 
         now = stored_under(config, layout)
         require_same(against, stored, now)
@@ -51,7 +54,7 @@ def show_configuration(path: Path, overrides: Sequence[str], console: Console, a
     if against is not None:
         held = f"{len({state.shard for state in stored})} of {config.shards.count} shards"
         console.print(f"It can go on from {against}: the state of {held}.", soft_wrap=True)
-    for warning in (*changed, *config.warnings):
+    for warning in (*changed, *config.warnings, *planned.warnings):
         console.print(f"Warning: {warning}.", soft_wrap=True)
     console.print()
     _print(console, "policy", roles(config))
@@ -66,22 +69,35 @@ def show_configuration(path: Path, overrides: Sequence[str], console: Console, a
         _print(console, title, [(column.name, column.sql_type) for column in columns])
 
 
-def _read_layout(config: Config) -> Layout:
+@dataclass(frozen=True)
+class _Planned:
+    """A job that would run; ``warnings``: what to know of it before it starts."""
+
+    layout: Layout
+    warnings: tuple[str, ...]
+
+
+def _plan(config: Config, against: str | None) -> _Planned:
     # Flink takes a second to import: not before the configuration is known to be good.
     from py4j.protocol import Py4JError
     from pyflink.util.exceptions import JavaException
 
     from jobs.wiring.environment import local_environment
     from jobs.wiring.pipeline import build, read_layout
+    from jobs.wiring.source_table import source_table
 
+    state = {} if against is None else {STATE[0]: against}
     with flink_logs():
         try:
-            layout = read_layout(local_environment(config.flink), config)
+            tables = local_environment(config.flink)
+            layout = read_layout(tables, config)
             # Planning the job finds what is wrong with a sink. In a catalog of its own: the source is there by now.
-            build(local_environment(config.flink), config).explain()
+            job = build(local_environment({**config.flink, **state}), config)
+            job.explain()
         except (Py4JError, JavaException) as error:
             raise refused(error) from None
-    return layout
+    strange = cautions_of_first_rows(config, source_table(tables).options or {})
+    return _Planned(layout, (*job.warnings, *strange))
 
 
 def roles(config: Config) -> Iterator[tuple[str, str]]:

@@ -48,8 +48,8 @@ def run(
 
             place = Place(report)
         config = load(configuration, overrides or [])
-        warn(config)
-        summary = run_job(config, parallelism=parallelism)
+        warn(config.warnings)
+        summary = run_job(config, parallelism=parallelism, warn=warn)
         if place is not None:
             report_of_run(config, configuration.name, place, summary)
         if json:
@@ -116,7 +116,7 @@ def budget(
             if found is None:
                 raise typer.BadParameter("--plot draws delta, and the configuration has no differential_privacy")
             draw(plot, config.privacy.k, found.sample_rate)
-        warn(config)
+        warn(config.warnings)
         if json:
             figures = {} if found is None else found.as_json()
             print(jsonlib.dumps(figures | {"noise_within_release": within.as_json(config)}))

@@ -117,7 +117,7 @@ def report(
         from jobs.commands.report import report as write_report
 
         config = write_report(configuration, overrides or [], Place(output), source=source, attacks=attacks)
-        warn(config)
+        warn(config.warnings)
         console().print(f"{output} tells what left.", soft_wrap=True)
 
 

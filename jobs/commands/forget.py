@@ -13,8 +13,8 @@ from jobs.local.run import flink_logs, local_settings, refused
 from jobs.local.stop import temporary_folder
 
 _NO_STREAM = (
-    "source.forget: is missing, so the job reads no requests; give the table that it reads them from, in ddl, and "
-    "start the job anew"
+    "source.forget: is missing, so the job reads no requests; give the table that it reads them from, in ddl, stop the "
+    "job with a savepoint, and go on from that"
 )
 
 

@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from anonymity.algorithm import StateOfShard, known_algorithms
 from anonymity.fingerprint import TELLING, changed_fields, told_fields
+from jobs.config.start import DRAIN_FIRST
 from state.codec import KINDS, MAGIC, StateError, blob_at, unpack
 
 _KINDS = {number: kind for kind, number in KINDS.items()}
@@ -90,7 +91,8 @@ def require_same(place: str, shards: Iterable[StateOfShard], now: Mapping[str, s
             # CASTLE's is not stored: earlier versions knew no other.
             what = "has changed" if name == "algorithm" else what
             problems[name] = (
-                f"{name}: {what} since the state was stored, and cannot; undo that, or start without the savepoint"
+                f"{name}: {what} since the state was stored, and cannot; undo that, or {DRAIN_FIRST}. Started anew "
+                "otherwise, the job loses the tuples that wait, and publishes again what it reads again"
             )
     if problems:
         raise SavepointError(place, [problems[name] for name in sorted(problems)])

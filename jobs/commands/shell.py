@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -12,7 +12,7 @@ from rich.console import Console
 
 from anonymity.errors import InputError
 from jobs.commands.savepoint import SavepointError
-from jobs.config.load import Config, ConfigError
+from jobs.config.load import ConfigError
 from jobs.local.java import JavaError
 from jobs.local.run import JobError
 
@@ -33,9 +33,9 @@ Overrides = Annotated[
 ]
 
 
-def warn(config: Config) -> None:
-    """Say on stderr what to know of a configuration before it works."""
-    for warning in config.warnings:
+def warn(warnings: Iterable[str]) -> None:
+    """Say on stderr what to know before something works."""
+    for warning in warnings:
         typer.echo(f"crenel: warning: {warning}", err=True)
 
 

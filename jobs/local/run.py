@@ -9,7 +9,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 from jobs.config.delivery import CHECKPOINTS
 from jobs.config.load import Config, ConfigError
+from jobs.config.places import places
 from jobs.failure import why_failed, why_refused
 from jobs.local.ahead import core_loading, start_java
 from jobs.local.rest import Rest
@@ -55,13 +56,20 @@ class JobError(RuntimeError):
         super().__init__(message)
 
 
-def run(config: Config, *, parallelism: int | None = None, rows: int | None = None) -> Summary:
+def run(
+    config: Config,
+    *,
+    parallelism: int | None = None,
+    rows: int | None = None,
+    warn: Callable[[Iterable[str]], None] = lambda _: None,
+) -> Summary:
     """Run a job to the end of its input; shows progress where stderr is a terminal.
 
     Parameters
     ----------
     parallelism : of all operators; None: as ``config.flink`` says, else 1
     rows : how many the source holds, where that is known
+    warn : told what to know of the job before it starts, beside ``config.warnings``
 
     Raises
     ------
@@ -80,10 +88,10 @@ def run(config: Config, *, parallelism: int | None = None, rows: int | None = No
     ):
         say_if_stopped("stopped before the job began")
         settings = local_settings(config.flink, parallelism, folder)
-        client = _start(config, settings, folder / _SUMMARY)
+        client = _start(config, settings, folder / _SUMMARY, warn)
         rest = Rest(f"http://localhost:{settings['rest.port']}", str(client.get_job_id()))
         with before_stopping(lambda: rest.cancel(_CANCELLING)):
-            _wait(client, rest, shown, logs)
+            _wait(client, rest, shown, logs, config)
         say_if_stopped("stopped when the job had ended: all that it published stays")
         try:
             return Summary.of(
@@ -149,7 +157,7 @@ def refused(error: BaseException) -> ConfigError:
     return ConfigError("it", [f"Flink refuses the source, the query, a sink or a setting: {why_refused(error)}"])
 
 
-def _start(config: Config, settings: dict[str, str], folder: Path) -> Any:
+def _start(config: Config, settings: dict[str, str], folder: Path, warn: Callable[[Iterable[str]], None]) -> Any:
     # Flink takes seconds to import: not before the command line has been understood.
     hang_up_quietly()
     java = start_java()
@@ -171,12 +179,13 @@ def _start(config: Config, settings: dict[str, str], folder: Path) -> Any:
             )
             job.insert("crenel_local_summary", "SELECT shard, name, amount FROM crenel_summary")
             say_if_stopped("stopped; the job was cancelled, and what it had not published yet is lost")
+            warn(job.warnings)
             return job.execute()
     except (Py4JError, JavaException) as error:
         raise refused(error) from None
 
 
-def _wait(client: Any, rest: Rest, shown: _Shown, logs: Path) -> None:
+def _wait(client: Any, rest: Rest, shown: _Shown, logs: Path, config: Config) -> None:
     from py4j.protocol import Py4JError
     from pyflink.util.exceptions import JavaException
 
@@ -188,7 +197,7 @@ def _wait(client: Any, rest: Rest, shown: _Shown, logs: Path) -> None:
             time.sleep(_POLL)
         ended.result()
     except (Py4JError, JavaException) as error:
-        raise JobError(f"the job failed: {why_failed(error)}", logs) from None
+        raise JobError(f"the job failed: {why_failed(error, places(config.sinks, config.flink))}", logs) from None
 
 
 class _Shown:

@@ -20,9 +20,11 @@ class Job:
     ----------
     tables : where the job was wired
     operator : what the anonymiser gives: all that its inserts read stems from it
+    warnings : what to know of it before it starts, each with its field
     """
 
-    def __init__(self, tables: StreamTableEnvironment, operator: DataStream) -> None:
+    def __init__(self, tables: StreamTableEnvironment, operator: DataStream, warnings: tuple[str, ...] = ()) -> None:
+        self.warnings = warnings
         self._operator = operator._j_data_stream.getTransformation()
         self._environment = operator._j_data_stream.getExecutionEnvironment()
         self._statements = tables.create_statement_set()

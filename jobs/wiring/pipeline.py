@@ -17,6 +17,8 @@ from anonymity.pseudonym import pseudonym_key
 from jobs.config.delivery import repeating_source
 from jobs.config.fixed import MAX_PARALLELISM
 from jobs.config.load import Config
+from jobs.wiring.append_only import append_only
+from jobs.wiring.cautions import cautions_of_job
 from jobs.wiring.chain import chain_plan
 from jobs.wiring.forgetting import requests, without_watermarks
 from jobs.wiring.job import Job
@@ -142,7 +144,7 @@ def build(
     tags = further_tags(config.algorithm)
     for output in config.algorithm.outputs:
         _view(tables, f"crenel_{output.name}", released.get_side_output(tags[output.name]), declared(output.columns))
-    job = Job(tables, released)
+    job = Job(tables, released, tuple(cautions_of_job(tables, config)))
     for name, (columns, origin) in outputs(found).items():
         options = config.sinks.get(name, _DISCARD)
         sink = f"crenel_sink_{name}"
@@ -180,7 +182,7 @@ def encoded(tables: StreamTableEnvironment, config: Config, found: Layout) -> st
 def _encode(tables: StreamTableEnvironment, config: Config, found: Layout) -> DataStream:
     # The filter reads b and not e: a row of nulls is not null.
     query = f"SELECT e.k AS k, ROW(e.k, e.b) AS v FROM ({encoded(tables, config, found)}) WHERE e.b IS NOT NULL"
-    return tables.to_data_stream(tables.sql_query(query))
+    return append_only(tables, query)
 
 
 def _typed(stream: DataStream) -> DataStream:

@@ -12,6 +12,7 @@ from pyflink.table import StreamTableEnvironment
 
 from anonymity.policy import Policy, Shards
 from jobs.config.load import Config
+from jobs.wiring.append_only import append_only
 from jobs.wiring.job import upwards
 from jobs.wiring.pace import ends
 from jobs.wiring.pipeline import encoded, operator_plan, read_layout
@@ -65,5 +66,5 @@ class SourceBlocks:
 
 
 def _ends(tables: StreamTableEnvironment) -> bool:
-    stream = tables.to_data_stream(tables.sql_query("SELECT 1 AS present FROM crenel_source"))._j_data_stream
+    stream = append_only(tables, "SELECT 1 AS present FROM crenel_source")._j_data_stream
     return all(map(ends, upwards(stream.getTransformation(), set())))

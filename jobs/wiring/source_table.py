@@ -1,4 +1,4 @@
-"""The table ``source`` as Flink has resolved it."""
+"""A table that a configuration creates, as Flink has resolved it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment
 
-SOURCE = "source"
+SOURCE, FORGET = "source", "forget"
 
 
 @dataclass(frozen=True)
 class SourceTable:
-    """What a job must know of its source beside the columns of the query.
+    """What a job must know of it beside the columns of a query.
 
     Attributes
     ----------
@@ -27,10 +27,10 @@ class SourceTable:
     watermark: bool
 
 
-def source_table(tables: StreamTableEnvironment) -> SourceTable:
+def source_table(tables: StreamTableEnvironment, name: str = SOURCE) -> SourceTable:
     """Look it up in the current database, once its DDL has been executed."""
     place = get_gateway().jvm.org.apache.flink.table.catalog.ObjectIdentifier.of(
-        tables.get_current_catalog(), tables.get_current_database(), SOURCE
+        tables.get_current_catalog(), tables.get_current_database(), name
     )
     found = tables._j_tenv.getCatalogManager().getTable(place)
     if not found.isPresent():

@@ -58,6 +58,15 @@ def test_a_message_of_an_unknown_cause_is_withheld() -> None:
     assert told == "DriverException; its message is withheld, because it may hold values of a record"
 
 
+@pytest.mark.parametrize("path", ["/data/out/audit", "file:///data/out/audit/"])
+def test_a_path_of_the_configuration_is_told_where_the_message_is_withheld(path: str) -> None:
+    places = {"sinks.released.path": "/data/out", "sinks.audit.path": path, "sinks.rejected.path": "/data/out/audits"}
+    error = failure(f"Caused by: java.io.IOException: cannot write {SECRET} to /data/out/audit/.part-0{AT}")
+    assert why_failed(error, places) == (
+        f"IOException at sinks.audit.path: {path}; its message is withheld, because it may hold values of a record"
+    )
+
+
 @pytest.mark.parametrize(
     "rest",
     [

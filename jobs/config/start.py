@@ -1,0 +1,89 @@
+"""What a source does to a job that starts, and to one that runs, and does not tell: each a warning with its field."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+STARTUP = "scan.startup.mode"
+IDLE = "scan.watermark.idle-timeout"
+IDLE_OF_ALL = "table.exec.source.idle-timeout"
+"""What a source takes for idle, where its table does not say: a setting of Flink."""
+
+STATE = ("execution.state-recovery.path", "execution.savepoint.path")
+"""Settings of Flink that name what a job goes on from, by the present name first; ``flink run -s`` sets it."""
+
+DRAIN_FIRST = "drain the job before it (flink stop --drain) and begin where that one ended"
+
+_RAW = (
+    "read each record as 'format' = 'raw', and take the columns out of it with TRY_CAST(JSON_VALUE(...)) in "
+    "source.query, so that it is rejected with a reason: docs/configuration.md#records-that-cannot-be-read"
+)
+_TEXT = (
+    "declare its numbers and times as STRING and TRY_CAST them in source.query, or read each line as 'format' = 'raw', "
+    "so that it is rejected with a reason: docs/configuration.md#records-that-cannot-be-read"
+)
+_SILENT = re.compile(r"(?:.*\.)?ignore-parse-errors")
+_AGAIN = ("earliest-offset", "timestamp", "specific-offsets")
+
+
+def cautions_of_start(options: Mapping[str, str]) -> Iterator[str]:
+    """Where a source begins that has no state to go on from; ``options``: of the table ``source``."""
+    if options.get("connector") != "kafka":
+        return
+    mode = options.get(STARTUP)
+    if mode is None:
+        yield (
+            f"source.ddl: '{STARTUP}' is not given, so a job that starts without state begins at the offsets that were "
+            "committed under 'properties.group.id'. The tuples that waited in the job before it are lost then, unless "
+            "that was drained (flink stop --drain); and where no offset was committed, it fails, unless "
+            "'properties.auto.offset.reset' is given. Name a mode"
+        )
+    elif mode.lower() in _AGAIN:
+        yield (
+            f"source.ddl: '{STARTUP}' = '{mode}' reads again what an earlier job has read, and what had left leaves "
+            "once more, under another generalisation. That is right for the first start alone: go on from the state "
+            f"of the earlier job (flink run -s), or {DRAIN_FIRST}"
+        )
+
+
+def cautions_of_rows(field: str, options: Mapping[str, str]) -> Iterator[str]:
+    """What becomes of records that cannot be read.
+
+    Parameters
+    ----------
+    field : the statement that creates the table
+    options : of the table
+    """
+    silent = [name for name, value in options.items() if _SILENT.fullmatch(name) and value.lower() == "true"]
+    for name in silent:
+        yield (
+            f"{field}: '{name}' = 'true' drops records that cannot be read, and counts them nowhere, so none of them "
+            f"comes to 'rejected'; {_TEXT if 'csv' in name else _RAW}"
+        )
+    if not silent and "json" in (options.get("format"), options.get("value.format")):
+        yield (
+            f"{field}: 'format' = 'json' ends the job at the first record that is no JSON or has a value of another "
+            f"type, and a cluster starts it again at that record for ever; {_RAW}"
+        )
+
+
+def cautions_of_idleness(
+    options: Mapping[str, str], counted_by: str | None, settings: Mapping[str, str]
+) -> Iterator[str]:
+    """What a partition without rows does.
+
+    Parameters
+    ----------
+    options : of the table ``source``
+    counted_by : a field that counts event time; None where none does
+    settings : Flink's, as far as they name ``IDLE_OF_ALL``
+    """
+    given = options.get(IDLE, settings.get(IDLE_OF_ALL, ""))
+    # No digit but zeros is no time, in whatever unit: Flink then waits for ever.
+    if options.get("connector") == "kafka" and counted_by is not None and not re.search("[1-9]", given):
+        yield (
+            f"source.ddl: '{IDLE}' is not given, and {counted_by} counts event time, which passes only as it does in "
+            "every partition: one that brings no rows holds back what waits from all of them. Give it, as '1 min', or "
+            f"flink.{IDLE_OF_ALL}"
+        )

@@ -1,0 +1,43 @@
+"""A source must only add rows: what has left under a generalisation cannot be taken back."""
+
+from __future__ import annotations
+
+import re
+
+from py4j.protocol import Py4JError
+from pyflink.datastream import DataStream
+from pyflink.table import StreamTableEnvironment
+from pyflink.util.exceptions import JavaException
+
+from jobs.config.load import ConfigError
+
+_CHANGES = re.compile(
+    r"doesn't support consuming (?P<kinds>[a-z, ]+?) changes? which is produced by node (?P<node>\w+)"
+)
+_SCAN = "TableSourceScan"
+
+
+def append_only(tables: StreamTableEnvironment, query: str) -> DataStream:
+    """The rows of a query as a stream.
+
+    Raises
+    ------
+    ConfigError
+        It updates or deletes rows that it has given.
+    """
+    try:
+        return tables.to_data_stream(tables.sql_query(query))
+    except (Py4JError, JavaException) as error:
+        found = _CHANGES.search(getattr(error, "stack_trace", None) or str(error))
+        if found is None:
+            raise
+        field = "source.ddl" if found["node"] == _SCAN else "source.query"
+        raise ConfigError(
+            "it",
+            [
+                f"{field}: gives rows that are updated or deleted later ({found['kinds']} changes), and what has left "
+                "cannot be taken back. Read the changes as rows that are only added: with a format that leaves them as "
+                "they are, such as json instead of debezium-json and kafka instead of upsert-kafka, or in source.query "
+                "with SELECT ... FROM TO_CHANGELOG(input => TABLE source)"
+            ],
+        ) from None

@@ -1,0 +1,88 @@
+"""What a start warns of, and refuses, that only Flink or the first rows can tell."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.launch import Host, rows_of
+from tests.support.visits import WRONG, visits, write
+
+pytestmark = pytest.mark.cluster("mini")
+
+CHANGES = """
+policy:
+  subject: person
+  quasi_identifiers:
+    age: {type: numeric, domain: [0, 120]}
+  passthrough: [id]
+privacy: {k: 2}
+castle: {delay: {tuples: 10}}
+subject_key: a key for tests, of 16 bytes or more
+source:
+  ddl: |
+    CREATE TEMPORARY TABLE source (id BIGINT, person STRING, age INT)
+    WITH ('connector' = 'filesystem', 'path' = 'FOLDER/changes.json', 'format' = 'debezium-json')
+  query: SELECT id, person, age FROM source
+sinks:
+  released: {connector: filesystem, path: FOLDER/released, format: csv}
+"""
+
+NOW = (
+    "SELECT id, person, age FROM TO_CHANGELOG(input => TABLE source, op_mapping => MAP['INSERT, UPDATE_AFTER', 'now'])"
+)
+
+
+def test_check_and_run_warn_of_the_same_and_check_of_the_first_rows(mini: Host, tmp_path: Path) -> None:
+    path = write(tmp_path / "job", visits())
+    (tmp_path / "taken").write_text("", encoding="utf-8")
+    settings = (
+        "flink.execution.checkpointng.interval=10 s",
+        "flink.table.exec.source.idle-timeout=1 min",
+        "flink.taskmanager.numberOfTaskSlots=1",
+        "flink.s3.endpoint=nowhere",
+        f"sinks.summary.path={tmp_path}/taken/summary",
+    )
+    given = [part for setting in settings for part in ("--set", setting)]
+    checked, ran = mini.crenel("check", path, *given), mini.crenel("run", path, *given)
+    warnings = [line.removeprefix("Warning: ") for line in checked.stdout.splitlines() if line.startswith("Warning: ")]
+    unknown = sum(reason == "unknown_category" for _, _, reason in WRONG.values()) * len(visits()) // 100
+    assert [warning.partition(": ")[0] for warning in warnings] == [
+        "flink.execution.checkpointng.interval",
+        "sinks.summary.path",
+        "policy.quasi_identifiers.town.hierarchy",
+    ], checked.stdout + checked.stderr
+    assert "(did you mean 'execution.checkpointing.interval'?)" in warnings[0]
+    assert f"{tmp_path}/taken is no folder" in warnings[1]
+    assert f"{unknown} of the first {len(visits()):,} rows" in warnings[2]
+    assert "Atlantis" not in checked.stdout
+    told = [line for line in ran.stderr.splitlines() if line.startswith("crenel: warning: ")]
+    assert [f"crenel: warning: {warning.removesuffix('.')}" for warning in warnings[:2]] == told
+    assert ran.returncode == 1
+    assert f"at sinks.summary.path: {tmp_path}/taken/summary" in ran.stderr
+
+
+def test_a_source_of_changes_is_refused_and_goes_as_rows_that_are_only_added(mini: Host, tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(CHANGES.replace("FOLDER", str(tmp_path)), encoding="utf-8")
+    persons = [{"id": number, "person": f"p{number}", "age": 20 + number} for number in range(6)]
+    changes = [{"op": "c", "before": None, "after": person} for person in persons]
+    changes += [{"op": "u", "before": person, "after": person | {"age": 60}} for person in persons[:2]]
+    changes += [{"op": "d", "before": persons[5], "after": None}]
+    (tmp_path / "changes.json").write_text("".join(f"{json.dumps(change)}\n" for change in changes), encoding="utf-8")
+    refused = mini.crenel("check", path)
+    assert refused.returncode == 2
+    (problem,) = refused.stderr.splitlines()[1:]
+    assert problem.startswith(
+        "  - source.ddl: gives rows that are updated or deleted later (update and delete changes)"
+    )
+    grouped = mini.crenel(
+        "check", path, "--set", "source.query=SELECT id, person, MAX(age) AS age FROM source GROUP BY id, person"
+    )
+    assert grouped.stderr.splitlines()[1].startswith("  - source.")
+    ran = mini.crenel("run", path, "--json", "--set", f"source.query={NOW}")
+    assert ran.returncode == 0, ran.stderr
+    released = rows_of(tmp_path / "released", ("age_min", "age_max", "id"))
+    assert sorted(int(row["id"]) for row in released) == [0, 0, 1, 1, 2, 3, 4, 5]
