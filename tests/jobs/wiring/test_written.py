@@ -18,7 +18,7 @@ CONF = Path(__file__).parents[3] / "conf"
 
 @pytest.fixture(params=sorted(path.name for path in CONF.glob("*.yaml")))
 def config(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Config:
-    for name in ("ADULT_CSV", "TAXI_CSV", "CRENEL_DEMO_INPUT", "CRENEL_DEMO_OUTPUT"):
+    for name in ("ADULT_CSV", "TAXI_CSV", "CRENEL_DEMO_INPUT", "CRENEL_DEMO_OUTPUT", "CRENEL_SUBJECT_KEY"):
         monkeypatch.setenv(name, "/nowhere")
     monkeypatch.setenv("ADULT_HIERARCHIES", str(Path(__file__).parents[4] / "shared" / "data" / "adult"))
     try:

@@ -1,0 +1,158 @@
+"""``conf/kafka.yaml``, from a topic to topics: through kills, a stop and a move each record leaves once."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.commands import synthetic
+from tests.support import broker as brokers
+from tests.support.broker import Broker
+from tests.support.cluster import Cluster, job_id, restored, with_settings
+from tests.support.launch import ROOT, Host
+
+pytestmark = pytest.mark.cluster("standalone")
+
+CONFIGURATION = ROOT / "conf" / "kafka.yaml"
+SINKS = ("audit", "released", "suppressed", "rejected")
+PARTITIONS = 3
+"""Those that are written to; one more stays idle."""
+
+ROWS = 9000
+CANNOT_BE_READ = (
+    b'{"person": "p000001", "age": ',
+    b"",
+    b"   ",
+    None,
+    b"null",
+    b"[1, 2]",
+    b'"text"',
+    b"\xff\xfe\x00",
+    b'{"person": {"first": 1}, "age": [33]}',
+    b'{"person": "p000001", "age": 33, "area": 7, "education": "master", "salary": "n/a", "visited_ms": "soon"}',
+)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with brokers.running(tmp_path_factory.mktemp("kafka")) as made:
+        made.create({"visits": PARTITIONS + 1, **dict.fromkeys(SINKS, 2)})
+        yield made
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> list[bytes | None]:
+    """Visits, each with a clinic of its own, and among them records that nothing can read."""
+    made = tmp_path_factory.mktemp("visits") / "visits.csv"
+    synthetic.write(made, ROWS)
+    with made.open(encoding="utf-8", newline="") as file:
+        visits = [dict(zip(synthetic.COLUMNS, row, strict=True)) for row in csv.reader(file)]
+    found: list[bytes | None] = [
+        json.dumps({**visit, "clinic": f"clinic {number}"}).encode() for number, visit in enumerate(visits)
+    ]
+    chance = random.Random(3)
+    for record in CANNOT_BE_READ:
+        found.insert(chance.randrange(len(found)), record)
+    return found
+
+
+def test_each_record_leaves_once_through_kills_a_stop_and_a_move(
+    cluster: Cluster,
+    mini: Host,
+    broker: Broker,
+    records: list[bytes | None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    variables = {"KAFKA": broker.address, "CRENEL_SUBJECT_KEY": "a key of the tests"}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    parts = fifths(records)
+    broker.write("visits", next(parts))
+    job = submit(cluster, tmp_path, variables)
+    # By event time alone, so nothing would leave if the idle partition held the watermark back.
+    cluster.wait(lambda: bool(broker.read("released")), "release")
+    for kill in (cluster.kill_worker, killed_whole(cluster)):
+        restarts = cluster.restarts(job)
+        broker.write("visits", next(parts))
+        cluster.wait(kill, "kill")
+        broker.write("visits", next(parts))
+        cluster.wait(lambda before=restarts: cluster.restarts(job) > before, "restart")  # type: ignore[misc]
+        done = cluster.checkpoints(job)
+        cluster.wait(lambda before=done: cluster.checkpoints(job) > before, "checkpoint")  # type: ignore[misc]
+    savepoint = cluster.stop_job(job, tmp_path / "savepoints")
+    assert len(broker.read("released")) < len(records)
+
+    job = submit(cluster, tmp_path, variables, restored(savepoint) | {"parallelism.default": 2})
+    cluster.wait(lambda: cluster.state(job) == "RUNNING", "restored job")
+    done = cluster.checkpoints(job)
+    cluster.wait(lambda: cluster.checkpoints(job) > done + 2, "checkpoint")
+    cluster.stop_job(job, tmp_path / "savepoints", drain=True)
+
+    # A broker says that a transaction is committed before its readers see it.
+    cluster.wait(lambda: sum(len(broker.read(name)) for name in SINKS[1:]) >= len(records), "end of transactions")
+    left = {name: broker.read(name) for name in SINKS}
+    require_once(records, left)
+    told = mini.crenel("verify", CONFIGURATION, "--json", *connected())
+    checks = {check["name"]: check for check in json.loads(told.stdout)["checks"]}
+    assert [check for check in checks.values() if check["findings"]] == [], told.stderr
+    assert {checks[name]["outcome"] for name in ("k", "cover", "release ids", "in force")} == {"holds"}
+
+
+def require_once(records: list[bytes | None], left: dict[str, list[Any]]) -> None:
+    """Each record was released, suppressed or rejected, and none of it twice; what cannot be read was rejected."""
+    released = Counter(row["clinic"] for row in left["released"])
+    rejected = Counter(row["reference"] for row in left["rejected"])
+    assert max((released + rejected).values()) == 1
+    assert len(released) + len(rejected) + len(left["suppressed"]) == len(records)
+    place = {record: f"{number % PARTITIONS}:{number // PARTITIONS}" for number, record in enumerate(records)}
+    assert {place[record] for record in CANNOT_BE_READ} <= rejected.keys()
+    clinics = {json.loads(record)["clinic"]: record for record in records if record and record not in CANNOT_BE_READ}
+    assert {place[clinics[clinic]] for clinic in released}.isdisjoint(rejected)
+    assert len(released) > 0.9 * len(records)
+
+
+def fifths(records: list[bytes | None]) -> Iterator[list[tuple[int, bytes | None]]]:
+    """A fifth of the records after the other, each with its partition."""
+    placed = [(number % PARTITIONS, record) for number, record in enumerate(records)]
+    for number in range(5):
+        yield placed[len(placed) * number // 5 : len(placed) * (number + 1) // 5]
+
+
+def submit(
+    cluster: Cluster, folder: Path, variables: Mapping[str, str], settings: Mapping[str, Any] | None = None
+) -> str:
+    """Start the job; its id."""
+    flink = {
+        "execution.checkpointing.interval": "1 s",
+        "execution.checkpointing.dir": f"file://{folder}/checkpoints",
+        "pipeline.jars": f"file://{brokers.connector()}",
+        **(settings or {}),
+    }
+    what = ("--config", CONFIGURATION, *with_settings(CONFIGURATION, flink), "--set", "nearest.delay={event_time: 6 h}")
+    done = cluster.ask("anonymize", *what, **variables)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return job_id(done)
+
+
+def connected() -> tuple[str, str]:
+    """The argument with which a local run finds the connector."""
+    return "--set", f"flink.pipeline.jars=file://{brokers.connector()}"
+
+
+def killed_whole(cluster: Cluster) -> Callable[[], bool]:
+    """What kills the TaskManager with all that it started, and starts another."""
+
+    def kill() -> bool:
+        cluster.kill_taskmanager()
+        cluster.start_taskmanager()
+        return True
+
+    return kill

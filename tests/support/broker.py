@@ -1,0 +1,176 @@
+"""A Kafka broker, one node without ZooKeeper, and Flink's connector to it; Maven fetches both once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from jobs.local.java import find_java
+from tests.support.cluster import free_port
+
+_PINNED = Path(__file__).with_name("kafka.pom.xml")
+_SETTINGS = """
+process.roles=broker,controller
+node.id=1
+listeners=PLAINTEXT://localhost:{port},CONTROLLER://localhost:{controller}
+advertised.listeners=PLAINTEXT://localhost:{port},CONTROLLER://localhost:{controller}
+controller.quorum.bootstrap.servers=localhost:{controller}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+log.dirs={folder}/data
+auto.create.topics.enable=false
+group.initial.rebalance.delay.ms=0
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+"""
+_JAVA = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_ID = "4L6g3nShT-eMCtK--X86sw"
+
+
+def jars() -> Path:
+    """The folder of the broker's jars and the connector, outside the checkout.
+
+    Skips the test where they are missing and Maven is not there to fetch them; in CI that is a failure.
+    """
+    content = hashlib.sha256(_PINNED.read_bytes()).hexdigest()[:12]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    found = cache / "crenel" / "tests" / f"kafka-{content}"
+    if found.is_dir():
+        return found
+    maven = shutil.which("mvn")
+    if maven is None:
+        if os.environ.get("CI"):
+            pytest.fail("Maven is missing, which fetches Kafka for its tests")
+        pytest.skip("Maven is missing, which fetches Kafka for its tests (on Debian: apt install maven)")
+    made = found.with_name(f"{found.name}.{os.getpid()}")
+    fetch = (maven, "--quiet", "--batch-mode", "--file", _PINNED, "dependency:copy-dependencies")
+    done = subprocess.run(
+        [*fetch, f"-DoutputDirectory={made}", "-DincludeScope=runtime"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    made.rename(found)
+    return found
+
+
+def connector() -> Path:
+    """The jar of Flink's connector."""
+    (found,) = jars().glob("flink-sql-connector-kafka-*.jar")
+    return found
+
+
+class Broker:
+    """A broker on this machine, with everything of it in one folder.
+
+    Attributes
+    ----------
+    address : host and port
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._port = free_port()
+        self.address = f"localhost:{self._port}"
+        settings = _SETTINGS.format(port=self._port, controller=free_port(), folder=folder)
+        (folder / "server.properties").write_text(settings, encoding="utf-8")
+        self._process: subprocess.Popen[bytes] | None = None
+        self._run("kafka.tools.StorageTool", "format", "--standalone", "-t", _ID, "-c").wait()
+        self._admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        self._process = self._run("kafka.Kafka")
+        until = time.monotonic() + 60
+        while True:
+            try:
+                self._admin.list_topics(timeout=1)
+                return
+            except KafkaException:
+                assert self._process.poll() is None, (self._folder / "broker.out").read_text(encoding="utf-8")
+                assert time.monotonic() < until, f"no broker after a minute; log in {self._folder}"
+
+    def kill(self) -> None:
+        """``kill -9``, if it runs."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def create(self, topics: Mapping[str, int]) -> None:
+        """Create topics; ``topics``: partitions by name."""
+        made = self._admin.create_topics([NewTopic(name, count, 1) for name, count in topics.items()])
+        for topic in made.values():
+            topic.result(30)
+
+    def write(self, topic: str, records: Iterable[tuple[int, bytes | None]]) -> None:
+        """Write records to a topic, each to a partition."""
+        producer = Producer({"bootstrap.servers": self.address, "linger.ms": 20})
+        failed: list[KafkaError] = []
+        for partition, record in records:
+            producer.produce(
+                topic, record, partition=partition, on_delivery=lambda error, _: error and failed.append(error)
+            )
+            producer.poll(0)
+        producer.flush(60)
+        assert not failed, failed[0]
+
+    def read(self, topic: str) -> list[Any]:
+        """All that was committed to a topic so far, from JSON; of each partition in order."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.address,
+                "group.id": "tests",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+            }
+        )
+        partitions = consumer.list_topics(topic, 30).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+        found, ended = [], 0
+        while ended < len(partitions):
+            message = consumer.poll(30)
+            assert message is not None, f"{topic} cannot be read to its end"
+            if message.error() is None:
+                found.append(json.loads(message.value()))
+            else:
+                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+                ended += 1
+        consumer.close()
+        return found
+
+    def _run(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
+        with (self._folder / "broker.out").open("ab") as out:
+            return subprocess.Popen(
+                [find_java() / "bin" / "java", *_JAVA, "-cp", jars() / "*", program, *arguments, "server.properties"],
+                cwd=self._folder,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+            )
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Broker]:
+    """A broker that runs until the end of the block."""
+    made = Broker(folder)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.kill()
