@@ -16,8 +16,8 @@ STATE = ("execution.state-recovery.path", "execution.savepoint.path")
 DRAIN_FIRST = "drain the job before it (flink stop --drain) and begin where that one ended"
 
 _RAW = (
-    "read each record as 'format' = 'raw', and take the columns out of it with TRY_CAST(JSON_VALUE(...)) in "
-    "source.query, so that it is rejected with a reason: docs/configuration.md#records-that-cannot-be-read"
+    "read each record as 'format' = 'raw', and its fields with source.from_json, so that it is rejected with a reason: "
+    "docs/configuration.md#records-that-cannot-be-read"
 )
 _TEXT = (
     "declare its numbers and times as STRING and TRY_CAST them in source.query, or read each line as 'format' = 'raw', "

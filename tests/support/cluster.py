@@ -57,6 +57,11 @@ _DYING = 2
 class Cluster:
     """A JobManager and a TaskManager of ``SLOTS`` slots, with everything of theirs in one folder.
 
+    Attributes
+    ----------
+    log : folder of the logs
+    task_environment : further variables of the environment for TaskManagers that are started
+
     ``flink run`` takes ten seconds to start. What is submitted here goes through one that was started once.
     """
 
@@ -85,6 +90,7 @@ class Cluster:
             "FLINK_LOG_DIR": str(self.log),
             "FLINK_PID_DIR": str(folder),
         }
+        self.task_environment: dict[str, str] = {}
         self._processes: list[subprocess.Popen[bytes]] = []
         self._driver: subprocess.Popen[bytes] | None = None
         self._socket = Path(tempfile.mkdtemp()) / "driver"  # short: the system allows 107 bytes
@@ -238,13 +244,14 @@ class Cluster:
             time.sleep(0.2)
 
     def _begin(self, script: str) -> None:
-        self._processes.append(self._spawn(script, FLINK / "bin" / script, "start-foreground"))
+        variables = self.task_environment if script == "taskmanager.sh" else {}
+        self._processes.append(self._spawn(script, FLINK / "bin" / script, "start-foreground", **variables))
 
-    def _spawn(self, name: str, script: Path, *arguments: str | Path) -> subprocess.Popen[bytes]:
+    def _spawn(self, name: str, script: Path, *arguments: str | Path, **variables: str) -> subprocess.Popen[bytes]:
         with (self.log / f"{name}.out").open("ab") as out:
             return subprocess.Popen(
                 ["bash", script, *arguments],
-                env=self.environment,
+                env=self.environment | variables,
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=out,

@@ -1,0 +1,189 @@
+"""``python -m benchmarks.chaos``: one hundred random kills, and what left in spite of them.
+
+Needs Java, Maven (for Kafka and Flink's connector), on Debian ``faketime`` for a clock that jumps, and root for a disk
+of a size of its own; a kind that cannot be had here is told and left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.chaos import jobs
+from benchmarks.chaos.cluster import NotHereError, Survivor, running
+from benchmarks.chaos.jobs import SETTINGS, Feed, Left, Setting
+from benchmarks.table import Table
+from tests.support import broker as brokers
+from tests.support.broker import Broker
+from tests.support.cluster import job_id
+from tests.support.launch import Host
+
+_ROWS = 40_000
+_RATE = 1000  # rows a second while a job is disturbed
+_CLOCK = (3600, -3600, 86_400, -600)  # seconds by which a clock jumps
+
+
+@dataclass
+class Told:
+    """What became of a kind of disturbance, or of a job: how often, and how many seconds until all went on."""
+
+    seconds: list[float] = field(default_factory=list)
+    restarts: int = 0
+
+
+class Chaos:
+    """Disturbs jobs on one cluster.
+
+    Parameters
+    ----------
+    chance : draws which, and when
+    """
+
+    def __init__(self, cluster: Survivor, broker: Broker, chance: random.Random) -> None:
+        self._cluster, self._broker, self._chance = cluster, broker, chance
+        self.kinds: dict[str, Told] = defaultdict(Told)
+        self.left_out: dict[str, str] = {}
+
+    def disturb(self, job: str, *, kafka: bool) -> None:
+        """Do one thing to a job that runs, and wait until a checkpoint has completed that began after it."""
+        cluster = self._cluster
+        now = time.time()
+        cluster.until(lambda: cluster.is_running(job) and cluster.completed_since(job, now), "checkpoint")
+        time.sleep(self._chance.uniform(0, 1.5))
+        ways = self._ways(job)
+        if not kafka:
+            del ways["Kafka's broker"]
+        kind = self._chance.choice([kind for kind in ways if kind not in self.left_out])
+        since = time.time()
+        try:
+            ways[kind]()
+        except NotHereError as error:
+            self.left_out[kind] = str(error)
+            return self.disturb(job, kafka=kafka)
+        cluster.until(
+            lambda: cluster.is_running(job) and cluster.completed_since(job, since), f"checkpoint after {kind}"
+        )
+        self.kinds[kind].seconds.append(time.time() - since)
+        return None
+
+    def _ways(self, job: str) -> dict[str, Callable[[], object]]:
+        cluster = self._cluster
+        return {
+            "a Python worker": lambda: cluster.until(cluster.kill_worker, "Python worker"),
+            "the TaskManager with its workers": self._kill_taskmanager,
+            "the TaskManager's Java alone": cluster.kill_java,
+            "the JobManager": cluster.kill_jobmanager,
+            "a full disk of checkpoints": lambda: cluster.fill_disk(job),
+            "a clock that jumps": lambda: cluster.set_clock(self._chance.choice(_CLOCK)),
+            "Kafka's broker": self._kill_broker,
+        }
+
+    def _kill_taskmanager(self) -> None:
+        self._cluster.kill_taskmanager()
+        self._cluster.start_taskmanager()
+
+    def _kill_broker(self) -> None:
+        self._broker.kill()
+        time.sleep(self._chance.uniform(0, 3))
+        self._broker.start()
+
+
+def run(
+    setting: Setting, folder: Path, kills: int, chaos: Chaos, cluster: Survivor, broker: Broker, mini: Host
+) -> Left:
+    """Run one job, with so many kills; what is wrong with what left."""
+    used = broker if setting.kafka else None
+    configuration = jobs.configure(setting, folder, _ROWS, used, brokers.connector() if setting.kafka else None)
+    feed = Feed(broker, f"{folder.name}-in", jobs.records(_ROWS), _RATE)
+    if setting.kafka:
+        feed.start()
+    job = _submit(cluster, configuration, 0 if setting.kafka or not kills else _RATE)
+    for _ in range(kills):
+        chaos.disturb(job, kafka=setting.kafka)
+    if setting.kafka:
+        feed.hurry.set()
+        feed.join()
+        since = time.time()
+        cluster.until(lambda: cluster.completed_since(job, since), "checkpoint")
+        cluster.until(lambda: _behind(cluster, job) == 0, "end of the topic")
+        cluster.stop_job(job, folder / "savepoints", drain=True)
+        cluster.until(lambda: _counted(folder, broker) >= _ROWS, "end of transactions", 60)
+    else:
+        cluster.until(lambda: cluster.state(job) == "FINISHED", "end of the job", 900)
+    left = jobs.wrong(jobs.published(folder, used), _ROWS, kafka=setting.kafka)
+    left.findings += jobs.findings(mini, configuration)
+    return left
+
+
+def _submit(cluster: Survivor, configuration: Path, rate: int) -> str:
+    done = cluster.ask("paced", "--config", configuration, CRENEL_TEST_RATE=str(rate))
+    if done.returncode:
+        raise RuntimeError(done.stdout + done.stderr)
+    return job_id(done)
+
+
+def _behind(cluster: Survivor, job: str) -> int:
+    """Records of the topic that the source has not read yet."""
+    source = cluster.get(f"/jobs/{job}")["vertices"][0]["id"]
+    path = f"/jobs/{job}/vertices/{source}/subtasks/metrics"
+    names = [metric["id"] for metric in cluster.get(path) if metric["id"].endswith(".pendingRecords")]
+    return int(sum(metric["sum"] for metric in cluster.get(f"{path}?agg=sum&get={','.join(names)}")))
+
+
+def _counted(folder: Path, broker: Broker) -> int:
+    left = jobs.published(folder, broker)
+    return sum(len(left[name]) for name in ("released", "suppressed", "rejected"))
+
+
+def main() -> int:
+    """Print the tables; 1 where something was lost, left twice, or broke a promise."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=100, help="how many in all")
+    parser.add_argument("--seed", type=int, default=1, help="another one kills other things at other times")
+    parser.add_argument("--only", default="", help="settings whose name has this text")
+    options = parser.parse_args()
+    chosen = [setting for setting in SETTINGS if options.only in setting.name]
+    by_job = Table("Jobs", ["job", "kills", "rows", "lost", "twice", "as an undisturbed run", "broken promises"])
+    by_kind = Table("Kills", ["what", "times", "went on again", "seconds, median", "seconds, most"])
+    bad = False
+    with ExitStack() as stack:
+        root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="crenel-chaos-")))
+        for part in ("cluster", "kafka"):
+            (root / part).mkdir()
+        broker = stack.enter_context(brokers.running(root / "kafka"))
+        cluster = stack.enter_context(running(root / "cluster"))
+        mini = Host()
+        stack.callback(mini.stop)
+        chaos = Chaos(cluster, broker, random.Random(options.seed))
+        for number, setting in enumerate(chosen):
+            kills = options.kills * (number + 1) // len(chosen) - options.kills * number // len(chosen)
+            folder = root / f"job-{number}"
+            left = run(setting, folder, kills, chaos, cluster, broker, mini)
+            same = "not deterministic"
+            if setting.deterministic:
+                calm = root / f"calm-{number}"
+                run(setting, calm, 0, chaos, cluster, broker, mini)
+                same = "byte for byte" if jobs.published(folder, None) == jobs.published(calm, None) else "other bytes"
+            by_job.add(setting.name, kills, left.rows, left.lost, left.twice, same, ", ".join(left.findings) or 0)
+            bad |= bool(left.lost or left.twice or left.findings or same == "other bytes")
+            print(f"{setting.name}: {kills} kills, {left.lost} lost, {left.twice} twice, {same}", file=sys.stderr)
+    for kind, told in chaos.kinds.items():
+        seconds = told.seconds
+        by_kind.add(kind, len(seconds), len(seconds), f"{statistics.median(seconds):.1f}", f"{max(seconds):.1f}")
+    for kind, why in chaos.left_out.items():
+        by_kind.add(kind, 0, 0, why, "")
+    print(by_job, by_kind, sep="\n")
+    return int(bad)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,178 @@
+"""A standalone cluster that outlives all of its processes: high availability by ZooKeeper, and a disk of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from ctypes.util import find_library
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from jobs.local.descendants import descendants
+from tests.support.cluster import FLINK, SLOTS, Cluster, free_port
+from tests.support.processes import command
+
+_DISK = "96m"
+"""Size of the disk of checkpoints, which must hold those of one job and be filled in no time."""
+
+_FAKETIME = ("libfaketimeMT.so.1", "libfaketime.so.1")
+_PATIENCE = 300.0  # seconds
+
+
+class NotHereError(RuntimeError):
+    """What this machine lacks for one kind of disturbance."""
+
+
+class Survivor(Cluster):
+    """A cluster of the tests in which a JobManager that is started again knows its jobs.
+
+    Attributes
+    ----------
+    checkpoints_in : folder of checkpoints, on a small disk where this machine lets us mount one
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._zookeeper: subprocess.Popen[bytes] | None = None
+        self._folder = folder
+        self._clock = folder / "clock"
+        self._clock.write_text("+0\n", encoding="ascii")
+        self.checkpoints_in = folder / "disk"
+        self.checkpoints_in.mkdir()
+        self._mounted = _mounted(self.checkpoints_in)
+        client = free_port()
+        (folder / "conf" / "zoo.cfg").write_text(
+            f"tickTime=1000\ndataDir={folder}/zookeeper\nclientPort={client}\nadmin.enableServer=false\n"
+            f"server.1=localhost:{free_port()}:{free_port()}\n",
+            encoding="utf-8",
+        )
+        file = folder / "conf" / "config.yaml"
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        content["high-availability"] = {
+            "type": "zookeeper",
+            "storageDir": f"file://{folder}/ha",
+            "zookeeper": {"quorum": f"localhost:{client}"},
+        }
+        content["execution.checkpointing.dir"] = f"file://{self.checkpoints_in}"
+        file.write_text(yaml.safe_dump(content), encoding="utf-8")
+
+    def start(self) -> None:
+        """Start ZooKeeper, and then all others."""
+        self._zookeeper = self._spawn("zookeeper", FLINK / "bin" / "zookeeper.sh", "start-foreground", "1")
+        faketime = _faketime()
+        if faketime is not None:
+            # Only the TaskManager and its Python workers live by this clock; what is monotonic goes on as it is.
+            self.task_environment = {
+                "LD_PRELOAD": str(faketime),
+                "FAKETIME_TIMESTAMP_FILE": str(self._clock),
+                "FAKETIME_CACHE_DURATION": "1",
+                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+                "DONT_FAKE_MONOTONIC": "1",
+            }
+        super().start()
+
+    def stop(self) -> None:
+        super().stop()
+        if self._zookeeper is not None:
+            os.killpg(self._zookeeper.pid, signal.SIGKILL)
+            self._zookeeper.wait()
+        if self._mounted:
+            subprocess.run(["umount", "--lazy", self.checkpoints_in], check=False)
+
+    def until(self, done: Callable[[], bool], what: str, seconds: float = _PATIENCE) -> None:
+        """Wait for something to come true while parts of the cluster may be down."""
+        end = time.monotonic() + seconds
+        while True:
+            with suppress(OSError, KeyError, IndexError):
+                if done():
+                    return
+            if time.monotonic() > end:
+                raise TimeoutError(f"no {what} after {seconds:.0f} s; logs in {self.log}")
+            time.sleep(0.1)
+
+    def completed_since(self, job: str, since: float) -> bool:
+        """Whether a checkpoint has completed that began after ``since`` (seconds of the epoch)."""
+        latest = self.get(f"/jobs/{job}/checkpoints")["latest"]["completed"]
+        return latest is not None and latest["trigger_timestamp"] > since * 1000
+
+    def is_running(self, job: str) -> bool:
+        """Whether all of a job's tasks run."""
+        tasks = [vertex["status"] for vertex in self.get(f"/jobs/{job}")["vertices"]]
+        return bool(tasks) and all(task in ("RUNNING", "FINISHED") for task in tasks)
+
+    def kill_java(self) -> None:
+        """``kill -9`` of the TaskManager's Java alone; its Python workers are left to themselves."""
+        process = self._processes.pop()
+        javas = [pid for pid in [process.pid, *descendants(process.pid)] if "TaskManagerRunner" in command(pid)]
+        workers = [pid for pid in descendants(process.pid) if "beam_boot" in command(pid)]
+        for pid in javas:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait()
+        self.start_taskmanager()
+        self.until(lambda: not any("beam_boot" in command(pid) for pid in workers), "end of workers without Java", 60)
+
+    def kill_jobmanager(self) -> None:
+        """``kill -9`` of the JobManager, and another one in its place."""
+        process = self._processes.pop(0)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        self._begin("jobmanager.sh")
+        self._processes.insert(0, self._processes.pop())
+        self.until(lambda: int(self.get("/overview")["slots-total"]) == SLOTS, "JobManager")
+
+    def fill_disk(self, job: str) -> None:
+        """Leave no byte for checkpoints until one has failed, and some time longer."""
+        if not self._mounted:
+            raise NotHereError("no disk of a size of its own can be mounted here")
+        before = self._failed(job)
+        filler = self.checkpoints_in / "filler"
+        with suppress(OSError), filler.open("wb", buffering=0) as file:
+            while file.write(b"\0" * (1 << 20)):
+                pass
+        try:
+            self.until(
+                lambda: self.get(f"/jobs/{job}/checkpoints")["counts"]["failed"] > before, "failed checkpoint", 60
+            )
+            time.sleep(2)
+        finally:
+            filler.unlink()
+
+    def _failed(self, job: str) -> int:
+        return int(self.get(f"/jobs/{job}/checkpoints")["counts"]["failed"])
+
+    def set_clock(self, seconds: int) -> None:
+        """Set the TaskManager's clock so far ahead of the machine's, or behind it."""
+        if not self.task_environment:
+            raise NotHereError("libfaketime is not installed (on Debian: apt install faketime)")
+        self._clock.write_text(f"{seconds:+d}\n", encoding="ascii")
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Survivor]:
+    """A cluster that runs until the end of the block."""
+    made = Survivor(folder)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+def _mounted(folder: Path) -> bool:
+    mount: list[Any] = ["mount", "-t", "tmpfs", "-o", f"size={_DISK}", "tmpfs", folder]
+    return bool(shutil.which("mount")) and subprocess.run(mount, capture_output=True, check=False).returncode == 0
+
+
+def _faketime() -> Path | None:
+    if find_library("faketime"):
+        return Path(str(find_library("faketime")))
+    places = (path for name in _FAKETIME for path in Path("/usr/lib").glob(f"*/faketime/{name}"))
+    return next(places, None)

@@ -1,0 +1,231 @@
+"""The jobs that are disturbed, their streams, and what is wrong with what left them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.support.broker import Broker
+from tests.support.launch import Host
+
+TOWNS = {f"{side}-{i}": side for side in ("north", "south", "east") for i in range(4)}
+SINKS = ("released", "audit", "suppressed", "rejected")
+PARTITIONS = 3
+_HELD_BACK = 1  # partitions in which nothing ever comes
+_PERSONS = 3  # rows of a person at the mean
+_DAMAGED = 200  # one of so many records in a topic is no JSON
+
+_HEAD = """
+policy:
+  subject: person
+  quasi_identifiers:
+    age: {type: numeric, domain: [0, 99]}
+    town: {type: categorical, hierarchy: towns.csv}
+  sensitive: [illness]
+  passthrough: [id]
+"""
+_FILES = """
+  drop: [name]
+privacy: {k: 8, l: 2}
+ALGORITHM
+shards: {count: 4}
+seed: 11
+subject_key: a key of the benchmarks
+flink: {execution.checkpointing.interval: 1 s, python.fn-execution.bundle.size: "1000"}
+source:
+  ddl: |
+    CREATE TEMPORARY TABLE source (id BIGINT, person STRING, name STRING, age INT, town STRING, illness STRING)
+    WITH ('connector' = 'filesystem', 'path' = 'INPUT', 'format' = 'csv')
+  query: SELECT paced(id) AS id, person, name, age, town, illness FROM source
+sinks:
+"""
+_TOPICS = """
+  event_time: seen
+  reference: place
+  drop: [name, arrived, partition, offset]
+privacy: {k: 8, l: 2}
+ALGORITHM
+shards: {count: 4}
+subject_key: a key of the benchmarks
+flink: {execution.checkpointing.interval: 1 s, pipeline.jars: CONNECTOR}
+source:
+  ddl: |
+    CREATE TEMPORARY TABLE source (
+      record STRING, arrived TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL, `partition` INT METADATA VIRTUAL,
+      `offset` BIGINT METADATA VIRTUAL, place AS CONCAT_WS(':', CAST(`partition` AS STRING), CAST(`offset` AS STRING)),
+      seen AS COALESCE(TO_TIMESTAMP_LTZ(TRY_CAST(JSON_VALUE(record, '$.ms') AS BIGINT), 3), arrived),
+      WATERMARK FOR seen AS LEAST(seen, arrived) - INTERVAL '5' SECOND
+    ) WITH (
+      'connector' = 'kafka', 'properties.bootstrap.servers' = 'BROKER', 'properties.group.id' = 'NAME',
+      'topic' = 'NAME-in', 'format' = 'raw', 'scan.startup.mode' = 'earliest-offset',
+      'scan.watermark.idle-timeout' = '2 s'
+    )
+  from_json:
+    column: record
+    fields: {id: BIGINT, person: STRING, name: STRING, age: INT, town: STRING, illness: STRING}
+sinks:
+"""
+_ALGORITHMS = {
+    "castle": "castle: {delay: DELAY, max_clusters: 30, reuse_limit: 1000}",
+    "nearest": "algorithm: nearest\nnearest: {delay: DELAY, reuse_limit: 1000}",
+    "window": "algorithm: window\nwindow: SIZE",
+}
+_DELAYS = {"tuples": ("{tuples: 1000, jitter: 0.25}", "{tuples: 200}"), "event time": ("{event_time: 10 min}",) * 2}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A job.
+
+    Attributes
+    ----------
+    algorithm : castle, nearest or window
+    delay : ``tuples`` or ``event time``
+    kafka : from a topic to topics, and not from a file to files
+    """
+
+    algorithm: str
+    delay: str
+    kafka: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.algorithm}, {self.delay}, {'Kafka' if self.kafka else 'files'}"
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether two runs publish the same bytes."""
+        return self.delay == "tuples" and not self.kafka
+
+
+SETTINGS = tuple(
+    Setting(algorithm, delay, kafka)
+    for algorithm in _ALGORITHMS
+    for delay, kafka in (("tuples", False), ("event time", True), ("tuples", True))
+)
+
+
+@dataclass
+class Left:
+    """What is wrong with what left a job: the counts, and findings of ``crenel verify``."""
+
+    rows: int
+    lost: int
+    twice: int
+    findings: list[str] = field(default_factory=list)
+
+
+def rows(count: int) -> Iterator[dict[str, Any]]:
+    """Rows of the stream; people come again, and no two rows have one ``id``."""
+    chance = random.Random(5)
+    towns = sorted(TOWNS)
+    for number in range(count):
+        person = chance.randrange(count // _PERSONS)
+        yield {
+            "id": number,
+            "person": f"subject-{person:06}",
+            "name": f"dropped-{person:06}",
+            "age": chance.randrange(100),
+            "town": chance.choice(towns),
+            "illness": chance.choice(("cold", "flu", "gout")),
+            "ms": 1_704_067_200_000 + number * 1000,
+        }
+
+
+def records(count: int) -> list[tuple[int, bytes]]:
+    """The same as records for a topic, each with its partition, and some that nothing can read."""
+    texts = [b"{" if row["id"] % _DAMAGED == 1 else json.dumps(row).encode() for row in rows(count)]
+    return [(number % PARTITIONS, text) for number, text in enumerate(texts)]
+
+
+def configure(setting: Setting, folder: Path, count: int, broker: Broker | None, connector: Path | None) -> Path:
+    """Write the configuration, its hierarchy and its input into a folder."""
+    folder.mkdir(parents=True)
+    lines = "".join(f"{leaf};{side};all\n" for leaf, side in TOWNS.items())
+    (folder / "towns.csv").write_text(lines, encoding="utf-8")
+    delay, size = _DELAYS[setting.delay]
+    algorithm = _ALGORITHMS[setting.algorithm].replace("DELAY", delay).replace("SIZE", size)
+    if broker is None:
+        with (folder / "input.csv").open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([*row.values()][:-1] for row in rows(count))
+        text = _FILES.replace("INPUT", str(folder / "input.csv"))
+        sinks = {name: {"connector": "filesystem", "path": str(folder / name), "format": "csv"} for name in SINKS}
+    else:
+        broker.create({f"{folder.name}-in": PARTITIONS + _HELD_BACK, **{f"{folder.name}-{name}": 2 for name in SINKS}})
+        text = (
+            _TOPICS.replace("BROKER", broker.address).replace("NAME", folder.name).replace("CONNECTOR", f"{connector}")
+        )
+        sinks = {
+            name: {
+                "connector": "kafka",
+                "properties.bootstrap.servers": broker.address,
+                "topic": f"{folder.name}-{name}",
+                "format": "json",
+                "sink.delivery-guarantee": "exactly-once",
+                "sink.transactional-id-prefix": f"{folder.name}-{name}",
+            }
+            for name in SINKS
+        }
+    text = _HEAD.rstrip() + text.replace("ALGORITHM", algorithm)
+    text += "".join(f"  {name}: {json.dumps(options)}\n" for name, options in sinks.items())
+    (folder / "job.yaml").write_text(text, encoding="utf-8")
+    return folder / "job.yaml"
+
+
+class Feed(threading.Thread):
+    """Writes records to a topic, some each second, until all are written or it is told to hurry."""
+
+    def __init__(self, broker: Broker, topic: str, what: Sequence[tuple[int, bytes]], rate: int) -> None:
+        super().__init__(daemon=True)
+        self._broker, self._topic, self._what, self._rate = broker, topic, what, rate
+        self.hurry = threading.Event()
+
+    def run(self) -> None:
+        """Write them."""
+        written = 0
+        while written < len(self._what):
+            some = len(self._what) if self.hurry.is_set() else self._rate // 4
+            self._broker.write(self._topic, self._what[written : written + some])
+            written += some
+            self.hurry.wait(0.25)
+
+
+def published(folder: Path, broker: Broker | None) -> dict[str, list[Any]]:
+    """What was committed, by output: lines of files, or records of topics."""
+    if broker is not None:
+        return {name: broker.read(f"{folder.name}-{name}") for name in SINKS}
+    found = {}
+    for name in SINKS:
+        files = sorted((folder / name).rglob("part-*")) if (folder / name).is_dir() else []
+        found[name] = sorted(line for file in files for line in file.read_text(encoding="utf-8").splitlines())
+    return found
+
+
+def wrong(left: Mapping[str, list[Any]], count: int, *, kafka: bool) -> Left:
+    """How many of ``count`` rows are not in any output, and how many left twice."""
+    ids = Counter(row["id"] if kafka else int(row.rsplit(",", 1)[1]) for row in left["released"])
+    withheld = len(left["suppressed"]) + len(left["rejected"])
+    twice = sum(ids.values()) - len(ids)
+    if kafka:
+        places = Counter(row["reference"] for row in left["rejected"])
+        twice += sum(places.values()) - len(places)
+    # A row that is counted twice elsewhere would hide one that is lost.
+    return Left(count, max(count - len(ids) - withheld, 0), twice + max(len(ids) + withheld - count, 0))
+
+
+def findings(mini: Host, configuration: Path, extra: Iterable[str] = ()) -> list[str]:
+    """What ``crenel verify`` finds broken in what left."""
+    plain = configuration.with_name("verified.yaml")  # without the function that only the cluster has
+    text = configuration.read_text(encoding="utf-8").replace("paced(id) AS id", "id")
+    plain.write_text(text, encoding="utf-8")
+    told = mini.crenel("verify", plain, "--json", *extra)
+    if not told.stdout.startswith("{"):
+        return [told.stderr.strip().splitlines()[-1]]
+    return [check["name"] for check in json.loads(told.stdout)["checks"] if check["findings"]]
