@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"Job {client.get_job_id()} was submitted.", flush=True)
     if tables.get_config().get("execution.attached", "false") == "true":
         try:
-            wait(client, tables)
+            wait(client)
         except (Py4JError, JavaException) as error:
             return _end("The job failed:", [why_failed(error)], 1)
         print("The job has ended.", flush=True)

@@ -10,8 +10,8 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 from pyflink.common import JobClient
+from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.java_gateway import get_gateway
-from pyflink.table import StreamTableEnvironment
 from pyflink.util.exceptions import JavaException
 
 from jobs.failure import why_failed
@@ -22,10 +22,10 @@ _EVERY = 4  # of these looks, one at whether it was restarted
 _FOR_GOOD = ("FAILING", "FAILED")
 
 
-def wait(client: JobClient, tables: StreamTableEnvironment) -> None:
+def wait(client: JobClient) -> None:
     """Wait for the end of a job, and print each of its restarts on stderr; raises as the job failed."""
     ended = client.get_job_execution_result()
-    address = _rest_address(tables)
+    address = _rest_address()
     restarts = None if address is None else Restarts(Rest(address, str(client.get_job_id())))
     looks = 0
     while not ended.done():
@@ -69,11 +69,12 @@ def _failed(failure: dict[str, Any]) -> str:
     return f"task {task} failed: " if task else ""
 
 
-def _rest_address(tables: StreamTableEnvironment) -> str | None:
+def _rest_address() -> str | None:
     """Where the cluster's REST interface answers, as Flink's own client finds it; None where it has none."""
     client = get_gateway().jvm.org.apache.flink.client
     with suppress(Py4JError, JavaException):
-        configuration = tables.get_config().get_configuration()._j_configuration
+        environment = StreamExecutionEnvironment.get_execution_environment()
+        configuration = environment._j_stream_execution_environment.getConfiguration()
         factory = client.deployment.DefaultClusterClientServiceLoader().getClusterClientFactory(configuration)
         with closing(factory.createClusterDescriptor(configuration)) as descriptor:
             found = descriptor.retrieve(factory.getClusterId(configuration)).getClusterClient()

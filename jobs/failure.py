@@ -14,6 +14,7 @@ _ABOUT_THE_JOB = {
     "java.net.UnknownHostException",
     "java.nio.file.AccessDeniedException",
     "java.nio.file.NoSuchFileException",
+    "org.apache.flink.runtime.client.JobCancellationException",
     "org.apache.flink.runtime.jobmanager.scheduler.NoResourceAvailableException",
     "anonymity.errors.PolicyError",
     "state.codec.StateError",

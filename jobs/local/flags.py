@@ -9,6 +9,9 @@ from __future__ import annotations
 import os
 import re
 import sys
+import tempfile
+from importlib import import_module
+from types import SimpleNamespace
 
 from jobs.local import classes
 from jobs.local.java import find_java
@@ -56,5 +59,8 @@ def _temporary() -> tuple[str, ...]:
     """Where Java keeps what it takes away when it ends by itself, and leaves when it is killed."""
     if not watched():
         return ()
-    folder = str(folder_until_exit("crenel-java-"))
-    return () if re.search(r"\s", folder) else (f"-Djava.io.tmpdir={folder}",)
+    folder = folder_until_exit("crenel-java-")
+    # Where Java writes how to reach it. PyFlink takes that away, unless the process is told to stop just then.
+    kept = SimpleNamespace(mkdtemp=lambda: tempfile.mkdtemp(dir=folder), mkstemp=tempfile.mkstemp)
+    import_module("pyflink.java_gateway").tempfile = kept  # type: ignore[attr-defined]
+    return () if re.search(r"\s", str(folder)) else (f"-Djava.io.tmpdir={folder}",)

@@ -8,9 +8,11 @@ apart does what is left to do, and ends the process.
 from __future__ import annotations
 
 import atexit
+import ctypes
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -27,6 +29,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TWICE = 0.3  # seconds within which one signal may come twice: to the process, and to its group
 _TO_END = 3.0  # seconds for processes that are killed to be gone
 _HELD = 60.0  # seconds after which the main thread ends the process itself
+_SET_CHILD_SUBREAPER = 36  # of prctl(2)
 _CLEAN = b"\r\x1b[2K\x1b[?25h"  # takes a progress bar away, and shows the cursor
 
 
@@ -61,6 +64,7 @@ def watch() -> None:
     for number in chosen:
         signal.signal(number, _hold)
     _told.watched = True
+    _adopt()
 
     def give_back() -> None:
         # In a process that is forked, and in the last moments of this one, nobody listens any more.
@@ -70,6 +74,16 @@ def watch() -> None:
 
     os.register_at_fork(after_in_child=give_back)
     atexit.register(give_back)
+
+
+def _adopt() -> None:
+    """Become the parent of processes whose own ends before them, so that they are found among the descendants.
+
+    Flink ends the shell that runs a Python worker, and not the worker. Only Linux can do this.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def watched() -> bool:

@@ -33,8 +33,9 @@ time.sleep(60)
 """
 WITH_PROCESSES = """
 with stop.temporary_folder("crenel-") as folder:
-    # One that a signal does not end, with one of its own.
-    command = "trap '' INT TERM HUP; sleep 600 & echo $$ $! > %s; cat" % (folder.parent / "processes")
+    # One that a signal does not end, with one of its own, and one whose parent has ended.
+    orphan = "$(sleep 600 >/dev/null & echo $!)"
+    command = f"trap '' INT TERM HUP; sleep 600 & echo $$ $! {orphan} > %s; cat" % (folder.parent / "processes")
     subprocess.Popen(["sh", "-c", command], stdin=subprocess.PIPE)
     while not (folder.parent / "processes").exists() or not (folder.parent / "processes").read_text():
         time.sleep(0.01)
