@@ -28,6 +28,19 @@ Not among them: what keeps no place that it could go back to (sockets, JDBC quer
 beginning), and queues that deliver a message again until it is acknowledged.
 """
 
+_CHANGES = "gives rows that are updated or deleted later, and what has left cannot be taken back"
+_AS_ROWS = "read the changes as rows that are only added, with the connector kafka and a format such as json or raw"
+
+CHANGES = {
+    "source.ddl": f"{_CHANGES}; {_AS_ROWS}, and not debezium-json, or in source.query with SELECT ... FROM "
+    "TO_CHANGELOG(input => TABLE source)",
+    "source.query": f"{_CHANGES}; a SELECT that only adds rows, without GROUP BY, DISTINCT, or a join of all that came",
+}
+"""Why rows that are updated or deleted cannot be read, and how they can, by the field that gives them."""
+
+_OF_CHANGES = ("upsert-kafka", "-cdc")
+"""How connectors are called that give rows and update or delete them later."""
+
 OF_RECORDS = ("released", "audit", "suppressed", "rejected")
 """Outputs that speak of single records, or tell a generalisation; a summary and an algorithm's own do not."""
 
@@ -116,6 +129,8 @@ def repeating_source(options: Mapping[str, str] | None) -> Iterator[str]:
             f"source.ddl: creates no table 'source', so nothing is known of its connector, and {_TWICE}; write CREATE "
             f"TEMPORARY TABLE source (...) WITH (...), {_OR_ACCEPT}"
         )
+    elif options.get("connector", "").endswith(_OF_CHANGES):
+        yield f"source.ddl: {_CHANGES}; {_AS_ROWS}"
     elif options.get("connector", "") not in _REPLAYED:
         yield (
             f"source.ddl: the connector is not known to go on exactly where a checkpoint was, so {_TWICE}; one of "

@@ -48,17 +48,20 @@ def without_scheme(settings: Mapping[str, str]) -> Iterator[str]:
             )
 
 
-def cautions_of_places(source: Mapping[str, str], sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+def cautions_of_places(
+    sources: Mapping[str, Mapping[str, str]], sinks: Mapping[str, Mapping[str, str]]
+) -> Iterator[str]:
     """What is not there, or cannot be written, as this machine sees it, each with its field.
 
     Parameters
     ----------
-    source : options of the table ``source``
+    sources : options of the tables that are read, by the field of their statement
     sinks : options of the connector by output
     """
-    read = local_folder(source)
-    if read is not None and not read.exists():
-        yield f"source.ddl: 'path' = '{read}' is not there; a cluster must find it on every TaskManager"
+    for field, options in sources.items():
+        read = local_folder(options)
+        if read is not None and not read.exists():
+            yield f"{field}: 'path' = '{read}' is not there; a cluster must find it on every TaskManager"
     for name, options in sinks.items():
         folder = local_folder(options)
         problem = None if folder is None else _unwritable(folder)

@@ -9,11 +9,10 @@ from pyflink.datastream import DataStream
 from pyflink.table import StreamTableEnvironment
 from pyflink.util.exceptions import JavaException
 
+from jobs.config.delivery import CHANGES
 from jobs.config.load import ConfigError
 
-_CHANGES = re.compile(
-    r"doesn't support consuming (?P<kinds>[a-z, ]+?) changes? which is produced by node (?P<node>\w+)"
-)
+_CHANGES = re.compile(r"doesn't support consuming [a-z, ]+ which is produced by node (?P<node>\w+)")
 _SCAN = "TableSourceScan"
 
 
@@ -32,12 +31,4 @@ def append_only(tables: StreamTableEnvironment, query: str) -> DataStream:
         if found is None:
             raise
         field = "source.ddl" if found["node"] == _SCAN else "source.query"
-        raise ConfigError(
-            "it",
-            [
-                f"{field}: gives rows that are updated or deleted later ({found['kinds']} changes), and what has left "
-                "cannot be taken back. Read the changes as rows that are only added: with a format that leaves them as "
-                "they are, such as json instead of debezium-json and kafka instead of upsert-kafka, or in source.query "
-                "with SELECT ... FROM TO_CHANGELOG(input => TABLE source)"
-            ],
-        ) from None
+        raise ConfigError("it", [f"{field}: {CHANGES[field]}"]) from None

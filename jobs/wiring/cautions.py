@@ -26,11 +26,13 @@ def cautions_of_job(tables: StreamTableEnvironment, config: Config) -> Iterator[
     """
     settings = tables.get_config()
     source = source_table(tables).options or {}
-    yield from unknown_settings(name for name in config.flink if name not in DEFAULTS)
-    yield from cautions_of_places(source, config.sinks)
-    yield from cautions_of_rows("source.ddl", source)
+    sources = {"source.ddl": source}
     if config.source.forget is not None:
-        yield from cautions_of_rows("source.forget.ddl", source_table(tables, FORGET).options or {})
+        sources["source.forget.ddl"] = source_table(tables, FORGET).options or {}
+    yield from unknown_settings(name for name in config.flink if name not in DEFAULTS)
+    yield from cautions_of_places(sources, config.sinks)
+    for field, options in sources.items():
+        yield from cautions_of_rows(field, options)
     counted_by = config.counts_event_time
     if counted_by is None and config.policy.event_time_limit is not None:
         counted_by = "policy.event_time_limit"

@@ -629,6 +629,13 @@ def test_a_source_that_may_deliver_a_row_twice_is_told(options: dict[str, str] |
     assert options is None or ", ".join(REPLAYED) in problem
 
 
+@pytest.mark.parametrize("connector", ["upsert-kafka", "mysql-cdc"])
+def test_a_connector_of_changes_is_told_the_way(connector: str) -> None:
+    (problem,) = repeating_source({"connector": connector})
+    assert problem.startswith("source.ddl: gives rows that are updated or deleted later")
+    assert problem.endswith("with the connector kafka and a format such as json or raw")
+
+
 def test_every_sink_that_may_publish_twice_is_named_and_a_summary_may(tmp_path: Path) -> None:
     sinks = [f"sinks.{output}={{connector: print}}" for output in (*RECORDS, "summary")]
     found = [problem.split(": ")[0] for problem in problems(tmp_path, SMALL, *sinks)]

@@ -29,10 +29,10 @@ def test_a_path_of_this_machine_is_told_from_others(text: str, path: str | None)
 
 
 def test_a_source_that_is_not_there_is_told_of(tmp_path: Path) -> None:
-    (warning,) = cautions_of_places(files(tmp_path / "none.csv"), {})
-    assert warning.startswith(f"source.ddl: 'path' = '{tmp_path}/none.csv' is not there")
-    assert list(cautions_of_places(files(tmp_path), {})) == []
-    assert list(cautions_of_places({"connector": "datagen"}, {})) == []
+    there = {"source.ddl": files(tmp_path), "source.forget.ddl": files(tmp_path / "none.csv")}
+    (warning,) = cautions_of_places(there, {})
+    assert warning.startswith(f"source.forget.ddl: 'path' = '{tmp_path}/none.csv' is not there")
+    assert list(cautions_of_places({"source.ddl": {"connector": "datagen"}}, {})) == []
 
 
 def test_a_folder_that_cannot_be_written_is_told_of(tmp_path: Path) -> None:
