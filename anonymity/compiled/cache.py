@@ -13,6 +13,7 @@ import os
 import re
 import stat
 import tempfile
+import warnings
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,33 @@ def cached(name: str) -> Path | None:
         except OSError:
             continue
     return None
+
+
+@cache
+def ahead() -> Path | None:
+    """The folder that ``CRENEL_COMPILED`` names, of code that was compiled ahead, as an image has it; None: none.
+
+    It is only read. Code in it is run, so nobody but root and this user may write to it, nor exchange it for another:
+    else it is left alone, with a warning.
+    """
+    named = os.environ.get("CRENEL_COMPILED")
+    if not named:
+        return None
+    folder = Path(named).resolve()
+    if folder.is_dir() and all(_is_guarded(each) for each in (folder, *folder.parents)):
+        return folder
+    warnings.warn(
+        f"CRENEL_COMPILED: {named} is not read; it is no folder, or others than root and this user may write to it",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return None
+
+
+def _is_guarded(folder: Path) -> bool:
+    """Whether only root and this user may write to a folder; in a sticky one others cannot touch what is theirs."""
+    found = folder.stat()
+    return found.st_uid in (0, os.geteuid()) and (not found.st_mode & 0o022 or bool(found.st_mode & stat.S_ISVTX))
 
 
 def _is_private(folder: Path) -> bool:
@@ -108,3 +136,33 @@ class ByContent(caching._CacheLocator):
     def from_function(cls, py_func: Any, py_file: str) -> ByContent | None:
         folder = cached("compiled")
         return None if folder is None else cls(py_func, py_file, folder)
+
+
+class Ahead(ByContent):
+    """Tells numba where code of a function of ours is that was compiled ahead."""
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> Ahead | None:
+        folder = ahead()
+        return None if folder is None else cls(py_func, py_file, folder)
+
+
+class AheadCache:
+    """Numba's cache of a function whose code was compiled ahead, which is only read, before what is kept here.
+
+    Parameters
+    ----------
+    function : of ours, while ``Ahead`` is numba's locator
+    kept : numba's cache of what is compiled here
+    """
+
+    def __init__(self, function: Any, kept: Any) -> None:
+        self._ahead: Any = caching.FunctionCache(function)
+        self._kept = kept
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = self._ahead.load_overload(sig, target_context)
+        return self._kept.load_overload(sig, target_context) if found is None else found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._kept, name)

@@ -8,7 +8,8 @@ chain of calls would be optimised at every link, which takes minutes. A part is 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from numba.core import config, types
 from numba.core.codegen import CPUCodeLibrary
 from numba.np import arrayobj
 
-from anonymity.compiled.cache import cached
+from anonymity.compiled.cache import AheadCache, ahead, cached
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -98,11 +99,22 @@ def _compiled_part(function: Any, *, apart: bool = False, **options: Any) -> Any
 
 def entry(function: F) -> F:
     """Compile a function that Python calls, with all of its parts, and keep what was compiled."""
+    with _looking_in("ByContent"):
+        dispatcher = _compiled(function, part=False, cache=_KEPT)
+    if ahead() is not None:
+        with _looking_in("Ahead"):
+            dispatcher._cache = AheadCache(function, dispatcher._cache)
+    return dispatcher
+
+
+@contextmanager
+def _looking_in(locator: str) -> Iterator[None]:
+    # Numba reads which locator to ask when a cache is made.
     settings: Any = config
     before = settings.CACHE_LOCATOR_CLASSES
-    settings.CACHE_LOCATOR_CLASSES = "anonymity.compiled.cache.ByContent"  # read when a function is decorated
+    settings.CACHE_LOCATOR_CLASSES = f"anonymity.compiled.cache.{locator}"
     try:
-        return _compiled(function, part=False, cache=_KEPT)
+        yield
     finally:
         settings.CACHE_LOCATOR_CLASSES = before
 

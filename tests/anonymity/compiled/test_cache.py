@@ -31,6 +31,7 @@ def nothing_is_remembered() -> Iterator[None]:
 
 def forget() -> None:
     digest.cache_clear()
+    cache.ahead.cache_clear()
     cache._imports.cache_clear()
 
 
@@ -241,3 +242,46 @@ def test_without_a_folder_of_our_own_code_is_compiled_and_not_kept(tmp_path: Pat
     variables = {name: str(tmp_path / place) for name, place in places.items()}
     assert tiny(tmp_path / "tiny.py", **variables) == ["42", "1", "0", "None"]
     assert not list(tmp_path.rglob("*.nb?"))
+
+
+def test_code_that_was_compiled_ahead_is_only_read(tmp_path: Path) -> None:
+    script = tmp_path / "tiny.py"
+    made, here = tmp_path / "made", tmp_path / "here"
+    tiny(script, NUMBA_CACHE_DIR=str(made))
+    shipped = made / "crenel" / "compiled"
+    before = sorted(shipped.rglob("*"))
+    assert before
+    variables = {"CRENEL_COMPILED": str(shipped), "NUMBA_CACHE_DIR": str(here)}
+    assert tiny(script, **variables)[:3] == ["42", "0", "1"]
+    assert not list(here.rglob("*.nb?"))
+    # For another processor there is none: it is compiled here, and kept here.
+    assert tiny(script, **variables, NUMBA_CPU_NAME="generic")[:3] == ["42", "1", "0"]
+    assert tiny(script, **variables, NUMBA_CPU_NAME="generic")[:3] == ["42", "0", "1"]
+    assert list(here.rglob("*.nbc"))
+    assert sorted(shipped.rglob("*")) == before
+
+
+def test_code_that_others_could_have_written_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "parent" / "compiled"
+    folder.mkdir(parents=True)
+    monkeypatch.setenv("CRENEL_COMPILED", str(folder))
+    assert looked_ahead() == folder
+    for mode_of, bits in ((folder, 0o777), (folder, 0o775), (folder.parent, 0o777)):
+        mode_of.chmod(bits)
+        with pytest.warns(RuntimeWarning, match=r"CRENEL_COMPILED: .* others than root"):
+            assert looked_ahead() is None
+        mode_of.chmod(0o755)
+    folder.parent.chmod(0o1777)  # as /tmp: others cannot exchange what is in it
+    assert looked_ahead() == folder
+    if os.geteuid() == 0:
+        os.chown(folder, NOBODY, NOBODY)
+        with pytest.warns(RuntimeWarning, match="CRENEL_COMPILED"):
+            assert looked_ahead() is None
+    monkeypatch.setenv("CRENEL_COMPILED", str(tmp_path / "absent"))
+    with pytest.warns(RuntimeWarning, match="is no folder"):
+        assert looked_ahead() is None
+
+
+def looked_ahead() -> Path | None:
+    cache.ahead.cache_clear()
+    return cache.ahead()
