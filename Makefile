@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint browser bench lock clean
+.PHONY: help demo check test lint image browser bench lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -22,6 +22,7 @@ help:
 	@echo 'make demo    run the job on a synthetic stream and show what comes out'
 	@echo 'make check   lint, types, and tests without Flink'
 	@echo 'make test    lint, types and all tests'
+	@echo 'make image   the image, built and run without Docker (needs root and debootstrap)'
 	@echo 'make browser what tests of the report need beside a Chromium'
 	@echo 'make bench   the figures, as tables'
 	@echo 'make lock    pin all packages anew (needs uv)'
@@ -34,6 +35,9 @@ lint: $(INSTALLED)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/hadolint docker/Dockerfile
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker/compose.yaml
+	$(BIN)/check-jsonschema --quiet --schemafile docker/kubernetes/flinkdeployment.schema.json docker/kubernetes/crenel.yaml
 
 # The shell becomes pytest, so that a signal to make ends it. Which tests stay together: tests/support/groups.py.
 PYTEST = $(WITH_JAVA) exec $(BIN)/python -m pytest --numprocesses 2 --no-loadscope-reorder
@@ -41,6 +45,10 @@ check: lint $(READY)
 	@$(PYTEST) -m 'not cluster'
 test: lint $(READY)
 	@$(PYTEST)
+
+# Heavy, and not for every machine: tests/docker/image.py.
+image: $(READY)
+	@$(WITH_JAVA) exec $(BIN)/python -m pytest tests/docker/image.py --capture=no
 
 # What the test of the report in a browser needs beside a Chromium.
 browser: $(INSTALLED)
@@ -76,7 +84,9 @@ lock:
 	{ sed -n 1p requirements.lock; $(LOCK) --extra dev pyproject.toml; } > requirements.lock.new
 	{ sed -n 1p requirements-browser.lock; $(call EXTRA,browser); } > requirements-browser.lock.new
 	{ sed -n 1p requirements-java.lock; $(call EXTRA,java); } > requirements-java.lock.new
+	{ sed -n 1p requirements-run.lock; $(LOCK) --constraint requirements.lock.new pyproject.toml; } > requirements-run.lock.new
 	mv requirements.lock.new requirements.lock
+	mv requirements-run.lock.new requirements-run.lock
 	mv requirements-browser.lock.new requirements-browser.lock
 	mv requirements-java.lock.new requirements-java.lock
 

@@ -1,0 +1,118 @@
+"""What the files of containers say of versions, places and names is the same everywhere, and what Crenel has."""
+
+from __future__ import annotations
+
+import json
+import re
+from copy import deepcopy
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from tests.docker.chroot import of_context
+from tests.support.launch import ROOT
+from tests.test_boundaries import ORDER
+
+DOCKER = ROOT / "docker"
+COMPOSE = yaml.safe_load((DOCKER / "compose.yaml").read_text(encoding="utf-8"))
+DEPLOYMENT = yaml.safe_load((DOCKER / "kubernetes" / "crenel.yaml").read_text(encoding="utf-8"))
+SCHEMA = json.loads((DOCKER / "kubernetes" / "flinkdeployment.schema.json").read_text(encoding="utf-8"))
+
+
+def test_they_all_name_the_flink_that_crenel_needs() -> None:
+    flink = version("apache-flink")
+    files = [path for path in DOCKER.rglob("*") if path.suffix in ("", ".yaml") and path.is_file()]
+    named = [
+        found
+        for path in files
+        for found in re.findall(r"flink(?:-python|-s3-fs-\w+)?[-:](\d+\.\d+\.\d+)", path.read_text(encoding="utf-8"))
+    ]
+    assert len(named) >= 4
+    assert set(named) == {flink}
+    major, minor, _ = flink.split(".")
+    assert DEPLOYMENT["spec"]["flinkVersion"] == f"v{major}_{minor}"
+
+
+def test_the_lock_of_the_image_is_part_of_that_of_the_checks() -> None:
+    part, whole = (entries(ROOT / name) for name in ("requirements-run.lock", "requirements.lock"))
+    assert part <= whole
+    assert not {"pytest", "mypy", "ruff"} & {entry.partition("==")[0] for entry in part}
+
+
+def entries(lock: Path) -> set[str]:
+    """Each package of a lock with its version, marker and hashes."""
+    text = "".join(line for line in lock.read_text(encoding="utf-8").splitlines(True) if not line.startswith("#"))
+    return set(text.replace("\\\n", "").splitlines())
+
+
+def test_the_image_gets_what_the_package_is_made_of_and_nothing_else() -> None:
+    seen = {str(path) for path in of_context(ROOT, ".")}
+    wanted = {f"{name}/__init__.py" for name in ORDER}
+    wanted |= {"pyproject.toml", "README.md", "LICENSE", "conf/demo.yaml", "conf/hierarchies/area.csv", "jobs/examples"}
+    assert wanted <= seen
+    tops = {path.partition("/")[0] for path in seen}
+    assert not tops & {"tests", "benchmarks", "docs", ".git", ".venv", "Makefile"}
+    assert not [path for path in seen if "__pycache__" in path]
+
+
+def test_compose_and_kubernetes_start_the_same_job() -> None:
+    of_compose = COMPOSE["services"]["jobmanager"]["command"]
+    job = DEPLOYMENT["spec"]["job"]
+    assert of_compose[of_compose.index("--job-classname") + 1] == job["entryClass"]
+    assert of_compose[of_compose.index("--jars") + 1].removeprefix("file://") == job["jarURI"].removeprefix("local://")
+    python = of_compose[of_compose.index("-py") :]
+    assert python[:3] == job["args"][:3] == ["-py", "/opt/crenel/anonymize.py", "--config"]
+
+
+def test_everybody_reaches_compose_on_this_machine_alone() -> None:
+    ports = [port for service in COMPOSE["services"].values() for port in service.get("ports", ())]
+    assert ports
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_only_the_jobmanager_has_the_key_of_subjects() -> None:
+    spec = DEPLOYMENT["spec"]
+    holders = [
+        part for part in ("podTemplate", "jobManager", "taskManager") if "CRENEL_SUBJECT_KEY" in json.dumps(spec[part])
+    ]
+    assert holders == ["jobManager"]
+    assert "CRENEL_SUBJECT_KEY" not in COMPOSE["services"]["taskmanager"]["environment"]
+
+
+def test_nothing_in_kubernetes_starts_without_what_was_before() -> None:
+    spec = DEPLOYMENT["spec"]
+    assert (DEPLOYMENT["kind"], spec["job"]["upgradeMode"]) == ("FlinkDeployment", "savepoint")
+    settings = spec["flinkConfiguration"]
+    assert settings["high-availability.type"] == "kubernetes"
+    for name in (
+        "high-availability.storageDir",
+        "execution.checkpointing.dir",
+        "execution.checkpointing.savepoint-dir",
+    ):
+        assert settings[name].startswith("s3://")
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("spec", "job", "upgradMode"), "savepoint"),
+        (("spec", "job", "upgradeMode"), "rolling"),
+        (("spec", "flinkVersion"), "v9_9"),
+        (("spec", "podTemplate", "spec", "securityContext", "runAsNonRot"), True),
+        (("spec", "taskManager", "resource", "cpu"), "two"),
+    ],
+)
+def test_the_schema_refuses_what_the_operator_would(path: tuple[str, ...], value: Any) -> None:
+    # Draft-specific, as the schema says: what `make check` runs reads the same.
+    validator = Draft202012Validator(SCHEMA)
+    assert list(validator.iter_errors(DEPLOYMENT)) == []
+    changed = deepcopy(DEPLOYMENT)
+    inner = changed
+    for name in path[:-1]:
+        inner = inner[name]
+    inner[path[-1]] = value
+    assert list(validator.iter_errors(changed))
