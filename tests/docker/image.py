@@ -8,6 +8,7 @@ with Debian and the Flink of the ``apache-flink`` package, in the place and unde
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import time
@@ -19,6 +20,7 @@ import pytest
 
 from anonymity.compiled.cache import cached
 from tests.docker.chroot import Root, build
+from tests.docker.test_files import COMPOSE
 from tests.support.launch import ROOT
 
 SUITE = "bookworm"
@@ -101,19 +103,20 @@ def test_the_demo_runs_and_compiles_nothing(image: Root) -> None:
     assert len(compiled(image)) > len(before)
 
 
-def test_a_cluster_of_it_finds_python_and_crenel(image: Root) -> None:
+def test_its_jobmanager_runs_a_policy_in_application_mode(image: Root) -> None:
+    of_compose = COMPOSE["services"]["jobmanager"]["command"]
+    assert of_compose[0] == "standalone-job"  # to the entrypoint of Flink's image
+    policy = "$(python -c 'from importlib.resources import files; print(files(\"jobs\"))')/examples/demo.yaml"
     script = f"""
 export CRENEL_DEMO_INPUT=/tmp/stream.csv CRENEL_DEMO_OUTPUT=/tmp/out
 python -c 'from jobs.commands import synthetic; synthetic.write("/tmp/stream.csv", {ROWS})'
-jobmanager.sh start && taskmanager.sh start
-flink run -p 1 -py /opt/crenel/anonymize.py \\
-    --config "$(python -c 'from importlib.resources import files; print(files("jobs"))')/examples/demo.yaml"
+taskmanager.sh start
+standalone-job.sh start-foreground {shlex.join(of_compose[1:-1])} "{policy}" 2>&1 | tail -n 60
 """
     started = time.monotonic()
     shown = inside(image, script)
     print(f"\na cluster, its job and its end: {time.monotonic() - started:.0f} s")
-    assert "The job has ended." in shown
-    assert any(path.stat().st_size for path in image.path("/tmp/out/released").rglob("part-*"))
+    assert any(path.stat().st_size for path in image.path("/tmp/out/released").rglob("part-*")), shown
 
 
 def test_it_has_the_connectors_that_were_asked_for(image: Root) -> None:

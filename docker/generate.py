@@ -1,30 +1,42 @@
--- Visits of invented people to invented clinics, fifty a second, into Kafka: the stream of `make demo` without its end.
-SET 'execution.target' = 'local';
-SET 'table.dml-sync' = 'true';
+"""Visits of invented people to invented clinics, without an end: ``python generate.py RATE``, in rows a second.
 
+They go into the topic ``visits`` of ``KAFKA_BOOTSTRAP_SERVERS``, as JSON; or to wherever the options of a Flink table
+lead that a second argument may name.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pyflink.table import EnvironmentSettings, TableEnvironment
+
+NUMBERS = """
 CREATE TEMPORARY TABLE numbers (
   person INT,
   visit INT,
   fault INT
 ) WITH (
   'connector' = 'datagen',
-  'rows-per-second' = '50',
+  'rows-per-second' = '{rate}',
   'fields.person.min' = '1', 'fields.person.max' = '20000',
   'fields.visit.min' = '0', 'fields.visit.max' = '999',
   'fields.fault.min' = '0', 'fields.fault.max' = '999'
-);
+)
+"""
 
+VISITS = """
 CREATE TEMPORARY TABLE visits (
   person STRING, name STRING, age STRING, area STRING, education STRING, salary STRING, diagnosis STRING, clinic STRING,
   visited_ms BIGINT
 ) WITH (
-  'connector' = 'kafka',
-  'topic' = 'visits',
-  'properties.bootstrap.servers' = 'kafka:9092',
-  'format' = 'json'
-);
+  {where}
+)
+"""
 
--- What belongs to a person follows from their number, so it is the same whenever they come again.
+# What belongs to a person follows from their number, so it is the same whenever they come again. A few rows in a
+# thousand have no age, or an area that nobody knows.
+INSERT = """
 INSERT INTO visits
 SELECT
   'p' || LPAD(CAST(person AS STRING), 6, '0'),
@@ -42,4 +54,22 @@ SELECT
     ELSE 'depression' END,
   'clinic ' || CAST(1 + MOD(person / 60, 8) AS STRING),
   1000 * UNIX_TIMESTAMP()
-FROM numbers;
+FROM numbers
+"""
+
+KAFKA = """'connector' = 'kafka', 'topic' = 'visits', 'properties.bootstrap.servers' = '{servers}', 'format' = 'json'"""
+
+
+def main() -> None:
+    """Write until stopped."""
+    rate, *where = sys.argv[1:]
+    tables = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
+    tables.execute_sql(NUMBERS.format(rate=int(rate)))
+    tables.execute_sql(
+        VISITS.format(where=where[0] if where else KAFKA.format(servers=os.environ["KAFKA_BOOTSTRAP_SERVERS"]))
+    )
+    tables.execute_sql(INSERT).wait()
+
+
+if __name__ == "__main__":
+    main()
