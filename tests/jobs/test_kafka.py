@@ -71,7 +71,7 @@ def test_each_record_leaves_once_through_kills_a_stop_and_a_move(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    variables = {"KAFKA": broker.address, "CRENEL_SUBJECT_KEY": "a key of the tests"}
+    variables = {"KAFKA_BOOTSTRAP_SERVERS": broker.address, "CRENEL_SUBJECT_KEY": "a key of the tests"}
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     parts = fifths(records)
