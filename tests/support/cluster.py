@@ -182,8 +182,9 @@ class Cluster:
     def cancel(self, job: str) -> None:
         """Cancel a job, as ``flink cancel`` does, and wait until its slots are free.
 
-        A job that is cancelled within a bundle of Python can take its TaskManager with it: Flink's ArrowSerializer then
-        writes the end of its stream to a channel that is closed, which is fatal there. Another one is started then.
+        A job that is cancelled within a bundle of Python can take its TaskManager with it: whatever an operator throws
+        while it is closed is fatal there, as what Beam throws of references, and Flink's ArrowSerializer of a channel
+        that is closed. Another one is started then.
         """
         request = urllib.request.Request(f"http://localhost:{self._rest}/jobs/{job}?mode=cancel", method="PATCH")
         with urllib.request.urlopen(request, timeout=20):
