@@ -13,7 +13,7 @@ from jobs.attached import wait
 from jobs.config.delivery import CHECKPOINTING, CHECKPOINTS, repeating_settings
 from jobs.config.fixed import FIXED, overridden
 from jobs.config.load import ConfigError, load
-from jobs.config.places import FOLDERS, without_scheme
+from jobs.config.places import FOLDERS, places, without_scheme
 from jobs.failure import why_failed, why_refused
 from jobs.wiring.environment import cluster_environment
 from jobs.wiring.pipeline import build
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             wait(client)
         except (Py4JError, JavaException) as error:
-            return _end("The job failed:", [why_failed(error)], 1)
+            return _end("The job failed:", [why_failed(error, places(config.sinks, config.flink))], 1)
         print("The job has ended.", flush=True)
     return 0
 

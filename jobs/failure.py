@@ -29,12 +29,15 @@ _RAISED = re.compile(r"^(?P<name>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$")
 _OURS = re.compile(r"(?:^|/)((?:jobs|operators|anonymity|state)(?:/\w+)+\.py)$")
 
 
-def why_refused(error: BaseException) -> str:
-    """Why a job did not start: the message of the last cause. No record has been read by then."""
+def why_refused(error: BaseException, places: Mapping[str, str] | None = None) -> str:
+    """Why a job did not start: the message of the last cause. No record has been read by then.
+
+    ``places``: paths by the fields that name them; the one that the message speaks of is told with its field.
+    """
     causes = list(_causes(error))
     for name, message in reversed(causes):
         if message:
-            return f"{_short(name)}: {_first_lines(message)}"
+            return f"{_short(name)}{_place([(name, message)], places or {})}: {_first_lines(message)}"
     return _short(causes[-1][0]) if causes else f"{type(error).__name__}: {_first_lines(str(error))}"
 
 

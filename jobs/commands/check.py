@@ -95,7 +95,7 @@ def _plan(config: Config, against: str | None) -> _Planned:
             job = build(local_environment({**config.flink, **state}), config)
             job.explain()
         except (Py4JError, JavaException) as error:
-            raise refused(error) from None
+            raise refused(error, config) from None
     strange = cautions_of_first_rows(config, source_table(tables).options or {})
     return _Planned(layout, (*job.warnings, *strange))
 

@@ -152,9 +152,10 @@ def hang_up_quietly() -> None:
     threading.excepthook = reported
 
 
-def refused(error: BaseException) -> ConfigError:
-    """What to raise where Flink does not take what a configuration says."""
-    return ConfigError("it", [f"Flink refuses the source, the query, a sink or a setting: {why_refused(error)}"])
+def refused(error: BaseException, config: Config | None = None) -> ConfigError:
+    """What to raise where Flink does not take what a configuration says; with ``config`` its paths are told of."""
+    why = why_refused(error, None if config is None else places(config.sinks, config.flink))
+    return ConfigError("it", [f"Flink refuses the source, the query, a sink or a setting: {why}"])
 
 
 def _start(config: Config, settings: dict[str, str], folder: Path, warn: Callable[[Iterable[str]], None]) -> Any:
@@ -182,7 +183,7 @@ def _start(config: Config, settings: dict[str, str], folder: Path, warn: Callabl
             warn(job.warnings)
             return job.execute()
     except (Py4JError, JavaException) as error:
-        raise refused(error) from None
+        raise refused(error, config) from None
 
 
 def _wait(client: Any, rest: Rest, shown: _Shown, logs: Path, config: Config) -> None:

@@ -108,6 +108,14 @@ def test_why_a_job_did_not_start_is_the_last_cause() -> None:
     )
 
 
+def test_a_path_that_a_job_could_not_start_for_is_told_with_its_field() -> None:
+    error = failure(f"Caused by: java.io.IOException: Failed to create directory: file:/data/kept/4711{AT}")
+    assert why_refused(error, {"flink.execution.checkpointing.dir": "file:///data/kept"}) == (
+        "IOException at flink.execution.checkpointing.dir: file:///data/kept: "
+        "Failed to create directory: file:/data/kept/4711"
+    )
+
+
 def test_an_error_that_is_not_javas_is_told_by_its_class() -> None:
     assert why_failed(RuntimeError(SECRET)) == (
         "RuntimeError; its message is withheld, because it may hold values of a record"
