@@ -158,13 +158,16 @@ class Shard(ABC):
 
 
 class StateOfShard(Protocol):
-    """What can be read from the blob of any shard: its number, and what it was stored under."""
+    """What can be read from the blob of any shard: its number, what it was stored under, and its entries."""
 
     @property
     def shard(self) -> int: ...
 
     @property
     def fingerprint(self) -> dict[str, str]: ...
+
+    @property
+    def entries(self) -> dict[str, list[int | str]] | None: ...
 
     @classmethod
     def from_bytes(cls, blob: bytes, where: str = "") -> StateOfShard: ...

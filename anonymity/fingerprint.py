@@ -33,6 +33,9 @@ TELLING: Mapping[str, str] = {
 }
 """Fields that may change, but perhaps should not: what each of them is."""
 
+EPOCH = "epoch"
+"""The field that is another for shards which began anew."""
+
 _SUBJECT_TYPE = "type of the subject "
 _PROMISED = "privacy.sensitive."
 
@@ -48,6 +51,7 @@ def fingerprint(
     subject_type: str | None = None,
     source: Mapping[str, str] | None = None,
     privacy: Privacy | None = None,
+    epoch: int = 1,
 ) -> Fingerprint:
     """A short hash for each field that stored state cannot outlive, by the field's name.
 
@@ -58,7 +62,8 @@ def fingerprint(
     attributes with their grids; the reference of each sensitive column of ``privacy`` that has one; and the algorithm
     where it is not CASTLE, which older state does not name. k, l and the algorithm's parameters may change between two
     runs, and a reference may come or go with what compares with it; these may not. Of ``source``, the texts of
-    ``TELLING`` by their names, a change is only told: a query may be written in another way and mean the same.
+    ``TELLING`` by their names, a change is only told: a query may be written in another way and mean the same. State of
+    another ``epoch`` is that of shards that were before (1: of the first, which is not stored).
 
     Of the key a salted hash is kept, which is another in each process: ``changed_fields`` compares it. State of earlier
     versions has an unsalted one, lacks the type of the subject and the texts, and is restored all the same.
@@ -100,6 +105,8 @@ def fingerprint(
         fields["differential_privacy"] = asdict(differential_privacy)
     if algorithm != "castle":
         fields["algorithm"] = algorithm
+    if epoch != 1:
+        fields[EPOCH] = epoch
     found = Fingerprint({name: _short(value) for name, value in fields.items()})
     found.key = digest
     if subject_key:
@@ -130,7 +137,8 @@ def require_same(stored: Mapping[str, str], now: Mapping[str, str], where: str) 
     if changed := changed_fields(stored, now):
         raise PolicyError(
             f"the stored state of {where} was made under another policy; these cannot change on a restore: "
-            f"{', '.join(changed)}. Start without the savepoint, or restore under the policy it was made with"
+            f"{', '.join(changed)}. Restore it under the policy it was made with; and to change that, drain the job "
+            "(flink stop --drain), and go on from its savepoint with another epoch"
         )
 
 

@@ -44,16 +44,20 @@ def show_configuration(path: Path, overrides: Sequence[str], console: Console, a
     planned = _plan(config, against)
     layout = planned.layout
     changed: list[str] = []
+    goes_on = True
     if against is not None:
         from jobs.wiring.pipeline import stored_under  # imports Flink, as _plan has
 
         now = stored_under(config, layout)
-        require_same(against, stored, now)
-        changed = told(stored, now)
+        goes_on = require_same(against, stored, now)
+        changed = told(stored, now) if goes_on else []
     console.print(f"{path} is valid.", soft_wrap=True)
     if against is not None:
-        held = f"{len({state.shard for state in stored})} of {config.shards.count} shards"
-        console.print(f"It can go on from {against}: the state of {held}.", soft_wrap=True)
+        there = len({state.shard for state in stored})
+        held = f"the state of {there} of {config.shards.count} shards"
+        if not goes_on:
+            held = f"with -n; nothing waits in the {there} shards of before, and those of this epoch begin anew"
+        console.print(f"It can go on from {against}: {held}.", soft_wrap=True)
     for warning in (*changed, *config.warnings, *planned.warnings):
         console.print(f"Warning: {warning}.", soft_wrap=True)
     console.print()

@@ -7,13 +7,13 @@ where they end and whether they are whole (``state.codec``). So they can be foun
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from anonymity.algorithm import StateOfShard, known_algorithms
-from anonymity.fingerprint import TELLING, changed_fields, told_fields
+from anonymity.fingerprint import EPOCH, TELLING, changed_fields, told_fields
 from jobs.config.start import DRAIN_FIRST
 from state.codec import KINDS, MAGIC, StateError, blob_at, unpack
 
@@ -75,14 +75,28 @@ def read_shards(place: str) -> list[StateOfShard]:
     return sorted(shards, key=lambda state: state.shard)
 
 
-def require_same(place: str, shards: Iterable[StateOfShard], now: Mapping[str, str]) -> None:
+def require_same(place: str, shards: Sequence[StateOfShard], now: Mapping[str, str]) -> bool:
     """Compare what shards were stored under with a policy's fingerprint (``anonymity.fingerprint.fingerprint``).
+
+    Returns
+    -------
+    Whether the job goes on with these shards; False: it is of another epoch, and they were drained.
 
     Raises
     ------
     SavepointError
-        Names every field that would have to be as it was.
+        Names every field that would have to be as it was; or tuples wait in shards of another epoch.
     """
+    waiting = sum(_waits(state) for state in shards)
+    if any(state.fingerprint.get(EPOCH) != now.get(EPOCH) for state in shards):
+        if waiting:
+            problem = (
+                f"{EPOCH}: has changed since the state was stored, and the tuples that wait in {waiting} of "
+                f"{len(shards)} shards would be dropped; undo that, or {DRAIN_FIRST}"
+            )
+            raise SavepointError(place, [problem])
+        return False
+    otherwise = DRAIN_FIRST if waiting else "go on from here with another epoch, as this job was drained"
     problems: dict[str, str] = {}
     for state in shards:
         stored = state.fingerprint
@@ -91,11 +105,17 @@ def require_same(place: str, shards: Iterable[StateOfShard], now: Mapping[str, s
             # CASTLE's is not stored: earlier versions knew no other.
             what = "has changed" if name == "algorithm" else what
             problems[name] = (
-                f"{name}: {what} since the state was stored, and cannot; undo that, or {DRAIN_FIRST}. Started anew "
-                "otherwise, the job loses the tuples that wait, and publishes again what it reads again"
+                f"{name}: {what} since the state was stored, and cannot; undo that, or {otherwise}. Started without "
+                "state, the job loses the tuples that wait, and publishes again what it reads again"
             )
     if problems:
         raise SavepointError(place, [problems[name] for name in sorted(problems)])
+    return True
+
+
+def _waits(state: StateOfShard) -> bool:
+    """Whether tuples wait in a shard; state of a version that does not tell may hold some."""
+    return state.entries is None or bool(state.entries.get("blocks", [0])[0])
 
 
 def told(shards: Iterable[StateOfShard], now: Mapping[str, str]) -> list[str]:

@@ -45,6 +45,7 @@ class Config:
     sinks : options of the connector by output: ``released`` always, and those given of ``suppressed``,
         ``rejected``, ``audit``, ``summary`` and the algorithm's own outputs
     flink : settings passed to Flink as they are
+    epoch : of shards that began anew (``docs/operations.md``, "Start anew"), 1 or more
     accept_duplicates : whether a record may leave twice, under two generalisations (``jobs.config.delivery``)
     audit_chain : key of the hash chain through the audit log, UTF-8; empty: a chain without one; None: no chain
     """
@@ -62,6 +63,7 @@ class Config:
     sinks: dict[str, dict[str, str]] = field(repr=False)
     flink: dict[str, str] = field(repr=False)
     accept_duplicates: bool
+    epoch: int = 1
     audit_chain: bytes | None = field(default=None, repr=False)
 
     @property
@@ -131,6 +133,7 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
         sinks=_sinks(file),
         flink=file.flink,
         accept_duplicates=file.accept_duplicates,
+        epoch=file.epoch,
         audit_chain=None if file.audit_chain is None else (file.audit_chain.key or "").encode(),
     )
 

@@ -362,6 +362,7 @@ class File(Section):
     sinks: SinksSection = Field(description="a mapping with at least 'released'")
     flink: Options = Field({}, description="settings of Flink by their names, each with one value")
     accept_duplicates: bool = Field(False, description="true or false")
+    epoch: Positive = Field(1, description="a whole number, 1 or more: with another one shards begin anew")
     extensions: Columns = Field((), description="a list of Python modules, such as [my_company.promises]")
 
     @property

@@ -13,7 +13,7 @@ IDLE_OF_ALL = "table.exec.source.idle-timeout"
 STATE = ("execution.state-recovery.path", "execution.savepoint.path")
 """Settings of Flink that name what a job goes on from, by the present name first; ``flink run -s`` sets it."""
 
-DRAIN_FIRST = "drain the job before it (flink stop --drain) and begin where that one ended"
+DRAIN_FIRST = "drain it (flink stop --drain) and go on from its savepoint with another epoch"
 
 _RAW = (
     "read each record as 'format' = 'raw', and its fields with source.from_json, so that it is rejected with a reason: "
@@ -43,7 +43,7 @@ def cautions_of_start(options: Mapping[str, str]) -> Iterator[str]:
         yield (
             f"source.ddl: '{STARTUP}' = '{mode}' reads again what an earlier job has read, and what had left leaves "
             "once more, under another generalisation. That is right for the first start alone: go on from the state "
-            f"of the earlier job (flink run -s), or {DRAIN_FIRST}"
+            f"of the earlier job (flink run -s); where that is refused, {DRAIN_FIRST}"
         )
 
 

@@ -89,6 +89,7 @@ def stored_under(config: Config, found: Layout) -> Fingerprint:
         subject_type=found.subject_type,
         source=found.source,
         privacy=config.privacy,
+        epoch=config.epoch,
     )
 
 
@@ -133,7 +134,9 @@ def build(
         blocks = blocks.union(without_watermarks(_typed(requests(tables, config, config.source.forget, found))))
     plan = operator_plan(config, found)
     released = _key_by_shard(blocks).process(operator(plan), batch_type(plan))
-    released = released.uid(f"crenel-{config.algorithm.name}").name(config.algorithm.name)
+    # Under another name Flink finds no state for it, while that of source and sinks is theirs.
+    name = config.algorithm.name if config.epoch == 1 else f"{config.algorithm.name}-{config.epoch}"
+    released = released.uid(f"crenel-{name}").name(config.algorithm.name)
     _view(tables, "crenel_batches", released, {"releases": f"ARRAY<{found.release_sql}>"})
     # Every side output is wired, or PyFlink would send what it holds to the main output.
     suppressed = {"shard": "INT", **arrays(found.suppressed_types)}

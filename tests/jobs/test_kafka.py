@@ -94,7 +94,7 @@ def test_each_record_leaves_once_through_kills_a_stop_and_a_move(
     cluster.wait(lambda: cluster.state(job) == "RUNNING", "restored job")
     done = cluster.checkpoints(job)
     cluster.wait(lambda: cluster.checkpoints(job) > done + 2, "checkpoint")
-    cluster.stop_job(job, tmp_path / "savepoints", drain=True)
+    drained = cluster.stop_job(job, tmp_path / "savepoints", drain=True)
 
     # A broker says that a transaction is committed before its readers see it.
     cluster.wait(lambda: sum(len(broker.read(name)) for name in SINKS[1:]) >= len(records), "end of transactions")
@@ -104,6 +104,22 @@ def test_each_record_leaves_once_through_kills_a_stop_and_a_move(
     checks = {check["name"]: check for check in json.loads(told.stdout)["checks"]}
     assert [check for check in checks.values() if check["findings"]] == [], told.stderr
     assert {checks[name]["outcome"] for name in ("k", "cover", "release ids", "in force")} == {"holds"}
+
+    # Under a policy that the state does not fit, a drained job goes on where it was, with shards that begin anew.
+    changed = ("--set", "policy.quasi_identifiers.age.domain=[18, 110]", "--set", "shards.count=2")
+    told = mini.crenel("check", CONFIGURATION, "--against", drained, *changed, *connected())
+    assert (told.returncode, told.stderr.count("go on from here with another epoch")) == (2, 2), told.stderr
+    changed += ("--set", "epoch=2")
+    told = mini.crenel("check", CONFIGURATION, "--against", drained, *changed, *connected())
+    assert f"It can go on from {drained}: with -n; nothing waits in the 4 shards of before" in told.stdout, told.stderr
+    more = [(0, json.dumps({**json.loads(records[0] or b""), "clinic": f"more {i}"}).encode()) for i in range(200)]
+    broker.write("visits", more)
+    settings = restored(drained) | {"execution.state-recovery.ignore-unclaimed-state": "true"}
+    job = submit(cluster, tmp_path, variables, settings, *changed, "--set", "privacy.k=1", "--set", "privacy.l=1")
+    cluster.wait(lambda: cluster.rows_read(job) == len(more), "rows")
+    cluster.stop_job(job, tmp_path / "savepoints", drain=True)
+    cluster.wait(lambda: len(broker.read("released")) >= len(left["released"]) + len(more), "end of transactions")
+    require_once(records + [record for _, record in more], {name: broker.read(name) for name in SINKS})
 
 
 def require_once(records: list[bytes | None], left: dict[str, list[Any]]) -> None:
@@ -127,7 +143,11 @@ def fifths(records: list[bytes | None]) -> Iterator[list[tuple[int, bytes | None
 
 
 def submit(
-    cluster: Cluster, folder: Path, variables: Mapping[str, str], settings: Mapping[str, Any] | None = None
+    cluster: Cluster,
+    folder: Path,
+    variables: Mapping[str, str],
+    settings: Mapping[str, Any] | None = None,
+    *arguments: str,
 ) -> str:
     """Start the job; its id."""
     flink = {
@@ -137,7 +157,7 @@ def submit(
         **(settings or {}),
     }
     what = ("--config", CONFIGURATION, *with_settings(CONFIGURATION, flink), "--set", "nearest.delay={event_time: 6 h}")
-    done = cluster.ask("anonymize", *what, **variables)
+    done = cluster.ask("anonymize", *what, *arguments, **variables)
     assert done.returncode == 0, done.stdout + done.stderr
     return job_id(done)
 

@@ -287,6 +287,25 @@ def test_sampling_and_noise_that_were_switched_are_told(was: bool, is_now: bool,
     ]
 
 
+def test_only_a_drained_job_goes_on_with_another_epoch() -> None:
+    was, now = (fingerprint(POLICY, Shards(4), b"key", PUBLISHED, epoch=epoch) for epoch in (1, 2))
+    changed = fingerprint(replace(POLICY, missing="value"), Shards(8), b"key", PUBLISHED, epoch=2)
+    drained = [replace(STATE, shard=n, fingerprint=dict(was), entries={"blocks": [0, "0"]}) for n in range(2)]
+    assert require_same("there", drained, was)
+    assert not require_same("there", drained, now)
+    assert not require_same("there", drained, changed)
+    for entries in ({"blocks": [1, "0"]}, None):
+        waiting = [drained[0], replace(drained[1], entries=entries)]
+        with pytest.raises(SavepointError) as error:
+            require_same("there", waiting, changed)
+        (problem,) = error.value.problems
+        assert problem.startswith("epoch: has changed since the state was stored, and the tuples that wait in 1 of 2")
+    # Of one epoch, the way is told that is left.
+    for shards, way in ((drained, "this job was drained"), (waiting, "flink stop --drain")):
+        with pytest.raises(SavepointError, match=way):
+            require_same("there", shards, fingerprint(POLICY, Shards(8), b"key", PUBLISHED))
+
+
 @pytest.mark.parametrize("was", ["castle", "window"])
 def test_state_of_the_other_algorithm_is_told_by_name(was: str) -> None:
     prints = {
