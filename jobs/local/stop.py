@@ -144,6 +144,19 @@ def starts_processes(thread: Thread) -> None:
     _told.starting.append(thread)
 
 
+@contextmanager
+def left_to_us() -> Iterator[None]:
+    """Processes that this thread starts within the block do not hear what a terminal tells all of them.
+
+    Python would print a traceback in each. They are killed where this process is told to stop.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGHUP))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _hold(number: int, frame: FrameType | None) -> NoReturn:
     _told.held = True
     time.sleep(_HELD)

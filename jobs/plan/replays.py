@@ -21,6 +21,7 @@ from evidence.sample import Sample
 from evidence.setting import Setting
 from jobs.config.file import ConfigError
 from jobs.config.load import Config, load
+from jobs.local.stop import left_to_us
 from jobs.plan.point import Point, Written
 
 
@@ -84,7 +85,8 @@ class Replays:
                 self.impossible[point] = "shards.regions: the sample holds too little for so many regions"
                 done()
                 continue
-            begun[self._pool.submit(_one, overrides)] = point
+            with left_to_us():
+                begun[self._pool.submit(_one, overrides)] = point
         for future in as_completed(begun):
             point, found = begun[future], future.result()
             if isinstance(found, str):

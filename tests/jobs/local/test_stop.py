@@ -56,6 +56,13 @@ with stop.temporary_folder("crenel-"), stop.before_stopping(step):
         print("not held", flush=True)
 """
 
+WITH_A_CHILD = """
+child = "import time; print('ready', flush=True); time.sleep(600)"
+with stop.left_to_us():
+    subprocess.Popen([sys.executable, "-c", child])
+time.sleep(60)
+"""
+
 
 def started(program: str, folder: Path, ignored: signal.Signals | None = None) -> subprocess.Popen[str]:
     """One of the programs, that is ready."""
@@ -73,6 +80,7 @@ def started(program: str, folder: Path, ignored: signal.Signals | None = None) -
         stderr=subprocess.PIPE,
         text=True,
         preexec_fn=prepare,
+        start_new_session=True,
     )
     assert run.stdout is not None
     assert run.stdout.readline() == "ready\n"
@@ -91,6 +99,13 @@ def test_nothing_is_left(tmp_path: Path, program: str, number: signal.Signals) -
             assert not running(int(process))
         (tmp_path / "processes").unlink()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_only_the_command_hears_the_terminal(tmp_path: Path) -> None:
+    run = started(WITH_A_CHILD, tmp_path)
+    os.killpg(run.pid, signal.SIGINT)
+    assert run.communicate(timeout=20) == ("", "crenel: stopped here\n")
+    assert run.returncode == 130
 
 
 def test_what_is_to_be_done_first_is_done_while_the_command_stands_still(tmp_path: Path) -> None:
