@@ -74,7 +74,7 @@ def test_each_record_leaves_once_through_kills_a_stop_and_a_move(
     variables = {"KAFKA_BOOTSTRAP_SERVERS": broker.address, "CRENEL_SUBJECT_KEY": "a key of the tests"}
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    parts = fifths(records)
+    parts = sixths(records)
     broker.write("visits", next(parts))
     job = submit(cluster, tmp_path, variables)
     # By event time alone, so nothing would leave if the idle partition held the watermark back.
@@ -92,8 +92,9 @@ def test_each_record_leaves_once_through_kills_a_stop_and_a_move(
 
     job = submit(cluster, tmp_path, variables, restored(savepoint) | {"parallelism.default": 2})
     cluster.wait(lambda: cluster.state(job) == "RUNNING", "restored job")
-    done = cluster.checkpoints(job)
-    cluster.wait(lambda: cluster.checkpoints(job) > done + 2, "checkpoint")
+    # Where no partition has brought anything of late, Flink tells nobody that event time has ended.
+    broker.write("visits", next(parts))
+    cluster.wait(lambda: cluster.rows_read(job) >= len(records) // 6, "rows")
     drained = cluster.stop_job(job, tmp_path / "savepoints", drain=True)
 
     # A broker says that a transaction is committed before its readers see it.
@@ -135,11 +136,11 @@ def require_once(records: list[bytes | None], left: dict[str, list[Any]]) -> Non
     assert len(released) > 0.9 * len(records)
 
 
-def fifths(records: list[bytes | None]) -> Iterator[list[tuple[int, bytes | None]]]:
-    """A fifth of the records after the other, each with its partition."""
+def sixths(records: list[bytes | None]) -> Iterator[list[tuple[int, bytes | None]]]:
+    """A sixth of the records after the other, each with its partition."""
     placed = [(number % PARTITIONS, record) for number, record in enumerate(records)]
-    for number in range(5):
-        yield placed[len(placed) * number // 5 : len(placed) * (number + 1) // 5]
+    for number in range(6):
+        yield placed[len(placed) * number // 6 : len(placed) * (number + 1) // 6]
 
 
 def submit(
