@@ -100,7 +100,8 @@ def _plan(config: Config, against: str | None) -> _Planned:
             job.explain()
         except (Py4JError, JavaException) as error:
             raise refused(error, config) from None
-    strange = cautions_of_first_rows(config, source_table(tables).options or {})
+    # A job that goes on from state reads other rows.
+    strange = cautions_of_first_rows(config, source_table(tables).options or {}) if against is None else ()
     return _Planned(layout, (*job.warnings, *strange))
 
 

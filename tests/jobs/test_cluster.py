@@ -50,7 +50,7 @@ def test_adult_comes_out_k_anonymous_and_l_diverse(cluster: Cluster, tmp_path: P
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "was submitted" in ended.stdout
     assert "The job has ended." in ended.stdout
-    assert "warning: source.ddl: 'csv.ignore-parse-errors' = 'true' drops records" in ended.stderr
+    assert "warning: source.ddl: 'csv.ignore-parse-errors' = 'true' drops records" in ended.stdout
 
     released = rows_of(tmp_path / name / "released", RELEASED)
     suppressed = rows_of(tmp_path / name / "suppressed", ("reason", "shard", "position", "event_time"))

@@ -337,10 +337,13 @@ def test_quiet_shards_release_at_once_what_a_shorter_event_time_delay_has_made_o
     assert not any(published(tmp_path).values())
 
     configuration.write_text(text.replace("300 d", "10 s"), encoding="utf-8")
-    job = cluster.submit(configuration, restored(savepoint), rate=SLOW)
+    checkpoints = {"execution.checkpointing.dir": (tmp_path / "checkpoints").as_uri()}
+    job = cluster.submit(configuration, restored(savepoint) | checkpoints, rate=SLOW)
     cluster.wait(lambda: left_early(tmp_path) == list(range(EARLY)), "release of what is overdue", 150)
     assert cluster.state(job) == "RUNNING"  # not the end of the input
     cluster.cancel(job)
+    # What waits is in the last checkpoint, which a job that is cancelled leaves.
+    assert list((tmp_path / "checkpoints" / job).glob("chk-*/_metadata"))
 
 
 def fits(mini: Host, configuration: Path, savepoint: Path) -> tuple[int, bool]:
