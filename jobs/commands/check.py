@@ -90,18 +90,20 @@ def _plan(config: Config, against: str | None) -> _Planned:
     from jobs.wiring.pipeline import build, read_layout
     from jobs.wiring.source_table import source_table
 
-    state = {} if against is None else {STATE[0]: against}
+    settings = {**config.flink, **({} if against is None else {STATE[0]: against})}
     with flink_logs():
         try:
             tables = local_environment(config.flink)
             layout = read_layout(tables, config)
             # Planning the job finds what is wrong with a sink. In a catalog of its own: the source is there by now.
-            job = build(local_environment({**config.flink, **state}), config)
+            job = build(local_environment(settings), config)
             job.explain()
         except (Py4JError, JavaException) as error:
             raise refused(error, config) from None
     # A job that goes on from state reads other rows.
-    strange = cautions_of_first_rows(config, source_table(tables).options or {}) if against is None else ()
+    if not settings.keys().isdisjoint(STATE):
+        return _Planned(layout, job.warnings)
+    strange = cautions_of_first_rows(config, source_table(tables).options or {})
     return _Planned(layout, (*job.warnings, *strange))
 
 

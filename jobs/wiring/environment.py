@@ -10,6 +10,7 @@ from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.table import StreamTableEnvironment
 
 from jobs.config.fixed import FIXED
+from jobs.config.start import STATE
 from jobs.local.flags import prepare_java
 from jobs.wiring.jars import JARS, jars
 
@@ -43,7 +44,7 @@ DEFAULTS: Mapping[str, str] = {
 def local_environment(settings: Mapping[str, str], *, checkpoints: bool = True) -> StreamTableEnvironment:
     """A mini-cluster in this process; ``settings`` are Flink's and win over the defaults.
 
-    ``checkpoints``: whether any are taken, as the settings say.
+    ``checkpoints``: whether any are taken, and gone on from, as the settings say.
 
     Raises
     ------
@@ -57,7 +58,7 @@ def local_environment(settings: Mapping[str, str], *, checkpoints: bool = True) 
     settings = {**settings, **jars(settings, {})}
     configuration = Configuration()
     for key, value in {**DEFAULTS, **local, **settings}.items():
-        if checkpoints or not key.startswith("execution.checkpointing."):
+        if checkpoints or not (key.startswith("execution.checkpointing.") or key in STATE):
             configuration.set_string(key, value)
     return StreamTableEnvironment.create(StreamExecutionEnvironment.get_execution_environment(configuration))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from jobs.config.start import STATE
 from tests.support.launch import Host, rows_of
 from tests.support.visits import WRONG, visits, write
 
@@ -84,3 +85,10 @@ def test_a_source_of_changes_is_refused_and_goes_as_rows_that_are_only_added(min
     assert ran.returncode == 0, ran.stderr
     released = rows_of(tmp_path / "released", ("age_min", "age_max", "id"))
     assert sorted(int(row["id"]) for row in released) == [0, 0, 1, 1, 2, 3, 4, 5]
+
+    # A second run would publish all of it once more, but for one that goes on from the state of the first.
+    anew = mini.crenel("check", path, "--set", f"source.query={NOW}")
+    restored = mini.crenel("check", path, "--set", f"source.query={NOW}", "--set", f"flink.{STATE[0]}=file:/state")
+    assert [told.returncode for told in (anew, restored)] == [0, 0]
+    assert "Warning: sinks.released.path: there are files already" in anew.stdout
+    assert "Warning: " not in restored.stdout

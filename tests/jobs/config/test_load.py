@@ -629,6 +629,17 @@ def test_a_source_that_may_deliver_a_row_twice_is_told(options: dict[str, str] |
     assert options is None or ", ".join(REPLAYED) in problem
 
 
+def test_what_kafka_and_flink_would_refuse_at_each_start_is_told_before(tmp_path: Path) -> None:
+    timeout = "properties.transaction.timeout.ms"
+    once = f"sinks.audit={kafka('a')}"
+    assert configured(tmp_path, SMALL, once).sinks["audit"][timeout] == "900000"
+    found = problems(tmp_path, SMALL, once, f"sinks.audit.{timeout}=1 h", "flink.execution.checkpointing.dir=/kept")
+    assert [problem.split(": ")[0] for problem in found] == [
+        f"sinks.audit.{timeout}",
+        "flink.execution.checkpointing.dir",
+    ]
+
+
 @pytest.mark.parametrize("connector", ["upsert-kafka", "mysql-cdc"])
 def test_a_connector_of_changes_is_told_the_way(connector: str) -> None:
     (problem,) = repeating_source({"connector": connector})
