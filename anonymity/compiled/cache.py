@@ -23,6 +23,8 @@ import numpy as np
 from numba.core import caching
 
 _ROOT = Path(__file__).resolve().parents[2]
+_OURS = ("jobs", "evidence", "operators", "anonymity", "state", "benchmarks", "tests")
+"""Where Crenel is installed, packages of others lie beside them."""
 _IMPORT = re.compile(r"^ *(?:from +([\w.]+) +import +(\([^)]*\)|[^\n]+)|import +([\w.]+))", re.MULTILINE)
 
 
@@ -106,6 +108,8 @@ def _imports(module: Path) -> frozenset[Path]:
     found: set[Path] = set()
     for package, names, alone in _IMPORT.findall(module.read_text(encoding="utf-8")):
         name = package or alone
+        if name.partition(".")[0] not in _OURS:
+            continue
         # What is imported from a package may be a module of it.
         parts = [part.split(" as ")[0].strip() for part in names.strip("()").split(",")]
         for path in (name, *(f"{name}.{part}" for part in parts if part)):

@@ -56,24 +56,37 @@ class Root:
         building : hand in how this machine reaches package registries
         options : for ``subprocess.run``
         """
-        env = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/", **self.env}
+        env = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", **self.env}
         outside = _OUTSIDE
         if building:
             env |= {name: value for name, value in os.environ.items() if name.upper().startswith(_VARIABLES)}
             outside += _OF_PACKAGES
-        # Sudo-like tools and Docker both look up the home; chroot does not.
-        home = self._home()
-        lines = ["set -e", f"mount -t proc proc {shlex.quote(str(self.folder / 'proc'))}"]
+        # What runs has no network but its own: nothing is fetched at a start, and no port is in use.
+        lines = [
+            "set -e",
+            *([] if building else ["ip link set lo up"]),
+            f"mount -t proc proc {shlex.quote(str(self.folder / 'proc'))}",
+        ]
         for path in filter(os.path.exists, outside):
             inside = self.folder / path[1:]
             if inside.is_symlink() or not inside.exists():
                 inside.unlink(missing_ok=True)
                 inside.mkdir(parents=True) if os.path.isdir(path) else inside.touch()
             lines.append(f"mount --bind {path} {shlex.quote(str(inside))}")
-        inner = ["env", "-i", *(f"{name}={value}" for name, value in (env | {"HOME": home}).items())]
+        inner = ["env", "-i", *(f"{name}={value}" for name, value in ({"HOME": self._home()} | env).items())]
         inner += [*self.shell, f"cd {shlex.quote(self.workdir)}\n{command}"]
         lines.append(shlex.join(["exec", "chroot", f"--userspec={self.user}", str(self.folder), *inner]))
-        wrapped = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", "\n".join(lines)]
+        wrapped = [
+            "unshare",
+            *([] if building else ["--net"]),
+            "--mount",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "sh",
+            "-c",
+            "\n".join(lines),
+        ]
         return subprocess.run(wrapped, text=True, stdin=subprocess.DEVNULL, **options)
 
     def copied(self, folder: Path) -> Root:

@@ -34,7 +34,7 @@ ROWS = 20_000
 @pytest.fixture(scope="session")
 def debian() -> Root:
     """A clean Debian with Java and Maven; kept for the next time."""
-    lacking = [name for name in ("debootstrap", "unshare", "chroot") if shutil.which(name) is None]
+    lacking = [name for name in ("debootstrap", "unshare", "chroot", "ip") if shutil.which(name) is None]
     if os.geteuid() != 0 or lacking:
         pytest.exit(f"the test of the image needs root and {' '.join(lacking) or 'debootstrap'}", 2)
     cache = cached("image")
@@ -111,7 +111,7 @@ def test_its_jobmanager_runs_a_policy_in_application_mode(image: Root) -> None:
 export CRENEL_DEMO_INPUT=/tmp/stream.csv CRENEL_DEMO_OUTPUT=/tmp/out
 python -c 'from jobs.commands import synthetic; synthetic.write("/tmp/stream.csv", {ROWS})'
 taskmanager.sh start
-standalone-job.sh start-foreground {shlex.join(of_compose[1:-1])} "{policy}" 2>&1 | tail -n 60
+standalone-job.sh start-foreground {shlex.join(of_compose[1:-1])} "{policy}" 2>&1 | grep -v " INFO " | tail -n 80
 """
     started = time.monotonic()
     shown = inside(image, script)

@@ -83,9 +83,22 @@ def test_a_change_changes_a_module_and_those_that_import_it_and_no_other(
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
     importing = {f"ours/{name}.py" for name in ("base", "direct", "of_package", "by_name", "within", "indirect")}
+    monkeypatch.setattr(cache, "_OURS", ("ours",))
     found = changed(tmp_path, tmp_path / "ours" / "base.py", monkeypatch)
     assert found == importing | {"ours/below/__init__.py"}
     assert changed(tmp_path, tmp_path / "ours" / "other.py", monkeypatch) == {"ours/other.py", "ours/of_package.py"}
+
+
+def test_packages_of_others_that_lie_beside_ours_are_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As in an environment that Crenel is installed in: numba imports by relative names, and has thousands of modules.
+    root = copied(tmp_path / "site-packages")
+    alone = digests(root, monkeypatch)
+    (root / "numba").mkdir()
+    (root / "numba" / "__init__.py").write_text("from . import config\nfrom .core import types\n", encoding="utf-8")
+    beside = digests(root, monkeypatch)
+    assert {name: value for name, value in beside.items() if name in alone} == alone
 
 
 @pytest.mark.parametrize(("algorithm", "other"), [("window", "castle"), ("castle", "window")])
