@@ -1,6 +1,6 @@
 """``python -m benchmarks.chaos``: one hundred random kills, and what left in spite of them.
 
-Needs Java, Maven (for Kafka and Flink's connector), on Debian ``faketime`` for a clock that jumps, and root for a disk
+Needs Java, Maven (for Kafka and Flink's connector), on Debian ``faketime`` for a wrong clock, and root for a disk
 of a size of its own; a kind that cannot be had here is told and left out.
 """
 
@@ -30,7 +30,7 @@ from tests.support.launch import Host
 _ROWS = 40_000
 _RATE = 1000  # rows a second while a job is disturbed
 _LAST = 30  # rows that come to a topic before its job is drained
-_CLOCK = (3600, -3600, 86_400, -600)  # seconds by which a clock jumps
+_CLOCK = (3600, -3600, 86_400, -600)  # seconds by which a clock is wrong
 
 
 @dataclass
@@ -84,7 +84,7 @@ class Chaos:
             "the TaskManager's Java alone": cluster.kill_java,
             "the JobManager": cluster.kill_jobmanager,
             "a full disk of checkpoints": lambda: cluster.fill_disk(job),
-            "a clock that jumps": lambda: cluster.set_clock(self._chance.choice(_CLOCK)),
+            "the TaskManager, back with a wrong clock": lambda: cluster.move_clock(self._chance.choice(_CLOCK)),
             "Kafka's broker": self._kill_broker,
         }
 

@@ -9,7 +9,6 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from ctypes.util import find_library
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +41,6 @@ class Survivor(Cluster):
         super().__init__(folder)
         self._zookeeper: subprocess.Popen[bytes] | None = None
         self._folder = folder
-        self._clock = folder / "clock"
-        self._clock.write_text("+0\n", encoding="ascii")
         self.checkpoints_in = folder / "disk"
         self.checkpoints_in.mkdir()
         self._mounted = _mounted(self.checkpoints_in)
@@ -66,16 +63,6 @@ class Survivor(Cluster):
     def start(self) -> None:
         """Start ZooKeeper, and then all others."""
         self._zookeeper = self._spawn("zookeeper", FLINK / "bin" / "zookeeper.sh", "start-foreground", "1")
-        faketime = _faketime()
-        if faketime is not None:
-            # Only the TaskManager and its Python workers live by this clock; what is monotonic goes on as it is.
-            self.task_environment = {
-                "LD_PRELOAD": str(faketime),
-                "FAKETIME_TIMESTAMP_FILE": str(self._clock),
-                "FAKETIME_CACHE_DURATION": "1",
-                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-                "DONT_FAKE_MONOTONIC": "1",
-            }
         super().start()
 
     def stop(self) -> None:
@@ -148,11 +135,20 @@ class Survivor(Cluster):
     def _failed(self, job: str) -> int:
         return int(self.get(f"/jobs/{job}/checkpoints")["counts"]["failed"])
 
-    def set_clock(self, seconds: int) -> None:
-        """Set the TaskManager's clock so far ahead of the machine's, or behind it."""
-        if not self.task_environment:
+    def move_clock(self, seconds: int) -> None:
+        """Kill the TaskManager, and start one whose clock is so far ahead of the machine's, or behind it."""
+        faketime = next((path for name in _FAKETIME for path in Path("/usr/lib").glob(f"*/faketime/{name}")), None)
+        if faketime is None:
             raise NotHereError("libfaketime is not installed (on Debian: apt install faketime)")
-        self._clock.write_text(f"{seconds:+d}\n", encoding="ascii")
+        self.kill_taskmanager()
+        # What is monotonic goes on as it is. The next TaskManager has the machine's clock again.
+        self.task_environment = {
+            "LD_PRELOAD": str(faketime),
+            "FAKETIME": f"{seconds:+d}s",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        }
+        self.start_taskmanager()
+        self.task_environment = {}
 
 
 @contextmanager
@@ -169,10 +165,3 @@ def running(folder: Path) -> Iterator[Survivor]:
 def _mounted(folder: Path) -> bool:
     mount: list[Any] = ["mount", "-t", "tmpfs", "-o", f"size={_DISK}", "tmpfs", folder]
     return bool(shutil.which("mount")) and subprocess.run(mount, capture_output=True, check=False).returncode == 0
-
-
-def _faketime() -> Path | None:
-    if find_library("faketime"):
-        return Path(str(find_library("faketime")))
-    places = (path for name in _FAKETIME for path in Path("/usr/lib").glob(f"*/faketime/{name}"))
-    return next(places, None)
