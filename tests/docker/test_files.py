@@ -116,3 +116,19 @@ def test_the_schema_refuses_what_the_operator_would(path: tuple[str, ...], value
         inner = inner[name]
     inner[path[-1]] = value
     assert list(validator.iter_errors(changed))
+
+
+def test_the_job_of_compose_reads_what_the_generator_writes_and_finds_its_topics_and_hierarchies() -> None:
+    kafka = yaml.safe_load((ROOT / "conf" / "kafka.yaml").read_text(encoding="utf-8"))
+    (columns,) = re.findall(
+        r"CREATE TEMPORARY TABLE visits \((.*?)\) WITH", (DOCKER / "generate.py").read_text(encoding="utf-8"), re.DOTALL
+    )
+    written = set(re.findall(r"(\w+) (?:STRING|BIGINT)", columns))
+    assert written == {*kafka["source"]["from_json"]["fields"], "visited_ms"}
+    assert "'$.visited_ms'" in kafka["source"]["ddl"]
+    (made,) = re.findall(r"for topic in (.*?); do", str(COMPOSE["services"]["topics"]["command"]))
+    assert made.split() == ["visits", *(sink["topic"] for sink in kafka["sinks"].values())]
+    (policy,) = DEPLOYMENT["spec"]["jobManager"]["podTemplate"]["spec"]["volumes"]
+    there = {item["path"] for item in policy["configMap"]["items"]}
+    asked = {found["hierarchy"] for found in kafka["policy"]["quasi_identifiers"].values() if "hierarchy" in found}
+    assert there == {"policy.yaml", *asked}
