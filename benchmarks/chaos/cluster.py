@@ -41,6 +41,8 @@ class Survivor(Cluster):
         super().__init__(folder)
         self._zookeeper: subprocess.Popen[bytes] | None = None
         self._folder = folder
+        self._clock = folder / "clock"
+        self._clock.write_text("+0\n", encoding="ascii")
         self.checkpoints_in = folder / "disk"
         self.checkpoints_in.mkdir()
         self._mounted = _mounted(self.checkpoints_in)
@@ -63,6 +65,16 @@ class Survivor(Cluster):
     def start(self) -> None:
         """Start ZooKeeper, and then all others."""
         self._zookeeper = self._spawn("zookeeper", FLINK / "bin" / "zookeeper.sh", "start-foreground", "1")
+        faketime = next((path for name in _FAKETIME for path in Path("/usr/lib").glob(f"*/faketime/{name}")), None)
+        if faketime is not None:
+            self.task_environment = {
+                "LD_PRELOAD": str(faketime),
+                "FAKETIME_TIMESTAMP_FILE": str(self._clock),
+                "FAKETIME_CACHE_DURATION": "1",
+                # What is monotonic goes on as it is. Without the second, Java's waiting for a time would not wait.
+                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+                "FAKETIME_FORCE_MONOTONIC_FIX": "0",
+            }
         super().start()
 
     def stop(self) -> None:
@@ -135,20 +147,11 @@ class Survivor(Cluster):
     def _failed(self, job: str) -> int:
         return int(self.get(f"/jobs/{job}/checkpoints")["counts"]["failed"])
 
-    def move_clock(self, seconds: int) -> None:
-        """Kill the TaskManager, and start one whose clock is so far ahead of the machine's, or behind it."""
-        faketime = next((path for name in _FAKETIME for path in Path("/usr/lib").glob(f"*/faketime/{name}")), None)
-        if faketime is None:
+    def set_clock(self, seconds: int) -> None:
+        """Have the clock of the TaskManager and its workers jump: so far ahead of the machine's, or behind it."""
+        if not self.task_environment:
             raise NotHereError("libfaketime is not installed (on Debian: apt install faketime)")
-        self.kill_taskmanager()
-        # What is monotonic goes on as it is. The next TaskManager has the machine's clock again.
-        self.task_environment = {
-            "LD_PRELOAD": str(faketime),
-            "FAKETIME": f"{seconds:+d}s",
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-        }
-        self.start_taskmanager()
-        self.task_environment = {}
+        self._clock.write_text(f"{seconds:+d}\n", encoding="ascii")
 
 
 @contextmanager

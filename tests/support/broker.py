@@ -119,7 +119,7 @@ class Broker:
 
     def write(self, topic: str, records: Iterable[tuple[int, bytes | None]]) -> None:
         """Write records to a topic, each to a partition."""
-        producer = Producer({"bootstrap.servers": self.address, "linger.ms": 20})
+        producer = Producer({"bootstrap.servers": self.address, "linger.ms": 20, "log_level": 0})
         failed: list[KafkaError] = []
         for partition, record in records:
             producer.produce(
@@ -138,6 +138,7 @@ class Broker:
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
+                "log_level": 0,
             }
         )
         partitions = consumer.list_topics(topic, 30).topics[topic].partitions
