@@ -183,12 +183,14 @@ def main() -> int:
             by_job.add(setting.name, kills, left.rows, left.lost, left.twice, same, ", ".join(left.findings) or 0)
             bad |= bool(left.lost or left.twice or left.findings or same == "other bytes")
             print(f"{setting.name}: {kills} kills, {left.lost} lost, {left.twice} twice, {same}", file=sys.stderr)
+        orphaned = cluster.orphaned
     for kind, told in chaos.kinds.items():
         seconds = told.seconds
         by_kind.add(kind, len(seconds), len(seconds), f"{statistics.median(seconds):.1f}", f"{max(seconds):.1f}")
     for kind, why in chaos.left_out.items():
         by_kind.add(kind, 0, 0, why, "")
     print(by_job, by_kind, sep="\n")
+    print(f"A Python worker outlived its Java by {orphaned:.1f} s at most.")
     return int(bad)
 
 

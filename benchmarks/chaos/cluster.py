@@ -35,12 +35,13 @@ class Survivor(Cluster):
     Attributes
     ----------
     checkpoints_in : folder of checkpoints, on a small disk where this machine lets us mount one
+    orphaned : seconds for which a Python worker outlived its Java, at most
     """
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self._zookeeper: subprocess.Popen[bytes] | None = None
-        self._folder = folder
+        self.orphaned = 0.0
         self._clock = folder / "clock"
         self._clock.write_text("+0\n", encoding="ascii")
         self.checkpoints_in = folder / "disk"
@@ -116,7 +117,9 @@ class Survivor(Cluster):
                 os.kill(pid, signal.SIGKILL)
         process.wait()
         self.start_taskmanager()
-        self.until(lambda: not any("beam_boot" in command(pid) for pid in workers), "end of workers without Java", 60)
+        since = time.monotonic()
+        self.until(lambda: not any("beam_boot" in command(pid) for pid in workers), "end of workers without Java")
+        self.orphaned = max(self.orphaned, time.monotonic() - since)
 
     def kill_jobmanager(self) -> None:
         """``kill -9`` of the JobManager, and another one in its place."""
