@@ -24,7 +24,7 @@ from benchmarks.chaos.jobs import SETTINGS, Feed, Left, Setting
 from benchmarks.table import Table
 from tests.support import broker as brokers
 from tests.support.broker import Broker
-from tests.support.cluster import job_id
+from tests.support.cluster import job_id, with_settings
 from tests.support.launch import Host
 
 _ROWS = 40_000
@@ -132,7 +132,9 @@ def run(
 
 
 def _submit(cluster: Survivor, configuration: Path, rate: int) -> str:
-    done = cluster.ask("paced", "--config", configuration, CRENEL_TEST_RATE=str(rate))
+    settings = {"python.executable": str(cluster.python)}
+    what = ("--config", configuration, *with_settings(configuration, settings))
+    done = cluster.ask("paced", *what, CRENEL_TEST_RATE=str(rate))
     if done.returncode:
         raise RuntimeError(done.stdout + done.stderr)
     return job_id(done)

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -35,6 +36,7 @@ class Survivor(Cluster):
     Attributes
     ----------
     checkpoints_in : folder of checkpoints, on a small disk where this machine lets us mount one
+    python : what runs Python workers: Python, by the machine's clock
     orphaned : seconds for which a Python worker outlived its Java, at most
     """
 
@@ -42,6 +44,10 @@ class Survivor(Cluster):
         super().__init__(folder)
         self._zookeeper: subprocess.Popen[bytes] | None = None
         self.orphaned = 0.0
+        # Under a clock that is not the machine's, Python cannot sleep.
+        self.python = folder / "python"
+        self.python.write_text(f'#!/bin/sh\nunset LD_PRELOAD\nexec "{sys.executable}" "$@"\n', encoding="utf-8")
+        self.python.chmod(0o755)
         self._clock = folder / "clock"
         self._clock.write_text("+0\n", encoding="ascii")
         self.checkpoints_in = folder / "disk"
@@ -151,7 +157,7 @@ class Survivor(Cluster):
         return int(self.get(f"/jobs/{job}/checkpoints")["counts"]["failed"])
 
     def set_clock(self, seconds: int) -> None:
-        """Have the clock of the TaskManager and its workers jump: so far ahead of the machine's, or behind it."""
+        """Have the clock of the TaskManager's Java jump: so far ahead of the machine's, or behind it."""
         if not self.task_environment:
             raise NotHereError("libfaketime is not installed (on Debian: apt install faketime)")
         self._clock.write_text(f"{seconds:+d}\n", encoding="ascii")
