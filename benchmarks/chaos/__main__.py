@@ -29,7 +29,6 @@ from tests.support.launch import Host
 
 _ROWS = 40_000
 _RATE = 1000  # rows a second while a job is disturbed
-_LAST = 30  # rows that come to a topic before its job is drained
 _CLOCK = (3600, -3600, 86_400, -600)  # seconds ahead of the machine's clock
 
 
@@ -108,7 +107,7 @@ def run(
     """Run one job, with so many kills; what is wrong with what left."""
     used = broker if setting.kafka else None
     configuration = jobs.configure(setting, folder, _ROWS, used, brokers.connector() if setting.kafka else None)
-    feed = Feed(broker, f"{folder.name}-in", jobs.records(_ROWS)[:-_LAST], _RATE)
+    feed = Feed(broker, f"{folder.name}-in", jobs.records(_ROWS), _RATE)
     if setting.kafka:
         feed.start()
     job = _submit(cluster, configuration, 0 if setting.kafka or not kills else _RATE)
@@ -119,8 +118,6 @@ def run(
         feed.join()
         since = time.time()
         cluster.until(lambda: cluster.completed_since(job, since), "checkpoint")
-        # Where no partition has brought anything of late, Flink tells nobody that event time has ended.
-        broker.write(f"{folder.name}-in", jobs.records(_ROWS)[-_LAST:])
         cluster.until(lambda: _behind(cluster, job) == 0, "end of the topic")
         cluster.stop_job(job, folder / "savepoints", drain=True)
         cluster.until(lambda: _counted(folder, broker) >= _ROWS, "end of transactions", 60)
@@ -142,7 +139,7 @@ def _submit(cluster: Survivor, configuration: Path, rate: int) -> str:
 
 def _behind(cluster: Survivor, job: str) -> int:
     """Records of the topic that the source has not read yet."""
-    source = cluster.get(f"/jobs/{job}")["vertices"][0]["id"]
+    (source,) = [task["id"] for task in cluster.get(f"/jobs/{job}")["vertices"] if "KafkaSource" in task["name"]]
     path = f"/jobs/{job}/vertices/{source}/subtasks/metrics"
     names = [metric["id"] for metric in cluster.get(path) if metric["id"].endswith(".pendingRecords")]
     return int(sum(metric["sum"] for metric in cluster.get(f"{path}?agg=sum&get={','.join(names)}")))

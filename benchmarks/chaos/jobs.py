@@ -65,7 +65,7 @@ source:
     ) WITH (
       'connector' = 'kafka', 'properties.bootstrap.servers' = 'BROKER', 'properties.group.id' = 'NAME',
       'topic' = 'NAME-in', 'format' = 'raw', 'scan.startup.mode' = 'earliest-offset',
-      'scan.watermark.idle-timeout' = '20 s'
+      'scan.watermark.idle-timeout' = '5 s'
     )
   from_json:
     column: record

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from pyflink.common import Duration, WatermarkStrategy
 from pyflink.datastream import DataStream
 from pyflink.table import StreamTableEnvironment
 
@@ -135,12 +134,6 @@ def write_requests(
     name, kind = column
     rows = ", ".join(f"(CAST({literal(text)} AS {kind}))" for text in subjects)
     tables.execute_sql(f"INSERT INTO forget ({quote(name)}) VALUES {rows}").wait()
-
-
-def without_watermarks(stream: DataStream) -> DataStream:
-    """The same stream, for whose watermarks nobody waits."""
-    idle = WatermarkStrategy.no_watermarks().with_idleness(Duration.of_millis(1))
-    return stream.assign_timestamps_and_watermarks(idle).uid("crenel-forget-idle").name("forget")
 
 
 def _alike(one: SqlType, other: SqlType) -> bool:

@@ -20,15 +20,17 @@ from jobs.config.load import Config
 from jobs.wiring.append_only import append_only
 from jobs.wiring.cautions import cautions_of_job
 from jobs.wiring.chain import chain_plan
-from jobs.wiring.forgetting import requests, without_watermarks
+from jobs.wiring.forgetting import requests
 from jobs.wiring.job import Job
 from jobs.wiring.json_query import json_query
 from jobs.wiring.layout import Layout, layout
+from jobs.wiring.pace import ends
 from jobs.wiring.references import with_codes
 from jobs.wiring.sink_columns import SQL, SUMMARY_COLUMNS, Column, Plain, arrays, declared, in_force, written_null
 from jobs.wiring.source_table import column_names, source_table
 from jobs.wiring.sql_types import literal
 from jobs.wiring.unnest import unnested
+from jobs.wiring.watermarks import nothing, without_watermarks
 from operators.emit import batch_type
 from operators.encode.function import encode_function
 from operators.shards.function import FORGOTTEN, REJECTED, SUMMARY, SUPPRESSED, ShardFunction, further_tags
@@ -131,7 +133,10 @@ def build(
     found = read_layout(tables, config)
     blocks = _typed(_encode(tables, config, found))
     if config.source.forget is not None:
-        blocks = blocks.union(without_watermarks(_typed(requests(tables, config, config.source.forget, found))))
+        asked = _typed(requests(tables, config, config.source.forget, found))
+        blocks = blocks.union(without_watermarks(asked, "forget"))
+    if not all(map(ends, blocks._j_data_stream.getTransformation().getTransitivePredecessors())):
+        blocks = blocks.union(without_watermarks(_typed(nothing(tables)), "end"))
     plan = operator_plan(config, found)
     released = _key_by_shard(blocks).process(operator(plan), batch_type(plan))
     # Under another name Flink finds no state for it, while that of source and sinks is theirs.

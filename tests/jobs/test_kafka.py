@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import random
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -22,6 +23,9 @@ pytestmark = pytest.mark.cluster("standalone")
 
 CONFIGURATION = ROOT / "conf" / "kafka.yaml"
 SINKS = ("audit", "released", "suppressed", "rejected")
+IDLE = 10
+"""Seconds after which a partition is idle, as the configuration has it."""
+
 PARTITIONS = 3
 """Those that are written to; one more stays idle."""
 
@@ -92,9 +96,9 @@ def test_each_record_leaves_once_through_kills_a_stop_and_a_move(
 
     job = submit(cluster, tmp_path, variables, restored(savepoint) | {"parallelism.default": 2})
     cluster.wait(lambda: cluster.state(job) == "RUNNING", "restored job")
-    # Where no partition has brought anything of late, Flink tells nobody that event time has ended.
     broker.write("visits", next(parts))
     cluster.wait(lambda: cluster.rows_read(job) >= len(records) // 6, "rows")
+    time.sleep(IDLE + 2)  # now no partition has brought anything of late
     drained = cluster.stop_job(job, tmp_path / "savepoints", drain=True)
 
     # A broker says that a transaction is committed before its readers see it.

@@ -1,0 +1,30 @@
+"""Streams beside the source, and what their watermarks mean for it: nothing, until event time ends."""
+
+from __future__ import annotations
+
+from pyflink.common import Duration, WatermarkStrategy
+from pyflink.datastream import DataStream
+from pyflink.table import StreamTableEnvironment
+
+_TICKS = "crenel_ticks"
+
+
+def without_watermarks(stream: DataStream, name: str) -> DataStream:
+    """The same stream, for whose watermarks nobody waits; that event time has ended is passed on."""
+    idle = WatermarkStrategy.no_watermarks().with_idleness(Duration.of_millis(1))
+    return stream.assign_timestamps_and_watermarks(idle).uid(f"crenel-{name}-idle").name(name)
+
+
+def nothing(tables: StreamTableEnvironment) -> DataStream:
+    """A stream of blocks that brings none and does not end.
+
+    Where a job is drained (``flink stop --drain``), Flink has each source say that event time has ended. A source of
+    which all partitions are idle (``scan.watermark.idle-timeout``) is not heard then, in Flink 2.3, and what waits
+    would not leave. This one is never idle.
+    """
+    tables.execute_sql(
+        f"CREATE TEMPORARY TABLE {_TICKS} (tick INT) WITH ('connector' = 'datagen', 'rows-per-second' = '1', "
+        "'fields.tick.min' = '0', 'scan.parallelism' = '1')"
+    )
+    query = f"SELECT tick AS k, ROW(tick, CAST(NULL AS BYTES)) AS v FROM {_TICKS} WHERE tick < 0"
+    return tables.to_data_stream(tables.sql_query(query))
