@@ -62,6 +62,11 @@ OUTLASTING = (
     "and holds of nothing that the code tells beyond it; leave the horizon out, or choose a scope that is shorter"
 )
 
+FORGETFUL = (
+    "epoch: is not 1, so the shards know nothing of what left before they began anew, and privacy.persons.promise: "
+    "lasting holds of the rows since then. Who sees both can intersect a person's rows of before and after"
+)
+
 WITHOUT_LEAST = (
     "noise_within_release.least: is 0, so a release whose members have the same number publishes it as it is; give a "
     "share of the domain's width, such as 0.02"
@@ -114,6 +119,12 @@ def cautions_of_chain(key: bytes | None) -> Iterator[str]:
     """The same of the key of the audit log's hash chain; empty: it has none; None: there is no chain."""
     if key is not None and len(key) < SHORTEST_KEY:
         yield SHORT_CHAIN_KEY if key else UNKEYED_CHAIN
+
+
+def cautions_of_epoch(epoch: int, lasting: Lasting | None) -> Iterator[str]:
+    """The same of shards that began anew."""
+    if epoch != 1 and lasting is not None:
+        yield FORGETFUL
 
 
 def _outlasts(pseudonym: Pseudonym, lasting: Lasting) -> bool:

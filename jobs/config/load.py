@@ -17,7 +17,7 @@ from anonymity.noise.within import problems_within
 from anonymity.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT, Policy, Pseudonym, Shards, without_domain
 from anonymity.privacy import DifferentialPrivacy, Privacy
 from anonymity.regions.tree import RegionTree
-from jobs.config.cautions import cautions, cautions_of_chain
+from jobs.config.cautions import cautions, cautions_of_chain, cautions_of_epoch
 from jobs.config.delivery import clashing_sinks, repeating_settings, repeating_sinks
 from jobs.config.explain import explain, listed, meant
 from jobs.config.file import ConfigError, expand, override, read
@@ -84,7 +84,8 @@ class Config:
             lasting=self.privacy.lasting,
         )
         chain = cautions_of_chain(self.audit_chain)
-        return (*general, *chain, *self.algorithm.cautions(self.parameters))
+        anew = cautions_of_epoch(self.epoch, self.privacy.lasting)
+        return (*general, *chain, *anew, *self.algorithm.cautions(self.parameters))
 
 
 def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:

@@ -81,3 +81,10 @@ def test_what_is_wrong_is_told_by_field(path: Path, change: str, problem: str) -
     with pytest.raises(ConfigError) as error:
         load(path, [change])
     assert [found for found in error.value.problems if found.startswith(problem)], error.value.problems
+
+
+def test_a_lasting_promise_that_begins_anew_is_warned_of(path: Path) -> None:
+    lasting = ["policy.pseudonym=null", "privacy.persons={promise: lasting}"]
+    assert load(path, lasting).warnings == load(path, ["policy.pseudonym=null", "epoch=2"]).warnings == ()
+    (warning,) = load(path, [*lasting, "epoch=2"]).warnings
+    assert warning.startswith("epoch: is not 1")
