@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import shutil
 import statistics
 import sys
 import tempfile
@@ -34,8 +35,9 @@ _CLOCK = (3600, -3600, 86_400, -600)  # seconds ahead of the machine's clock
 
 @dataclass
 class Told:
-    """What became of a kind of disturbance: for each time, how many seconds until all went on."""
+    """What became of a kind of disturbance: how often, and for each time how many seconds until all went on."""
 
+    times: int = 0
     seconds: list[float] = field(default_factory=list)
 
 
@@ -51,6 +53,18 @@ class Chaos:
         self._cluster, self._broker, self._chance = cluster, broker, chance
         self.kinds: dict[str, Told] = defaultdict(Told)
         self.left_out: dict[str, str] = {}
+
+    def table(self) -> Table:
+        """What was done, how often, and how long it took until all went on."""
+        made = Table("Kills", ["what", "times", "went on again", "seconds, median", "seconds, most"])
+        for kind, told in self.kinds.items():
+            seconds = told.seconds
+            made.add(
+                kind, told.times, len(seconds), f"{statistics.median(seconds or [0]):.1f}", f"{max(seconds or [0]):.1f}"
+            )
+        for kind, why in self.left_out.items():
+            made.add(kind, 0, 0, why, "")
+        return made
 
     def disturb(self, job: str, *, kafka: bool) -> None:
         """Do one thing to a job that runs, and wait until a checkpoint has completed that began after it."""
@@ -76,8 +90,8 @@ class Chaos:
 
     def _drawn(self, kinds: list[str]) -> str:
         """One of those that were drawn least often."""
-        least = min(len(self.kinds[kind].seconds) for kind in kinds)
-        return self._chance.choice([kind for kind in kinds if len(self.kinds[kind].seconds) == least])
+        least = min(self.kinds[kind].times for kind in kinds)
+        return self._chance.choice([kind for kind in kinds if self.kinds[kind].times == least])
 
     def _ways(self, job: str) -> dict[str, Callable[[], object]]:
         cluster = self._cluster
@@ -158,39 +172,36 @@ def main() -> int:
     parser.add_argument("--only", default="", help="settings whose name has this text")
     options = parser.parse_args()
     chosen = [setting for setting in SETTINGS if options.only in setting.name]
+    root = Path(tempfile.mkdtemp(prefix="crenel-chaos-"))
+    for part in ("cluster", "kafka"):
+        (root / part).mkdir()
     by_job = Table("Jobs", ["job", "kills", "rows", "lost", "twice", "as an undisturbed run", "broken promises"])
-    by_kind = Table("Kills", ["what", "times", "went on again", "seconds, median", "seconds, most"])
-    bad = False
+    good = True
     with ExitStack() as stack:
-        root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="crenel-chaos-")))
-        for part in ("cluster", "kafka"):
-            (root / part).mkdir()
         broker = stack.enter_context(brokers.running(root / "kafka"))
         cluster = stack.enter_context(running(root / "cluster"))
         mini = Host()
         stack.callback(mini.stop)
         chaos = Chaos(cluster, broker, random.Random(options.seed))
-        for number, setting in enumerate(chosen):
-            kills = options.kills * (number + 1) // len(chosen) - options.kills * number // len(chosen)
-            folder = root / f"job-{number}"
-            left = run(setting, folder, kills, chaos, cluster, broker, mini)
-            same = "not deterministic"
-            if setting.deterministic:
-                calm = root / f"calm-{number}"
-                run(setting, calm, 0, chaos, cluster, broker, mini)
-                same = "byte for byte" if jobs.published(folder, None) == jobs.published(calm, None) else "other bytes"
-            by_job.add(setting.name, kills, left.rows, left.lost, left.twice, same, ", ".join(left.findings) or 0)
-            bad |= bool(left.lost or left.twice or left.findings or same == "other bytes")
-            print(f"{setting.name}: {kills} kills, {left.lost} lost, {left.twice} twice, {same}", file=sys.stderr)
-        orphaned = cluster.orphaned
-    for kind, told in chaos.kinds.items():
-        seconds = told.seconds
-        by_kind.add(kind, len(seconds), len(seconds), f"{statistics.median(seconds):.1f}", f"{max(seconds):.1f}")
-    for kind, why in chaos.left_out.items():
-        by_kind.add(kind, 0, 0, why, "")
-    print(by_job, by_kind, sep="\n")
-    print(f"A Python worker outlived its Java by {orphaned:.1f} s at most.")
-    return int(bad)
+        try:
+            for number, setting in enumerate(chosen):
+                kills = options.kills * (number + 1) // len(chosen) - options.kills * number // len(chosen)
+                folder = root / f"job-{number}"
+                left = run(setting, folder, kills, chaos, cluster, broker, mini)
+                same = "not deterministic"
+                if setting.deterministic:
+                    calm = root / f"calm-{number}"
+                    run(setting, calm, 0, chaos, cluster, broker, mini)
+                    alike = jobs.published(folder, None) == jobs.published(calm, None)
+                    same = "byte for byte" if alike else "other bytes"
+                by_job.add(setting.name, kills, left.rows, left.lost, left.twice, same, ", ".join(left.findings) or 0)
+                good &= not (left.lost or left.twice or left.findings or same == "other bytes")
+                print(f"{setting.name}: {kills} kills, {left.lost} lost, {left.twice} twice, {same}", file=sys.stderr)
+        finally:
+            print(by_job, chaos.table(), sep="\n")
+            print(f"A Python worker outlived its Java by {cluster.orphaned:.1f} s at most.")
+    shutil.rmtree(root)
+    return int(not good)
 
 
 if __name__ == "__main__":
