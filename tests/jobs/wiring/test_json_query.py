@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,7 @@ RECORDS = {
         "ann",
         33,
         "Brackwater",
-        Decimal("1.50"),
+        "1.50",
         True,
     ),
     '{"person": "bob", "age": "34", "home": []}': ("bob", 34, None, None, None),
