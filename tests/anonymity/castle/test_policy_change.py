@@ -391,4 +391,4 @@ def refused(change: dict[str, Any], **made: Any) -> list[str]:
         changed.restored(shard.stored, fingerprint(**made | change), "key 17")
     message = str(error.value)
     assert message.startswith("the stored state of shard 0 (key 17) was made under another policy")
-    return message.partition("on a restore: ")[2].partition(". Start")[0].split(", ")
+    return message.partition("on a restore: ")[2].partition(". Restore")[0].split(", ")
