@@ -68,7 +68,8 @@ def started(program: str, folder: Path, ignored: signal.Signals | None = None) -
     """One of the programs, that is ready."""
 
     def prepare() -> None:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # whoever started the tests in the background had them ignore it
+        for number in (signal.SIGINT, signal.SIGHUP):  # whoever started the tests in the background had them ignore it
+            signal.signal(number, signal.SIG_DFL)
         if ignored is not None:
             signal.signal(ignored, signal.SIG_IGN)
 
