@@ -29,7 +29,7 @@ from tests.support.cluster import job_id, with_settings
 from tests.support.launch import Host
 
 _ROWS = 40_000
-_RATE = 1000  # rows a second while a job is disturbed
+_PROGRESS = 7  # seconds of rows for each kill, so that the last one comes before the end of the input
 _CLOCK = (3600, -3600, 86_400, -600)  # seconds ahead of the machine's clock
 
 
@@ -70,6 +70,8 @@ class Chaos:
         """Do one thing to a job that runs, and wait until a checkpoint has completed that began after it."""
         cluster = self._cluster
         now = time.time()
+        if cluster.state(job) == "FINISHED":
+            raise RuntimeError("the job ended before all was done to it")
         cluster.until(lambda: cluster.is_running(job) and cluster.completed_since(job, now), "checkpoint")
         time.sleep(self._chance.uniform(0, 1.5))
         ways = self._ways(job)
@@ -120,11 +122,12 @@ def run(
 ) -> Left:
     """Run one job, with so many kills; what is wrong with what left."""
     used = broker if setting.kafka else None
+    rate = _ROWS // (_PROGRESS * kills) if kills else 0
     configuration = jobs.configure(setting, folder, _ROWS, used, brokers.connector() if setting.kafka else None)
-    feed = Feed(broker, f"{folder.name}-in", jobs.records(_ROWS), _RATE)
+    feed = Feed(broker, f"{folder.name}-in", jobs.records(_ROWS), rate)
     if setting.kafka:
         feed.start()
-    job = _submit(cluster, configuration, 0 if setting.kafka or not kills else _RATE)
+    job = _submit(cluster, configuration, 0 if setting.kafka else rate)
     for _ in range(kills):
         chaos.disturb(job, kafka=setting.kafka)
     if setting.kafka:
