@@ -64,7 +64,8 @@ class Survivor(Cluster):
         content["high-availability"] = {
             "type": "zookeeper",
             "storageDir": f"file://{folder}/ha",
-            "zookeeper": {"quorum": f"localhost:{client}"},
+            # A JobManager that is killed is missed after so many milliseconds.
+            "zookeeper": {"quorum": f"localhost:{client}", "client": {"session-timeout": 6000}},
         }
         content["execution.checkpointing.dir"] = f"file://{self.checkpoints_in}"
         file.write_text(yaml.safe_dump(content), encoding="utf-8")
