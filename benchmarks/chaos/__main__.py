@@ -29,7 +29,7 @@ from tests.support.cluster import job_id, with_settings
 from tests.support.launch import Host
 
 _ROWS = 40_000
-_PROGRESS = 7  # seconds of rows for each kill, so that the last one comes before the end of the input
+_PROGRESS = 6  # seconds of rows for each kill, so that the last one comes before the end of the input
 _CLOCK = (3600, -3600, 86_400, -600)  # seconds ahead of the machine's clock
 
 

@@ -38,7 +38,7 @@ ALGORITHM
 shards: {count: 4}
 seed: 11
 subject_key: a key of the benchmarks
-flink: {execution.checkpointing.interval: 1 s, python.fn-execution.bundle.size: "1000"}
+flink: {execution.checkpointing.interval: 1 s, python.fn-execution.bundle.size: "200"}
 source:
   ddl: |
     CREATE TEMPORARY TABLE source (id BIGINT, person STRING, name STRING, age INT, town STRING, illness STRING)
