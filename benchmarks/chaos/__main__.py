@@ -136,7 +136,7 @@ def run(
         since = time.time()
         cluster.until(lambda: cluster.completed_since(job, since), "checkpoint")
         cluster.until(lambda: _behind(cluster, job) == 0, "end of the topic")
-        cluster.stop_job(job, folder / "savepoints", drain=True)
+        cluster.drain(job, folder / "savepoints")
         cluster.until(lambda: _counted(folder, broker) >= _ROWS, "end of transactions", 60)
     else:
         cluster.until(lambda: cluster.state(job) == "FINISHED", "end of the job", 900)

@@ -24,6 +24,7 @@ _DISK = "96m"
 
 _FAKETIME = ("libfaketimeMT.so.1", "libfaketime.so.1")
 _PATIENCE = 300.0  # seconds
+_TRIES = 5
 
 
 class NotHereError(RuntimeError):
@@ -113,6 +114,16 @@ class Survivor(Cluster):
         """Whether all of a job's tasks run."""
         tasks = [vertex["status"] for vertex in self.get(f"/jobs/{job}")["vertices"]]
         return bool(tasks) and all(task in ("RUNNING", "FINISHED") for task in tasks)
+
+    def drain(self, job: str, folder: Path) -> None:
+        """Drain a job; again where that is refused, as it has just been started again."""
+        for _ in range(_TRIES):
+            with suppress(AssertionError):
+                self.stop_job(job, folder, drain=True)
+                return
+            now = time.time()
+            self.until(lambda since=now: self.completed_since(job, since), "checkpoint")  # type: ignore[misc]
+        raise TimeoutError(f"the job is not drained after {_TRIES} tries; logs in {self.log}")
 
     def kill_java(self) -> None:
         """``kill -9`` of the TaskManager's Java alone; its Python workers are left to themselves."""
