@@ -79,10 +79,12 @@ class Chaos:
             del ways["Kafka's broker"]
         kind = self._drawn([kind for kind in ways if kind not in self.left_out])
         since = time.time()
+        self.kinds[kind].times += 1
         try:
             ways[kind]()
         except NotHereError as error:
             self.left_out[kind] = str(error)
+            del self.kinds[kind]
             return self.disturb(job, kafka=kafka)
         cluster.until(
             lambda: cluster.is_running(job) and cluster.completed_since(job, since), f"checkpoint after {kind}"
