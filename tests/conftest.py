@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.groups import Groups, order
-from tests.support.launch import Host
+from tests.support.launch import Host, running
 from tests.support.leftovers import pytest_configure
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def mini() -> Iterator[Host]:
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A standalone cluster. Who kills a part of it starts another."""
-    from tests.support.cluster import running  # Flink takes a second to import
+    from tests.support.cluster import Cluster  # Flink takes a second to import
 
-    with running(tmp_path_factory.mktemp("cluster")) as made:
+    with running(Cluster(tmp_path_factory.mktemp("cluster"))) as made:
         yield made

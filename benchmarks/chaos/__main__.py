@@ -20,13 +20,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.chaos import jobs
-from benchmarks.chaos.cluster import NotHereError, Survivor, running
+from benchmarks.chaos.cluster import NotHereError, Survivor
 from benchmarks.chaos.jobs import SETTINGS, Feed, Left, Setting
 from benchmarks.table import Table
 from tests.support import broker as brokers
 from tests.support.broker import Broker
 from tests.support.cluster import job_id, with_settings
-from tests.support.launch import Host
+from tests.support.launch import Host, running
 
 _ROWS = 40_000
 _PROGRESS = 6  # seconds of rows for each kill, so that the last one comes before the end of the input
@@ -114,7 +114,7 @@ class Chaos:
         self._cluster.start_taskmanager()
 
     def _kill_broker(self) -> None:
-        self._broker.kill()
+        self._broker.stop()
         time.sleep(self._chance.uniform(0, 3))
         self._broker.start()
 
@@ -183,8 +183,8 @@ def main() -> int:
     by_job = Table("Jobs", ["job", "kills", "rows", "lost", "twice", "as an undisturbed run", "broken promises"])
     good = True
     with ExitStack() as stack:
-        broker = stack.enter_context(brokers.running(root / "kafka"))
-        cluster = stack.enter_context(running(root / "cluster"))
+        broker = stack.enter_context(running(Broker(root / "kafka")))
+        cluster = stack.enter_context(running(Survivor(root / "cluster")))
         mini = Host()
         stack.callback(mini.stop)
         chaos = Chaos(cluster, broker, random.Random(options.seed))

@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -158,9 +158,7 @@ class Survivor(Cluster):
             while file.write(b"\0" * (1 << 20)):
                 pass
         try:
-            self.until(
-                lambda: self.get(f"/jobs/{job}/checkpoints")["counts"]["failed"] > before, "failed checkpoint", 60
-            )
+            self.until(lambda: self._failed(job) > before, "failed checkpoint", 60)
             time.sleep(2)
         finally:
             filler.unlink()
@@ -173,17 +171,6 @@ class Survivor(Cluster):
         if not self.task_environment:
             raise NotHereError("libfaketime is not installed (on Debian: apt install faketime)")
         self._clock.write_text(f"{seconds:+d}\n", encoding="ascii")
-
-
-@contextmanager
-def running(folder: Path) -> Iterator[Survivor]:
-    """A cluster that runs until the end of the block."""
-    made = Survivor(folder)
-    try:
-        made.start()
-        yield made
-    finally:
-        made.stop()
 
 
 def _mounted(folder: Path) -> bool:

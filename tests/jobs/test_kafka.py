@@ -17,7 +17,7 @@ from jobs.commands import synthetic
 from tests.support import broker as brokers
 from tests.support.broker import Broker
 from tests.support.cluster import Cluster, job_id, restored, with_settings
-from tests.support.launch import ROOT, Host
+from tests.support.launch import ROOT, Host, running
 
 pytestmark = pytest.mark.cluster("standalone")
 
@@ -46,7 +46,7 @@ CANNOT_BE_READ = (
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    with brokers.running(tmp_path_factory.mktemp("kafka")) as made:
+    with running(Broker(tmp_path_factory.mktemp("kafka"))) as made:
         made.create({"visits": PARTITIONS + 1, **dict.fromkeys(SINKS, 2)})
         yield made
 

@@ -9,8 +9,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +103,8 @@ class Broker:
                 assert self._process.poll() is None, (self._folder / "broker.out").read_text(encoding="utf-8")
                 assert time.monotonic() < until, f"no broker after a minute; log in {self._folder}"
 
-    def kill(self) -> None:
-        """``kill -9``, if it runs."""
+    def stop(self) -> None:
+        """``kill -9``, if it runs: what it has acknowledged must be there when it is started again."""
         if self._process is not None:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait()
@@ -164,14 +163,3 @@ class Broker:
                 stdout=out,
                 stderr=subprocess.STDOUT,
             )
-
-
-@contextmanager
-def running(folder: Path) -> Iterator[Broker]:
-    """A broker that runs until the end of the block."""
-    made = Broker(folder)
-    try:
-        made.start()
-        yield made
-    finally:
-        made.kill()

@@ -14,8 +14,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -286,17 +285,6 @@ def with_settings(configuration: Path, settings: Mapping[str, Any]) -> tuple[str
 def job_id(submitted: subprocess.CompletedProcess[str]) -> str:
     """The id of the job that ``anonymize`` says it has submitted."""
     return submitted.stdout.split("Job ")[-1].split()[0]
-
-
-@contextmanager
-def running(folder: Path) -> Iterator[Cluster]:
-    """A cluster that runs until the end of the block."""
-    made = Cluster(folder)
-    try:
-        made.start()
-        yield made
-    finally:
-        made.stop()
 
 
 def free_port() -> int:

@@ -10,9 +10,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Protocol, TypeVar
 
 from tests.support import host
 
@@ -78,6 +80,27 @@ class Host:
         self._process.kill()
         self._process.wait()
         shutil.rmtree(self._folder)
+
+
+class Startable(Protocol):
+    """What is started and stopped, such as a cluster."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+_Started = TypeVar("_Started", bound=Startable)
+
+
+@contextmanager
+def running(made: _Started) -> Iterator[_Started]:
+    """It, which runs until the end of the block."""
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
 
 
 def environment() -> dict[str, str]:

@@ -32,10 +32,11 @@ def test_that_never_ends(tmp_path):
 CLUSTER = """
 import os, time
 from pathlib import Path
-from tests.support.cluster import running
+from tests.support.cluster import Cluster
+from tests.support.launch import running
 
 def test_that_never_ends(tmp_path):
-    with running(tmp_path):
+    with running(Cluster(tmp_path)):
         Path("run").write_text(os.environ["CRENEL_TEST_RUN"])
         time.sleep(600)
 """
