@@ -14,8 +14,8 @@ from typing import Any
 
 from tests.support.broker import Broker
 from tests.support.launch import Host
+from tests.support.towns import TOWNS, write_towns
 
-TOWNS = {f"{side}-{i}": side for side in ("north", "south", "east") for i in range(4)}
 SINKS = ("released", "audit", "suppressed", "rejected")
 PARTITIONS = 3
 _HELD_BACK = 1  # partitions in which nothing ever comes
@@ -148,8 +148,7 @@ def records(count: int) -> list[tuple[int, bytes]]:
 def configure(setting: Setting, folder: Path, count: int, broker: Broker | None, connector: Path | None) -> Path:
     """Write the configuration, its hierarchy and its input into a folder."""
     folder.mkdir(parents=True)
-    lines = "".join(f"{leaf};{side};all\n" for leaf, side in TOWNS.items())
-    (folder / "towns.csv").write_text(lines, encoding="utf-8")
+    write_towns(folder)
     delay, size = _DELAYS[setting.delay]
     algorithm = _ALGORITHMS[setting.algorithm].replace("DELAY", delay).replace("SIZE", size)
     if broker is None:

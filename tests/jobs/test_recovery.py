@@ -20,6 +20,7 @@ from anonymity import hierarchy
 from anonymity.fingerprint import hierarchy_digest
 from tests.support.cluster import PYTHON, Cluster, job_id, restored, with_settings
 from tests.support.launch import Host, rows_of
+from tests.support.towns import TOWNS, write_towns
 from tests.support.visits import audit_columns
 
 pytestmark = pytest.mark.cluster("standalone")
@@ -31,7 +32,6 @@ AUDIT = audit_columns(["illness"], RELEASED[:3])
 CHAINED = ("chain_start", "chain_version", "chain_policy", "chain_hierarchies", "chain_members", "chain")
 SUPPRESSED = ("reason", "shard", "position", "event_time")
 WINDOWED = ("released", "audit", "suppressed", "repairs")
-TOWNS = {f"{side}-{i}": side for side in ("north", "south", "east") for i in range(4)}
 CONFIGURATION = """
 policy:
   subject: person
@@ -104,8 +104,7 @@ def write(folder: Path, persons: Iterable[int]) -> Path:
                     chance.choice(("cold", "flu", "gout")),
                 )
             )
-    lines = [f"{leaf};{side};all" for leaf, side in TOWNS.items()]
-    (folder / "towns.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_towns(folder)
     return folder / "people.csv"
 
 
