@@ -6,7 +6,7 @@ import csv
 import json
 import random
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from jobs.commands import synthetic
+from jobs.config.load import load
 from tests.support import broker as brokers
 from tests.support.broker import Broker
 from tests.support.cluster import Cluster, job_id, restored, with_settings
@@ -22,6 +23,7 @@ from tests.support.launch import ROOT, Host, running
 pytestmark = pytest.mark.cluster("standalone")
 
 CONFIGURATION = ROOT / "conf" / "kafka.yaml"
+GENERALISED = ("age_min", "age_max", "area", "education", "salary_min", "salary_max")
 SINKS = ("audit", "released", "suppressed", "rejected")
 IDLE = 10
 """Seconds after which a partition is idle, as the configuration has it."""
@@ -105,6 +107,7 @@ def test_each_record_leaves_once_through_kills_a_stop_and_a_move(
     cluster.wait(lambda: sum(len(broker.read(name)) for name in SINKS[1:]) >= len(records), "end of transactions")
     left = {name: broker.read(name) for name in SINKS}
     require_once(records, left)
+    require_persons(records, left)
     told = mini.crenel("verify", CONFIGURATION, "--json", *connected())
     checks = {check["name"]: check for check in json.loads(told.stdout)["checks"]}
     assert [check for check in checks.values() if check["findings"]] == [], told.stderr
@@ -138,6 +141,16 @@ def require_once(records: list[bytes | None], left: dict[str, list[Any]]) -> Non
     clinics = {json.loads(record)["clinic"]: record for record in records if record and record not in CANNOT_BE_READ}
     assert {place[clinics[clinic]] for clinic in released}.isdisjoint(rejected)
     assert len(released) > 0.9 * len(records)
+
+
+def require_persons(records: list[bytes | None], left: dict[str, list[Any]]) -> None:
+    """At least k persons, and not only rows, are behind each generalisation, as who has the input can count."""
+    read = [json.loads(record) for record in records if record and record not in CANNOT_BE_READ]
+    persons = {visit["clinic"]: visit["person"] for visit in read}
+    behind: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    for row in left["released"]:
+        behind[tuple(str(row[name]) for name in GENERALISED)].add(persons[row["clinic"]])
+    assert min(map(len, behind.values())) >= load(CONFIGURATION).privacy.k
 
 
 def sixths(records: list[bytes | None]) -> Iterator[list[tuple[int, bytes | None]]]:
