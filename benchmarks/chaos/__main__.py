@@ -180,7 +180,9 @@ def main() -> int:
     root = Path(tempfile.mkdtemp(prefix="crenel-chaos-"))
     for part in ("cluster", "kafka"):
         (root / part).mkdir()
-    by_job = Table("Jobs", ["job", "kills", "rows", "lost", "twice", "as an undisturbed run", "broken promises"])
+    by_job = Table(
+        "Jobs", ["job", "kills", "rows", "lost", "twice", "as an undisturbed run", "too few persons", "broken promises"]
+    )
     good = True
     with ExitStack() as stack:
         broker = stack.enter_context(running(Broker(root / "kafka")))
@@ -199,8 +201,9 @@ def main() -> int:
                     run(setting, calm, 0, chaos, cluster, broker, mini)
                     alike = jobs.published(folder, None) == jobs.published(calm, None)
                     same = "byte for byte" if alike else "other bytes"
-                by_job.add(setting.name, kills, left.rows, left.lost, left.twice, same, ", ".join(left.findings) or 0)
-                good &= not (left.lost or left.twice or left.findings or same == "other bytes")
+                found = ", ".join(left.findings) or 0
+                by_job.add(setting.name, kills, left.rows, left.lost, left.twice, same, left.thin, found)
+                good &= not (left.lost or left.twice or left.thin or left.findings or same == "other bytes")
                 print(f"{setting.name}: {kills} kills, {left.lost} lost, {left.twice} twice, {same}", file=sys.stderr)
         finally:
             print(by_job, chaos.table(), sep="\n")

@@ -6,9 +6,10 @@ import csv
 import json
 import random
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ PARTITIONS = 3
 _HELD_BACK = 1  # partitions in which nothing ever comes
 _PERSONS = 3  # rows of a person at the mean
 _DAMAGED = 200  # one of so many records in a topic is no JSON
+_K, _L = 8, 2
+_RELEASED = ("age_min", "age_max", "town", "illness", "id")
+_SUPPRESSED = ("reason", "shard", "position", "event_time")
 
 _HEAD = """
 policy:
@@ -33,7 +37,7 @@ policy:
 """
 _FILES = """
   drop: [name]
-privacy: {k: 8, l: 2}
+privacy: {k: K, l: L}
 ALGORITHM
 shards: {count: 4}
 seed: 11
@@ -50,7 +54,7 @@ _TOPICS = """
   event_time: seen
   reference: place
   drop: [name, arrived, partition, offset]
-privacy: {k: 8, l: 2}
+privacy: {k: K, l: L}
 ALGORITHM
 shards: {count: 4}
 subject_key: a key of the benchmarks
@@ -114,11 +118,18 @@ SETTINGS = tuple(
 
 @dataclass
 class Left:
-    """What is wrong with what left a job: the counts, and findings of ``crenel verify``."""
+    """What is wrong with what left a job: counts, and what ``crenel verify`` finds.
+
+    Attributes
+    ----------
+    rows : of the input
+    thin : generalisations with less than k persons of the input behind them, or less than l illnesses
+    """
 
     rows: int
     lost: int
     twice: int
+    thin: int = 0
     findings: list[str] = field(default_factory=list)
 
 
@@ -172,6 +183,7 @@ def configure(setting: Setting, folder: Path, count: int, broker: Broker | None,
             }
             for name in SINKS
         }
+    text = text.replace("{k: K, l: L}", f"{{k: {_K}, l: {_L}}}")
     text = _HEAD.rstrip() + text.replace("ALGORITHM", algorithm)
     text += "".join(f"  {name}: {json.dumps(options)}\n" for name, options in sinks.items())
     (folder / "job.yaml").write_text(text, encoding="utf-8")
@@ -208,15 +220,30 @@ def published(folder: Path, broker: Broker | None) -> dict[str, list[Any]]:
 
 
 def wrong(left: Mapping[str, list[Any]], count: int, *, kafka: bool) -> Left:
-    """How many of ``count`` rows are not in any output, and how many left twice."""
-    ids = Counter(row["id"] if kafka else int(row.rsplit(",", 1)[1]) for row in left["released"])
-    withheld = len(left["suppressed"]) + len(left["rejected"])
-    twice = sum(ids.values()) - len(ids)
-    if kafka:
-        places = Counter(row["reference"] for row in left["rejected"])
-        twice += sum(places.values()) - len(places)
-    # A row that is counted twice elsewhere would hide one that is lost.
-    return Left(count, max(count - len(ids) - withheld, 0), twice + max(len(ids) + withheld - count, 0))
+    """What is wrong with what ``published`` found, against the ``count`` rows of the input."""
+    released, suppressed = (
+        texts if kafka else [dict(zip(columns, *csv.reader([text]), strict=True)) for text in texts]
+        for columns, texts in ((_RELEASED, left["released"]), (_SUPPRESSED, left["suppressed"]))
+    )
+    ids = Counter(int(row["id"]) for row in released)
+    places = Counter((int(row["shard"]), int(row["position"])) for row in suppressed)
+    # Only a record of a topic has a place of its own by which it is known among the rejected.
+    rejected = Counter(row["reference"] if kafka else number for number, row in enumerate(left["rejected"]))
+    known = len(ids) + len(places) + len(rejected)
+    twice = ids.total() + places.total() + rejected.total() - known + max(known - count, 0)
+    persons, illnesses = defaultdict(set), defaultdict(set)
+    for row in released:
+        shown = tuple(str(row[name]) for name in _RELEASED[:3])
+        persons[shown].add(_came(count)[int(row["id"])])
+        illnesses[shown].add(row["illness"])
+    thin = sum(len(persons[shown]) < _K or len(illnesses[shown]) < _L for shown in persons)
+    return Left(count, max(count - known, 0), twice, thin)
+
+
+@cache
+def _came(count: int) -> list[str]:
+    """The person of each row of the input."""
+    return [row["person"] for row in rows(count)]
 
 
 def findings(mini: Host, configuration: Path, extra: Iterable[str] = ()) -> list[str]:
