@@ -154,6 +154,17 @@ class Broker:
         consumer.close()
         return found
 
+    def behind(self, topic: str, group: str) -> int:
+        """Records of a topic behind the offsets that a group of consumers has committed."""
+        consumer = Consumer({"bootstrap.servers": self.address, "group.id": group, "log_level": 0})
+        places = [TopicPartition(topic, number) for number in consumer.list_topics(topic, 30).topics[topic].partitions]
+        behind = 0
+        for place in consumer.committed(places, timeout=30):
+            first, end = consumer.get_watermark_offsets(place, timeout=30)
+            behind += end - max(place.offset, first)
+        consumer.close()
+        return behind
+
     def _run(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
         with (self._folder / "broker.out").open("ab") as out:
             return subprocess.Popen(
