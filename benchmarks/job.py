@@ -38,7 +38,7 @@ from benchmarks import adult, real
 from benchmarks.processes import core_seconds
 from benchmarks.table import Table
 from jobs.config import load as config
-from jobs.wiring import environment, pace, pipeline
+from jobs.wiring import environment, pipeline
 from jobs.wiring.job import Job
 from operators.emit import Emitter
 from operators.shards.plan import OperatorPlan
@@ -190,8 +190,6 @@ def work(variant: Variant, rows: int) -> list[float]:
     """Run one job in this process; its seconds from submission to the end, and those of one core that it took."""
     settings = settings_of(variant, rows)
     tables = environment.local_environment({"parallelism.default": str(variant.slots), **settings.flink})
-    if variant.passes == "rows":
-        pace.BLOCKS = pace.BOUNDED  # its operator takes rows, not blocks
     job = (
         _identity(tables, settings)
         if variant.passes == "rows"

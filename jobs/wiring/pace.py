@@ -1,7 +1,8 @@
 """How long rows wait for others before Python sees them.
 
 PyFlink hands elements to Python in bundles. A bundle costs some milliseconds, and a row waits for its end in each of
-two steps: encode, and the anonymiser, which takes blocks. Blocks wait for nothing that would make them cheaper.
+two steps: encode, and the anonymiser, which takes blocks. More blocks to a bundle are no cheaper, but Java hands on what
+came of one while Python has the next, and at the end of a bundle it waits for Python.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ BOUNDED, LIVE = 200, 10
 """Milliseconds of a bundle of rows where the source ends, which is read at full speed, and where it does not."""
 
 BLOCKS = 2
-"""Most milliseconds of a bundle of blocks."""
+"""Most milliseconds of a bundle of blocks where the source does not end; elsewhere they are as those of rows."""
 
 _LIVE_BUFFER = 2
 """Milliseconds that a block may wait in a network buffer, where the source does not end."""
@@ -45,7 +46,7 @@ def set_pace(environment: Any, operator: Any, above: Sequence[Any]) -> None:
     for transformation in above:
         python = _python_operator(transformation)
         if python is not None:
-            wait = min(rows, BLOCKS) if transformation.getId() == operator.getId() else rows
+            wait = min(rows, BLOCKS) if live and transformation.getId() == operator.getId() else rows
             python.getConfiguration().setString(BUNDLE, str(wait))
     if live and settings.get(BUFFER) is None:
         environment.setBufferTimeout(_LIVE_BUFFER)
