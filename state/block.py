@@ -72,7 +72,9 @@ class TupleColumns:
         mine = {field.name: getattr(self, field.name) for field in fields(TupleColumns)}
         if rows.all():
             return mine
-        members = mine.pop("members").filter(pa.array(rows))
+        members = mine.pop("members")
+        if members.num_columns:  # where nothing is published as it is there are no rows either
+            members = members.filter(pa.array(rows))
         return {name: None if column is None else column[rows] for name, column in mine.items()} | {"members": members}
 
     def part(self, rows: NDArray[np.bool_]) -> Self:

@@ -208,7 +208,7 @@ class DelayedShard(Shard):
     def _admit(self, tuples: TupleColumns) -> NDArray[np.int32]:
         """Copy tuples into free slots; the slots, in the tuples' order."""
         self._reserve(len(tuples))
-        slots = self._slots.take(tuples.members) if len(tuples) else _NO_SLOTS
+        slots = self._slots.take(len(tuples), tuples.members) if len(tuples) else _NO_SLOTS
         let_in(self.arrays.noise, slots, tuples.members)
         into = self.arrays.tuples
         into.numeric[slots] = tuples.numeric

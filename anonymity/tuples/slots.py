@@ -52,9 +52,12 @@ class Slots:
         self._left += self._count - held
         return self._count
 
-    def take(self, members: pa.RecordBatch) -> NDArray[np.int32]:
-        """Free slots for tuples with these published values, in their order; ``reserve`` has made room."""
-        left = self._left - len(members)
+    def take(self, count: int, members: pa.RecordBatch) -> NDArray[np.int32]:
+        """Free slots for so many tuples with these published values, in their order; ``reserve`` has made room.
+
+        Where nothing is published as it is, ``members`` has no column and cannot tell how many there are.
+        """
+        left = self._left - count
         slots = self._free[left : self._left][::-1].copy()
         self._left = left
         self._most = max(self._most, self._count - left)

@@ -204,7 +204,7 @@ class Window(Shard):
         """Copy tuples into free slots; the slots, in the tuples' order."""
         if (slots := self._slots.reserve(len(tuples))) is not None:
             self._move(slots, np.arange(len(self.arrays.held), dtype=np.int32))
-        admitted = self._slots.take(tuples.members) if len(tuples) else _NO_SLOTS
+        admitted = self._slots.take(len(tuples), tuples.members) if len(tuples) else _NO_SLOTS
         let_in(self.arrays.noise, admitted, tuples.members)
         into = self.arrays.points
         into.numeric[admitted] = tuples.numeric + 0.0  # -0.0 is 0.0
