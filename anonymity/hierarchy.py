@@ -117,6 +117,10 @@ class Hierarchy:
         return from_paths([*self.paths(), (*(MISSING,) * levels, self.labels[self.root])])
 
 
+_NOT_BETWEEN = (",", "\t", "|")
+"""What others write between levels."""
+
+
 def load(path: Path | str) -> Hierarchy:
     """Read a hierarchy file: one line a leaf, ``;`` between levels, leaf first, root last (UTF-8).
 
@@ -129,13 +133,17 @@ def load(path: Path | str) -> Hierarchy:
     """
     path = Path(path)
     text = read_text(path, HierarchyError)
+    rows: list[list[str]] = []
     try:
         # Strict: else a quote that is never closed would swallow the lines after it.
-        return from_paths([row for row in csv.reader(io.StringIO(text, newline=""), delimiter=";", strict=True) if row])
+        rows.extend(row for row in csv.reader(io.StringIO(text, newline=""), delimiter=";", strict=True) if row)
+        return from_paths(rows)
     except csv.Error as error:
         raise HierarchyError(f"{path}: not CSV with ';' between levels: {error}") from None
     except HierarchyError as error:
-        raise HierarchyError(f"{path}: {error}") from None
+        meant = next((mark for mark in _NOT_BETWEEN if rows and all(len(r) == 1 and mark in r[0] for r in rows)), None)
+        hint = "" if meant is None else f"; between levels stands ';', and here it seems to be {meant!r}"
+        raise HierarchyError(f"{path}: {error}{hint}") from None
 
 
 def csv_text(paths: Sequence[Sequence[str]]) -> str:

@@ -107,6 +107,8 @@ def test_a_file_may_come_from_any_editor(tmp_path: Path, text: str) -> None:
         ("", "holds no value"),
         ("\n\n", "holds no value"),
         ("a;*\nb;+", "two roots"),
+        ("a,p,*\nb,p,*", "must end alike; between levels stands ';', and here it seems to be ','"),
+        ("a\t*\nb\t*", r"here it seems to be '\t'"),
         ("a;*\na;*", "given twice"),
         ("a;p;*\nb;p;q;*", "'p' has two parents"),
         ("a;p;q;*\nb;q;p;*", "has two parents"),
@@ -123,6 +125,11 @@ def test_a_file_that_is_no_tree_is_refused_by_its_name(tmp_path: Path, text: str
         load(path)
     assert str(error.value).startswith(f"{path}: ")
     assert problem in str(error.value)
+
+
+def test_a_comma_within_a_label_is_taken_for_no_other_mark(tmp_path: Path) -> None:
+    with pytest.raises(HierarchyError, match=r"every line must end alike$"):
+        load(written(tmp_path, "a,b;*\nc,d;+"))
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
