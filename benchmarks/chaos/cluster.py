@@ -95,9 +95,16 @@ class Survivor(Cluster):
             subprocess.run(["umount", "--lazy", self.checkpoints_in], check=False)
 
     def until(self, done: Callable[[], bool], what: str, seconds: float = _PATIENCE) -> None:
-        """Wait for something to come true while parts of the cluster may be down."""
+        """Wait for something to come true while parts of the cluster may be down.
+
+        As a supervisor would, start a TaskManager again that has ended by itself: now and then, one does not come up
+        under a clock that is not the machine's.
+        """
         end = time.monotonic() + seconds
         while True:
+            if self._processes and self._processes[-1].poll() is not None:
+                self._processes.pop()
+                self._begin("taskmanager.sh")
             with suppress(OSError, KeyError, IndexError):
                 if done():
                     return
