@@ -39,9 +39,24 @@ class _Compiling(threading.local):
 
 _NOW = _Compiling()
 _ENVIRONMENT = "_ZN08NumbaEnv"
+_stopping = threading.Event()
+
+
+def stop_compiling() -> None:
+    """From here on whoever compiles in this process gets a ``SystemExit``, as soon as a function is through.
+
+    To be called before a process ends while a thread of it compiles: LLVM takes away what it works on, and is killed.
+    """
+    _stopping.set()
+
+
+def _unless_stopping() -> None:
+    if _stopping.is_set():
+        raise SystemExit
 
 
 def _optimise_entries_only(library: Any, whole: Any = CPUCodeLibrary._optimize_final_module) -> None:
+    _unless_stopping()
     if not _NOW.part:
         whole(library)
 
@@ -78,6 +93,7 @@ def _compiled(function: Any, *, part: bool, apart: bool = False, **options: Any)
     compile_as_numba_does = dispatcher._compiler.compile
 
     def compile_it(arguments: Any, result: Any) -> Any:
+        _unless_stopping()
         before, ours = _NOW.part, _NOW.ours
         _NOW.part, _NOW.ours = function.__qualname__ if part else "", True
         try:

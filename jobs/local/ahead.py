@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -38,12 +39,18 @@ def core_loading(load: Callable[[], object]) -> Iterator[None]:
     """
     collected = gc.isenabled()
     gc.disable()
-    _begin(load)
+    atexit.register(_end, _begin(load))
     try:
         yield
     finally:
         if collected:
             gc.enable()
+
+
+def _end(thread: Thread) -> None:
+    """Have a thread that compiles end before this process does."""
+    import_module("anonymity.compiled.jit").stop_compiling()
+    thread.join()
 
 
 def _begin(work: Callable[[], object]) -> Thread:

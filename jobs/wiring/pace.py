@@ -1,8 +1,8 @@
 """How long rows wait for others before Python sees them.
 
 PyFlink hands elements to Python in bundles. A bundle costs some milliseconds, and a row waits for its end in each of
-two steps: encode, and the anonymiser, which takes blocks. More blocks to a bundle are no cheaper, but Java hands on what
-came of one while Python has the next, and at the end of a bundle it waits for Python.
+two steps: encode, and the anonymiser, which takes blocks. More blocks to a bundle are no cheaper, but Java hands on
+what came of one while Python has the next, and at the end of a bundle it waits for Python.
 """
 
 from __future__ import annotations
