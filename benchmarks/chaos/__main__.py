@@ -201,7 +201,7 @@ def main() -> int:
                 print(f"{setting.name}: {kills} kills, {left.lost} lost, {left.twice} twice, {same}", file=sys.stderr)
         finally:
             print(by_job, chaos.table(), sep="\n")
-            print(f"A Python worker outlived its Java by {cluster.orphaned:.1f} s at most.")
+            print(f"A Python worker outlived its Java by {cluster.orphaned:.1f} s at most; {cluster.stayed} stayed.")
     shutil.rmtree(root)
     return int(not good)
 

@@ -24,6 +24,7 @@ _DISK = "96m"
 
 _FAKETIME = ("libfaketimeMT.so.1", "libfaketime.so.1")
 _PATIENCE = 300.0  # seconds
+_TO_END = 20.0  # seconds in which a worker is to end when its Java is gone
 _TRIES = 5
 
 
@@ -39,12 +40,14 @@ class Survivor(Cluster):
     checkpoints_in : folder of checkpoints, on a small disk where this machine lets us mount one
     python : what runs Python workers: Python, by the machine's clock
     orphaned : seconds for which a Python worker outlived its Java, at most
+    stayed : workers that would not end, and were killed, as a supervisor does
     """
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self._zookeeper: subprocess.Popen[bytes] | None = None
         self.orphaned = 0.0
+        self.stayed = 0
         # Under a clock that is not the machine's, Python cannot sleep.
         self.python = folder / "python"
         self.python.write_text(f'#!/bin/sh\nunset LD_PRELOAD\nexec "{sys.executable}" "$@"\n', encoding="utf-8")
@@ -143,8 +146,14 @@ class Survivor(Cluster):
         process.wait()
         self.start_taskmanager()
         since = time.monotonic()
-        self.until(lambda: not any("beam_boot" in command(pid) for pid in workers), "end of workers without Java")
-        self.orphaned = max(self.orphaned, time.monotonic() - since)
+        try:
+            self.until(lambda: not any("beam_boot" in command(pid) for pid in workers), "end of workers", _TO_END)
+            self.orphaned = max(self.orphaned, time.monotonic() - since)
+        except TimeoutError:
+            left = [pid for pid in workers if "beam_boot" in command(pid)]
+            self.stayed += len(left)
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
 
     def kill_jobmanager(self) -> None:
         """``kill -9`` of the JobManager, and another one in its place."""
