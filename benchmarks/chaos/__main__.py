@@ -75,9 +75,7 @@ class Chaos:
             raise RuntimeError("the job ended before all was done to it")
         cluster.until(lambda: cluster.is_running(job) and cluster.completed_since(job, now), "checkpoint")
         time.sleep(self._chance.uniform(0, 1.5))
-        ways = self._ways(job, _CLOCK if kafka else (*_CLOCK, _FAR_AHEAD))
-        if not kafka:
-            del ways["Kafka's broker"]
+        ways = self._ways(job, kafka=kafka)
         kind = self._drawn([kind for kind in ways if kind not in self.left_out])
         since = time.time()
         self.kinds[kind].times += 1
@@ -98,8 +96,9 @@ class Chaos:
         least = min(self.kinds[kind].times for kind in kinds)
         return self._chance.choice([kind for kind in kinds if self.kinds[kind].times == least])
 
-    def _ways(self, job: str, clocks: tuple[int, ...]) -> dict[str, Callable[[], object]]:
+    def _ways(self, job: str, *, kafka: bool) -> dict[str, Callable[[], object]]:
         cluster = self._cluster
+        clocks = _CLOCK if kafka else (*_CLOCK, _FAR_AHEAD)
         return {
             "a Python worker": lambda: cluster.until(cluster.kill_worker, "Python worker"),
             "the TaskManager with its workers": self._kill_taskmanager,
@@ -107,7 +106,7 @@ class Chaos:
             "the JobManager": cluster.kill_jobmanager,
             "a full disk of checkpoints": lambda: cluster.fill_disk(job),
             "the TaskManager's clock jumps": lambda: cluster.set_clock(self._chance.choice(clocks)),
-            "Kafka's broker": self._kill_broker,
+            **({"Kafka's broker": self._kill_broker} if kafka else {}),
         }
 
     def _kill_taskmanager(self) -> None:

@@ -6,16 +6,18 @@ import csv
 import json
 import random
 import threading
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests.support.behind import behind
 from tests.support.broker import Broker
-from tests.support.launch import Host
+from tests.support.launch import Host, rows_in
 from tests.support.towns import TOWNS, write_towns
+from tests.support.visits import SUPPRESSED
 
 SINKS = ("released", "audit", "suppressed", "rejected")
 PARTITIONS = 3
@@ -23,8 +25,7 @@ _HELD_BACK = 1  # partitions in which nothing ever comes
 _PERSONS = 3  # rows of a person at the mean
 _DAMAGED = 200  # one of so many records in a topic is no JSON
 _K, _L = 8, 2
-_RELEASED = ("age_min", "age_max", "town", "illness", "id")
-_SUPPRESSED = ("reason", "shard", "position", "event_time")
+_GENERALISED = ("age_min", "age_max", "town")
 
 _HEAD = """
 policy:
@@ -221,21 +222,17 @@ def published(folder: Path, broker: Broker | None) -> dict[str, list[Any]]:
 
 def wrong(left: Mapping[str, list[Any]], count: int, *, kafka: bool) -> Left:
     """What is wrong with what ``published`` found, against the ``count`` rows of the input."""
-    released, suppressed = (
-        texts if kafka else [dict(zip(columns, *csv.reader([text]), strict=True)) for text in texts]
-        for columns, texts in ((_RELEASED, left["released"]), (_SUPPRESSED, left["suppressed"]))
-    )
+    released, suppressed = left["released"], left["suppressed"]
+    if not kafka:
+        released, suppressed = rows_in(released, (*_GENERALISED, "illness", "id")), rows_in(suppressed, SUPPRESSED)
     ids = Counter(int(row["id"]) for row in released)
     places = Counter((int(row["shard"]), int(row["position"])) for row in suppressed)
     # Only a record of a topic has a place of its own by which it is known among the rejected.
     rejected = Counter(row["reference"] if kafka else number for number, row in enumerate(left["rejected"]))
     known = len(ids) + len(places) + len(rejected)
     twice = ids.total() + places.total() + rejected.total() - known + max(known - count, 0)
-    persons, illnesses = defaultdict(set), defaultdict(set)
-    for row in released:
-        shown = tuple(str(row[name]) for name in _RELEASED[:3])
-        persons[shown].add(_came(count)[int(row["id"])])
-        illnesses[shown].add(row["illness"])
+    persons = behind(released, _GENERALISED, lambda row: _came(count)[int(row["id"])])
+    illnesses = behind(released, _GENERALISED, lambda row: row["illness"])
     thin = sum(len(persons[shown]) < _K or len(illnesses[shown]) < _L for shown in persons)
     return Left(count, max(count - known, 0), twice, thin)
 

@@ -65,8 +65,16 @@ def test_a_row_that_left_twice_is_counted(output: str, *, kafka: bool) -> None:
     assert wrong(left, _ROWS, kafka=kafka) == Left(_ROWS, 0, 1)
 
 
-@pytest.mark.parametrize("twice", ["released", "suppressed"])
+@pytest.mark.parametrize("twice", ["released", "suppressed", "rejected"])
 def test_a_row_that_is_lost_shows_though_another_left_twice(twice: str) -> None:
+    left = _left(kafka=True)
+    left[twice] = [*left[twice], left[twice][0]]
+    left["released"] = [row for row in left["released"] if row["id"] != _ROWS - 1]
+    assert wrong(left, _ROWS, kafka=True) == Left(_ROWS, 1, 1)
+
+
+@pytest.mark.parametrize("twice", ["released", "suppressed"])
+def test_a_line_that_is_lost_shows_though_another_left_twice(twice: str) -> None:
     left = _left(kafka=False)
     left[twice] = [*left[twice], left[twice][0]]
     left["released"] = [line for line in left["released"] if not line.endswith(f",{_ROWS - 1}")]

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.labels import in_interval, in_network, in_period, is_masked
 from tests.support.launch import Host, rows_of
+from tests.support.visits import SUPPRESSED
 
 pytestmark = pytest.mark.cluster("mini")
 
@@ -112,6 +113,6 @@ def test_typed_columns_leave_under_labels_that_hold_them(mini: Host, tmp_path: P
     assert sorted((int(row["reference"]), row["column"], row["reason"]) for row in rejected) == [
         (number, WRONG[number % 100][0], WRONG[number % 100][2]) for number in range(ROWS) if number % 100 in WRONG
     ]
-    suppressed = rows_of(tmp_path / "suppressed", ("reason", "shard", "position", "event_time"))
+    suppressed = rows_of(tmp_path / "suppressed", SUPPRESSED)
     assert len(released) + len(rejected) + len(suppressed) == ROWS
     assert len(released) > ROWS / 2

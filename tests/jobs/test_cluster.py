@@ -12,7 +12,7 @@ import pytest
 from anonymity.window.outputs import REPAIRS, WINDOWS
 from tests.support.cluster import PYTHON, Cluster, job_id
 from tests.support.launch import ROOT, rows_of
-from tests.support.visits import audit_columns
+from tests.support.visits import SUPPRESSED, audit_columns
 
 ADULT = ROOT.parent / "shared" / "data" / "adult"
 
@@ -53,7 +53,7 @@ def test_adult_comes_out_k_anonymous_and_l_diverse(cluster: Cluster, tmp_path: P
     assert "warning: source.ddl: 'csv.ignore-parse-errors' = 'true' drops records" in ended.stdout
 
     released = rows_of(tmp_path / name / "released", RELEASED)
-    suppressed = rows_of(tmp_path / name / "suppressed", ("reason", "shard", "position", "event_time"))
+    suppressed = rows_of(tmp_path / name / "suppressed", SUPPRESSED)
     rejected = rows_of(tmp_path / name / "rejected", ("column", "reason", "event_time"))
     audit = rows_of(tmp_path / name / "audit", AUDIT)
     came = Counter(row["income"] for row in complete())
@@ -86,7 +86,7 @@ def test_adult_comes_out_k_anonymous_and_l_diverse_by_windows(cluster: Cluster, 
     cluster.wait_for_end(job_id(taken))
     folder = tmp_path / "adult-window"
     released = rows_of(folder / "released", (*CATEGORICAL, "income"))
-    suppressed = rows_of(folder / "suppressed", ("reason", "shard", "position", "event_time"))
+    suppressed = rows_of(folder / "suppressed", SUPPRESSED)
     windows = rows_of(folder / "windows", tuple(WINDOWS.columns))
     came = Counter(row["income"] for row in complete())
     assert len(released) + len(suppressed) == sum(came.values())

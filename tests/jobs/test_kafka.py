@@ -6,7 +6,7 @@ import csv
 import json
 import random
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import pytest
 from jobs.commands import synthetic
 from jobs.config.load import load
 from tests.support import broker as brokers
+from tests.support.behind import behind
 from tests.support.broker import Broker
 from tests.support.cluster import Cluster, job_id, restored, with_settings
 from tests.support.launch import ROOT, Host, running
@@ -147,10 +148,8 @@ def require_persons(records: list[bytes | None], left: dict[str, list[Any]]) -> 
     """At least k persons, and not only rows, are behind each generalisation, as who has the input can count."""
     read = [json.loads(record) for record in records if record and record not in CANNOT_BE_READ]
     persons = {visit["clinic"]: visit["person"] for visit in read}
-    behind: dict[tuple[str, ...], set[str]] = defaultdict(set)
-    for row in left["released"]:
-        behind[tuple(str(row[name]) for name in GENERALISED)].add(persons[row["clinic"]])
-    assert min(map(len, behind.values())) >= load(CONFIGURATION).privacy.k
+    found = behind(left["released"], GENERALISED, lambda row: persons[row["clinic"]])
+    assert min(map(len, found.values())) >= load(CONFIGURATION).privacy.k
 
 
 def sixths(records: list[bytes | None]) -> Iterator[list[tuple[int, bytes | None]]]:

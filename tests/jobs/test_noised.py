@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.launch import Host, rows_of
+from tests.support.visits import SUPPRESSED
 
 pytestmark = pytest.mark.cluster("mini")
 
@@ -110,7 +111,7 @@ def test_numbers_leave_with_noise_and_nothing_else_changes(mini: Host, tmp_path:
     assert all(0 <= int(row["linkable"]) <= int(row["tuples"]) for row in audit)
     assert all(float(row[f"noise_expected_{name}"]) > 0 for row in audit for name in NOISED)
 
-    suppressed = rows_of(tmp_path / "suppressed", ("reason", "shard", "position", "event_time"))
+    suppressed = rows_of(tmp_path / "suppressed", SUPPRESSED)
     rejected = rows_of(tmp_path / "rejected", ("column", "reason", "event_time", "reference"))
     assert sorted((int(row["reference"]), row["column"], row["reason"]) for row in rejected) == [
         (number, WRONG[number % 100][0], WRONG[number % 100][2]) for number in range(ROWS) if number % 100 in WRONG

@@ -21,7 +21,7 @@ from anonymity.fingerprint import hierarchy_digest
 from tests.support.cluster import PYTHON, Cluster, job_id, restored, with_settings
 from tests.support.launch import Host, rows_of
 from tests.support.towns import TOWNS, write_towns
-from tests.support.visits import audit_columns
+from tests.support.visits import SUPPRESSED, audit_columns
 
 pytestmark = pytest.mark.cluster("standalone")
 
@@ -30,7 +30,6 @@ SLOW = 5000  # rows a second
 RELEASED = ("age_min", "age_max", "town", "illness", "id")
 AUDIT = audit_columns(["illness"], RELEASED[:3])
 CHAINED = ("chain_start", "chain_version", "chain_policy", "chain_hierarchies", "chain_members", "chain")
-SUPPRESSED = ("reason", "shard", "position", "event_time")
 WINDOWED = ("released", "audit", "suppressed", "repairs")
 CONFIGURATION = """
 policy:

@@ -38,6 +38,7 @@ from tests.support.operator_stream import KEY as SHARD
 from tests.support.operator_stream import block, left, planned
 from tests.support.source import IDENTITY, Finish, Push, Row
 from tests.support.strategies import FEW
+from tests.support.visits import SUPPRESSED
 
 SHARE = 0.6
 POLICY = Policy(
@@ -229,7 +230,7 @@ def test_the_whole_job_keeps_it(configuration: Path, algorithm: str, mode: str) 
     done = crenel("run", configuration, "--json", *(other if section else ()), mode=mode)
     assert done.returncode == 0, done.stderr
     rows = rows_of(folder / "released", ("x_min", "x_max", "illness", "id"))
-    suppressed = rows_of(folder / "suppressed", ("reason", "shard", "position", "event_time"))
+    suppressed = rows_of(folder / "suppressed", SUPPRESSED)
     assert len({row["id"] for row in rows}) == len(rows) == 400 - len(suppressed) > 200
     who = dict(line.split(",")[:2] for line in visits())
     classes: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -113,6 +113,10 @@ def rows_of(folder: Path, columns: Sequence[str]) -> list[dict[str, str]]:
     rows = []
     for path in sorted(folder.rglob("part-*")):
         with path.open(encoding="utf-8", newline="") as file:
-            for values in csv.reader(file, strict=True):
-                rows.append(dict(zip(columns, values, strict=True)))
+            rows += rows_in(file, columns)
     return rows
+
+
+def rows_in(lines: Iterable[str], columns: Sequence[str]) -> list[dict[str, str]]:
+    """Rows of CSV; fails where a row has other than these columns."""
+    return [dict(zip(columns, values, strict=True)) for values in csv.reader(lines, strict=True)]
