@@ -111,7 +111,9 @@ class Shard(ABC):
     def push(self, block: Block, watermark: int = NO_TIME) -> Step:
         """Let in the tuples of a block, in order, and release what falls due.
 
-        ``watermark`` is epoch milliseconds that event time has passed: what is overdue by then leaves at once.
+        ``watermark`` is epoch milliseconds that event time has passed: what is overdue by then leaves at once. Where
+        the block says what had passed when each of its tuples came, that counts from there on, if it is more: what is
+        overdue by then leaves before that tuple comes.
         """
 
     @abstractmethod

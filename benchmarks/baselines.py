@@ -41,7 +41,9 @@ class Suhdsa(_OfKAlone):
 
 
 @entry
-def run_ubdsa(shard: WindowArrays, slots: NDArray[np.int32], at: Int, watermark: Int, ended: bool) -> tuple[Int, Int]:
+def run_ubdsa(
+    shard: WindowArrays, slots: NDArray[np.int32], at: Int, marks: NDArray[np.int64], watermark: Int, ended: bool
+) -> tuple[Int, Int]:
     """Let in tuples until one group has left or none is left; as ``anonymity.window.procedures.run``.
 
     Parameters

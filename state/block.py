@@ -132,10 +132,15 @@ class Block(TupleColumns):
     ----------
     shard : 0 to shards - 1
     rejected : rows that were read with this block and not let in
+    watermark : (tuples,) epoch milliseconds that event time had passed when each of them came, ``NO_TIME`` before the
+        first watermark; None where that is not known
+    encoder : who made it, among those that work side by side and know of no watermark but their own
     """
 
     shard: int
     rejected: Rejected = field(default_factory=Rejected.none)
+    watermark: NDArray[np.int64] | None = None
+    encoder: int = 0
 
     def to_bytes(self) -> bytes:
         """One blob; ``from_bytes`` with the schema of ``members`` reads it back."""
@@ -148,6 +153,8 @@ class Block(TupleColumns):
         if self.rejected.reference:
             strings = pa.record_batch([pa.array(self.rejected.reference, pa.string())], ["reference"])
             columns["reference"] = strings.serialize().to_pybytes()
+        if self.watermark is not None:
+            columns |= {"watermark": self.watermark, "encoder": np.array([self.encoder], np.int64)}
         return pack("block", VERSION, columns)
 
     @classmethod
@@ -168,4 +175,6 @@ class Block(TupleColumns):
                 array(columns, "rejected_time"),
                 reference,
             ),
+            watermark=array(columns, "watermark") if "watermark" in columns else None,
+            encoder=int(array(columns, "encoder")[0]) if "encoder" in columns else 0,
         )

@@ -31,6 +31,7 @@ from anonymity.space.domain import Boxes, boxes, domain, node_offsets, scales
 from anonymity.tuples.forgotten import theirs
 from anonymity.tuples.history import History
 from anonymity.tuples.leaving import empty_out, empty_totals
+from anonymity.tuples.marks import marks_of
 from anonymity.tuples.members import in_milliseconds
 from anonymity.tuples.stored_seen import StoredSeen
 from state.batch import BatchState, Held
@@ -130,13 +131,14 @@ class BatchShard(Shard):
         return SUBJECTS if check < 0 else int(self._checks.reason[check])
 
     def push(self, block: Block, watermark: int = NO_TIME) -> Step:
-        parts = self._let_go(watermark, ended=False)
+        parts, marks = self._let_go(watermark, ended=False), marks_of(block, watermark)
         coming, done = held_of(block, int(self._now.next_position)), 0
         while done < len(coming):
-            asked = self.until_asked()
-            stop = len(coming) if asked is None else min(done + asked, len(coming))
+            if len(marks):
+                parts += self._let_go(int(marks[done]), ended=False)
+            stop = self._until_due(marks, done, len(coming))
             self._let_in(between(coming, done, stop))
-            parts += self._let_go(watermark, ended=False)
+            parts += self._let_go(int(marks[stop - 1]) if len(marks) else watermark, ended=False)
             done = stop
         return self._step(parts)
 
@@ -175,6 +177,15 @@ class BatchShard(Shard):
             "buffered": len(self._held),
             "oldest_waiting": came - int(self._held.first.position[0]) if len(self._held) else 0,
         }
+
+    def _until_due(self, marks: NDArray[np.int64], done: int, stop: int) -> int:
+        """How many of ``stop`` tuples, of which so many are in, may be let in before ``choose`` is to be asked."""
+        asked, due = self.until_asked(), self.next_deadline
+        if asked is not None:
+            stop = min(done + asked, stop)
+        if due is not None and len(marks):
+            stop = min(max(int(np.searchsorted(marks, due)), done + 1), stop)
+        return stop
 
     def _let_in(self, held: Held) -> None:
         self._held.add(held)

@@ -25,6 +25,7 @@ from anonymity.space.boxes_by_attribute import lay_rows
 from anonymity.space.domain import NONE, node_offsets, scales
 from anonymity.tuples.forgotten import theirs
 from anonymity.tuples.history import History
+from anonymity.tuples.marks import marks_of
 from anonymity.tuples.slots import Slots
 from anonymity.tuples.stored_seen import SEEN, StoredSeen
 from state.block import NO_TIME, Block, TupleColumns
@@ -127,7 +128,7 @@ class DelayedShard(Shard):
     def _step(self, block: Block | None, watermark: int, *, ended: bool) -> Step:
         admitted = _NO_SLOTS if block is None else self._admit(block)
         self._empty_out()
-        self._run(admitted, watermark, ended=ended)
+        self._run(admitted, marks_of(block, watermark), watermark, ended=ended)
         arrays = self.arrays
         position, out = arrays.tuples.position, arrays.out
         released, withheld = out.members[: out.filled.members], out.suppressed[: out.filled.suppressed]
@@ -171,8 +172,8 @@ class DelayedShard(Shard):
         """The same with so many slots."""
 
     @abstractmethod
-    def _run(self, admitted: NDArray[np.int32], watermark: int, *, ended: bool) -> None:
-        """Let in tuples, and let leave what falls due."""
+    def _run(self, admitted: NDArray[np.int32], marks: NDArray[np.int64], watermark: int, *, ended: bool) -> None:
+        """Let in tuples, and let leave what falls due; ``marks`` as ``anonymity.tuples.marks`` has them."""
 
     @abstractmethod
     def _take_out(self, slots: NDArray[np.int32]) -> None:

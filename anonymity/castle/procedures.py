@@ -33,23 +33,36 @@ from anonymity.compiled.jit import Int, entry, leaf, procedure
 from anonymity.promise.grouping import group
 from anonymity.space.domain import NONE
 from anonymity.tuples.leaving import CLUSTER, MERGED, SPLIT
+from anonymity.tuples.marks import passed
 
 OUTLIER = 0  # a position in anonymity.outcomes.SUPPRESSIONS
 
 
 @entry
-def castle(shard: CastleArrays, slots: NDArray[np.int32], watermark: Int, ended: bool) -> None:
+def castle(
+    shard: CastleArrays, slots: NDArray[np.int32], marks: NDArray[np.int64], watermark: Int, ended: bool
+) -> None:
     """Let in the tuples in ``slots``, in order, and release what falls due (CASTLE, Algorithm 1).
 
-    ``watermark`` is the event time that has passed; where the input has ``ended``, everything falls due.
+    ``watermark`` is the event time that has passed, ``marks`` what had passed when each tuple came
+    (``anonymity.tuples.marks``); where the input has ``ended``, everything falls due.
     """
     for i in range(len(slots) + 1):
+        now = passed(marks, i, watermark)
         if i < len(slots):
+            if len(marks) > 0:
+                let_leave(shard, now, ended=False)
             place(shard, np.int64(slots[i]))
-        due = next_due(shard, watermark, ended and i == len(slots))
-        while due != NONE:
-            delay_constraint(shard, due)
-            due = next_due(shard, watermark, ended and i == len(slots))
+        let_leave(shard, now, ended=ended and i == len(slots))
+
+
+@procedure
+def let_leave(shard: CastleArrays, watermark: Int, ended: bool) -> None:
+    """Let leave what is due."""
+    due = next_due(shard, watermark, ended)
+    while due != NONE:
+        delay_constraint(shard, due)
+        due = next_due(shard, watermark, ended)
 
 
 @leaf

@@ -17,21 +17,34 @@ from anonymity.space.boxes import assign, enclose
 from anonymity.space.domain import NONE
 from anonymity.space.ends import published_loss
 from anonymity.tuples.leaving import CLUSTER
+from anonymity.tuples.marks import passed
 
 
 @entry
-def nearest(shard: NearestArrays, slots: NDArray[np.int32], watermark: Int, ended: bool) -> None:
+def nearest(
+    shard: NearestArrays, slots: NDArray[np.int32], marks: NDArray[np.int64], watermark: Int, ended: bool
+) -> None:
     """Let in the tuples in ``slots``, in order, and let leave what falls due.
 
-    ``watermark`` is the event time that has passed; where the input has ``ended``, everything falls due.
+    ``watermark`` is the event time that has passed, ``marks`` what had passed when each tuple came
+    (``anonymity.tuples.marks``); where the input has ``ended``, everything falls due.
     """
     for i in range(len(slots) + 1):
+        now = passed(marks, i, watermark)
         if i < len(slots):
+            if len(marks) > 0:
+                let_leave(shard, now, ended=False)
             place(shard, np.int64(slots[i]))
-        due = next_due(shard, watermark, ended and i == len(slots))
-        while due != NONE:
-            serve(shard, due)
-            due = next_due(shard, watermark, ended and i == len(slots))
+        let_leave(shard, now, ended=ended and i == len(slots))
+
+
+@procedure
+def let_leave(shard: NearestArrays, watermark: Int, ended: bool) -> None:
+    """Let leave what is due."""
+    due = next_due(shard, watermark, ended)
+    while due != NONE:
+        serve(shard, due)
+        due = next_due(shard, watermark, ended)
 
 
 @entry

@@ -67,8 +67,8 @@ class Nearest(DelayedShard):
             procedures.lay(share(larger))
         return larger
 
-    def _run(self, admitted: NDArray[np.int32], watermark: int, *, ended: bool) -> None:
-        procedures.nearest(share(self.arrays), admitted, watermark, ended)
+    def _run(self, admitted: NDArray[np.int32], marks: NDArray[np.int64], watermark: int, *, ended: bool) -> None:
+        procedures.nearest(share(self.arrays), admitted, marks, watermark, ended)
 
     def _take_out(self, slots: NDArray[np.int32]) -> None:
         procedures.forget(share(self.arrays), slots)

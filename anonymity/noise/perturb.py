@@ -85,8 +85,9 @@ class Noise:
         chosen = np.ones(len(block), np.bool_)
         perturb(self.stream, self._grid, self._rate, self.observed, numeric, categorical, chosen)
         self.sampled_out += len(block) - int(np.count_nonzero(chosen))
+        watermark = None if block.watermark is None else block.watermark[chosen]
         moved = replace(block, numeric=numeric, categorical=categorical)
-        return replace(moved, **moved.chosen(chosen))
+        return replace(moved, **moved.chosen(chosen), watermark=watermark)
 
 
 def _grid(policy: Policy, parameters: DifferentialPrivacy) -> Grid:

@@ -12,6 +12,7 @@ from anonymity.promise.seen import see
 from anonymity.space.boxes import observe
 from anonymity.space.domain import NONE
 from anonymity.tuples.leaving import withhold
+from anonymity.tuples.marks import passed
 from anonymity.window.arrays import FOREVER, GONE, Points, WindowArrays, places
 from anonymity.window.beginning import begin_window
 from anonymity.window.controllers import adapt_size
@@ -25,13 +26,17 @@ _CLOSE = np.int64(-2)  # what falls due where it is no tuple
 
 
 @entry
-def run(shard: WindowArrays, slots: NDArray[np.int32], done: Int, watermark: Int, ended: bool) -> tuple[Int, Int]:
+def run(
+    shard: WindowArrays, slots: NDArray[np.int32], done: Int, marks: NDArray[np.int64], watermark: Int, ended: bool
+) -> tuple[Int, Int]:
     """Let in tuples until a window has closed or none is left.
 
     Parameters
     ----------
-    slots : (tuples,) of those that come, in order; so many of them are in
-    watermark : the event time that had passed before them
+    slots : (tuples,) of those that come, in order
+    done : how many of them are in
+    marks : what had passed when each came (``anonymity.tuples.marks``)
+    watermark : the event time that had passed before all of them
     ended : whether the input has ended after them: everything falls due then
 
     Returns
@@ -40,7 +45,7 @@ def run(shard: WindowArrays, slots: NDArray[np.int32], done: Int, watermark: Int
         How many of ``slots`` are in by then, and how many repairs the window that closed took; ``NONE`` where none did.
     """
     while True:
-        due = next_due(shard, watermark, ended and done == len(slots))
+        due = next_due(shard, passed(marks, done, watermark), ended and done == len(slots))
         if due == _CLOSE:
             return done, close(shard)
         if due != NONE:

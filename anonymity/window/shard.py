@@ -19,6 +19,7 @@ from anonymity.release import Leaving, collect
 from anonymity.space.domain import NONE, node_offsets, scales
 from anonymity.tuples.forgotten import theirs
 from anonymity.tuples.history import History
+from anonymity.tuples.marks import marks_of
 from anonymity.tuples.slots import Slots
 from anonymity.tuples.stored_seen import StoredSeen
 from anonymity.window import procedures
@@ -162,7 +163,7 @@ class Window(Shard):
     def _step(self, block: Block | None, watermark: int, *, ended: bool) -> WindowStep:
         admitted = _NO_SLOTS if block is None else self._admit(block)
         self._empty_out()
-        closed = self._close_windows(admitted, watermark, ended)
+        closed = self._close_windows(admitted, marks_of(block, watermark), watermark, ended)
         out, position = self.arrays.out, self.arrays.points.position
         left = np.concatenate([out.members[: out.filled.members], out.suppressed[: out.filled.suppressed]])
         return self._told(closed, Moved(block, admitted, position[left]))
@@ -187,13 +188,15 @@ class Window(Shard):
             self._shrink()
         return WindowStep(releases, changes, Rows(self.number, repairs, releases), repairs=repairs)
 
-    def _close_windows(self, admitted: NDArray[np.int32], watermark: int, ended: bool) -> list[Closed]:
+    def _close_windows(
+        self, admitted: NDArray[np.int32], marks: NDArray[np.int64], watermark: int, ended: bool
+    ) -> list[Closed]:
         run, clock, shared = self._run, self._clock, self._shared
         log, actions = self.arrays.log.tobytes, self.arrays.actions
         closed: list[Closed] = []
         done, since = 0, clock()
         while True:
-            done, repairs = run(shared, admitted, done, watermark, ended)
+            done, repairs = run(shared, admitted, done, marks, watermark, ended)
             if repairs == NONE:
                 return closed
             now = clock()

@@ -197,6 +197,10 @@ class Reader:
                 "a column of type TIMESTAMP_LTZ(3) with a WATERMARK in source.ddl, selected as it is in source.query"
             )
             return None
+        return self.marks(name)
+
+    def marks(self, name: str) -> Read:
+        """The watermark when a row comes; it is that of a column which has one."""
         return Read(name, "timestamp", self._add(f"CURRENT_WATERMARK({quote(name)})"))
 
     def reference(self, name: str) -> Read:

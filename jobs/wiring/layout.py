@@ -47,7 +47,7 @@ class Layout:
     policy : roles of the source's columns; with the steps of noise, where there is any
     arguments : SQL expressions that encode is called with
     quasi_identifiers, sensitive, noised, passthrough, subject, event_time, reference : how encode reads each column
-    watermark : how it reads the watermark; None where there is no ``policy.event_time_limit``
+    watermark : how it reads the watermark; None where nothing counts event time or is limited by it
     published : SQL type of each column that is published as it is, for ``anonymity.fingerprint.fingerprint``
     subject_type : SQL type of the subject, for the same; None where there is none
     source : the query, and how the source computes its columns, for the same
@@ -178,6 +178,9 @@ def layout(
         if counts_event_time is not None:
             timeless = reader.without_watermark(policy.event_time, counts_event_time, elsewhere=watermark)
             reader.problems.extend(timeless)
+            timed = [name for name in (policy.event_time, *found) if name in found and found[name].rowtime]
+            if mark is None and timed:
+                mark = reader.marks(timed[0])
 
     types = {name: found.get(name, _UNKNOWN) for name in policy.roles}
     generalisation, interval_types = _generalisation(policy, types, representative=representative)

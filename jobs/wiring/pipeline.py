@@ -95,8 +95,8 @@ def stored_under(config: Config, found: Layout) -> Fingerprint:
     )
 
 
-def operator_plan(config: Config, found: Layout) -> OperatorPlan:
-    """What the operator must know of the job."""
+def operator_plan(config: Config, found: Layout, encoders: int = 1) -> OperatorPlan:
+    """What the operator must know of the job, in which so many encoders work side by side."""
     numeric = [a.name for a in found.policy.quasi_identifiers if isinstance(a, Numeric)]
     null_text = written_null(config.sinks["released"])
     encode = found.encode_plan(config.shards, (0,) * config.shards.count, config.subject_key, null_text)
@@ -117,6 +117,7 @@ def operator_plan(config: Config, found: Layout) -> OperatorPlan:
         numbers={key: number for number, key in enumerate(shard_keys(config.shards.count, MAX_PARALLELISM))},
         extremes=found.extremes,
         chain=chain_plan(config, found, null_text),
+        encoders=encoders,
         pseudonym_key=b"" if found.policy.pseudonym is None else pseudonym_key(config.subject_key),
     )
 
@@ -132,12 +133,13 @@ def build(
     """
     found = read_layout(tables, config)
     blocks = _typed(_encode(tables, config, found))
+    encoders = _parallelism(blocks)
     if config.source.forget is not None:
         asked = _typed(requests(tables, config, config.source.forget, found))
         blocks = blocks.union(without_watermarks(asked, "forget"))
     if not all(map(ends, blocks._j_data_stream.getTransformation().getTransitivePredecessors())):
         blocks = blocks.union(without_watermarks(_typed(nothing(tables)), "end"))
-    plan = operator_plan(config, found)
+    plan = operator_plan(config, found, encoders)
     released = _key_by_shard(blocks).process(operator(plan), batch_type(plan))
     # Under another name Flink finds no state for it, while that of source and sinks is theirs.
     name = config.algorithm.name if config.epoch == 1 else f"{config.algorithm.name}-{config.epoch}"
@@ -197,6 +199,12 @@ def _typed(stream: DataStream) -> DataStream:
     """A stream of rows of a key and a block, as what Python reads."""
     stream._j_data_stream.getTransformation().setOutputType(Types.ROW([Types.INT(), _BLOCK]).get_java_type_info())
     return stream
+
+
+def _parallelism(stream: DataStream) -> int:
+    """How many tasks make a stream."""
+    own = stream._j_data_stream.getTransformation().getParallelism()
+    return int(own if own > 0 else stream._j_data_stream.getExecutionEnvironment().getParallelism())
 
 
 def _key_by_shard(blocks: DataStream) -> KeyedStream:

@@ -113,13 +113,17 @@ class Batch:
             missing = self.flag(read) if read.kind in ("real", "single") else absent(values)
         return parsed, missing, odd
 
+    def watermark(self, read: Read) -> NDArray[np.int64]:
+        """(rows,) epoch milliseconds that event time had passed when each came, ``NO_TIME`` before the first."""
+        return np.minimum(self._timestamps(read), LATEST)
+
     def event_time(
-        self, read: Read, limit: tuple[Read, int] | None = None
+        self, read: Read, watermark: NDArray[np.int64] | None = None, limit: int | None = None
     ) -> tuple[NDArray[np.int64], Mask | None, Mask | None]:
         """Epoch milliseconds, ``NO_TIME`` in the other two: where it is missing; where it is out of range.
 
-        ``limit``: the watermark, and by how many milliseconds a time may be ahead of it; before the first watermark
-        there is no limit.
+        ``limit``: by how many milliseconds a time may be ahead of the watermark; before the first watermark there is
+        no limit.
         """
         if read.kind == "timestamp":
             times = self._timestamps(read)
@@ -127,9 +131,8 @@ class Batch:
         else:
             times, missing = self.values(read).astype(np.int64, copy=False), self.flag(read)
         outside = (times < EARLIEST) | (times > LATEST)
-        if limit is not None:
-            marks = np.minimum(self._timestamps(limit[0]), LATEST)
-            outside |= (marks != NO_TIME) & (times > marks + limit[1])
+        if limit is not None and watermark is not None:
+            outside |= (watermark != NO_TIME) & (times > watermark + limit)
         unknown = outside if missing is None else outside | missing
         return np.where(unknown, np.int64(NO_TIME), times) if unknown.any() else times, missing, outside
 

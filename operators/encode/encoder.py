@@ -33,7 +33,8 @@ class EncodePlan:
     quasi_identifiers, sensitive, noised, passthrough : in the order of the policy
     subject, event_time, reference : None where the policy names none
     null_text : how the released output writes a missing value
-    watermark : the watermark when a row comes, missing before the first; None without ``policy.event_time_limit``
+    watermark : the watermark when a row comes, missing before the first; None where nothing counts event time or is
+        limited by it
     hash_key : key of the subject hash, as ``operators.encode.hashing.hash_key`` derives it
     """
 
@@ -72,6 +73,7 @@ class Encoder:
     Parameters
     ----------
     plan : what to read and how
+    number : tells this encoder from others that work beside it
 
     Attributes
     ----------
@@ -84,8 +86,8 @@ class Encoder:
         Tuples cannot be divided as ``plan.shards`` says, or a hierarchy lacks its leaf for missing values.
     """
 
-    def __init__(self, plan: EncodePlan) -> None:
-        self._plan = plan
+    def __init__(self, plan: EncodePlan, number: int = 0) -> None:
+        self._plan, self._number = plan, number
         self._keep_missing = plan.policy.missing == "value"
         self._categories = {
             attribute.name: Categories(attribute, keep_missing=self._keep_missing)
@@ -122,7 +124,7 @@ class Encoder:
             if shard == 0 and len(rejected):
                 rejections = self._rejected(batch, columns, wrong, rejected)
                 last = max(last, int(rejected[-1]))
-            block = columns.block(rows, shard, self._schema, rejections)
+            block = columns.block(rows, shard, self._schema, rejections, self._number)
             keys[last], blocks[last] = self._plan.keys[shard], block.to_bytes()
         return keys, blocks
 
@@ -185,10 +187,10 @@ class Encoder:
         if plan.subject is not None:
             subject, missing = batch.subject(plan.subject, plan.hash_key)
             wrong.next(missing=missing)
+        watermark = None if plan.watermark is None else batch.watermark(plan.watermark)
         event_time = np.full(batch.rows, np.int64(NO_TIME))
         if plan.event_time is not None:
-            limit = None if plan.watermark is None else (plan.watermark, plan.policy.event_time_limit or 0)
-            event_time, missing, outside = batch.event_time(plan.event_time, limit)
+            event_time, missing, outside = batch.event_time(plan.event_time, watermark, plan.policy.event_time_limit)
             wrong.next(missing=missing, outside_domain=outside)
         columns = _Columns(
             numeric=_side_by_side(numeric, batch.rows, np.float64) + 0.0,  # -0.0 becomes 0.0
@@ -196,6 +198,7 @@ class Encoder:
             subject=subject,
             sensitive=_side_by_side(sensitive, batch.rows, np.uint64),
             event_time=event_time,
+            watermark=watermark,
             members=tuple(members),
             passed=_side_by_side(passed, batch.rows, np.uint64),
         )
@@ -217,10 +220,11 @@ class _Columns:
     subject: NDArray[np.uint64] | None
     sensitive: NDArray[np.uint64]
     event_time: NDArray[np.int64]
+    watermark: NDArray[np.int64] | None
     members: tuple[pa.Array, ...]
     passed: NDArray[np.uint64]
 
-    def block(self, rows: NDArray[np.intp], shard: int, schema: pa.Schema, rejected: Rejected) -> Block:
+    def block(self, rows: NDArray[np.intp], shard: int, schema: pa.Schema, rejected: Rejected, encoder: int) -> Block:
         """A block of some rows."""
         members = self.members
         if len(rows) < len(self.event_time):
@@ -235,6 +239,8 @@ class _Columns:
             event_time=self.event_time[rows],
             members=pa.record_batch(list(members), schema=schema),
             rejected=rejected,
+            watermark=None if self.watermark is None else self.watermark[rows],
+            encoder=encoder,
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 import pandas as pd
@@ -21,7 +22,7 @@ class EncodeFunction(ScalarFunction):  # type: ignore[misc]
 
     def open(self, function_context: FunctionContext) -> None:
         end_with_java()
-        self._encoder = Encoder(self._plan)
+        self._encoder = Encoder(self._plan, secrets.randbits(62))
         if self._encoder.loads is not None:
             regions = self._plan.shards.regions is not None
             register(function_context.get_metric_group(), self._encoder.loads, regions=regions)

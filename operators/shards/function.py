@@ -17,6 +17,7 @@ from anonymity.algorithm import Algorithm, Counters, Shard, Step
 from anonymity.compiled.random import shard_key
 from anonymity.outcomes import REJECTIONS
 from anonymity.tuples.leaving import delay_of_bucket
+from anonymity.tuples.marks import marks_of
 from operators.emit import (
     FORGOTTEN_TYPE,
     REJECTED_TYPE,
@@ -30,6 +31,7 @@ from operators.orphan import end_with_java
 from operators.shards.chain import Chain
 from operators.shards.metrics import ShardMetrics
 from operators.shards.oddities import Oddities
+from operators.shards.passed import Passed
 from operators.shards.plan import OperatorPlan
 from state import rejected as rejected_state
 from state.block import NO_TIME, Block
@@ -92,6 +94,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         self._emitter = Emitter(plan)
         self._tags = further_tags(plan.algorithm)
         self._shards: dict[int, KeyedShard] = {}
+        self._passed = Passed(plan.encoders)
         group = runtime_context.get_metrics_group()
         self._metrics = ShardMetrics(group, self._shards, plan.algorithm, plan.terms)
         gc.freeze()  # what is there stays: looking through it again and again takes a tenth of the time of Python
@@ -101,15 +104,15 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         if kind_of(value[1]) == "forget":
             yield from self._forget(Forget.from_bytes(value[1], f"key {key}"), key, ctx)
             return
-        block = Block.from_bytes(value[1], self._plan.terms.members, f"key {key}")
+        block = self._passed.told(Block.from_bytes(value[1], self._plan.terms.members, f"key {key}"))
         keyed = self._shards.get(key)
         if keyed is None:
             keyed = self._load(ctx, key, block.shard)
-        # A watermark that comes within a bundle is held until its end, so a tuple may be overdue before a timer fires.
+        # Flink holds a watermark that comes within a bundle until its end; what rides on the block does not wait.
         watermark = ctx.timer_service().current_watermark()
         step = keyed.shard.push(block, watermark)
         keyed.oddities.came(block)
-        keyed.oddities.left(step.releases, watermark)
+        keyed.oddities.left(step.releases, watermark, marks_of(block, watermark))
         self._keep(keyed, step, ctx)
         yield from self._reject(keyed, block)
         yield from self._emit(step, keyed)

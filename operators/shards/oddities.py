@@ -6,6 +6,7 @@ It is no part of the state: after a restore it begins anew.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 from anonymity.algorithm import Terms
 from anonymity.release import Releases
 from state.block import NO_TIME, Block
+
+_NO_MARKS = np.zeros(0, np.int64)
 
 _OUTERMOST = 4
 """The range without its outermost values lacks one less than these, at each end."""
@@ -47,12 +50,17 @@ class Oddities:
         for name, column in self._columns.items():
             self._outermost[name] = _ends(np.concatenate((self._outermost[name], block.numeric[:, column])))
 
-    def left(self, releases: Releases, watermark: int | None = None) -> None:
-        """Look at what left as event time had come to a watermark; None: the input has ended."""
-        now = self._newest if watermark is None else watermark
+    def left(self, releases: Releases, watermark: int | None = None, marks: NDArray[np.int64] = _NO_MARKS) -> None:
+        """Look at what left as event time had come to a watermark; None: the input has ended.
+
+        ``marks``: as ``anonymity.tuples.marks`` has them; what left did so as soon as it was due by one of them.
+        """
         if self._delay is None or not len(releases):
             return
         times = releases.event_time
+        now: Any = self._newest if watermark is None else watermark
+        if len(marks):
+            now = marks[np.minimum(np.searchsorted(marks, times + self._delay), len(marks) - 1)]
         overdue = (times != NO_TIME) & (times < now - 2 * self._delay)
         self._overdue += int(releases.tuples[overdue].sum())
 

@@ -27,6 +27,7 @@ class OperatorPlan:
         whose rounding of ends, no domain bounds
     pseudonym_key : as ``anonymity.pseudonym.pseudonym_key`` makes it; empty where the policy has no pseudonym
     chain : of the audit log; None where it has none
+    encoders : how many encoders work side by side
     """
 
     algorithm: Algorithm
@@ -38,6 +39,7 @@ class OperatorPlan:
     extremes: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     pseudonym_key: bytes = field(default=b"", repr=False)
     chain: ChainPlan | None = None
+    encoders: int = 1
 
     @property
     def members(self) -> pa.Schema:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -114,7 +114,10 @@ def hashes(values: Iterable[object]) -> NDArray[np.uint64]:
 def taken(setting: Setting, shard: Shard, step: Step) -> Taken:
     """What a shard gives for one step."""
     if isinstance(step, Push):
-        return shard.push(setting.block(step.rows), step.watermark)
+        block = setting.block(step.rows)
+        if step.passed:
+            block = replace(block, watermark=np.array(step.passed, np.int64))
+        return shard.push(block, step.watermark)
     if isinstance(step, Forget):
         return shard.forget(hashes(step.subjects))
     return shard.advance(step.watermark) if isinstance(step, Advance) else shard.finish()

@@ -31,10 +31,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Push:
-    """Tuples that come as one block, and the event time that has passed by then."""
+    """Tuples that come as one block, and the event time that has passed by then.
+
+    ``passed``: the event time that had passed when each of them came; empty where the block does not say.
+    """
 
     rows: tuple[Row, ...]
     watermark: int = NO_TIME
+    passed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,16 @@ class Case:
             block.append(row)
         return [*steps, Push(tuple(block), watermark), Finish()]
 
+    def riding(self, cuts: tuple[int, ...] = (0,)) -> list[Step]:
+        """The same stream in blocks, cut alike, that say what had passed when each of their tuples came."""
+        steps: list[Step] = []
+        start = 0
+        for i in range(len(self.rows)):
+            for _ in range(cuts[i % len(cuts)]):
+                steps.append(Push(self.rows[start:i], passed=self.passed[start:i]))
+                start = i
+        return [*steps, Push(self.rows[start:], passed=self.passed[start:]), Finish()]
+
     def leaps(self) -> list[Step]:
         """The same stream where no step tells that event time passed: each block brings its watermark along."""
         return [*(Push((row,), passed) for row, passed in zip(self.rows, self.passed, strict=True)), Finish()]

@@ -37,6 +37,7 @@ from anonymity.space.boxes import assign, contains, enclose, info_loss
 from anonymity.space.domain import NONE
 from anonymity.space.ends import published_loss, round_outwards
 from anonymity.tuples.leaving import AGAIN, CLUSTER, WIDENED, close_release
+from anonymity.tuples.marks import passed
 from anonymity.tuples.together import enclose_all, leave_together
 
 _WIDEN, _SUPPRESS, _COUNT = range(3)
@@ -44,20 +45,33 @@ _WIDEN, _SUPPRESS, _COUNT = range(3)
 
 
 @entry
-def lasting(shard: LastingArrays, slots: NDArray[np.int32], watermark: Int, ended: bool) -> None:
+def lasting(
+    shard: LastingArrays, slots: NDArray[np.int32], marks: NDArray[np.int64], watermark: Int, ended: bool
+) -> None:
     """Let in the tuples in ``slots``, in order, let leave what falls due, and forget who has stayed away.
 
-    ``watermark`` is the event time that has passed; where the input has ended, everything falls due.
+    ``watermark`` is the event time that has passed, ``marks`` what had passed when each tuple came
+    (``anonymity.tuples.marks``); where the input has ended, everything falls due.
     """
     forget_old(shard, watermark)
     for i in range(len(slots) + 1):
+        now = passed(marks, i, watermark)
         if i < len(slots):
+            if len(marks) > 0:
+                forget_old(shard, now)
+                let_leave(shard, now, ended=False)
             place(shard, np.int64(slots[i]))
-        due = next_due(shard, watermark, ended and i == len(slots))
-        while due != NONE:
-            serve(shard, due)
-            due = next_due(shard, watermark, ended and i == len(slots))
-        forget_old(shard, watermark)
+        let_leave(shard, now, ended=ended and i == len(slots))
+
+
+@procedure
+def let_leave(shard: LastingArrays, watermark: Int, ended: bool) -> None:
+    """Let leave what is due, and forget who has stayed away by then."""
+    due = next_due(shard, watermark, ended)
+    while due != NONE:
+        serve(shard, due)
+        due = next_due(shard, watermark, ended)
+    forget_old(shard, watermark)
 
 
 @entry

@@ -67,8 +67,8 @@ class LastingNearest(Nearest):
         super()._reserve(count)
         self.arrays = with_persons(self.arrays, count, self.terms.policy)
 
-    def _run(self, admitted: NDArray[np.int32], watermark: int, *, ended: bool) -> None:
-        procedures.lasting(share(self.arrays), admitted, watermark, ended)
+    def _run(self, admitted: NDArray[np.int32], marks: NDArray[np.int64], watermark: int, *, ended: bool) -> None:
+        procedures.lasting(share(self.arrays), admitted, marks, watermark, ended)
 
     def _take_out(self, slots: NDArray[np.int32]) -> None:
         procedures.take_out(share(self.arrays), slots)

@@ -519,6 +519,24 @@ def test_a_limit_of_event_time_reads_the_watermark_beside_the_time() -> None:
         assert problem.startswith("policy.event_time_limit: the column 'ts' has no watermark to be ahead of; make")
 
 
+@pytest.mark.parametrize(
+    ("further", "argument"),
+    [
+        ({"ts": "TIMESTAMP_LTZ(3) *ROWTIME*"}, "`ts`"),
+        ({"ts": "BIGINT", "at": "TIMESTAMP(3) *ROWTIME*"}, "`at`"),
+        ({"ts": "BIGINT"}, None),  # the source has one, which the query does not select
+    ],
+)
+def test_what_counts_event_time_reads_the_watermark(further: dict[str, str], argument: str | None) -> None:
+    policy = replace(POLICY, drop=(*POLICY.drop, "at")) if "at" in further else POLICY
+    found = layout(policy, COLUMNS | further, counts_event_time=TIMED, watermark=True)
+    if argument is None:
+        assert found.watermark is None
+    else:
+        assert found.watermark is not None
+        assert found.arguments[found.watermark.value] == f"CURRENT_WATERMARK({argument})"
+
+
 def test_a_pseudonym_is_the_last_of_what_a_released_row_has_of_its_own() -> None:
     coded = replace(POLICY, pseudonym=Pseudonym("person", "stream"))
     before, found = layout(POLICY, COLUMNS), layout(coded, COLUMNS)

@@ -408,6 +408,28 @@ def test_a_row_that_is_dated_too_far_ahead_of_the_watermark_is_rejected() -> Non
     assert block.rejected.event_time.tolist() == [NO_TIME]
 
 
+def test_the_watermark_rides_with_the_tuples_of_each_shard_and_tells_whose_it_is() -> None:
+    columns = {"person": "STRING", "age": "INT", "ts": "TIMESTAMP_LTZ(3) *ROWTIME*"}
+    policy = Policy(quasi_identifiers=(Numeric("age", (0, 99)),), subject="person", event_time="ts")
+    found = layout(policy, columns, counts_event_time="castle.delay.event_time")
+    plan = found.encode_plan(Shards(2), (0, 1), b"a key")
+    assert plan.watermark is not None
+    rows = [{"person": f"p{i % 7}", "age": None if i == 3 else i, "ts": 1000 * i} for i in range(20)]
+    passed = [None, *(1000 * i - 5000 for i in range(19))]
+    series = arguments(plan, rows)
+    series[plan.watermark.value] = as_series(plan.watermark, passed)
+    _, blobs = Encoder(plan, 77).encode(*series)
+    blocks = [Block.from_bytes(blob, members_schema(())) for blob in blobs if blob is not None]
+    assert sorted(block.shard for block in blocks) == [0, 1]
+    told: dict[int, int] = {}
+    for block in blocks:
+        assert block.watermark is not None
+        assert block.encoder == 77
+        told |= dict(zip(block.event_time.tolist(), block.watermark.tolist(), strict=True))
+    expected = {1000 * i: NO_TIME if mark is None else mark for i, mark in enumerate(passed) if i != 3}
+    assert told == expected
+
+
 def distinct(sql: str, values: list[Any], null_text: str = "", missing: str = "value") -> int:
     """How many values of a sensitive column count."""
     tree = AREA.with_missing()

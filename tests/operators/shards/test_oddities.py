@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import pytest
 
 from anonymity.attributes import Categorical, Numeric
 from anonymity.castle.algorithm import CASTLE
@@ -16,13 +17,24 @@ from tests.support.fakes import Harness
 from tests.support.operator_stream import KEY, TREE, block, planned
 
 
-def found(plan: OperatorPlan, first: float = 50.0, watermarks: tuple[int, ...] = ()) -> dict[str, float]:
-    """What the summary of a shard tells, of 300 tuples, the first of that age."""
+def found(
+    plan: OperatorPlan, first: float = 50.0, watermarks: tuple[int, ...] = (), rides: tuple[int, int] | None = None
+) -> dict[str, float]:
+    """What the summary of a shard tells, of 300 tuples, the first of that age.
+
+    ``rides``: by how much the watermark is behind that rides on the tuples, and with each how many it moves.
+    """
     harness = Harness(ShardFunction(plan))
     tuples = block(0, 300)
     tuples.numeric[0, 0] = first
+    if rides is not None:
+        behind, every = rides
+        newest = tuples.event_time[np.maximum(np.arange(300) // every * every - 1, 0)]
+        tuples = dataclasses.replace(tuples, watermark=newest - behind)
     for start in range(0, 300, 30):
-        part = dataclasses.replace(tuples, **tuples.chosen((np.arange(300) // 30) == start // 30))
+        rows = (np.arange(300) // 30) == start // 30
+        watermark = None if tuples.watermark is None else tuples.watermark[rows]
+        part = dataclasses.replace(tuples, **tuples.chosen(rows), watermark=watermark)
         harness.element(KEY, part.to_bytes())
         if start < len(watermarks) * 30:
             harness.advance(watermarks[start // 30])
@@ -58,4 +70,11 @@ def test_tuples_that_left_long_after_their_delay_are_counted() -> None:
     late = found(plan(delay_event_time=5000), watermarks=every_block)["overdue"]
     assert 0 < late < 240
     assert found(plan(delay_event_time=60_000), watermarks=every_block)["overdue"] == 0
+
+
+@pytest.mark.parametrize(
+    ("behind", "every", "overdue"), [(0, 1, False), (1000, 1, False), (0, 4, False), (0, 30, True)]
+)
+def test_what_rides_on_blocks_tells_when_tuples_left(behind: int, every: int, overdue: bool) -> None:
+    assert (found(plan(delay_event_time=5000), rides=(behind, every))["overdue"] > 0) == overdue
     assert found(plan(delay_tuples=20))["overdue"] == 0
