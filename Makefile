@@ -40,7 +40,7 @@ lint: $(INSTALLED)
 	$(BIN)/check-jsonschema --quiet --schemafile docker/kubernetes/flinkdeployment.schema.json docker/kubernetes/crenel.yaml
 
 # The shell becomes pytest, so that a signal to make ends it. Which tests stay together: tests/support/groups.py.
-PYTEST = $(WITH_JAVA) exec $(BIN)/python -m pytest --numprocesses 2 --no-loadscope-reorder
+PYTEST = $(WITH_JAVA) exec $(BIN)/python -m pytest --numprocesses 3 --no-loadscope-reorder
 check: lint $(READY)
 	@$(PYTEST) -m 'not cluster'
 test: lint $(READY)

@@ -60,7 +60,7 @@ def driven(
     """Take a shard through its part of a sample, to the end: each step, and the row that had come last by then.
 
     The watermark follows each tuple of the sample, whatever its shard; what it makes due leaves before the next tuple
-    comes, or at the end of a step of event time.
+    of the shard comes, or at the end of a step of event time.
 
     Parameters
     ----------
@@ -76,11 +76,10 @@ def driven(
         event_time=given.event_time[mine],
         members=members.take(pa.array(mine)),
     )
+    passed = np.concatenate([[NO_TIME], watermark])[mine]
     for start, stop in _parts(sample, mine, steps):
-        first, last = int(mine[start]), int(mine[stop - 1])
-        before = int(watermark[first - 1]) if first else NO_TIME
-        yield from _passing(shard, watermark, before, steps.milliseconds)
-        yield shard.push(_block(tuples, start, stop, shard.number), before), last
+        yield from _passing(shard, watermark, int(passed[start]), steps.milliseconds)
+        yield shard.push(_block(tuples, start, stop, shard.number, passed)), int(mine[stop - 1])
     yield from _passing(shard, watermark, int(watermark[-1]), steps.milliseconds)
     yield shard.finish(), len(sample) - 1
 
@@ -100,8 +99,8 @@ def _passing(shard: Shard, watermark: NDArray[np.int64], now: int, tick: int) ->
         yield shard.advance(int(watermark[row])), row
 
 
-def _block(tuples: TupleColumns, start: int, stop: int, shard: int) -> Block:
+def _block(tuples: TupleColumns, start: int, stop: int, shard: int, passed: NDArray[np.int64]) -> Block:
     held: dict[str, Any] = {f.name: getattr(tuples, f.name) for f in fields(TupleColumns)}
     members = held.pop("members").slice(start, stop - start)
     columns: dict[str, Any] = {name: None if column is None else column[start:stop] for name, column in held.items()}
-    return Block(shard=shard, members=members, **columns)
+    return Block(shard=shard, members=members, watermark=passed[start:stop], **columns)

@@ -26,6 +26,7 @@ _LIVE_BUFFER = 2
 
 _OPERATOR = "org.apache.flink.streaming.api.operators.python.AbstractPythonFunctionOperator"
 _BOUNDEDNESS = "org.apache.flink.streaming.api.transformations.WithBoundedness"
+_SOURCE = "org.apache.flink.streaming.api.transformations.SourceTransformation"
 _PHYSICAL = "org.apache.flink.streaming.api.transformations.OneInputTransformation"
 _SIMPLE = "org.apache.flink.streaming.api.operators.SimpleOperatorFactory"
 
@@ -53,8 +54,16 @@ def set_pace(environment: Any, operator: Any, above: Sequence[Any]) -> None:
 
 
 def ends(transformation: Any) -> bool:
-    """False for a source that does not end."""
+    """False for a source that may not end."""
     return not is_instance_of(transformation, _BOUNDEDNESS) or str(transformation.getBoundedness()) == "BOUNDED"
+
+
+def endless(transformation: Any) -> bool:
+    """True for a source that never ends.
+
+    One of Flink's older interface may end though it does not say so: a socket, or datagen with a sequence.
+    """
+    return not ends(transformation) and is_instance_of(transformation, _SOURCE)
 
 
 def _python_operator(transformation: Any) -> Any:

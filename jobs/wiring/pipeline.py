@@ -24,7 +24,7 @@ from jobs.wiring.forgetting import requests
 from jobs.wiring.job import Job
 from jobs.wiring.json_query import json_query
 from jobs.wiring.layout import Layout, layout
-from jobs.wiring.pace import ends
+from jobs.wiring.pace import endless
 from jobs.wiring.references import with_codes
 from jobs.wiring.sink_columns import SQL, SUMMARY_COLUMNS, Column, Plain, arrays, declared, in_force, written_null
 from jobs.wiring.source_table import column_names, source_table
@@ -137,7 +137,7 @@ def build(
     if config.source.forget is not None:
         asked = _typed(requests(tables, config, config.source.forget, found))
         blocks = blocks.union(without_watermarks(asked, "forget"))
-    if not all(map(ends, blocks._j_data_stream.getTransformation().getTransitivePredecessors())):
+    if any(map(endless, blocks._j_data_stream.getTransformation().getTransitivePredecessors())):
         blocks = blocks.union(without_watermarks(_typed(nothing(tables)), "end"))
     plan = operator_plan(config, found, encoders)
     released = _key_by_shard(blocks).process(operator(plan), batch_type(plan))

@@ -20,7 +20,7 @@ def nothing(tables: StreamTableEnvironment) -> DataStream:
 
     Where a job is drained (``flink stop --drain``), Flink has each source say that event time has ended. A source of
     which all partitions are idle (``scan.watermark.idle-timeout``) is not heard then, in Flink 2.3, and what waits
-    would not leave. This one is never idle.
+    would not leave. This one is never idle. Beside a source that may end it would keep the job from ending.
     """
     tables.execute_sql(
         f"CREATE TEMPORARY TABLE {_TICKS} (tick INT) WITH ('connector' = 'datagen', 'rows-per-second' = '1', "
