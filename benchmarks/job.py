@@ -189,7 +189,10 @@ def settings_of(variant: Variant, rows: int) -> config.Config:
 def work(variant: Variant, rows: int) -> list[float]:
     """Run one job in this process; its seconds from submission to the end, and those of one core that it took."""
     settings = settings_of(variant, rows)
-    tables = environment.local_environment({"parallelism.default": str(variant.slots), **settings.flink})
+    # A generated sequence has its rows in its state, which is more than what lies in memory may be.
+    checkpoints = f"file://{os.environ['BENCH_OUTPUT']}-checkpoints"
+    given = {"parallelism.default": str(variant.slots), "execution.checkpointing.dir": checkpoints}
+    tables = environment.local_environment({**given, **settings.flink})
     job = (
         _identity(tables, settings)
         if variant.passes == "rows"
