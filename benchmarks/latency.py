@@ -221,6 +221,8 @@ def _rate(moments: NDArray[np.float64]) -> float:
 
 
 def _cell(figures: NDArray[np.float64]) -> str:
+    if not len(figures):  # as of CASTLE at a low rate, where all that leaves are parts of clusters
+        return "-"
     return ", ".join(f"{figure:.0f}" for figure in np.percentile(figures, [50, 95, 99]))
 
 
