@@ -17,7 +17,6 @@ from anonymity.algorithm import Algorithm, Counters, Shard, Step
 from anonymity.compiled.random import shard_key
 from anonymity.outcomes import REJECTIONS
 from anonymity.tuples.leaving import delay_of_bucket
-from anonymity.tuples.marks import marks_of
 from operators.emit import (
     FORGOTTEN_TYPE,
     REJECTED_TYPE,
@@ -112,7 +111,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         watermark = ctx.timer_service().current_watermark()
         step = keyed.shard.push(block, watermark)
         keyed.oddities.came(block)
-        keyed.oddities.left(step.releases, watermark, marks_of(block, watermark))
+        keyed.oddities.left(step.releases, watermark, block)
         self._keep(keyed, step, ctx)
         yield from self._reject(keyed, block)
         yield from self._emit(step, keyed)

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from anonymity.algorithm import Terms
 from anonymity.release import Releases
+from anonymity.tuples.marks import marks_of
 from state.block import NO_TIME, Block
-
-_NO_MARKS = np.zeros(0, np.int64)
 
 _OUTERMOST = 4
 """The range without its outermost values lacks one less than these, at each end."""
@@ -50,16 +49,16 @@ class Oddities:
         for name, column in self._columns.items():
             self._outermost[name] = _ends(np.concatenate((self._outermost[name], block.numeric[:, column])))
 
-    def left(self, releases: Releases, watermark: int | None = None, marks: NDArray[np.int64] = _NO_MARKS) -> None:
+    def left(self, releases: Releases, watermark: int | None = None, block: Block | None = None) -> None:
         """Look at what left as event time had come to a watermark; None: the input has ended.
 
-        ``marks``: as ``anonymity.tuples.marks`` has them; what left did so as soon as it was due by one of them.
+        ``block``: what came then; who left did so as soon as it was due by what had passed when one of its tuples came.
         """
         if self._delay is None or not len(releases):
             return
         times = releases.event_time
         now: Any = self._newest if watermark is None else watermark
-        if len(marks):
+        if len(marks := marks_of(block, now)):
             now = marks[np.minimum(np.searchsorted(marks, times + self._delay), len(marks) - 1)]
         overdue = (times != NO_TIME) & (times < now - 2 * self._delay)
         self._overdue += int(releases.tuples[overdue].sum())

@@ -70,6 +70,7 @@ def test_tuples_that_left_long_after_their_delay_are_counted() -> None:
     late = found(plan(delay_event_time=5000), watermarks=every_block)["overdue"]
     assert 0 < late < 240
     assert found(plan(delay_event_time=60_000), watermarks=every_block)["overdue"] == 0
+    assert found(plan(delay_tuples=20))["overdue"] == 0
 
 
 @pytest.mark.parametrize(
@@ -77,4 +78,3 @@ def test_tuples_that_left_long_after_their_delay_are_counted() -> None:
 )
 def test_what_rides_on_blocks_tells_when_tuples_left(behind: int, every: int, overdue: bool) -> None:
     assert (found(plan(delay_event_time=5000), rides=(behind, every))["overdue"] > 0) == overdue
-    assert found(plan(delay_tuples=20))["overdue"] == 0
