@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -62,8 +61,8 @@ _COLUMNS = [
 _INTERVALS = {"every second": "1 s", "none": "10 h"}
 _COMPARED = ("hashmap, full", "RocksDB, incremental")
 WAITING = 1_000_000
-_ROWS = (1_050_000, 1_800_000)
-_SHORT = 2  # short runs of each setting
+_ROWS = 2_400_000
+_MEASURED = (1_050_000, 2_300_000)  # rows that have been let in: the shard is full, and the input goes on
 
 
 def _terms(algorithm: Algorithm, tuples: Stream, delay: int, diversity: int = 1) -> Terms:
@@ -248,66 +247,61 @@ def _checkpointing(output: str, interval: str) -> dict[str, str]:
     return {"execution.checkpointing.interval": interval, "execution.checkpointing.dir": f"file://{output}/checkpoints"}
 
 
-def seconds(flink: Mapping[str, str]) -> list[float]:
-    """Seconds of the castle job of ``benchmarks.job`` under these settings, and how many checkpoints it completed."""
-    client, rest, submitted = start(config.load(job.CONFIGURATION, [f"castle.delay.tuples={WAITING}"]), flink)
-    counts = [0]
-    threading.Thread(target=_count, args=(rest, counts), daemon=True).start()
-    client.get_job_execution_result().result()
-    return [time.perf_counter() - submitted, max(counts)]  # a rate is the difference of two runs
+def rate(flink: Mapping[str, str]) -> list[float]:
+    """Rows a second of the castle job of ``benchmarks.job`` under these settings, and the checkpoints it completed.
+
+    The rate is that of the job at work, a million tuples waiting, from what it tells of itself each second.
+    """
+    client, rest, _ = start(config.load(job.CONFIGURATION, [f"castle.delay.tuples={WAITING}"]), flink)
+    ended, completed = client.get_job_execution_result(), 0
+    told: list[tuple[float, int]] = []
+    while not ended.done():
+        rows = rest.rows_read()
+        if rows is not None and _MEASURED[0] <= rows <= _MEASURED[1] and (not told or rows > told[-1][1]):
+            told.append((time.perf_counter(), rows))
+            completed = _ask(rest, "/checkpoints")["counts"]["completed"]
+        time.sleep(0.1)
+    ended.result()
+    (first, few), (last, many) = told[0], told[-1]
+    return [(many - few) / (last - first), completed]
 
 
-def _count(rest: Rest, counts: list[int]) -> None:
-    while True:
-        time.sleep(0.5)
-        counts.append(_ask(rest, "/checkpoints")["counts"]["completed"])
-
-
-def _seconds(backend: str, interval: str, rows: int, folder: Path) -> list[float]:
+def _rate(backend: str, interval: str, folder: Path) -> list[float]:
     with tempfile.TemporaryDirectory(dir=folder) as output:
-        variables = job.variables(rows, folder, output)
+        variables = job.variables(_ROWS, folder, output)
         flink = _BACKENDS[backend] | _checkpointing(output, _INTERVALS[interval])
-        found: list[float] = worker("seconds", json.dumps(flink), variables=variables)
+        found: list[float] = worker("rate", json.dumps(flink), variables=variables)
         files = filter(Path.is_file, Path(variables["BENCH_OUTPUT"]).rglob("*"))
-        if (written := sum(file.read_bytes().count(b"\n") for file in files)) < rows * 0.99:
-            raise RuntimeError(f"{written:,} of {rows:,} rows were written")
+        if (written := sum(file.read_bytes().count(b"\n") for file in files)) < _ROWS * 0.99:
+            raise RuntimeError(f"{written:,} of {_ROWS:,} rows were written")
         return found
 
 
 def throughput_table(repeats: int = 5) -> Table:
-    """Rows a second of the job while a million tuples wait, with checkpoints and without.
-
-    A rate is (rows of a long run - rows of a short one) / (its seconds - the median of the short ones): both fill the
-    shard and let all that waits leave at the end.
-    """
+    """Rows a second of the job while a million tuples wait, with checkpoints and without."""
     title = (
         f"Throughput with checkpoints (castle job of the table of jobs, {WAITING:,} wait, median of {repeats}, in turn)"
     )
-    table = Table(
-        title, ["back end", "checkpoints", "completed in a long run", "rows/s", "each", "of none", "to reach"]
-    )
-    few, many = _ROWS
+    columns = ["back end", "checkpoints", "completed until then", "rows/s", "each", "of none", "to reach"]
+    table = Table(title, columns)
     arms = [(backend, interval) for backend in _COMPARED for interval in _INTERVALS]
-    long: dict[tuple[str, str], list[list[float]]] = {arm: [] for arm in arms}
-    short: dict[tuple[str, str], list[float]] = {arm: [] for arm in arms}
+    runs: dict[tuple[str, str], list[list[float]]] = {arm: [] for arm in arms}
     with tempfile.TemporaryDirectory() as folder:
-        for number in range(repeats):
+        for _ in range(repeats):
             for arm in arms:
-                long[arm].append(_seconds(*arm, many, Path(folder)))
-                if number < _SHORT:
-                    short[arm].append(_seconds(*arm, few, Path(folder))[0])
-    rates = {arm: [(many - few) / (taken - median(short[arm])) for taken, _ in long[arm]] for arm in arms}
+                runs[arm].append(_rate(*arm, Path(folder)))
+    rates = {arm: [rate for rate, _ in found] for arm, found in runs.items()}
     for backend, interval in arms:
         found = rates[backend, interval]
         table.add(
-            *(backend, interval, f"{median(completed for _, completed in long[backend, interval]):.0f}"),
+            *(backend, interval, f"{median(completed for _, completed in runs[backend, interval]):.0f}"),
             *(f"{median(found):,.0f}", ", ".join(f"{rate:,.0f}" for rate in found)),
             *(f"{median(found) / median(rates[backend, 'none']):.2f}", "-" if interval == "none" else "0.95"),
         )
     return table
 
 
-_WORK: dict[str, Callable[..., object]] = {work.__name__: work for work in (stored, resident, checkpoints, seconds)}
+_WORK: dict[str, Callable[..., object]] = {work.__name__: work for work in (stored, resident, checkpoints, rate)}
 
 
 def tables() -> list[Table]:

@@ -2,7 +2,7 @@
 
 PyFlink hands elements to Python in bundles. A bundle costs some milliseconds, and a row waits for its end in each of
 two steps: encode, and the anonymiser, which takes blocks. More blocks to a bundle are no cheaper, but Java hands on
-what came of one while Python has the next, and at the end of a bundle it waits for Python.
+what came of one while Python has the next (``operators.bundles``), and at the end of a bundle it waits for Python.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyflink.util.java_utils import is_instance_of
 BUNDLE = "python.fn-execution.bundle.time"
 BUFFER = "execution.buffer-timeout.interval"
 
-BOUNDED, LIVE = 200, 10
+BOUNDED, LIVE = 1000, 10
 """Milliseconds of a bundle of rows where the source ends, which is read at full speed, and where it does not."""
 
 BLOCKS = 2

@@ -9,6 +9,7 @@ import pandas as pd
 from pyflink.table import DataTypes
 from pyflink.table.udf import FunctionContext, ScalarFunction, udf
 
+from operators.bundles import LARGE, end_at_once, leave_at_once
 from operators.encode.encoder import EncodePlan, Encoder
 from operators.encode.metrics import register
 from operators.orphan import end_with_java
@@ -22,6 +23,7 @@ class EncodeFunction(ScalarFunction):  # type: ignore[misc]
 
     def open(self, function_context: FunctionContext) -> None:
         end_with_java()
+        end_at_once()
         self._encoder = Encoder(self._plan, secrets.randbits(62))
         if self._encoder.loads is not None:
             regions = self._plan.shards.regions is not None
@@ -29,6 +31,8 @@ class EncodeFunction(ScalarFunction):  # type: ignore[misc]
 
     def eval(self, *series: Any) -> pd.DataFrame:
         keys, blocks = self._encoder.encode(*series)
+        if len(blocks) >= LARGE:
+            leave_at_once()
         return pd.DataFrame({"k": keys, "b": blocks})
 
     def is_deterministic(self) -> bool:

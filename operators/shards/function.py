@@ -17,6 +17,7 @@ from anonymity.algorithm import Algorithm, Counters, Shard, Step
 from anonymity.compiled.random import shard_key
 from anonymity.outcomes import REJECTIONS
 from anonymity.tuples.leaving import delay_of_bucket
+from operators.bundles import LARGE, end_at_once, leaving
 from operators.emit import (
     FORGOTTEN_TYPE,
     REJECTED_TYPE,
@@ -88,6 +89,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
 
     def open(self, runtime_context: RuntimeContext) -> None:
         end_with_java()
+        end_at_once()
         plan = self._plan
         self._store = ShardStore(runtime_context, plan.algorithm.entries, chained=plan.chain is not None)
         self._emitter = Emitter(plan)
@@ -113,6 +115,10 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         keyed.oddities.came(block)
         keyed.oddities.left(step.releases, watermark, block)
         self._keep(keyed, step, ctx)
+        results = self._results(step, keyed, block)
+        yield from leaving(results) if len(block) >= LARGE else results
+
+    def _results(self, step: Step, keyed: KeyedShard, block: Block) -> Iterator[Any]:
         yield from self._reject(keyed, block)
         yield from self._emit(step, keyed)
 

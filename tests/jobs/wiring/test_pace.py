@@ -60,4 +60,4 @@ def test_rows_wait_less_where_the_source_does_not_end_and_as_long_as_the_setting
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1]) == [[[200, 200], 100], [[2, 10], 2], [[2, 50], 7], [[1, 1], 100]]
+    assert json.loads(done.stdout.splitlines()[-1]) == [[[1000, 1000], 100], [[2, 10], 2], [[2, 50], 7], [[1, 1], 100]]
