@@ -18,7 +18,9 @@ from apache_beam.runners.worker import statesampler
 from pyflink.fn_execution.utils.operation_utils import PeriodicThread
 
 _BEAM: Any = statesampler
-_stop_watched = _BEAM.StateSampler.stop
+
+WATCHED = (_BEAM.StateSampler.start, _BEAM.StateSampler.stop)
+"""How Beam begins and ends a bundle."""
 
 LARGE = 1000
 """Rows of which what comes is worth a message of its own."""
@@ -38,7 +40,7 @@ def _start(sampler: Any) -> None:
 
 def _stop(sampler: Any) -> None:
     if not sampler.__dict__.pop("unwatched", False):  # begun before: its thread must be waited for, or it never ends
-        _stop_watched(sampler)
+        WATCHED[1](sampler)
         return
     _BEAM.set_current_tracker(None)
     sampler.finished = True

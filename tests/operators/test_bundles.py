@@ -11,18 +11,18 @@ from apache_beam.utils.counters import CounterFactory
 from pyflink.fn_execution import coder_impl_fast
 from pyflink.fn_execution.beam.beam_coder_impl_fast import FlinkLengthPrefixCoderBeamWrapper
 
-from operators.bundles import end_at_once, leave_at_once, leaving
+from operators.bundles import WATCHED, end_at_once, leave_at_once, leaving
 
 
-@pytest.fixture
-def unsampled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statesampler.StateSampler, "start", statesampler.StateSampler.start)
-    monkeypatch.setattr(statesampler.StateSampler, "stop", statesampler.StateSampler.stop)
-    end_at_once()
+@pytest.fixture(autouse=True)
+def watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Beam has it, whatever ran in this process before."""
+    monkeypatch.setattr(statesampler.StateSampler, "start", WATCHED[0])
+    monkeypatch.setattr(statesampler.StateSampler, "stop", WATCHED[1])
 
 
-@pytest.mark.usefixtures("unsampled")
 def test_no_thread_watches_a_bundle_and_its_end_waits_for_none() -> None:
+    end_at_once()
     sampler = statesampler.StateSampler("bundle", CounterFactory())
     for _ in range(3):  # a bundle processor is used again and again
         before = threading.active_count()
@@ -38,9 +38,7 @@ def test_no_thread_watches_a_bundle_and_its_end_waits_for_none() -> None:
         sampler.reset()
 
 
-def test_a_bundle_that_is_watched_already_ends_with_its_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statesampler.StateSampler, "start", statesampler.StateSampler.start)
-    monkeypatch.setattr(statesampler.StateSampler, "stop", statesampler.StateSampler.stop)
+def test_a_bundle_that_is_watched_already_ends_with_its_thread() -> None:
     sampler, before = statesampler.StateSampler("bundle", CounterFactory()), threading.active_count()
     sampler.start()
     assert threading.active_count() == before + 1
