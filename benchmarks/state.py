@@ -290,12 +290,12 @@ def throughput_table(repeats: int = 5) -> Table:
         for _ in range(repeats):
             for arm in arms:
                 runs[arm].append(_rate(*arm, Path(folder)))
-    rates = {arm: [rate for rate, _ in found] for arm, found in runs.items()}
+    rates = {arm: [each for each, _ in found] for arm, found in runs.items()}
     for backend, interval in arms:
         found = rates[backend, interval]
         table.add(
             *(backend, interval, f"{median(completed for _, completed in runs[backend, interval]):.0f}"),
-            *(f"{median(found):,.0f}", ", ".join(f"{rate:,.0f}" for rate in found)),
+            *(f"{median(found):,.0f}", ", ".join(f"{each:,.0f}" for each in found)),
             *(f"{median(found) / median(rates[backend, 'none']):.2f}", "-" if interval == "none" else "0.95"),
         )
     return table

@@ -17,47 +17,33 @@ from typing import Any
 from apache_beam.runners.worker import statesampler
 from pyflink.fn_execution.utils.operation_utils import PeriodicThread
 
-_BEAM: Any = statesampler
-
-WATCHED = (_BEAM.StateSampler.start, _BEAM.StateSampler.stop)
-"""How Beam begins and ends a bundle."""
-
-LARGE = 1000
+_LARGE = 1000
 """Rows of which what comes is worth a message of its own."""
 
 
 def end_at_once() -> None:
-    """Have bundles of this process end when their work has, in place of when a thread that watches them wakes."""
-    _BEAM.StateSampler.start = _start
-    _BEAM.StateSampler.stop = _stop
+    """Have bundles that begin from now on in this process end when their work has.
 
-
-def _start(sampler: Any) -> None:
-    sampler.tracked_thread = threading.current_thread()
-    _BEAM.set_current_tracker(sampler)
-    sampler.started = sampler.unwatched = True
-
-
-def _stop(sampler: Any) -> None:
-    if not sampler.__dict__.pop("unwatched", False):  # begun before: its thread must be waited for, or it never ends
-        WATCHED[1](sampler)
-        return
-    _BEAM.set_current_tracker(None)
-    sampler.finished = True
-
-
-def leave_at_once() -> None:
-    """Have what is written next go to Java as soon as it is written, with all that was written before it.
-
-    PyFlink asks each of its streams to, once a second, from a thread of the stream's own.
+    The thread that would watch a bundle ends as soon as it has begun; of one that is watched already it is waited for.
     """
+    watch: Any = statesampler.StateSampler
+    watch.run = lambda sampler: None
+
+
+def leave_at_once(rows: int) -> None:
+    """Have what is written next, of so many rows, go to Java as soon as it is written, with what was written before.
+
+    PyFlink asks each of its streams to, once a second, from a thread of the stream's own. Few rows stay until then.
+    """
+    if rows < _LARGE:
+        return
     for thread in threading.enumerate():
         if isinstance(thread, PeriodicThread) and thread._function.__name__ == "notify_flush":
             thread._function()
 
 
-def leaving(results: Iterable[object]) -> Iterator[object]:
-    """The same results, each of which leaves for Java as soon as it is written."""
+def leaving(results: Iterable[object], rows: int) -> Iterator[object]:
+    """The same results, of so many rows, each of which leaves for Java as soon as it is written."""
     for result in results:
-        leave_at_once()
+        leave_at_once(rows)
         yield result

@@ -40,20 +40,6 @@ DEFAULTS: Mapping[str, str] = {
     "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
 }
 
-_FEW = 4
-_SEGMENT = {"taskmanager.memory.segment-size": "256 kb"}
-
-
-def buffers(settings: Mapping[str, str]) -> Mapping[str, str]:
-    """Of what size network buffers are in a local run with these settings, where they do not say so.
-
-    A block of 20,000 rows is of 1 to 3 MB, and Flink has ten buffers for what goes from one task to another: with its
-    own, of 32 kB, the task that reads waits with each block until the one before has been read. Of larger ones a local
-    run, with 64 MB for all of them, has enough for a few tasks side by side only.
-    """
-    tasks = settings.get("parallelism.default", "").strip()
-    return _SEGMENT if tasks.isdecimal() and int(tasks) <= _FEW else {}
-
 
 def local_environment(settings: Mapping[str, str], *, checkpoints: bool = True) -> StreamTableEnvironment:
     """A mini-cluster in this process; ``settings`` are Flink's and win over the defaults.
@@ -71,7 +57,7 @@ def local_environment(settings: Mapping[str, str], *, checkpoints: bool = True) 
     local = {"python.executable": sys.executable, "python.client.executable": sys.executable}
     settings = {**settings, **jars(settings, {})}
     configuration = Configuration()
-    for key, value in {**DEFAULTS, **local, **buffers(settings), **settings}.items():
+    for key, value in {**DEFAULTS, **local, **settings}.items():
         if checkpoints or not (key.startswith("execution.checkpointing.") or key in STATE):
             configuration.set_string(key, value)
     return StreamTableEnvironment.create(StreamExecutionEnvironment.get_execution_environment(configuration))

@@ -9,7 +9,7 @@ import pandas as pd
 from pyflink.table import DataTypes
 from pyflink.table.udf import FunctionContext, ScalarFunction, udf
 
-from operators.bundles import LARGE, end_at_once, leave_at_once
+from operators.bundles import end_at_once, leave_at_once
 from operators.encode.encoder import EncodePlan, Encoder
 from operators.encode.metrics import register
 from operators.orphan import end_with_java
@@ -31,8 +31,7 @@ class EncodeFunction(ScalarFunction):  # type: ignore[misc]
 
     def eval(self, *series: Any) -> pd.DataFrame:
         keys, blocks = self._encoder.encode(*series)
-        if len(blocks) >= LARGE:
-            leave_at_once()
+        leave_at_once(len(blocks))
         return pd.DataFrame({"k": keys, "b": blocks})
 
     def is_deterministic(self) -> bool:

@@ -17,7 +17,7 @@ from anonymity.algorithm import Algorithm, Counters, Shard, Step
 from anonymity.compiled.random import shard_key
 from anonymity.outcomes import REJECTIONS
 from anonymity.tuples.leaving import delay_of_bucket
-from operators.bundles import LARGE, end_at_once, leaving
+from operators.bundles import end_at_once, leaving
 from operators.emit import (
     FORGOTTEN_TYPE,
     REJECTED_TYPE,
@@ -115,8 +115,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         keyed.oddities.came(block)
         keyed.oddities.left(step.releases, watermark, block)
         self._keep(keyed, step, ctx)
-        results = self._results(step, keyed, block)
-        yield from leaving(results) if len(block) >= LARGE else results
+        yield from leaving(self._results(step, keyed, block), len(block))
 
     def _results(self, step: Step, keyed: KeyedShard, block: Block) -> Iterator[Any]:
         yield from self._reject(keyed, block)

@@ -34,7 +34,7 @@ castle: {delay: {tuples: 200}, reuse_limit: 500}
 shards: {count: 2}
 subject_key: a key of sixteen bytes
 audit_chain: {key: the key of the auditor}
-flink: {execution.checkpointing.interval: 1 h}  # few files of each sink: one, or another at the end
+flink: {execution.checkpointing.interval: 1 h}  # few files of each sink
 source:
   ddl: |
     CREATE TEMPORARY TABLE source (id BIGINT, person STRING, age INT, town STRING, illness STRING)

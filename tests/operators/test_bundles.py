@@ -11,24 +11,33 @@ from apache_beam.utils.counters import CounterFactory
 from pyflink.fn_execution import coder_impl_fast
 from pyflink.fn_execution.beam.beam_coder_impl_fast import FlinkLengthPrefixCoderBeamWrapper
 
-from operators.bundles import WATCHED, end_at_once, leave_at_once, leaving
+from operators.bundles import end_at_once, leave_at_once, leaving
+
+WATCH = statesampler.StateSampler.run
+PATIENCE = 10  # seconds
+MANY = 20_000  # rows
 
 
 @pytest.fixture(autouse=True)
 def watched(monkeypatch: pytest.MonkeyPatch) -> None:
     """As Beam has it, whatever ran in this process before."""
-    monkeypatch.setattr(statesampler.StateSampler, "start", WATCHED[0])
-    monkeypatch.setattr(statesampler.StateSampler, "stop", WATCHED[1])
+    monkeypatch.setattr(statesampler.StateSampler, "run", WATCH)
 
 
-def test_no_thread_watches_a_bundle_and_its_end_waits_for_none() -> None:
+def threads() -> set[threading.Thread]:
+    return set(threading.enumerate())
+
+
+def test_nobody_watches_a_bundle_so_its_end_waits_for_nobody() -> None:
     end_at_once()
     sampler = statesampler.StateSampler("bundle", CounterFactory())
     for _ in range(3):  # a bundle processor is used again and again
-        before = threading.active_count()
+        before = threads()
         sampler.start()
+        for thread in threads() - before:
+            thread.join(PATIENCE)
+        assert threads() == before
         assert statesampler.get_current_tracker() is sampler
-        assert threading.active_count() == before
         with sampler.scoped_state("step", "process"):
             assert sampler.current_state().name.step_name == "step"
         sampler.stop_if_still_running()
@@ -39,12 +48,12 @@ def test_no_thread_watches_a_bundle_and_its_end_waits_for_none() -> None:
 
 
 def test_a_bundle_that_is_watched_already_ends_with_its_thread() -> None:
-    sampler, before = statesampler.StateSampler("bundle", CounterFactory()), threading.active_count()
+    sampler, before = statesampler.StateSampler("bundle", CounterFactory()), threads()
     sampler.start()
-    assert threading.active_count() == before + 1
+    assert len(threads() - before) == 1
     end_at_once()
     sampler.stop()
-    assert threading.active_count() == before
+    assert threads() == before
 
 
 class Written:
@@ -76,17 +85,18 @@ def written() -> Iterator[Written]:
 def test_what_is_written_stays_in_a_bundle_until_it_is_told_to_leave(written: Written) -> None:
     written.write("stays")
     assert written.left == []
-    leave_at_once()
+    leave_at_once(MANY)
     written.write("tells")
     [left] = written.left
     assert b"stays" in left
     assert b"tells" in left
+    leave_at_once(1)
     written.write("stays again")
     assert written.left == [left]
 
 
 def test_each_result_leaves_once_it_is_written(written: Written) -> None:
-    for number, result in enumerate(leaving(["one", "two"]), 1):
+    for number, result in enumerate(leaving(["one", "two"], MANY), 1):
         written.write(str(result))
         assert len(written.left) == number
         assert str(result).encode() in written.left[-1]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyflink.fn_execution.state_impl import CachingMapStateHandler
 
-from jobs.wiring.environment import DEFAULTS, buffers
+from jobs.wiring.environment import DEFAULTS
 
 _STEPS = 500
 
@@ -49,9 +49,3 @@ def kept_after(entries: int) -> int:
 @pytest.mark.parametrize("entries", [1, _STEPS])
 def test_nothing_is_kept_of_entries_that_are_gone(entries: int) -> None:
     assert kept_after(entries) == 0
-
-
-@pytest.mark.parametrize(("parallelism", "larger"), [("1", True), (" 4 ", True), ("5", False), ("many", False)])
-def test_network_buffers_are_larger_where_there_are_enough_of_them(parallelism: str, larger: bool) -> None:
-    assert bool(buffers({"parallelism.default": parallelism})) == larger
-    assert not buffers({})

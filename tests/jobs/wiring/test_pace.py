@@ -33,12 +33,13 @@ from jobs.wiring.pipeline import build
 found = []
 for path, flink in json.loads(sys.argv[1]):
     config = load(path, [f"flink={json.dumps(flink)}"] if flink else [])
-    tables = environment.local_environment(config.flink)
+    tables = environment.local_environment({"parallelism.default": "1", **config.flink})
     job = build(tables, config)
     client = job.execute()
     python = [pace._python_operator(each) for each in upwards(job._operator, set())]
     waits = [int(each.getConfiguration().toMap()[pace.BUNDLE]) for each in python if each is not None]
-    found.append([sorted(waits), tables._get_j_env().getBufferTimeout()])
+    java = tables._get_j_env()
+    found.append([sorted(waits), java.getBufferTimeout(), java.getConfiguration().toMap().get(pace.SEGMENT)])
     client.cancel().result()
 print(json.dumps(found))
 """
@@ -50,7 +51,8 @@ def test_rows_wait_less_where_the_source_does_not_end_and_as_long_as_the_setting
         path.write_text(TEXT.replace(" ENDS", rows), encoding="utf-8")
     bounded, live = map(str, paths)
     given = {"python.fn-execution.bundle.time": "50", "execution.buffer-timeout.interval": "7 ms"}
-    jobs = [(bounded, {}), (live, {}), (live, given), (bounded, {"python.fn-execution.bundle.time": "1"})]
+    other = {"python.fn-execution.bundle.time": "1", "taskmanager.memory.segment-size": "64 kb"}
+    jobs = [(bounded, {}), (live, {}), (live, given), (bounded, other), (bounded, {"parallelism.default": "5"})]
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, json.dumps(jobs)],
         cwd=ROOT,
@@ -60,4 +62,10 @@ def test_rows_wait_less_where_the_source_does_not_end_and_as_long_as_the_setting
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1]) == [[[1000, 1000], 100], [[2, 10], 2], [[2, 50], 7], [[1, 1], 100]]
+    assert json.loads(done.stdout.splitlines()[-1]) == [
+        [[1000, 1000], 100, "256 kb"],
+        [[2, 10], 2, None],
+        [[2, 50], 7, None],
+        [[1, 1], 100, "64 kb"],
+        [[1000, 1000], 100, None],  # more tasks than there would be buffers for
+    ]
