@@ -128,14 +128,14 @@ def work(port: int, algorithm: str, flink: Mapping[str, str]) -> None:
     tables.create_temporary_view("lines", tables.from_data_stream(text, schema).alias("line"))
     job = pipeline.build(tables, settings)
     tables.execute_sql(
-        "CREATE TEMPORARY TABLE left_at (`row` BIGINT, id BIGINT, kind STRING, moment TIMESTAMP_LTZ(3)) "
+        "CREATE TEMPORARY TABLE left_at (`row` BIGINT, id BIGINT, kind STRING, batch BIGINT, moment TIMESTAMP_LTZ(3)) "
         f"WITH ('connector' = 'filesystem', 'path' = '{os.environ['BENCH_OUTPUT']}/left', 'format' = 'csv')"
     )
     # income is m0
     job.insert(
         "left_at",
-        "SELECT `row`, release_id, kind, CURRENT_ROW_TIMESTAMP() FROM crenel_batches CROSS JOIN UNNEST(releases) AS r "
-        "CROSS JOIN UNNEST(m1) AS m (`row`)",
+        "SELECT `row`, release_id, kind, releases[1].release_id, CURRENT_ROW_TIMESTAMP() "
+        "FROM crenel_batches CROSS JOIN UNNEST(releases) AS r CROSS JOIN UNNEST(m1) AS m (`row`)",
     )
     job.execute().get_job_execution_result().result()
 
@@ -166,7 +166,7 @@ def run(algorithm: str, rate: int, flink: Mapping[str, str], mode: str = "proces
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 due, behind = send(connection, rows, rate)
             job.result()
-        left = _written(Path(output, "left"), ["row", "release", "kind", "moment"])
+        left = _written(Path(output, "left"), ["row", "release", "kind", "batch", "moment"])
         if algorithm == "window":
             closing = _closed_by(_written(Path(output, "windows"), list(_windows())))
         else:
@@ -188,12 +188,16 @@ def _closed_by(windows: pd.DataFrame) -> NDArray[np.int64]:
 
 
 def _expired_by(left: pd.DataFrame) -> NDArray[np.int64]:
-    """The row with which the delay ended of the first of each release; -1 where that is of another release.
+    """The row with which the delay ended of the first of each release; -1 where the input had ended before.
 
-    A part of a cluster that was split leaves as another part's delay ends.
+    A part of a cluster that was split leaves as another part's delay ends: that of the first of all parts that leave
+    together, or later, once its own last row is there. So this is the true row or one before it, never one after it.
     """
-    closing = left.groupby("release")["row"].transform("min").to_numpy() + DELAY
-    return np.where((left["kind"] == "split").to_numpy() | (closing >= len(left)), -1, closing)
+    split = (left["kind"] == "split").to_numpy()
+    first = left.groupby([left["batch"], left["release"].mask(split, -1)])["row"].transform("min").to_numpy()
+    last = left.groupby("release")["row"].transform("max").to_numpy()
+    closing = np.maximum(first + DELAY, np.where(split, last, -1))
+    return np.where(closing >= len(left), -1, closing)
 
 
 def _figures(left: pd.DataFrame, closing: NDArray[np.int64], due: NDArray[np.float64], rate: int, behind: float) -> Run:
@@ -221,8 +225,6 @@ def _rate(moments: NDArray[np.float64]) -> float:
 
 
 def _cell(figures: NDArray[np.float64]) -> str:
-    if not len(figures):  # as of CASTLE at a low rate, where all that leaves are parts of clusters
-        return "-"
     return ", ".join(f"{figure:.0f}" for figure in np.percentile(figures, [50, 95, 99]))
 
 

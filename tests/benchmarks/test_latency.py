@@ -45,11 +45,20 @@ def test_rows_that_did_not_leave_are_no_latency() -> None:
         latency._figures(left.iloc[:-1], latency._closed_by(windows), due, RATE, 0.0)
 
 
-def test_a_release_waits_for_the_end_of_the_delay_of_its_first_row() -> None:
-    rows = [0, 5, 3, 9, 7, 4]
-    left = pd.DataFrame({"row": rows, "release": [0, 0, 1, 1, 2, 2], "kind": ["cluster"] * 4 + ["split"] * 2})
-    more = pd.DataFrame({"row": range(10, 400), "release": range(10, 400), "kind": "reused"})
-    found = latency._expired_by(pd.concat([left, more]))
-    first = latency.DELAY
-    assert found[:6].tolist() == [first, first, 3 + first, 3 + first, -1, -1]
-    assert found[6:].tolist() == [row + first if row + first < 396 else -1 for row in range(10, 400)]
+def test_a_release_waits_for_the_end_of_the_delay_of_its_first_row_or_of_that_of_a_part_beside_it() -> None:
+    delay = latency.DELAY
+    releases = [  # kind, batch, its rows, the row that let it leave
+        ("cluster", 0, [0, 5], delay),
+        ("cluster", 0, [3, 9], 3 + delay),
+        ("split", 0, [6, 7], 4 + delay),
+        ("split", 0, [4, 8], 4 + delay),
+        ("split", 0, [2 + delay, 5 + delay], 5 + delay),  # of a later step of the same batch
+        ("split", 1, [6 + delay, 10], 10 + delay),
+        *(("reused", 2, [row], row + delay) for row in range(11, 2 * delay)),
+    ]
+    left = pd.DataFrame(
+        [(row, number, kind, batch) for number, (kind, batch, rows, _) in enumerate(releases) for row in rows],
+        columns=["row", "release", "kind", "batch"],
+    )
+    closing = [by if by < len(left) else -1 for _, _, rows, by in releases for _ in rows]
+    assert latency._expired_by(left).tolist() == closing
