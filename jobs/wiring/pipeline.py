@@ -37,7 +37,6 @@ from operators.shards.function import FORGOTTEN, REJECTED, SUMMARY, SUPPRESSED, 
 from operators.shards.keys import shard_keys
 from operators.shards.plan import OperatorPlan
 
-_DISCARD = {"connector": "blackhole"}
 _OF_ALL = ("released", "audit", "suppressed", "rejected", "forgotten")
 """Sinks of every algorithm, in ``Layout.sinks``."""
 
@@ -145,7 +144,7 @@ def build(
     name = config.algorithm.name if config.epoch == 1 else f"{config.algorithm.name}-{config.epoch}"
     released = released.uid(f"crenel-{name}").name(config.algorithm.name)
     _view(tables, "crenel_batches", released, {"releases": f"ARRAY<{found.release_sql}>"})
-    # Every side output is wired, or PyFlink would send what it holds to the main output.
+    # Every side output is taken, or PyFlink would send what it holds to the main output.
     suppressed = {"shard": "INT", **arrays(found.suppressed_types)}
     _view(tables, "crenel_suppressed", released.get_side_output(SUPPRESSED), suppressed)
     _view(tables, "crenel_rejected", released.get_side_output(REJECTED), arrays(found.rejected_types))
@@ -156,15 +155,15 @@ def build(
         _view(tables, f"crenel_{output.name}", released.get_side_output(tags[output.name]), declared(output.columns))
     job = Job(tables, released, tuple(cautions_of_job(tables, config)))
     for name, (columns, origin) in outputs(found).items():
-        options = config.sinks.get(name, _DISCARD)
-        sink = f"crenel_sink_{name}"
-        _create_sink(tables, sink, columns, options)
-        job.insert(sink, f"SELECT {', '.join(column.selection for column in columns)} FROM {origin}")
+        if name in config.sinks:  # Flink need not plan what nobody reads
+            sink = f"crenel_sink_{name}"
+            _create_sink(tables, sink, columns, config.sinks[name])
+            job.insert(sink, f"SELECT {', '.join(column.selection for column in columns)} FROM {origin}")
     return job
 
 
 def outputs(found: Layout) -> dict[str, tuple[tuple[Column, ...], str]]:
-    """The columns of each output, and what they are selected from. All are always wired, discarded where unwanted."""
+    """The columns of each output, and what they are selected from."""
     names, members, suppressed, rejected = (
         [name for name, _ in types]
         for types in (found.release_types, found.member_types, found.suppressed_types, found.rejected_types)
