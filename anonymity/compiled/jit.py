@@ -20,7 +20,8 @@ from numba.core import config, types
 from numba.core.codegen import CPUCodeLibrary
 from numba.np import arrayobj
 
-from anonymity.compiled.cache import AheadCache, ahead, cached
+from anonymity.compiled.cache import AheadCache
+from anonymity.compiled.folders import ahead, cached
 
 F = TypeVar("F", bound=Callable[..., Any])
 

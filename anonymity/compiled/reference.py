@@ -8,7 +8,7 @@ the time: whoever calls that function keeps the arrays until the compiled functi
 
 from __future__ import annotations
 
-import inspect
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, get_type_hints
 
@@ -77,13 +77,14 @@ def by_reference(shape: type, structures: Mapping[type, tuple[type, type]]) -> C
     for of, (proxy, fields) in structures.items():
         structref.define_boxing(fields, proxy)
         structref.define_constructor(proxy, fields, list(get_type_hints(of)))
-    frame = inspect.stack()[1]
+    caller = sys._getframe(1)
     names = {of: proxy.__name__ for of, (proxy, _) in structures.items()}
     source = f"def share(arrays):\n    lent = borrowed(arrays)\n    return {_made(shape, 'lent', names)}\n"
     scope = {proxy.__name__: proxy for proxy, _ in structures.values()} | {"borrowed": borrowed}
-    exec(compile(source, frame.filename, "exec"), scope)  # under the name of a file: what is compiled is kept by it
+    # Under the name of a file: what is compiled is kept by it.
+    exec(compile(source, caller.f_code.co_filename, "exec"), scope)
     made: Any = scope["share"]
-    made.__module__ = frame.frame.f_globals["__name__"]
+    made.__module__ = caller.f_globals["__name__"]
     made.__qualname__ = f"share_{shape.__name__}"
     return entry(made)
 

@@ -17,8 +17,10 @@ from jobs.commands.account import account
 from jobs.commands.savepoint import read_shards, require_same, told
 from jobs.config.load import Config, load
 from jobs.config.start import STATE
+from jobs.local.ahead import start_java
 from jobs.local.first_rows import cautions_of_first_rows
-from jobs.local.run import flink_logs, refused
+from jobs.local.logs import flink_logs
+from jobs.local.run import refused
 
 if TYPE_CHECKING:
     from jobs.wiring.layout import Layout
@@ -82,16 +84,18 @@ class _Planned:
 
 
 def _plan(config: Config, against: str | None) -> _Planned:
-    # Flink takes a second to import: not before the configuration is known to be good.
-    from py4j.protocol import Py4JError
-    from pyflink.util.exceptions import JavaException
-
-    from jobs.wiring.environment import local_environment
-    from jobs.wiring.pipeline import build, read_layout
-    from jobs.wiring.source_table import source_table
-
     settings = {**config.flink, **({} if against is None else {STATE[0]: against})}
     with flink_logs():
+        # Flink takes seconds to start and to import: not before the configuration is known to be good.
+        java = start_java()
+        from py4j.protocol import Py4JError
+        from pyflink.util.exceptions import JavaException
+
+        from jobs.wiring.environment import local_environment
+        from jobs.wiring.pipeline import build, read_layout
+        from jobs.wiring.source_table import source_table
+
+        java.join()
         try:
             tables = local_environment(config.flink)
             layout = read_layout(tables, config)

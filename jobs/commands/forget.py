@@ -9,7 +9,8 @@ from rich.console import Console
 
 from jobs.config.load import ConfigError, load
 from jobs.local.ahead import start_java
-from jobs.local.run import flink_logs, local_settings, refused
+from jobs.local.logs import flink_logs
+from jobs.local.run import local_settings, refused
 from jobs.local.stop import temporary_folder
 
 _NO_STREAM = (

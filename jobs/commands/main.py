@@ -1,13 +1,26 @@
-"""The command ``crenel``. It listens to signals before all else, as what it imports next takes a second."""
+"""The command ``crenel``.
+
+It listens to signals before all else, as what it imports next takes a second; and it starts Java before that where the
+command needs Flink, as that takes two.
+"""
 
 from __future__ import annotations
 
+import sys
+
 from jobs.local.stop import watch
+
+_ON_FLINK = ("run", "demo", "check", "plan", "why", "regions", "forget")
+"""Commands that need Flink where nothing is wrong with what they are given."""
 
 
 def main() -> None:
     """Run the command line."""
     watch()
+    if sys.argv[1:2] and sys.argv[1] in _ON_FLINK and "--help" not in sys.argv:
+        from jobs.local.ahead import begin_java
+
+        begin_java()
     import jobs.commands.cli  # noqa: F401 - adds its commands
     from jobs.commands.shell import app
 

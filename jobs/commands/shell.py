@@ -14,7 +14,7 @@ from anonymity.errors import InputError
 from jobs.commands.savepoint import SavepointError
 from jobs.config.load import ConfigError
 from jobs.local.java import JavaError
-from jobs.local.run import JobError
+from jobs.local.logs import JobError
 
 app = typer.Typer(
     name="crenel",

@@ -6,15 +6,39 @@ import atexit
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib import import_module
 from threading import Thread
 
 from jobs.local.flags import prepare_java
-from jobs.local.stop import starts_processes
+from jobs.local.java import JavaError
+from jobs.local.logs import begin_logs
+from jobs.local.stop import kill_what_starts, starts_processes
 
 
+def begin_java() -> None:
+    """Start Java before it is known whether the command comes to need it, and where to write its logs.
+
+    ``start_java`` gives the thread. Where no usable Java is there, it is ``start_java`` that says so. Where the process
+    ends while Java is about to start, Java does too.
+    """
+    begin_logs()
+    with suppress(JavaError):
+        start_java()
+        atexit.register(kill_what_starts)
+
+
+@cache
 def start_java() -> Thread:
-    """Begin to start Java and to load Flink into it, while the caller imports what it needs; join before it is used."""
+    """Begin to start Java and to load Flink into it, while the caller imports what it needs; join before it is used.
+
+    Asked again, it is the same thread.
+
+    Raises
+    ------
+    jobs.local.java.JavaError
+        As ``jobs.local.flags.prepare_java`` does.
+    """
     prepare_java()
     get_gateway = import_module("pyflink.java_gateway").get_gateway
 

@@ -17,7 +17,7 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-from anonymity.compiled.cache import cached
+from anonymity.compiled.folders import cached
 from jobs.local.java import find_java
 
 _SECONDS = 120  # for Java to write the archive once the job has ended

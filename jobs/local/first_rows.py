@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from anonymity.outcomes import REJECTIONS
 from jobs.config.load import Config
 from jobs.config.places import local_folder
-from jobs.local.run import JobError
+from jobs.local.logs import JobError
 from jobs.local.sample import reading
 from state.block import Block
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import logging
-import os
 import socket
 import sys
 import threading
@@ -22,9 +20,11 @@ from jobs.config.load import Config, ConfigError
 from jobs.config.places import places
 from jobs.failure import why_failed, why_refused
 from jobs.local.ahead import core_loading, start_java
+from jobs.local.logs import JobError, flink_logs
 from jobs.local.rest import Rest
 from jobs.local.stop import before_stopping, say_if_stopped, temporary_folder
 from jobs.local.summary import Summary
+from jobs.local.worker import quick_workers
 
 _POLL = 0.2  # seconds between two looks at the job
 _CANCELLING = 10.0  # seconds that a job may take to end well where the run is told to stop
@@ -41,19 +41,6 @@ LOCAL = {
 
 
 _SUMMARY = "summary"
-
-
-class JobError(RuntimeError):
-    """A job that did not reach its end.
-
-    Attributes
-    ----------
-    logs : the folder with Flink's logs, which are kept
-    """
-
-    def __init__(self, message: str, logs: Path) -> None:
-        self.logs = logs
-        super().__init__(message)
 
 
 def run(
@@ -84,10 +71,10 @@ def run(
     with (
         flink_logs() as logs,
         temporary_folder("crenel-") as folder,
+        quick_workers(local_settings(config.flink, parallelism, folder), folder) as settings,
         _progress(rows) as shown,
     ):
         say_if_stopped("stopped before the job began")
-        settings = local_settings(config.flink, parallelism, folder)
         client = _start(config, settings, folder / _SUMMARY, warn)
         rest = Rest(f"http://localhost:{settings['rest.port']}", str(client.get_job_id()))
         with before_stopping(lambda: rest.cancel(_CANCELLING)):
@@ -116,25 +103,6 @@ def local_settings(settings: Mapping[str, str], parallelism: int | None, folder:
     kept = {} if settings.keys() & set(CHECKPOINTS) else {CHECKPOINTS[0]: (folder / "checkpoints").as_uri()}
     chosen = {} if parallelism is None else {"parallelism.default": str(parallelism)}
     return {**LOCAL, "rest.port": port, "rest.bind-port": port, **kept, **settings, **chosen}
-
-
-@contextmanager
-def flink_logs() -> Iterator[Path]:
-    """Send the logs of Flink and of Python workers in this process to a folder; kept after a ``JobError``.
-
-    Must be entered before anything starts the Java gateway, which reads these settings once.
-    """
-    with temporary_folder("crenel-log-", kept_on=(JobError,)) as folder:
-        os.environ["FLINK_LOG_DIR"] = str(folder)
-        os.environ.setdefault("ROOT_LOG_LEVEL", "WARN")
-        handler = logging.FileHandler(folder / "python.log", delay=True, encoding="utf-8")
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
-        logging.getLogger().addHandler(handler)
-        try:
-            yield folder
-        finally:
-            logging.getLogger().removeHandler(handler)
-            handler.close()
 
 
 def hang_up_quietly() -> None:

@@ -18,7 +18,8 @@ from evidence.sample import Sample as TupleSample
 from jobs.config.load import Config, ConfigError
 from jobs.failure import why_failed, why_refused
 from jobs.local.ahead import start_java
-from jobs.local.run import JobError, flink_logs, hang_up_quietly, local_settings, refused
+from jobs.local.logs import JobError, flink_logs
+from jobs.local.run import hang_up_quietly, local_settings, refused
 from jobs.local.stop import temporary_folder
 from state.block import Block
 

@@ -107,12 +107,14 @@ def before_stopping(step: Callable[[], object]) -> Iterator[None]:
 
 
 @contextmanager
-def temporary_folder(prefix: str, kept_on: tuple[type[Exception], ...] = ()) -> Iterator[Path]:
+def temporary_folder(
+    prefix: str, kept_on: tuple[type[Exception], ...] = (), made: Path | None = None
+) -> Iterator[Path]:
     """A new folder, for this user alone, that is gone after the block, or where the process is told to stop within it.
 
-    It stays where the block raises one of ``kept_on``.
+    It stays where the block raises one of ``kept_on``. With ``made`` it is that one, of ``make_folder``.
     """
-    path = _make_folder(prefix)
+    path = made or make_folder(prefix)
     keep = False
     try:
         yield path
@@ -127,12 +129,13 @@ def temporary_folder(prefix: str, kept_on: tuple[type[Exception], ...] = ()) -> 
 
 def folder_until_exit(prefix: str) -> Path:
     """A new folder that is gone when this process has ended."""
-    path = _make_folder(prefix)
+    path = make_folder(prefix)
     atexit.register(shutil.rmtree, path, ignore_errors=True)
     return path
 
 
-def _make_folder(prefix: str) -> Path:
+def make_folder(prefix: str) -> Path:
+    """A new folder, for this user alone, that is gone where the process is told to stop; the caller takes it away."""
     path = Path(tempfile.gettempdir()) / f"{prefix}{uuid4().hex}"
     _told.folders.append(path)  # first, as the process may be told to stop between the two
     path.mkdir(mode=0o700)
@@ -142,6 +145,17 @@ def _make_folder(prefix: str) -> Path:
 def starts_processes(thread: Thread) -> None:
     """Wait for the end of a thread that may start another process at any moment, before the last of them is killed."""
     _told.starting.append(thread)
+
+
+def kill_what_starts() -> None:
+    """Where a thread may start another process even now, kill all processes of this one, until it does not.
+
+    To be called by the main thread, which starts none from here on, and has said all that it has to say.
+    """
+    if any(thread.is_alive() for thread in _told.starting):
+        _told.held = True
+        _fall_silent()
+        _kill()
 
 
 @contextmanager

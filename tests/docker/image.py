@@ -18,7 +18,7 @@ from pathlib import Path
 import pyflink
 import pytest
 
-from anonymity.compiled.cache import cached
+from anonymity.compiled.folders import cached
 from tests.docker.chroot import Root, build
 from tests.docker.test_files import COMPOSE
 from tests.support.launch import ROOT

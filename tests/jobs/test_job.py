@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import datetime, timezone
@@ -386,18 +387,18 @@ def test_a_job_that_fails_tells_why_and_no_value(runs: Runs) -> None:
     shutil.rmtree(logs)
 
 
+@pytest.mark.parametrize(("mode", "worker"), [("process", "beam_boot"), ("loopback", "worker_boot.py")])
 def test_a_run_that_is_told_to_stop_cancels_its_job_says_so_and_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, worker: str
 ) -> None:
     path = write(tmp_path / "job", visits())
     text = path.read_text(encoding="utf-8")
     endless = text.replace("'format' = 'csv', ", "'format' = 'csv', 'source.monitor-interval' = '1 s', ")
     assert endless != text
     path.write_text(endless + "flink: {execution.checkpointing.interval: 1 s}\n", encoding="utf-8")
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
+    temporary = Path(tempfile.mkdtemp())  # short, as the path of a socket in it must be
     monkeypatch.setenv("TMPDIR", str(temporary))
-    run = start("run", path, mode="process")
+    run = start("run", path, mode=mode)
     try:
         until = monotonic() + 240
         while not rows_of(path.parent / "released", RELEASED):
@@ -405,7 +406,7 @@ def test_a_run_that_is_told_to_stop_cancels_its_job_says_so_and_leaves_nothing(
             assert monotonic() < until, "nothing is released"
             sleep(0.2)
         started = descendants(run.pid)
-        for part in ("PythonGatewayServer", "beam_boot"):
+        for part in ("PythonGatewayServer", worker):
             assert any(part in command(process) for process in started)
         run.send_signal(SIGTERM)
         out, err = run.communicate(timeout=60)
@@ -415,6 +416,7 @@ def test_a_run_that_is_told_to_stop_cancels_its_job_says_so_and_leaves_nothing(
     assert err == "crenel: stopped; the job was cancelled, and what it had not published yet is lost\n"
     assert not any(map(running, started))
     assert list(temporary.iterdir()) == []
+    temporary.rmdir()
 
 
 def milliseconds(time: str) -> int:

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from anonymity.compiled import cache
-from anonymity.compiled.cache import cached, digest
+from anonymity.compiled import cache, folders
+from anonymity.compiled.cache import digest
+from anonymity.compiled.folders import cached
 from tests.support.launch import ROOT, environment
 
 PACKAGES = ("anonymity", "state")
@@ -31,7 +32,7 @@ def nothing_is_remembered() -> Iterator[None]:
 
 def forget() -> None:
     digest.cache_clear()
-    cache.ahead.cache_clear()
+    folders.ahead.cache_clear()
     cache._imports.cache_clear()
 
 
@@ -211,7 +212,7 @@ def mode(folder: Path) -> int:
 
 
 TINY = """
-from anonymity.compiled.cache import cached
+from anonymity.compiled.folders import cached
 from anonymity.compiled.jit import entry
 
 @entry
@@ -296,5 +297,5 @@ def test_code_that_others_could_have_written_is_not_read(tmp_path: Path, monkeyp
 
 
 def looked_ahead() -> Path | None:
-    cache.ahead.cache_clear()
-    return cache.ahead()
+    folders.ahead.cache_clear()
+    return folders.ahead()

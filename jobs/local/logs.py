@@ -1,0 +1,65 @@
+"""Where Flink's logs of a run in this process go, and the failure that keeps them."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from jobs.local.stop import make_folder, temporary_folder
+
+_PREFIX = "crenel-log-"
+_begun: list[Path] = []  # a folder that Java knows already, and no block of ``flink_logs`` yet
+
+
+class JobError(RuntimeError):
+    """A job that did not reach its end.
+
+    Attributes
+    ----------
+    logs : the folder with Flink's logs, which are kept
+    """
+
+    def __init__(self, message: str, logs: Path) -> None:
+        self.logs = logs
+        super().__init__(message)
+
+
+def begin_logs() -> None:
+    """Make the folder that the next block of ``flink_logs`` is for; gone when this process ends before there is one."""
+    folder = make_folder(_PREFIX)
+    _begun.append(folder)
+    _send_to(folder)
+    atexit.register(_take_away)
+
+
+@contextmanager
+def flink_logs() -> Iterator[Path]:
+    """Send the logs of Flink and of Python workers in this process to a folder; kept after a ``JobError``.
+
+    Must be entered before anything starts the Java gateway, which reads these settings once.
+    """
+    with temporary_folder(_PREFIX, kept_on=(JobError,), made=_begun.pop() if _begun else None) as folder:
+        _send_to(folder)
+        handler = logging.FileHandler(folder / "python.log", delay=True, encoding="utf-8")
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+        logging.getLogger().addHandler(handler)
+        try:
+            yield folder
+        finally:
+            logging.getLogger().removeHandler(handler)
+            handler.close()
+
+
+def _send_to(folder: Path) -> None:
+    os.environ["FLINK_LOG_DIR"] = str(folder)
+    os.environ.setdefault("ROOT_LOG_LEVEL", "WARN")
+
+
+def _take_away() -> None:
+    for folder in _begun:
+        shutil.rmtree(folder, ignore_errors=True)

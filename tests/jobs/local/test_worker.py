@@ -1,0 +1,122 @@
+"""A Python worker of a local run is asked for by a small program, and where that cannot be, as PyFlink does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import grpc  # type: ignore[import-untyped]
+import pytest
+from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
+
+from jobs.local import worker_boot
+from jobs.local.worker import quick_workers
+
+SETTINGS = {"parallelism.default": "1"}
+BOOT = ("-m", "pyflink.fn_execution.beam.beam_boot", "--id=1-1", "--provision_endpoint=localhost:4711")
+
+
+class Pool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):  # type: ignore[misc]
+    """What starts workers; ``error`` is why one does not start."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+        self.error = ""
+
+    def StartWorker(self, request: Any, context: object) -> Any:  # noqa: N802 - gRPC's
+        self.asked.append(request)
+        return beam_fn_api_pb2.StartWorkerResponse(error=self.error)
+
+
+@pytest.fixture
+def pool() -> Iterator[tuple[Pool, str]]:
+    """It, and its address."""
+    made = Pool()
+    server = grpc.server(ThreadPoolExecutor(2))
+    port = server.add_insecure_port("localhost:0")
+    beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(made, server)  # type: ignore[no-untyped-call]
+    server.start()
+    yield made, f"localhost:{port}"
+    server.stop(None)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="crenel-") as made:  # short, as a socket's path must be
+        yield Path(made)
+
+
+def run(program: str, *arguments: str, **variables: str) -> CompletedProcess[str]:
+    """As PyFlink's script does."""
+    return subprocess.run(
+        [program, *arguments], env=os.environ | variables, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_the_worker_is_asked_for_with_what_flink_told(pool: tuple[Pool, str], folder: Path) -> None:
+    asked, address = pool
+    with quick_workers(SETTINGS, folder) as settings:
+        assert settings.items() > SETTINGS.items()
+        done = run(settings["python.executable"], *BOOT, PYTHON_LOOPBACK_SERVER_ADDRESS=address, WHERE="hére")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    (request,) = asked.asked
+    assert (request.worker_id, request.provision_endpoint.url) == ("1-1", "localhost:4711")
+    assert request.params["WHERE"] == "hére"
+
+
+def test_a_worker_that_does_not_start_is_told(pool: tuple[Pool, str], folder: Path) -> None:
+    asked, address = pool
+    asked.error = "Traceback:\n  there is no room\n"
+    with quick_workers(SETTINGS, folder) as settings:
+        done = run(settings["python.executable"], *BOOT, PYTHON_LOOPBACK_SERVER_ADDRESS=address)
+        gone = run(settings["python.executable"], *BOOT, PYTHON_LOOPBACK_SERVER_ADDRESS="localhost:1")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "there is no room" in done.stderr
+    assert gone.returncode == 1
+    assert "the Python worker did not start" in gone.stderr
+
+
+def test_all_else_is_run_by_python(folder: Path) -> None:
+    program = "import sys; print(sys.executable, sys.argv[1:], sys.flags.isolated)"
+    with quick_workers(SETTINGS, folder) as settings:
+        done = run(settings["python.executable"], "-c", program, "one word", PYTHON_LOOPBACK_SERVER_ADDRESS="x")
+        # A worker that is a process of its own.
+        own = run(settings["python.executable"], *BOOT[:2], "--id=")
+    assert done.stdout == f"{sys.executable} ['one word'] 0\n"
+    assert own.returncode == 1
+    assert "No id provided." in own.stdout + own.stderr
+
+
+def test_where_nobody_answers_it_is_what_pyflink_runs(folder: Path) -> None:
+    done = run(sys.executable, "-I", "-S", worker_boot.__file__, str(folder / "nobody"), "-m", "platform", "--terse")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == run(sys.executable, "-m", "platform", "--terse").stdout
+
+
+@pytest.mark.parametrize("name", ["with space", "x" * 100])
+def test_a_folder_that_cannot_hold_it_changes_nothing(folder: Path, name: str) -> None:
+    (folder / name).mkdir()
+    with quick_workers(SETTINGS, folder / name) as settings:
+        assert settings == SETTINGS
+    assert list((folder / name).iterdir()) == []
+
+
+def test_a_file_system_from_which_nothing_may_be_run_changes_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # a test cannot mount one
+    with quick_workers(SETTINGS, folder) as settings:
+        assert settings == SETTINGS
+
+
+def test_a_python_that_the_configuration_names_is_used(folder: Path) -> None:
+    own = {**SETTINGS, "python.executable": "/opt/python"}
+    with quick_workers(own, folder) as settings:
+        assert settings == own
