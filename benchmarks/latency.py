@@ -170,7 +170,7 @@ def run(algorithm: str, rate: int, flink: Mapping[str, str], mode: str = "proces
         if algorithm == "window":
             closing = _closed_by(_written(Path(output, "windows"), list(_windows())))
         else:
-            closing = _expired_by(left)
+            closing = _expired_by(left, len(rows))
     return _figures(left, closing, np.concatenate([np.full(_FLOOD, np.nan), due]), rate, behind)
 
 
@@ -187,8 +187,8 @@ def _closed_by(windows: pd.DataFrame) -> NDArray[np.int64]:
     return found
 
 
-def _expired_by(left: pd.DataFrame) -> NDArray[np.int64]:
-    """The row with which the delay ended of the first of each release; -1 where the input had ended before.
+def _expired_by(left: pd.DataFrame, rows: int) -> NDArray[np.int64]:
+    """The row with which the delay ended of the first of each release; -1 where the input, of ``rows``, ended before.
 
     A part of a cluster that was split leaves as another part's delay ends: that of the first of all parts that leave
     together, or later, once its own last row is there. So this is the true row or one before it, never one after it.
@@ -197,7 +197,7 @@ def _expired_by(left: pd.DataFrame) -> NDArray[np.int64]:
     first = left.groupby([left["batch"], left["release"].mask(split, -1)])["row"].transform("min").to_numpy()
     last = left.groupby("release")["row"].transform("max").to_numpy()
     closing = np.maximum(first + DELAY, np.where(split, last, -1))
-    return np.where(closing >= len(left), -1, closing)
+    return np.where(closing >= rows, -1, closing)
 
 
 def _figures(left: pd.DataFrame, closing: NDArray[np.int64], due: NDArray[np.float64], rate: int, behind: float) -> Run:

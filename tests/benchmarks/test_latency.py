@@ -54,11 +54,11 @@ def test_a_release_waits_for_the_end_of_the_delay_of_its_first_row_or_of_that_of
         ("split", 0, [4, 8], 4 + delay),
         ("split", 0, [2 + delay, 5 + delay], 5 + delay),  # of a later step of the same batch
         ("split", 1, [6 + delay, 10], 10 + delay),
-        *(("reused", 2, [row], row + delay) for row in range(11, 2 * delay)),
+        *(("reused", 2, [row], row + delay) for row in range(11, 2 * delay) if row % 4),  # others are suppressed
     ]
     left = pd.DataFrame(
         [(row, number, kind, batch) for number, (kind, batch, rows, _) in enumerate(releases) for row in rows],
         columns=["row", "release", "kind", "batch"],
     )
-    closing = [by if by < len(left) else -1 for _, _, rows, by in releases for _ in rows]
-    assert latency._expired_by(left).tolist() == closing
+    closing = [by if by < 2 * delay else -1 for _, _, rows, by in releases for _ in rows]
+    assert latency._expired_by(left, 2 * delay).tolist() == closing
