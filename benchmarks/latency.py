@@ -134,8 +134,10 @@ def work(port: int, algorithm: str, flink: Mapping[str, str]) -> None:
     # income is m0
     job.insert(
         "left_at",
-        "SELECT `row`, release_id, kind, releases[1].release_id, CURRENT_ROW_TIMESTAMP() "
-        "FROM crenel_batches CROSS JOIN UNNEST(releases) AS r CROSS JOIN UNNEST(m1) AS m (`row`)",
+        # Named below, batch costs nothing; in the list of columns it would have each row carry all of its releases.
+        "SELECT `row`, release_id, kind, batch, CURRENT_ROW_TIMESTAMP() "
+        "FROM (SELECT releases, releases[1].release_id AS batch FROM crenel_batches) "
+        "CROSS JOIN UNNEST(releases) AS r CROSS JOIN UNNEST(m1) AS m (`row`)",
     )
     job.execute().get_job_execution_result().result()
 
