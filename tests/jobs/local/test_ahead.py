@@ -9,7 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
+from jobs.commands import main
+from jobs.commands.shell import app
 from tests.support.launch import ROOT, environment
 from tests.support.processes import running
 
@@ -68,6 +71,12 @@ def test_a_command_that_does_not_come_to_need_java_leaves_neither_it_nor_a_folde
     assert told in " ".join(text.split())
     assert "Traceback" not in text
     assert list(temporary.iterdir()) == []
+
+
+def test_java_is_started_first_for_commands_that_there_are() -> None:
+    import jobs.commands.cli  # noqa: F401 - adds its commands
+
+    assert set(main._ON_FLINK) < set(get_command(app).commands)  # type: ignore[attr-defined]
 
 
 def test_java_that_is_not_there_is_told_by_the_command(tmp_path: Path) -> None:
