@@ -183,7 +183,7 @@ def empty_arrays(
             rows=np.arange(rows, dtype=np.int32),
             place=np.arange(rows, dtype=np.int32),
             box=boxes(rows, policy),
-            by_attribute=boxes_by_attribute(rows, policy),
+            by_attribute=boxes_by_attribute(rows, policy, rises=True),
             id=np.zeros(rows, np.int64),
             head=np.full(rows, NONE, np.int32),
             tail=np.full(rows, NONE, np.int32),

@@ -129,14 +129,15 @@ class DelayedShard(Shard):
         admitted = _NO_SLOTS if block is None else self._admit(block)
         self._empty_out()
         self._run(admitted, marks_of(block, watermark), watermark, ended=ended)
-        arrays = self.arrays
-        position, out = arrays.tuples.position, arrays.out
-        released, withheld = out.members[: out.filled.members], out.suppressed[: out.filled.suppressed]
         releases = self._collected()
+        return self._told(releases, None if self._ledger is None else self._moved(block, admitted, releases))
+
+    def _moved(self, block: Block | None, admitted: NDArray[np.int32], releases: Releases) -> Moved:
+        position, out = self.arrays.tuples.position, self.arrays.out
+        released, withheld = out.members[: out.filled.members], out.suppressed[: out.filled.suppressed]
         left = np.concatenate([position[released], position[withheld]])
         alone = self._left_alone(releases)
-        left_alone = np.concatenate([position[released[alone]], position[withheld]])
-        return self._told(releases, Moved(block, admitted, left, left_alone))
+        return Moved(block, admitted, left, np.concatenate([position[released[alone]], position[withheld]]))
 
     def _empty_out(self) -> None:
         filled = self.arrays.out.filled
@@ -150,9 +151,9 @@ class DelayedShard(Shard):
         leaving = Leaving(released, withheld, tuples.position, tuples.event_time, subject)
         return collect(out, int(arrays.now.next_release), leaving, self._slots, self.offsets, arrays.noise)
 
-    def _told(self, releases: Releases, moved: Moved) -> Step:
+    def _told(self, releases: Releases, moved: Moved | None) -> Step:
         changes = None
-        if self._ledger is not None:
+        if self._ledger is not None and moved is not None:
             further = {**self._further(), **self._seen.changes(self._counted)}
             changes = self._ledger.changes(self.arrays, self._noise, self._history, moved, further)
         if self._slots.spare():

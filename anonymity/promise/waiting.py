@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anonymity.compiled.arrays import zeros
-from anonymity.compiled.jit import Int, leaf
+from anonymity.compiled.jit import Int, inner_leaf, leaf
 from anonymity.promise.checks import Checks, lack
 from anonymity.promise.counting import Counts, add, discard, number, unnumber
 from anonymity.promise.lookup import note_number
@@ -96,7 +96,7 @@ def leave_group(waiting: Waiting, group: Int, subject: Int) -> bool:
     return discard(waiting.counts, 4 * group + _OF_GROUP, subject)
 
 
-@leaf
+@inner_leaf
 def come(waiting: Waiting, checks: Checks, slot: Int, subject: Int, codes: NDArray[np.uint64], by_name: bool) -> None:
     """Count a tuple in, and number its values."""
     tally = waiting.tally
@@ -126,7 +126,7 @@ def come(waiting: Waiting, checks: Checks, slot: Int, subject: Int, codes: NDArr
             tally.held[a] += 1
 
 
-@leaf
+@inner_leaf
 def go(waiting: Waiting, checks: Checks, slot: Int, subject: Int, codes: NDArray[np.uint64], by_name: bool) -> None:
     """Count a tuple out."""
     tally = waiting.tally

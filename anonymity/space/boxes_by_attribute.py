@@ -13,8 +13,11 @@ from numpy.typing import NDArray
 
 from anonymity.compiled.jit import Int, inner_leaf, leaf
 from anonymity.policy import Policy
-from anonymity.space.domain import Boxes, Domain
+from anonymity.space.domain import NONE, Boxes, Domain
 from anonymity.space.lanes import LANES, whole, with_room
+
+_FEW = 256
+"""Most leaves of a hierarchy of which ``rise`` is kept: where a box changes, all are written; each tuple reads one."""
 
 
 class BoxesByAttribute(NamedTuple):
@@ -23,7 +26,10 @@ class BoxesByAttribute(NamedTuple):
     Attributes
     ----------
     lower, upper : (numeric, boxes)
-    first, last, loss : (categorical, boxes) leftmost and rightmost leaf below the box's node, and its ``Domain.loss``
+    node : (categorical, boxes) the box's node, ``NONE`` before the first
+    first, last, loss : (categorical, boxes) leftmost and rightmost leaf below the node, and its ``Domain.loss``
+    rise : (leaves, boxes) how much a box loses more in an attribute once it encloses a leaf
+    begin : (categorical,) the row of ``rise`` of each attribute's leftmost leaf, ``NONE`` where it has no rows
     growth, step : (boxes,) scratch
     inside : (LANES,) scratch
     matches : (boxes + 1,) what ``containing`` finds
@@ -31,9 +37,12 @@ class BoxesByAttribute(NamedTuple):
 
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
+    node: NDArray[np.int32]
     first: NDArray[np.int32]
     last: NDArray[np.int32]
     loss: NDArray[np.float64]
+    rise: NDArray[np.float64]
+    begin: NDArray[np.int64]
     growth: NDArray[np.float64]
     step: NDArray[np.float64]
     inside: NDArray[np.int32]
@@ -47,16 +56,38 @@ def lay(domain: Domain, laid: BoxesByAttribute, place: Int, boxes: Boxes, row: I
         laid.lower[a, place] = boxes.lower[row, a]
         laid.upper[a, place] = boxes.upper[row, a]
     for a in range(boxes.node.shape[1]):
-        node = boxes.node[row, a]
-        laid.first[a, place] = domain.first[node]
-        laid.last[a, place] = domain.last[node]
-        laid.loss[a, place] = domain.loss[node]
+        node = np.int64(boxes.node[row, a])
+        if laid.node[a, place] != node:
+            laid.node[a, place] = node
+            laid.first[a, place] = domain.first[node]
+            laid.last[a, place] = domain.last[node]
+            laid.loss[a, place] = domain.loss[node]
+            if laid.begin[a] != NONE:
+                _lay_rise(domain, laid, a, place, node)
+
+
+@leaf
+def _lay_rise(domain: Domain, laid: BoxesByAttribute, attribute: Int, place: Int, node: Int) -> None:
+    root, loss = np.int64(domain.root[attribute]), domain.loss[node]
+    begin = laid.begin[attribute] - domain.first[root]
+    first, last = np.int64(domain.first[node]), np.int64(domain.last[node])
+    for below in range(first, last + 1):
+        laid.rise[begin + below, place] = 0.0
+    while node != root:
+        node = np.int64(domain.parent[node])
+        rise = domain.loss[node] - loss
+        for below in range(domain.first[node], first):
+            laid.rise[begin + below, place] = rise
+        for below in range(last + 1, domain.last[node] + 1):
+            laid.rise[begin + below, place] = rise
+        first, last = np.int64(domain.first[node]), np.int64(domain.last[node])
 
 
 def lay_rows(domain: Domain, laid: BoxesByAttribute, boxes: Boxes, rows: NDArray[np.int64]) -> None:
-    """Write some boxes to the places of their rows."""
+    """Write some boxes to the places of their rows, where ``rise`` is not kept."""
     laid.lower[:, rows], laid.upper[:, rows] = boxes.lower[rows].T, boxes.upper[rows].T
     node = boxes.node[rows].T
+    laid.node[:, rows] = node
     laid.first[:, rows], laid.last[:, rows], laid.loss[:, rows] = (
         domain.first[node],
         domain.last[node],
@@ -65,25 +96,30 @@ def lay_rows(domain: Domain, laid: BoxesByAttribute, boxes: Boxes, rows: NDArray
 
 
 @leaf
-def enlargements_by(domain: Domain, laid: BoxesByAttribute, boxes: Boxes, row: Int, count: Int) -> None:
-    """Write to ``growth`` how much each of the first boxes grows to enclose one box (CASTLE, Definition 3.4)."""
+def enlargements_by(domain: Domain, laid: BoxesByAttribute, points: Boxes, row: Int, count: Int) -> None:
+    """Write to ``growth`` how much each of the first boxes grows to enclose a point (CASTLE, Definition 3.4)."""
     growth, step, stop = laid.growth, laid.step, whole(count)
     for i in range(np.uint64(0), stop):
         growth[i] = 0.0
-    for a in range(boxes.lower.shape[1]):
-        lower, upper, scale = boxes.lower[row, a], boxes.upper[row, a], domain.scale[a]
+    for a in range(points.lower.shape[1]):
+        value, scale = points.lower[row, a], domain.scale[a]
         if scale > 0.0:
             for i in range(np.uint64(0), stop):
-                below, above = laid.lower[a, i] - lower, upper - laid.upper[a, i]
-                growth[i] += ((below if below > 0.0 else 0.0) + (above if above > 0.0 else 0.0)) * scale
-    for a in range(boxes.node.shape[1]):
-        node = np.int64(boxes.node[row, a])
-        above = np.int64(domain.parent[node])  # of a root: itself
-        _ancestor_losses(domain, laid, above, a, count)
-        first, last, loss = domain.first[node], domain.last[node], domain.loss[node]
-        for i in range(np.uint64(0), stop):
-            inside = (first <= laid.first[a, i]) & (laid.last[a, i] <= last)
-            growth[i] += (loss if inside else step[i]) - laid.loss[a, i]
+                below, above = laid.lower[a, i] - value, value - laid.upper[a, i]
+                beyond = below if below > above else above
+                growth[i] += (beyond if beyond > 0.0 else 0.0) * scale
+    for a in range(points.node.shape[1]):
+        node = np.int64(points.node[row, a])
+        if laid.begin[a] != NONE:
+            place = laid.begin[a] + node - np.int64(domain.first[domain.root[a]])
+            for i in range(np.uint64(0), stop):
+                growth[i] += laid.rise[place, i]
+        else:
+            above = np.int64(domain.parent[node])  # of a root: itself
+            _ancestor_losses(domain, laid, above, a, count)
+            loss = domain.loss[node]
+            for i in range(np.uint64(0), stop):
+                growth[i] += (loss if laid.node[a, i] == node else step[i]) - laid.loss[a, i]
 
 
 @leaf
@@ -153,16 +189,22 @@ def _ancestor_losses(domain: Domain, laid: BoxesByAttribute, node: Int, attribut
                 step[i] = lower if lower < step[i] else step[i]
 
 
-def boxes_by_attribute(rows: int, policy: Policy) -> BoxesByAttribute:
-    """Room for ``rows`` boxes, and for loops over them."""
+def boxes_by_attribute(rows: int, policy: Policy, *, rises: bool = False) -> BoxesByAttribute:
+    """Room for ``rows`` boxes, and for loops over them; with ``rise`` where ``enlargements_by`` is asked."""
     numeric, categorical = len(policy.numeric), len(policy.categorical)
     rows = with_room(rows)
+    leaves = [attribute.hierarchy.leaves for attribute in policy.categorical]
+    kept = [count if rises and count <= _FEW else 0 for count in leaves]
+    begin = np.where(kept, np.cumsum([0, *kept[:-1]])[: len(kept)], NONE)
     return BoxesByAttribute(
         lower=np.zeros((numeric, rows)),
         upper=np.zeros((numeric, rows)),
+        node=np.full((categorical, rows), NONE, np.int32),
         first=np.zeros((categorical, rows), np.int32),
         last=np.zeros((categorical, rows), np.int32),
         loss=np.zeros((categorical, rows)),
+        rise=np.zeros((sum(kept), rows)),
+        begin=begin.astype(np.int64),
         growth=np.zeros(rows),
         step=np.zeros(rows),
         inside=np.zeros(LANES, np.int32),

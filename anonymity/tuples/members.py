@@ -56,7 +56,8 @@ class Members:
         for i, column in enumerate(map(in_milliseconds, batch.columns)):
             if column.type == pa.string():
                 # Equal strings of a batch share one object.
-                self._values[i][slots] = column.to_pandas(deduplicate_objects=True).to_numpy()
+                distinct = column.dictionary_encode("encode")
+                self._values[i][slots] = distinct.dictionary.to_numpy(zero_copy_only=False)[distinct.indices.to_numpy()]
             elif column.null_count:
                 missing = column.is_null().to_numpy(zero_copy_only=False)
                 self._missing[i][slots] = missing

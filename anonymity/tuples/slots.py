@@ -55,10 +55,11 @@ class Slots:
     def take(self, count: int, members: pa.RecordBatch) -> NDArray[np.int32]:
         """Free slots for so many tuples with these published values, in their order; ``reserve`` has made room.
 
-        Where nothing is published as it is, ``members`` has no column and cannot tell how many there are.
+        They ascend, so that tuples that come together lie together in memory. Where nothing is published as it is,
+        ``members`` has no column and cannot tell how many there are.
         """
         left = self._left - count
-        slots = self._free[left : self._left][::-1].copy()
+        slots = np.sort(self._free[left : self._left])
         self._left = left
         self._most = max(self._most, self._count - left)
         self._members.put(slots, members)
