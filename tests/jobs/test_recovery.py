@@ -293,7 +293,7 @@ def test_a_later_version_goes_on_from_a_savepoint(cluster: Cluster, mini: Host, 
     assert fits(mini, wider, savepoint) == (2, False)
     committed = published(tmp_path)
     job = cluster.submit(wider, restored(savepoint) | {"restart-strategy.type": "disable"})
-    cluster.wait(lambda: cluster.state(job) == "FAILED", "failure")
+    cluster.wait_for_failure(job)
     assert "policy.quasi_identifiers.age.domain" in str(cluster.get(f"/jobs/{job}/exceptions"))
     assert published(tmp_path) == committed
 

@@ -49,8 +49,8 @@ REPORTER = {"factory": {"class": "org.apache.flink.metrics.prometheus.Prometheus
 _REPORTERS = 4
 """Processes that show metrics to Prometheus at one time, at most."""
 
-_DYING = 2
-"""Seconds within which a TaskManager ends that a cancelled job takes with it; the one seen took half of one."""
+_DYING = 6
+"""Seconds within which a TaskManager ends that a job takes with it; one took half of one, on a slow machine three."""
 
 
 class Cluster:
@@ -181,16 +181,26 @@ class Cluster:
     def cancel(self, job: str) -> None:
         """Cancel a job, as ``flink cancel`` does, and wait until its slots are free.
 
-        A job that is cancelled within a bundle of Python can take its TaskManager with it: whatever an operator throws
-        while it is closed is fatal there, as what Beam throws of references, and Flink's ArrowSerializer of a channel
-        that is closed. Another one is started then.
+        It can take its TaskManager with it: see ``_outlive``.
         """
         request = urllib.request.Request(f"http://localhost:{self._rest}/jobs/{job}?mode=cancel", method="PATCH")
         with urllib.request.urlopen(request, timeout=20):
             pass
-        until = time.monotonic() + 60
-        while self.state(job) != "CANCELED":
-            assert time.monotonic() < until, f"job {job} is not cancelled; logs in {self.log}"
+        self._outlive(job, "CANCELED")
+
+    def wait_for_failure(self, job: str) -> None:
+        """Wait until a job that is not started again has failed, and there are slots for others."""
+        self._outlive(job, "FAILED")
+
+    def _outlive(self, job: str, state: str) -> None:
+        """Wait until a job has come to this end, and start another TaskManager where it has taken the one with it.
+
+        A job that ends within a bundle of Python can do so: whatever an operator throws while it is closed is fatal
+        there, as what Beam throws of references, and Flink's ArrowSerializer of a channel that is closed.
+        """
+        until = time.monotonic() + 240
+        while self.state(job) != state:
+            assert time.monotonic() < until, f"job {job} is not {state}; logs in {self.log}"
             time.sleep(0.2)
         try:
             self._processes[-1].wait(_DYING)
