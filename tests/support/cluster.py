@@ -186,19 +186,19 @@ class Cluster:
         request = urllib.request.Request(f"http://localhost:{self._rest}/jobs/{job}?mode=cancel", method="PATCH")
         with urllib.request.urlopen(request, timeout=20):
             pass
-        self._outlive(job, "CANCELED")
+        self._outlive(job, "CANCELED", 60)
 
     def wait_for_failure(self, job: str) -> None:
         """Wait until a job that is not started again has failed, and there are slots for others."""
-        self._outlive(job, "FAILED")
+        self._outlive(job, "FAILED", 240)
 
-    def _outlive(self, job: str, state: str) -> None:
-        """Wait until a job has come to this end, and start another TaskManager where it has taken the one with it.
+    def _outlive(self, job: str, state: str, seconds: float) -> None:
+        """Wait until a job has come to its end, and start another TaskManager where it has taken the one with it.
 
         A job that ends within a bundle of Python can do so: whatever an operator throws while it is closed is fatal
         there, as what Beam throws of references, and Flink's ArrowSerializer of a channel that is closed.
         """
-        until = time.monotonic() + 240
+        until = time.monotonic() + seconds
         while self.state(job) != state:
             assert time.monotonic() < until, f"job {job} is not {state}; logs in {self.log}"
             time.sleep(0.2)

@@ -311,9 +311,8 @@ def test_what_is_larger_takes_longer_by_about_as_much(smaller: Builder, builder:
     many, long = built(builder)
     assert many > 40_000
     assert few < many / 9
-    assert (
-        long / short < 5 * many / few
-    )  # by the square of it ten times as many leaves would take a hundred times as long
+    # By the square of it ten times as many leaves would take a hundred times as long.
+    assert long / short < 5 * many / few
 
 
 def built(builder: Builder) -> tuple[int, float]:
