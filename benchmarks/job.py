@@ -62,7 +62,7 @@ class Variant:
     rows : of its short and of its long run
     configuration, overrides : as ``crenel run`` takes them
     passes : what is not anonymised: blocks, rows, or neither
-    form : of the source: csv, json or datagen
+    form : of the source: csv, json, records (JSON as text, ``source.from_json``) or datagen
     half_rejected : whether every second row is
     slots : parallelism; the input is in as many files
     mode : where Python runs: in processes of its own, one a slot, as on a cluster, or in that of the run
@@ -103,6 +103,8 @@ VARIANTS = {
     "real castle, half rejected": replace(_REAL, half_rejected=True),
     "real castle, JSON": replace(_REAL, form="json"),
     "real blocks, JSON": replace(_REAL, form="json", passes="blocks"),
+    "real castle, records": replace(_REAL, form="records"),
+    "real blocks, records": replace(_REAL, form="records", passes="blocks"),
     "real castle, datagen": replace(_REAL, form="datagen"),
     "real blocks, datagen": replace(_REAL, form="datagen", passes="blocks"),
 }
@@ -183,6 +185,8 @@ def settings_of(variant: Variant, rows: int) -> config.Config:
     settings = config.load(variant.configuration, variant.overrides)
     if variant.form == "datagen":
         return replace(settings, source=replace(settings.source, ddl=real.generated(rows)))
+    if variant.form == "records":
+        return replace(settings, source=real.records())
     return settings
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from benchmarks import adult
+from jobs.config.source import JsonSection, Source
 
 CONFIGURATION = Path(__file__).with_name("real.yaml")
 PERSONS = 100_000
@@ -20,9 +22,26 @@ _ENDS = ((17, 90), (13769, 1484705), (1, 16), (0, 99999), (0, 4356), (1, 99))
 
 
 def source(path: Path, form: str) -> str:
-    """The options of the source's table."""
+    """The options of the source's table; ``form``: csv, json, or records, which are JSON as text."""
+    if form == "records":
+        return f"'connector' = 'filesystem', 'path' = '{path}', 'format' = 'raw'"
     null = ", 'csv.null-literal' = ''" if form == "csv" else ""
     return f"'connector' = 'filesystem', 'path' = '{path}', 'format' = '{form}'{null}"
+
+
+def records() -> Source:
+    """The same columns as fields of records of JSON, of which Flink reads the two times."""
+    whole = dict.fromkeys(adult.NUMERIC, "INT") | {"person": "BIGINT", "visit": "BIGINT"}
+    texts = dict.fromkeys((*adult.CATEGORICAL, "income", "workclass"), "STRING")
+    fields = whole | texts | {"paid": "DECIMAL(10, 2)", "seen": "TIMESTAMP(3)"}
+    return Source(
+        ddl=f"""
+        CREATE TEMPORARY TABLE source (
+          record STRING, ts AS TO_TIMESTAMP_LTZ(CAST(JSON_VALUE(record, '$.ms') AS BIGINT), 3),
+          WATERMARK FOR ts AS ts - INTERVAL '5' SECOND
+        ) WITH ({os.environ["BENCH_SOURCE"]})""",
+        from_json=JsonSection.model_validate({"column": "record", "fields": fields}).core(),
+    )
 
 
 def generated(rows: int) -> str:
@@ -52,6 +71,7 @@ def generated(rows: int) -> str:
 
 def rows_file(rows: int, folder: Path, form: str = "csv", *, half_rejected: bool = False) -> Path:
     """A file of so many rows in ``folder``, made where there is none; ``half_rejected``: each second age is missing."""
+    form = "json" if form == "records" else form
     path = folder / f"real-{rows}{'-half' if half_rejected else ''}.{form}"
     if path.exists():
         return path

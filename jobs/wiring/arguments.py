@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
 from anonymity.attributes import Categorical, Noised, Numeric, QuasiIdentifier
 from jobs.wiring.sql_types import INTEGERS, TEXTS, SqlType, quote
 from operators.encode.columns import Kind, Read
+from operators.encode.json_fields import Form
+
+Asked: TypeAlias = tuple[str, Form]
+"""A column, and what an argument is of it."""
 
 _REALS = {"FLOAT": 3.4028234663852886e38, "DOUBLE": 1.7976931348623157e308}  # the largest of each
 _TIMES = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ")
@@ -22,6 +27,8 @@ _CONVERT = "convert it in source.query"
 class Reader:
     """Collects the arguments of encode, and what is wrong with the types of columns.
 
+    ``arguments`` are expressions of SQL; ``asked`` tells what each is of a column, None where no ``Form`` is that.
+
     Parameters
     ----------
     types : type by column; None where the source has no such column, about which nothing more is said here
@@ -30,6 +37,7 @@ class Reader:
     def __init__(self, types: dict[str, SqlType | None]) -> None:
         self._types = types
         self.arguments: list[str] = []
+        self.asked: list[Asked | None] = []
         self.problems: list[str] = []
 
     def quasi_identifier(self, attribute: QuasiIdentifier) -> Read:
@@ -55,8 +63,9 @@ class Reader:
         if builder.kind == "date":
             valid = "one with a hierarchy of dates is of DATE, TIMESTAMP, TIMESTAMP_LTZ or text such as 2024-02-29"
             self._require(where, sql, ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", *TEXTS), f"{valid}; {_CONVERT}")
-            day = _as_text(name, sql) if sql.name in TEXTS else f"CAST({_cast(name, sql, 'DATE')} AS STRING)"
-            return Read(name, "text", self._add(day))
+            if sql.name in TEXTS:
+                return self._text(name, sql)
+            return Read(name, "text", self._add(f"CAST({_cast(name, sql, 'DATE')} AS STRING)"))
         self._require(where, sql, TEXTS, f"one with a hierarchy of addresses is of text such as 10.0.3.7; {_CONVERT}")
         return self._text(name, sql)
 
@@ -75,9 +84,9 @@ class Reader:
 
     def _number(self, name: str, sql: SqlType) -> Read:
         if sql.name in TEXTS:
-            return Read(name, "number_text", self._add(_as_text(name, sql)))
+            return Read(name, "number_text", self._add(_as_text(name, sql), (name, "text")))
         # Where no column needs an expression of its own, Flink copies no row before it goes to Python.
-        value = self._add(quote(name) if sql.name in INTEGERS else _cast(name, sql, "DOUBLE"))
+        value = self._add(quote(name) if sql.name in INTEGERS else _cast(name, sql, "DOUBLE"), (name, "number"))
         if sql.name not in _REALS:
             return Read(name, "number", value)
         return Read(name, "single" if sql.name == "FLOAT" else "real", value, self._missing(name, sql))
@@ -93,7 +102,7 @@ class Reader:
         self._within_type(attribute, sql)
         if sql.name in INTEGERS:
             return self._integer(name, sql)
-        return Read(name, "real", self._add(_cast(name, sql, "DOUBLE")), self._missing(name, sql))
+        return self._real(name, sql)
 
     def _within_type(self, attribute: Numeric, sql: SqlType) -> None:
         largest = extremes(sql)
@@ -119,9 +128,9 @@ class Reader:
         if kind == "integer":
             return self._integer(name, sql)
         if kind == "real":
-            return Read(name, kind, self._add(_cast(name, sql, "DOUBLE")), self._missing(name, sql))
+            return self._real(name, sql)
         if kind == "boolean":
-            return Read(name, kind, self._add(quote(name)))
+            return Read(name, kind, self._add(quote(name), (name, "boolean")))
         if sql.name in ("CHAR", "VARCHAR"):
             # Flink holds a source to no length, and its CAST back to the type does.
             text = _as_text(name, sql)
@@ -216,16 +225,20 @@ class Reader:
             about = f"column {column!r} has" if column is not None else "has"
             self.problems.append(f"{where}: {about} the type {sql.text}; {valid}")
 
-    def _add(self, expression: str) -> int:
+    def _add(self, expression: str, asked: Asked | None = None) -> int:
         self.arguments.append(expression)
+        self.asked.append(asked)
         return len(self.arguments) - 1
 
     def _missing(self, name: str, sql: SqlType) -> int | None:
         """An argument that tells missing values, where there can be any."""
-        return self._add(f"{quote(name)} IS NULL") if sql.nullable else None
+        return self._add(f"{quote(name)} IS NULL", (name, "missing")) if sql.nullable else None
 
     def _text(self, name: str, sql: SqlType) -> Read:
-        return Read(name, "text", self._add(_as_text(name, sql)))
+        return Read(name, "text", self._add(_as_text(name, sql), (name, "text")))
+
+    def _real(self, name: str, sql: SqlType) -> Read:
+        return Read(name, "real", self._add(_cast(name, sql, "DOUBLE"), (name, "number")), self._missing(name, sql))
 
     def _integer(self, name: str, sql: SqlType) -> Read:
         # pandas has no missing integers: without COALESCE they would come as float64 and lose digits.
@@ -233,7 +246,7 @@ class Reader:
         return Read(
             name,
             "integer",
-            self._add(f"COALESCE({value}, CAST(0 AS BIGINT))" if sql.nullable else value),
+            self._add(f"COALESCE({value}, CAST(0 AS BIGINT))" if sql.nullable else value, (name, "integer")),
             self._missing(name, sql),
         )
 

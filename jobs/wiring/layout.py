@@ -15,7 +15,7 @@ from anonymity.algorithm import Output
 from anonymity.attributes import Numeric
 from anonymity.policy import Policy, Shards
 from jobs.config.file import ConfigError
-from jobs.wiring.arguments import Reader, extremes, member_kind
+from jobs.wiring.arguments import Asked, Reader, extremes, member_kind
 from jobs.wiring.sink_columns import CHAINED, SQL, Column, Plain, arrays, further_records, noise_types, records
 from jobs.wiring.sql_types import INTEGERS, TEXTS, SqlType, parse
 from jobs.wiring.steps import fill_steps, unfit_ends
@@ -46,6 +46,7 @@ class Layout:
     ----------
     policy : roles of the source's columns; with the steps of noise, where there is any
     arguments : SQL expressions that encode is called with
+    asked : what each of them is of a column; None where no ``Form`` is that
     quasi_identifiers, sensitive, noised, passthrough, subject, event_time, reference : how encode reads each column
     watermark : how it reads the watermark; None where nothing counts event time or is limited by it
     published : SQL type of each column that is published as it is, for ``anonymity.fingerprint.fingerprint``
@@ -69,6 +70,7 @@ class Layout:
 
     policy: Policy
     arguments: tuple[str, ...]
+    asked: tuple[Asked | None, ...]
     quasi_identifiers: tuple[Read, ...]
     sensitive: tuple[Read, ...]
     noised: tuple[Read, ...]
@@ -206,6 +208,7 @@ def layout(
     return Layout(
         policy=policy,
         arguments=tuple(reader.arguments),
+        asked=tuple(reader.asked),
         quasi_identifiers=quasi_identifiers,
         sensitive=sensitive,
         noised=noised,

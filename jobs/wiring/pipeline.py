@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 
 from pyflink.common import Types
 from pyflink.datastream import DataStream, KeyedProcessFunction
@@ -22,7 +23,7 @@ from jobs.wiring.cautions import cautions_of_job
 from jobs.wiring.chain import chain_plan
 from jobs.wiring.forgetting import requests
 from jobs.wiring.job import Job
-from jobs.wiring.json_query import json_query
+from jobs.wiring.json_query import json_plan, json_query
 from jobs.wiring.layout import Layout, layout
 from jobs.wiring.pace import endless
 from jobs.wiring.references import with_codes
@@ -184,8 +185,16 @@ def encoded(tables: StreamTableEnvironment, config: Config, found: Layout) -> st
     """A query of what becomes of each row: ``e``, the key of a shard and the bytes of a block that ride on it."""
     keys = shard_keys(config.shards.count, MAX_PARALLELISM)
     plan = found.encode_plan(config.shards, keys, config.subject_key, written_null(config.sinks["released"]))
-    tables.create_temporary_system_function("crenel_encode", encode_function(plan))
-    return f"SELECT crenel_encode({', '.join(found.arguments)}) AS e FROM crenel_source"
+    records = config.source.from_json
+    read = None if records is None else json_plan(records, found.asked)
+    tables.create_temporary_system_function("crenel_encode", encode_function(plan, read))
+    if records is None or read is None:
+        return f"SELECT crenel_encode({', '.join(found.arguments)}) AS e FROM crenel_source"
+    columns = column_names(tables)
+    record = next(name for number in count() if (name := f"record{number}") not in {*columns, *records.fields})
+    given = (sql for sql, here in zip(found.arguments, read.arguments, strict=True) if here is None)
+    query = json_query(records, columns, record)
+    return f"SELECT crenel_encode({', '.join([record, *given])}) AS e FROM ({query})"
 
 
 def _encode(tables: StreamTableEnvironment, config: Config, found: Layout) -> DataStream:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 from pyflink.table import EnvironmentSettings, TableEnvironment
 
+from anonymity.attributes import Numeric
 from jobs.config.file import ConfigError
 from jobs.config.source import JsonSection
 from jobs.local.flags import prepare_java
-from jobs.wiring.json_query import json_query
-from jobs.wiring.sql_types import literal
+from jobs.wiring.arguments import Reader
+from jobs.wiring.json_query import json_plan, json_query
+from jobs.wiring.sql_types import literal, parse
+from operators.encode.json_fields import JsonField, JsonPlan, with_fields
 
 pytestmark = pytest.mark.cluster("mini")
 
@@ -50,6 +56,124 @@ def test_each_field_is_read_and_what_cannot_be_is_missing() -> None:
             row[-1]: tuple(str(value) if i == 3 and value else value for i, value in enumerate(row)) for row in found
         }
     assert [read[number][:-1] for number in range(len(RECORDS))] == list(RECORDS.values())
+
+
+KINDS = {
+    "text": "STRING",
+    "tiny": "TINYINT",
+    "small": "SMALLINT",
+    "whole": "INT",
+    "long": "BIGINT",
+    "real": "DOUBLE",
+    "exact": "DECIMAL(10, 2)",
+    "wide": "DECIMAL(38, 9)",
+    "truth": "BOOLEAN",
+}
+PATHS = {"": "$['v']", " of home": "$.home['it\\'s']", " of all": "$.all[1]"}
+VALUES = r"""null|true|false|0|1|-1|7|-0|-0.0|12.7|-12.9|300|-129|40000|99999999999|9223372036854775807
+9223372036854775808|12345678901234567890123|1.10|1e3|1E2|3.9e1|0.1e-7|1.0|31964.275|-31964.275|1.005|123456.7e-2|0.30000000000000004
+12345678.99|123456789.123456789012|1.00499999999999999999|1e30|""|" "|"xy"|"true"|"TRUE"|"no"|"yes "|" 12 "|"12.7"
+"-12.9"|"+5"|"5."|".5"|"-.5"|"1e2"|"1E+3"|"00012"|"99999999999"|"--5"|"1,5"|"1_0"|"NaN"|"Infinity"|"-Infinity"|"inf"
+"\u00a012"|"\t12\n"|"\ud83d\ude00"|"\ud800x"|"é€"|"a\u0000b"|[]|{}|[1,2]|{"a":1}""".replace("\n", "|").split("|")
+MALFORMED = [
+    b"",
+    b"null",
+    b"5",
+    b"{",
+    b'{"v": 1',
+    b'{"v": 1,}',
+    b'{"v": 01}',
+    b"{'v': 1}",
+    b'{"v": NaN}',
+    b'\xef\xbb\xbf{"v": 1}',
+]
+MALFORMED += [
+    b'{"v": "x\ty"}',
+    b'{"v": "x\xff", "home": {"it\'s": 5}}',
+    b'  {"v": 3}  ',
+    b'{"v": 1} x',
+    b'{"v": 1, "v": 2}',
+]
+MALFORMED += [
+    b'{"v": "xy", "home": [1], "all": {"1": 2}}',
+    b'{"v": 1, "all": [1]}',
+    b'{"home": {"it\'s": 2, "its": 3}}',
+]
+
+
+def _records() -> list[bytes]:
+    made = [json.dumps({"v": "V", "home": {"it's": "H"}, "all": [1, "A"]})] * len(VALUES)
+    for number, value in enumerate(VALUES):
+        others = VALUES[(number * 7 + 3) % len(VALUES)], VALUES[(number * 11 + 5) % len(VALUES)]
+        for name, written in zip(("V", "H", "A"), (value, *others), strict=True):
+            made[number] = made[number].replace(f'"{name}"', written)
+    return [*(text.encode() for text in made), *MALFORMED]
+
+
+def test_encode_reads_what_the_query_would(tmp_path: Path) -> None:
+    """No field is read otherwise where encode parses records and where Flink does."""
+    fields = {
+        f"{name}{where}": {"type": kind, "path": path} for name, kind in KINDS.items() for where, path in PATHS.items()
+    }
+    records = JsonSection.model_validate({"column": "record", "fields": fields}).core()
+    reader = Reader({name: parse(field["type"]) for name, field in fields.items()})
+    for name, field in fields.items():
+        if not field["type"].startswith(("DOUBLE", "STRING")):
+            reader.subject(name)  # as text
+        if field["type"] != "BOOLEAN" and not name.startswith("wide"):
+            reader.quasi_identifier(Numeric(name, (0.0, 1.0)))
+        reader.member("passthrough", name)
+    assert not reader.problems
+    plan = json_plan(records, reader.asked)
+    assert plan is not None
+    assert None not in plan.arguments
+    assert len(plan.fields) == len(fields)
+
+    written = _records()
+    (tmp_path / "records").write_bytes(b"\n".join(written))
+    prepare_java()
+    tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
+    tables.get_config().set("parallelism.default", "1")
+    tables.execute_sql(
+        "CREATE TEMPORARY TABLE source (record STRING) WITH "
+        f"('connector' = 'filesystem', 'path' = '{tmp_path / 'records'}', 'format' = 'raw')"
+    )
+    asked = ", ".join(f"{sql} AS a{number}" for number, sql in enumerate(reader.arguments))
+    with tables.execute_sql(f"SELECT {asked} FROM ({json_query(records, ['record'])})").collect() as rows:
+        by_flink = [list(row) for row in rows]
+    here = zip(*(column.tolist() for column in with_fields(plan, pd.Series(written, dtype=object))), strict=True)
+    assert len(by_flink) == len(written)
+    otherwise = [
+        (record, sql, one, other)
+        for record, wanted, found in zip(written, by_flink, here, strict=True)
+        for sql, one, other in zip(reader.arguments, wanted, found, strict=True)
+        if not _alike(one, other)
+    ]
+    assert not otherwise
+
+
+def _alike(one: Any, other: Any) -> bool:
+    if isinstance(other, float):
+        # A column of whole numbers of which some are missing comes as float64.
+        return one is None or math.isnan(one) if math.isnan(other) else one is not None and float(one) == other
+    return type(one) is type(other) and one == other
+
+
+def test_what_encode_does_not_read_is_left_to_the_query() -> None:
+    fields = {
+        "here": "INT",
+        "time": "TIMESTAMP(3)",
+        "single": "FLOAT",
+        "any": {"type": "STRING", "path": "$..a"},
+        "two": {"type": "STRING", "path": "$['a','b']"},
+        "size": {"type": "INT", "path": "$.a.length()"},
+        "escaped": {"type": "STRING", "path": "$['\\u0061']"},
+    }
+    records = JsonSection.model_validate({"column": "record", "fields": fields}).core()
+    asked = [(name, "text") for name in fields] + [None, ("other", "text")]
+    plan = json_plan(records, asked)  # type: ignore[arg-type]
+    assert plan == JsonPlan((JsonField(("here",), "INT"),), ((0, "text"), *(None,) * 8))
+    assert json_plan(records, asked[1:]) is None  # type: ignore[arg-type]
 
 
 def test_a_column_that_is_not_there_and_one_that_is_there_twice_are_refused() -> None:

@@ -1,0 +1,324 @@
+"""Fields of records of JSON as the arguments of encode: what Flink's ``JSON_VALUE`` and ``TRY_CAST`` make of them.
+
+``JSON_VALUE`` parses the whole record for each field; here a record is parsed once. What cannot be read is missing, as
+it is there: a field that is not there, is of another kind or does not fit its type, and all of a record that is no
+JSON. A text that Flink takes for a number and nobody else does is missing here: ``1d`` or ``0x1p3`` as DOUBLE, ``.`` as
+whole number, and as DECIMAL digits of other scripts or any single character, which is 0 there. So is a DECIMAL that is
+rounded up to more digits than its type has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from functools import cached_property
+from json import JSONDecoder
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import orjson
+import pandas as pd
+from numpy.typing import NDArray
+
+Form: TypeAlias = Literal["number", "integer", "text", "boolean", "missing"]
+"""What an argument is of a field.
+
+- ``number``: whole numbers, or float64 in which NaN stands for a missing value
+- ``integer``: int64, 0 where missing
+- ``text``: as SQL writes it, None where missing
+- ``boolean``: bool, None where missing
+- ``missing``: whether it is
+"""
+
+WHOLE = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+"""Bits by type."""
+
+FORMS: dict[str, tuple[Form, ...]] = {
+    "STRING": ("text",),
+    "BOOLEAN": ("boolean", "text"),
+    "DOUBLE": ("number", "missing"),
+    "DECIMAL": ("number", "text"),
+    **dict.fromkeys(WHOLE, ("number", "integer", "text", "missing")),
+}
+"""What can be had here, by the type of the field."""
+
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_INTEGER = re.compile(r"([+-]?\d+)(\.\d*)?|[+-]?\.\d+", re.ASCII)
+_NO_FINITE = {"NaN": np.nan, "Infinity": np.inf, "+Infinity": np.inf, "-Infinity": -np.inf}
+_TRUTHS = {
+    **dict.fromkeys(("t", "true", "y", "yes", "1"), True),
+    **dict.fromkeys(("f", "false", "n", "no", "0"), False),
+}
+_UP_TO_SPACE = "".join(map(chr, range(33)))
+_DIGITS = Context(prec=100, rounding=ROUND_HALF_UP)
+_EXACT_DIGITS = 15
+"""Decimal digits that a float64 holds."""
+
+
+@dataclass(frozen=True)
+class JsonField:
+    """A field of a record.
+
+    Attributes
+    ----------
+    path : names of members, and places in arrays counted from 0, on the way to it
+    type : a type of SQL in ``FORMS``, without parameters
+    precision, scale : of DECIMAL
+    """
+
+    path: tuple[str | int, ...]
+    type: str
+    precision: int = 0
+    scale: int = 0
+
+
+@dataclass(frozen=True)
+class JsonPlan:
+    """Which arguments of encode come out of records.
+
+    Attributes
+    ----------
+    fields : those that are read
+    arguments : of each argument the number of a field and what it is of it; None where SQL gives it
+    """
+
+    fields: tuple[JsonField, ...]
+    arguments: tuple[tuple[int, Form] | None, ...]
+
+
+def with_fields(plan: JsonPlan, records: pd.Series[Any], *others: Any) -> tuple[Any, ...]:
+    """The arguments of encode.
+
+    Parameters
+    ----------
+    records : (rows,) bytes, None where a record is missing
+    others : the arguments that SQL gives, in order
+    """
+    read, given = _Records(records.tolist()), iter(others)
+    columns = [_Column(field, read) for field in plan.fields]
+    return tuple(
+        next(given) if asked is None else pd.Series(_FORM_OF[asked[1]](columns[asked[0]])) for asked in plan.arguments
+    )
+
+
+class _Records:
+    """The records of a batch, parsed."""
+
+    def __init__(self, records: list[bytes | None]) -> None:
+        self._records = records
+        self._exact: dict[int, Any] = {}
+        self.rows: list[Any] = []
+        for record in records:
+            try:
+                # Floats of it may have lost digits.
+                self.rows.append(orjson.loads(record))  # type: ignore[arg-type]
+            except ValueError:
+                self.rows.append(_exactly(record))
+        self.objects = [row if type(row) is dict else {} for row in self.rows]
+
+    def column(self, path: tuple[str | int, ...]) -> list[Any]:
+        if len(path) == 1 and isinstance(path[0], str):
+            name = path[0]
+            return [row.get(name) for row in self.objects]
+        return [_at(row, path) for row in self.rows]
+
+    def exact(self, row: int, path: tuple[str | int, ...]) -> Any:
+        """What ``column`` has in a row, with a Decimal in the place of a float."""
+        if row not in self._exact:
+            self._exact[row] = _exactly(self._records[row])
+        return _at(self._exact[row], path)
+
+
+class _Column:
+    """The values of a field."""
+
+    def __init__(self, field: JsonField, records: _Records) -> None:
+        self._field, self._records = field, records
+
+    @cached_property
+    def _values(self) -> list[Any]:
+        return self._records.column(self._field.path)
+
+    @cached_property
+    def _kinds(self) -> set[type]:
+        return set(map(type, self._values))
+
+    @cached_property
+    def _cells(self) -> list[Any]:
+        """The values as the field's type has them, None where missing; of DECIMAL as text."""
+        field, values = self._field, self._values
+        if field.type == "DOUBLE":
+            return self._unless(float, values, _real)
+        if field.type == "DECIMAL":
+            told, decimal = _as_written(field), _decimal(field)
+            return [
+                (told(value) or decimal(self._exact(row))) if type(value) is float else decimal(value)
+                for row, value in enumerate(values)
+            ]
+        if float in self._kinds:
+            values = [self._exact(row) if type(value) is float else value for row, value in enumerate(values)]
+        if field.type == "STRING":
+            return self._unless(str, values, _text)
+        if field.type == "BOOLEAN":
+            return self._unless(bool, values, lambda value: _TRUTHS.get((_text(value) or "").lower()))
+        end = 1 << (WHOLE[field.type] - 1)
+        return [
+            value if value is not None and -end <= value < end else None
+            for value in self._unless(int, values, _integer)
+        ]
+
+    @cached_property
+    def _whole(self) -> NDArray[np.int64] | None:
+        """Whole numbers of which none is missing; None where one is, or where they are none."""
+        if self._field.type not in WHOLE or self._kinds != {int}:
+            return None
+        try:
+            found = np.array(self._values, np.int64)
+        except OverflowError:
+            return None
+        end = 1 << (WHOLE[self._field.type] - 1)
+        return found if -end <= found.min() and found.max() < end else None
+
+    @cached_property
+    def missing(self) -> NDArray[np.bool_]:
+        if self._whole is not None:
+            return np.zeros(len(self._whole), np.bool_)
+        return np.fromiter((cell is None for cell in self._cells), np.bool_, len(self._cells))
+
+    @property
+    def number(self) -> NDArray[Any]:
+        return np.array(self._cells, np.float64) if self._whole is None else self._whole  # None is NaN
+
+    @property
+    def integer(self) -> NDArray[np.int64]:
+        return np.array([cell or 0 for cell in self._cells], np.int64) if self._whole is None else self._whole
+
+    @property
+    def boolean(self) -> NDArray[Any]:
+        return np.array(self._cells, object if None in self._cells else np.bool_)
+
+    @property
+    def text(self) -> NDArray[Any]:
+        if self._field.type in ("STRING", "DECIMAL"):
+            cells = self._cells
+        elif self._whole is not None:
+            cells = list(map(str, self._values))
+        else:
+            cells = [None if cell is None else str(cell).upper() for cell in self._cells]
+        made = np.empty(len(cells), object)
+        made[:] = cells
+        return made
+
+    def _exact(self, row: int) -> Any:
+        return self._records.exact(row, self._field.path)
+
+    def _unless(self, kind: type, values: list[Any], read: Callable[[Any], Any]) -> list[Any]:
+        """The values, of which those that are neither of a kind nor missing are read."""
+        if self._kinds <= {kind, type(None)}:
+            return values
+        return [value if type(value) is kind or value is None else read(value) for value in values]
+
+
+_FORM_OF: dict[Form, Callable[[_Column], NDArray[Any]]] = {
+    "number": lambda column: column.number,
+    "integer": lambda column: column.integer,
+    "text": lambda column: column.text,
+    "boolean": lambda column: column.boolean,
+    "missing": lambda column: column.missing,
+}
+
+
+def _exactly(record: bytes | None) -> Any:
+    """A record as Flink reads it, None where it does not: what follows a whole value is not looked at."""
+    if record is None:
+        return None
+    text = record.decode("utf-8", "replace")
+    try:
+        found, _ = _DECODER.raw_decode(text.lstrip(" \t\r\n"))
+    except (ValueError, RecursionError):
+        return None
+    return _encodable(found)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+_DECODER = JSONDecoder(parse_float=Decimal, parse_constant=_refuse)
+
+
+def _encodable(value: Any) -> Any:
+    """A value with a question mark for each half of a pair of surrogates that stands alone, as Java writes it."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_encodable(name): _encodable(member) for name, member in value.items()}
+    return [_encodable(element) for element in value] if isinstance(value, list) else value
+
+
+def _at(value: Any, path: tuple[str | int, ...]) -> Any:
+    for step in path:
+        if isinstance(step, str):
+            value = value.get(step) if type(value) is dict else None
+        else:
+            value = value[step] if type(value) is list and step < len(value) else None
+    return value
+
+
+def _text(value: Any) -> str | None:
+    """What ``JSON_VALUE`` gives of a value that is no float."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Decimal):
+        return str(abs(value) if value.is_zero() else value)  # Java has no -0.0
+    return str(value) if isinstance(value, str | int) else None
+
+
+def _integer(value: Any) -> int | None:
+    """What a cast makes of a value that is no whole number: what is behind its point is left out."""
+    found = _INTEGER.fullmatch((_text(value) or "").strip(" "))
+    return None if found is None else int(found[1] or 0)
+
+
+def _real(value: Any) -> float | None:
+    if type(value) is int:
+        try:
+            return float(value)
+        except OverflowError:
+            return np.inf if value > 0 else -np.inf
+    text = (_text(value) or "").strip(_UP_TO_SPACE)
+    return float(text) if _NUMBER.fullmatch(text) else _NO_FINITE.get(text)
+
+
+def _as_written(field: JsonField) -> Callable[[float], str | None]:
+    """How a float is told that stands for a number of no more decimals than a DECIMAL has; None of others.
+
+    Whatever was written, the type rounds to that: it is nearer to the float than half of its last digit.
+    """
+    write, end = f"{{:.{field.scale}f}}".format, 10.0 ** (min(field.precision, _EXACT_DIGITS) - field.scale)
+
+    def told(value: float) -> str | None:
+        text = write(value + 0.0)  # -0.0 is 0
+        return text if float(text) == value and abs(value) < end else None
+
+    return told
+
+
+def _decimal(field: JsonField) -> Callable[[Any], str | None]:
+    unit = Decimal(1).scaleb(-field.scale)
+
+    def told(value: Any) -> str | None:
+        text = (_text(value) or "").strip(_UP_TO_SPACE)
+        if not _NUMBER.fullmatch(text):
+            return None
+        try:
+            found = Decimal(text).quantize(unit, context=_DIGITS)
+        except InvalidOperation:  # far too large
+            return None
+        if found.adjusted() >= field.precision - field.scale:
+            return None
+        return f"{_DIGITS.plus(found):f}"  # there is no -0.0
+
+    return told
