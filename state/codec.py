@@ -164,7 +164,7 @@ def readable(what: str) -> Iterator[None]:
         yield
     except StateError:
         raise
-    except (ValueError, TypeError, IndexError, KeyError, OSError, OverflowError, pa.ArrowException) as error:
+    except (ValueError, TypeError, IndexError, KeyError, OSError, EOFError, OverflowError, pa.ArrowException) as error:
         raise StateError(f"{what}: its columns cannot be read ({type(error).__name__})") from None
 
 

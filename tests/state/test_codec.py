@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from numpy.testing import assert_array_equal
 
 from state.block import NO_TIME, Block, Rejected
 from state.castle import VERSION
-from state.codec import KINDS, StateError, array, pack, raw, unpack
+from state.codec import KINDS, StateError, array, pack, raw, readable, unpack
 from state.stored import Stored
 from tests.golden.make import HERE, read, restored
 
@@ -284,3 +284,11 @@ def assert_same(read: Any, written: Any) -> None:
         assert_array_equal(read, written, strict=True)
     else:
         assert read == written
+
+
+@pytest.mark.parametrize("changed", [lambda blob: blob[:8], lambda blob: b"", lambda blob: bytes(8) + blob[8:]])
+def test_a_batch_of_arrow_that_ends_early_or_says_so_cannot_be_read(changed: Callable[[bytes], bytes]) -> None:
+    batch = pa.record_batch([pa.array(["a", None])], ["text"])
+    written = changed(batch.serialize().to_pybytes())
+    with pytest.raises(StateError, match="its columns cannot be read"), readable("block state"):
+        pa.ipc.read_record_batch(pa.py_buffer(written), batch.schema)
