@@ -85,9 +85,12 @@ def test_ten_times_as_many_leaves_load_in_about_ten_times_as_long(tmp_path: Path
     for leaves in (2_000, 20_000):
         lines = [f"v{n};g{n // 10};h{n // 400};*" for n in range(leaves)]
         file = written(tmp_path, "\n".join(lines))
-        started = time.process_time()
-        tree = load(file)
-        seconds.append(time.process_time() - started)
+        taken = []
+        for _ in range(4):  # the best of them is what it takes with nothing between
+            started = time.process_time()
+            tree = load(file)
+            taken.append(time.process_time() - started)
+        seconds.append(min(taken))
         assert tree.leaves == leaves
     assert seconds[1] < 50 * seconds[0]
     assert tree.labels[tree.lowest_common_ancestor(400, 799)] == "h1"
