@@ -12,7 +12,7 @@ from anonymity.attributes import Categorical
 from anonymity.builders.builder import Finder
 from anonymity.errors import PolicyError
 from anonymity.hierarchy import MISSING
-from operators.encode.columns import Batch, Mask, Read, absent
+from operators.encode.columns import Batch, Mask, Read
 
 
 class Leaves(NamedTuple):
@@ -61,13 +61,14 @@ class Categories:
     def leaves(self, batch: Batch, read: Read) -> Leaves:
         """Of the column that ``read`` names."""
         if read.kind == "text":
-            values = batch.values(read)
-            leaves = self._find(values)
+            values, which = batch.distinct(read)
+            leaf = self._find(values)
             if self._missing is not None:
-                leaves[leaves == self._missing] = -1
+                leaf[leaf == self._missing] = -1
+            leaves = leaf[which]
             if leaves.min(initial=0) >= 0:
                 return Leaves(leaves, None, None, None)
-            missing: Mask | None = absent(values)
+            missing: Mask | None = which == len(values) - 1
             bad = None
         else:
             numbers, missing, bad = batch.numbers(read)

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from operators.encode import hashing
@@ -19,8 +20,8 @@ Kind: TypeAlias = Literal["number", "real", "single", "number_text", "text", "in
 - ``number``: whole numbers, or float64 in which NaN stands for a missing value
 - ``real``: float64 in which NaN is a value
 - ``single``: the same of a column that holds no more than float32
-- ``number_text``: str to be read as a number, None where missing
-- ``text``: str, None where missing
+- ``number_text``: text to be read as a number, null where missing
+- ``text``: text, null where missing
 - ``integer``: int64
 - ``boolean``: bool, None where missing
 - ``timestamp``: datetime64, in UTC where it has a zone, NaT where missing
@@ -74,7 +75,8 @@ class Batch:
 
     Parameters
     ----------
-    arguments : a Series each, or the value that the planner found to be the same in all rows
+    arguments : a Series each, an array of Arrow for one of text, or the value that the planner found to be the same in
+        all rows
 
     Raises
     ------
@@ -83,15 +85,25 @@ class Batch:
     """
 
     def __init__(self, arguments: tuple[Any, ...]) -> None:
-        rows = next((len(column) for column in arguments if isinstance(column, pd.Series)), None)
+        rows = next((len(column) for column in arguments if isinstance(column, pd.Series | pa.Array)), None)
         if rows is None:
             raise ValueError("source.query: is the same in all rows; it must read at least one column that varies")
         self.rows = rows
         self._arguments = arguments
 
     def values(self, read: Read) -> NDArray[Any]:
-        """(rows,) the values of a column, of the dtype that they came with."""
+        """(rows,) the values of a column, of the dtype that they came with; of text str, None where missing."""
+        if read.kind in ("text", "number_text"):
+            return _objects(self.texts(read))
         return self._argument(read.value).to_numpy()
+
+    def texts(self, read: Read) -> pa.StringArray:
+        """(rows,) the texts of a column, null where missing."""
+        return as_arrow(self._argument(read.value), pa.string())
+
+    def distinct(self, read: Read) -> tuple[NDArray[np.object_], NDArray[np.int32]]:
+        """The texts of a column, each once and None behind them; (rows,) which of these each row has."""
+        return _distinct(self.texts(read))
 
     def flag(self, read: Read) -> Mask | None:
         """Where a column's flag says that it is missing; None where it has no flag, or no row is missing."""
@@ -110,7 +122,7 @@ class Batch:
         if read.kind == "number":
             missing: Mask | None = np.isnan(parsed)
         else:
-            missing = self.flag(read) if read.kind in ("real", "single") else absent(values)
+            missing = self.flag(read) if read.kind in ("real", "single") else _absent(self.texts(read))
         return parsed, missing, odd
 
     def watermark(self, read: Read) -> NDArray[np.int64]:
@@ -138,9 +150,8 @@ class Batch:
 
     def subject(self, read: Read, key: str) -> tuple[NDArray[np.uint64], Mask | None]:
         """Hashes of the subjects; where one is missing."""
-        values = self.values(read)
-        missing = absent(values)
-        return hashing.text_codes(values, key, repeated=False), missing if missing.any() else None
+        texts = self.texts(read)
+        return _text_codes(texts, key, repeated=False), _absent(texts)
 
     def member(self, read: Read) -> tuple[pa.Array, Mask | None]:
         """A column that is published as it is; where it is missing."""
@@ -149,19 +160,21 @@ class Batch:
             unknown = times == NO_TIME
             column = pa.array(times, pa.int64(), mask=unknown).view(_TYPES[read.kind])
             return column, unknown if column.null_count else None
+        if read.kind == "text":
+            column = self.texts(read)
+            return column, _absent(column)
         values, missing = self.values(read), self.flag(read)
         # Only where None stands for a missing value: NaN is a value.
-        column = pa.array(values, _TYPES[read.kind], mask=missing, from_pandas=read.kind in ("text", "boolean"))
-        if missing is None and column.null_count:
-            missing = column.is_null().to_numpy(zero_copy_only=False)
-        return column, missing
+        column = pa.array(values, _TYPES[read.kind], mask=missing, from_pandas=read.kind == "boolean")
+        return column, _absent(column) if missing is None else missing
 
     def codes(self, read: Read, key: str, missing: Mask | None, *, repeated: bool) -> NDArray[np.uint64]:
         """64-bit codes of a published column: equal where the values are; ``repeated`` as ``hashing.text_codes``."""
-        values = self.values(read)
         if read.kind == "text":
-            codes = hashing.text_codes(values, key, repeated=repeated)
-        elif read.kind == "integer":
+            codes = _text_codes(self.texts(read), key, repeated=repeated)
+            return codes if missing is None else np.where(missing, hashing.NULL, codes)
+        values = self.values(read)
+        if read.kind == "integer":
             codes = hashing.integer_codes(values.astype(np.int64, copy=False))
         elif read.kind == "real":
             codes = hashing.real_codes(values.astype(np.float64, copy=False))
@@ -175,37 +188,62 @@ class Batch:
         ``null_text``: how a missing value is written; it is then one with an empty text, which some formats write
         alike, and with what is written so. None: rows with a missing value are not let in.
         """
-        values = self.values(read)
         if read.kind != "text":
             codes = self.codes(read, key, missing, repeated=True)
             alike = None if null_text is None else hashing.code_of(null_text, read.kind)
             return codes if alike is None else np.where(codes == alike, hashing.NULL, codes)
+        texts = self.texts(read)
         if read.longest is not None:
-            values = _as_declared(values, read.longest, padded=read.padded)
+            # As the CAST to CHAR or VARCHAR makes them.
+            texts = pc.utf8_slice_codeunits(texts, 0, read.longest)
+            texts = pc.utf8_rpad(texts, read.longest) if read.padded else texts
         if null_text is not None:
-            same = absent(values) | np.asarray(values == null_text, np.bool_)
-            values = np.where(same, "", values) if same.any() else values
-        return hashing.text_codes(values, key, repeated=True)
+            same = pc.equal(texts.fill_null(null_text), null_text)
+            texts = pc.if_else(same, "", texts)
+        return _text_codes(texts, key, repeated=True)
 
     def _timestamps(self, read: Read) -> NDArray[np.int64]:
         # Times come as UTC under the name of the session's zone, which is UTC as well.
         return self._argument(read.value).dt.tz_localize(None).to_numpy("datetime64[ms]").view(np.int64)
 
-    def _argument(self, position: int) -> pd.Series[Any]:
+    def _argument(self, position: int) -> pd.Series[Any] | pa.Array:
         argument = self._arguments[position]
-        return argument if isinstance(argument, pd.Series) else pd.Series([argument] * self.rows)
+        return argument if isinstance(argument, pd.Series | pa.Array) else pd.Series([argument] * self.rows)
 
 
-def _as_declared(texts: NDArray[Any], longest: int, *, padded: bool) -> NDArray[Any]:
-    """Texts as the CAST to CHAR or VARCHAR makes them, None where missing."""
-    width = longest if padded else 0
-    made = [None if text is None else text[:longest].ljust(width) for text in texts]
-    return np.array([*made, None], object)[:-1]
+def as_arrow(column: pd.Series[Any] | pa.Array, kind: pa.DataType) -> pa.Array:
+    """A column as one array, without a copy where it is one of Arrow already."""
+    if isinstance(column, pa.Array):
+        return column
+    found = pa.array(column, kind, from_pandas=True)
+    if isinstance(found, pa.ChunkedArray):
+        return found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
+    return found
 
 
-def absent(values: NDArray[Any]) -> Mask:
-    """Where a column of objects holds None; twice as fast as ``pandas.isna``."""
-    return np.asarray(values == None, np.bool_)  # noqa: E711 - element by element
+def _objects(texts: pa.StringArray) -> NDArray[np.object_]:
+    """Texts as str, None where missing."""
+    values: NDArray[np.object_] = texts.to_numpy(zero_copy_only=False)
+    return values
+
+
+def _absent(column: pa.Array) -> Mask | None:
+    """Where a column is null; None: nowhere."""
+    return column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+
+
+def _distinct(texts: pa.StringArray) -> tuple[NDArray[np.object_], NDArray[np.int32]]:
+    coded = texts.dictionary_encode()
+    values = np.array([*coded.dictionary.to_pylist(), None], object)
+    return values, coded.indices.fill_null(len(values) - 1).to_numpy()
+
+
+def _text_codes(texts: pa.StringArray, key: str, *, repeated: bool) -> NDArray[np.uint64]:
+    """As ``hashing.text_codes``."""
+    if not repeated:
+        return hashing.text_codes(_objects(texts), key, repeated=False)
+    values, which = _distinct(texts)
+    return hashing.text_codes(values, key, repeated=False)[which]
 
 
 def _parsed(texts: NDArray[Any]) -> NDArray[np.float64]:

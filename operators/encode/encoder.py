@@ -207,7 +207,7 @@ class Encoder:
     def _rejected(self, batch: Batch, columns: _Columns, wrong: _Wrong, rows: NDArray[np.intp]) -> Rejected:
         reference: tuple[str | None, ...] = ()
         if self._plan.reference is not None:
-            reference = tuple(batch.values(self._plan.reference)[rows])
+            reference = tuple(batch.texts(self._plan.reference).take(pa.array(rows)).to_pylist())
         return Rejected(wrong.column[rows], wrong.reason[rows], columns.event_time[rows], reference)
 
 

@@ -10,6 +10,7 @@ from pyflink.table import DataTypes
 from pyflink.table.udf import FunctionContext, ScalarFunction, udf
 
 from operators.bundles import end_at_once, leave_at_once
+from operators.encode.arrow import keep_texts
 from operators.encode.encoder import EncodePlan, Encoder
 from operators.encode.json_fields import JsonPlan, with_fields
 from operators.encode.metrics import register
@@ -31,6 +32,7 @@ class EncodeFunction(ScalarFunction):  # type: ignore[misc]
     def open(self, function_context: FunctionContext) -> None:
         end_with_java()
         end_at_once()
+        keep_texts()
         self._encoder = Encoder(self._plan, secrets.randbits(62))
         if self._encoder.loads is not None:
             regions = self._plan.shards.regions is not None

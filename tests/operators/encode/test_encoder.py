@@ -13,9 +13,11 @@ from typing import Any, cast
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pandas.arrays import ArrowExtensionArray
 
 from anonymity.attributes import Categorical, Numeric
 from anonymity.errors import PolicyError
@@ -492,3 +494,17 @@ def test_metrics_show_how_full_shards_are_that_are_no_regions() -> None:
     assert sorted(shares) == [0, 0, 0, 1000]
     assert shown["fullest_shard_x1000"] == 4000
     EncodeFunction(plan_of(shards=Shards(1))).open(cast(Any, None))  # asks for no metrics
+
+
+@settings(max_examples=20)
+@given(st.lists(rows, min_size=1, max_size=10))
+def test_blocks_are_the_same_whether_texts_are_pythons_or_arrows(rows: list[dict[str, Any]]) -> None:
+    plan = plan_of()
+    series = arguments(plan, rows)
+    reads = (*plan.quasi_identifiers, *plan.sensitive, *plan.passthrough, plan.subject, plan.reference)
+    texts = {read.value for read in reads if read is not None and read.kind in ("text", "number_text")}
+    assert len(texts) == 5
+    arrays = [pa.array(column, pa.string()) if place in texts else column for place, column in enumerate(series)]
+    kept = [pd.Series(ArrowExtensionArray(column)) if place in texts else column for place, column in enumerate(arrays)]
+    before, *after = (Encoder(plan).encode(*given)[1].tolist() for given in (series, arrays, kept))
+    assert after == [before, before]
