@@ -62,7 +62,8 @@ class Variant:
     rows : of its short and of its long run
     configuration, overrides : as ``crenel run`` takes them
     passes : what is not anonymised: blocks, rows, or neither
-    form : of the source: csv, json, records (JSON as text, ``source.from_json``) or datagen
+    form : of the source: csv, json, records (JSON as text, ``source.from_json``), lines (CSV as text,
+        ``source.from_csv``) or datagen
     half_rejected : whether every second row is
     slots : parallelism; the input is in as many files
     mode : where Python runs: in processes of its own, one a slot, as on a cluster, or in that of the run
@@ -105,6 +106,8 @@ VARIANTS = {
     "real blocks, JSON": replace(_REAL, form="json", passes="blocks"),
     "real castle, records": replace(_REAL, form="records"),
     "real blocks, records": replace(_REAL, form="records", passes="blocks"),
+    "real castle, lines": replace(_REAL, form="lines"),
+    "real blocks, lines": replace(_REAL, form="lines", passes="blocks"),
     "real castle, datagen": replace(_REAL, form="datagen"),
     "real blocks, datagen": replace(_REAL, form="datagen", passes="blocks"),
 }
@@ -187,6 +190,10 @@ def settings_of(variant: Variant, rows: int) -> config.Config:
         return replace(settings, source=replace(settings.source, ddl=real.generated(rows)))
     if variant.form == "records":
         return replace(settings, source=real.records())
+    if variant.form == "lines":
+        # Of a line every field is a column of the policy.
+        policy = replace(settings.policy, drop=("ms",))
+        return replace(settings, policy=policy, source=real.lines())
     return settings
 
 

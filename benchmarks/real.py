@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from benchmarks import adult
-from jobs.config.source import JsonSection, Source
+from jobs.config.records import CsvSection, JsonSection
+from jobs.config.source import Source
 
 CONFIGURATION = Path(__file__).with_name("real.yaml")
 PERSONS = 100_000
@@ -22,8 +23,8 @@ _ENDS = ((17, 90), (13769, 1484705), (1, 16), (0, 99999), (0, 4356), (1, 99))
 
 
 def source(path: Path, form: str) -> str:
-    """The options of the source's table; ``form``: csv, json, or records, which are JSON as text."""
-    if form == "records":
+    """The options of the source's table; ``form``: csv, json, or records and lines, which are JSON and CSV as text."""
+    if form in ("records", "lines"):
         return f"'connector' = 'filesystem', 'path' = '{path}', 'format' = 'raw'"
     null = ", 'csv.null-literal' = ''" if form == "csv" else ""
     return f"'connector' = 'filesystem', 'path' = '{path}', 'format' = '{form}'{null}"
@@ -40,7 +41,23 @@ def records() -> Source:
           record STRING, ts AS TO_TIMESTAMP_LTZ(CAST(JSON_VALUE(record, '$.ms') AS BIGINT), 3),
           WATERMARK FOR ts AS ts - INTERVAL '5' SECOND
         ) WITH ({os.environ["BENCH_SOURCE"]})""",
-        from_json=JsonSection.model_validate({"column": "record", "fields": fields}).core(),
+        records=JsonSection.model_validate({"column": "record", "fields": fields}).core(),
+    )
+
+
+def lines() -> Source:
+    """The same columns as fields of lines of CSV, of which Flink takes the event time alone."""
+    whole = dict.fromkeys(adult.NUMERIC, "INT")
+    texts = dict.fromkeys((*adult.CATEGORICAL, "income", "workclass"), "STRING")
+    others = {"person": "BIGINT", "visit": "BIGINT", "paid": "DECIMAL(10, 2)", "seen": "TIMESTAMP(3)", "ms": "BIGINT"}
+    fields = whole | texts | others
+    return Source(
+        ddl=f"""
+        CREATE TEMPORARY TABLE source (
+          line STRING, ts AS TO_TIMESTAMP_LTZ(CAST(SPLIT_INDEX(line, ',', {len(fields) - 1}) AS BIGINT), 3),
+          WATERMARK FOR ts AS ts - INTERVAL '5' SECOND
+        ) WITH ({os.environ["BENCH_SOURCE"]})""",
+        records=CsvSection.model_validate({"column": "line", "fields": fields}).core(),
     )
 
 
@@ -71,7 +88,7 @@ def generated(rows: int) -> str:
 
 def rows_file(rows: int, folder: Path, form: str = "csv", *, half_rejected: bool = False) -> Path:
     """A file of so many rows in ``folder``, made where there is none; ``half_rejected``: each second age is missing."""
-    form = "json" if form == "records" else form
+    form = {"records": "json", "lines": "csv"}.get(form, form)
     path = folder / f"real-{rows}{'-half' if half_rejected else ''}.{form}"
     if path.exists():
         return path

@@ -20,8 +20,8 @@ _RAW = (
     "docs/configuration.md#records-that-cannot-be-read"
 )
 _TEXT = (
-    "declare its numbers and times as STRING and TRY_CAST them in source.query, or read each line as 'format' = 'raw', "
-    "so that it is rejected with a reason: docs/configuration.md#records-that-cannot-be-read"
+    "read each line as 'format' = 'raw', and its fields with source.from_csv, so that it is rejected with a reason: "
+    "docs/configuration.md#lines-of-csv"
 )
 _SILENT = re.compile(r"(?:.*\.)?ignore-parse-errors")
 _AGAIN = ("earliest-offset", "timestamp", "specific-offsets")

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from anonymity.attributes import Categorical, Noised, Numeric, QuasiIdentifier
 from jobs.wiring.sql_types import INTEGERS, TEXTS, SqlType, quote
 from operators.encode.columns import Kind, Read
-from operators.encode.json_fields import Form
+from operators.encode.records import Form
 
 Asked: TypeAlias = tuple[str, Form]
 """A column, and what an argument is of it."""
@@ -65,7 +65,7 @@ class Reader:
             self._require(where, sql, ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", *TEXTS), f"{valid}; {_CONVERT}")
             if sql.name in TEXTS:
                 return self._text(name, sql)
-            return Read(name, "text", self._add(f"CAST({_cast(name, sql, 'DATE')} AS STRING)"))
+            return Read(name, "text", self._add(f"CAST({_cast(name, sql, 'DATE')} AS STRING)", (name, "day")))
         self._require(where, sql, TEXTS, f"one with a hierarchy of addresses is of text such as 10.0.3.7; {_CONVERT}")
         return self._text(name, sql)
 
@@ -124,7 +124,7 @@ class Reader:
         )
         kind = member_kind(role, sql)
         if kind == "timestamp":
-            return Read(name, kind, self._add(_cast(name, sql, "TIMESTAMP(3)")))
+            return Read(name, kind, self._add(_cast(name, sql, "TIMESTAMP(3)"), (name, "time")))
         if kind == "integer":
             return self._integer(name, sql)
         if kind == "real":

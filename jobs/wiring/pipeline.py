@@ -23,9 +23,9 @@ from jobs.wiring.cautions import cautions_of_job
 from jobs.wiring.chain import chain_plan
 from jobs.wiring.forgetting import requests
 from jobs.wiring.job import Job
-from jobs.wiring.json_query import json_plan, json_query
 from jobs.wiring.layout import Layout, layout
 from jobs.wiring.pace import endless
+from jobs.wiring.records import records_plan, records_query
 from jobs.wiring.references import with_codes
 from jobs.wiring.sink_columns import SQL, SUMMARY_COLUMNS, Column, Plain, arrays, declared, in_force, written_null
 from jobs.wiring.source_table import column_names, source_table
@@ -53,9 +53,9 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
         A column of the source and the policy do not go together; it lists all of them.
     """
     tables.execute_sql(config.source.ddl)
-    query = config.source.query or "SELECT * FROM source"
-    if config.source.from_json is not None:
-        query = json_query(config.source.from_json, column_names(tables))
+    query, records = config.source.query or "SELECT * FROM source", config.source.records
+    if records is not None:
+        query = records_query(records, column_names(tables))
     source = tables.sql_query(query)
     tables.create_temporary_view("crenel_source", source)
     columns = {
@@ -75,7 +75,10 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
         counts_event_time=config.counts_event_time,
         watermark=table.watermark,
         unfit=() if config.accept_duplicates else repeating_source(table.options),
-        source={"source.query": " ".join(query.split()), "source.ddl": "; ".join(table.computed)},
+        source={
+            "source.query": " ".join(query.split()) + ("" if records is None else records.told),
+            "source.ddl": "; ".join(table.computed),
+        },
     )
 
 
@@ -185,15 +188,15 @@ def encoded(tables: StreamTableEnvironment, config: Config, found: Layout) -> st
     """A query of what becomes of each row: ``e``, the key of a shard and the bytes of a block that ride on it."""
     keys = shard_keys(config.shards.count, MAX_PARALLELISM)
     plan = found.encode_plan(config.shards, keys, config.subject_key, written_null(config.sinks["released"]))
-    records = config.source.from_json
-    read = None if records is None else json_plan(records, found.asked)
+    records = config.source.records
+    read = None if records is None else records_plan(records, found.asked)
     tables.create_temporary_system_function("crenel_encode", encode_function(plan, read))
     if records is None or read is None:
         return f"SELECT crenel_encode({', '.join(found.arguments)}) AS e FROM crenel_source"
     columns = column_names(tables)
     record = next(name for number in count() if (name := f"record{number}") not in {*columns, *records.fields})
     given = (sql for sql, here in zip(found.arguments, read.arguments, strict=True) if here is None)
-    query = json_query(records, columns, record)
+    query = records_query(records, columns, record)
     return f"SELECT crenel_encode({', '.join([record, *given])}) AS e FROM ({query})"
 
 

@@ -14,14 +14,14 @@ from jobs.wiring.sql_types import literal
 
 _GIVEN = "crenel_given_source"
 _FORMATS = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
-_READ = tuple(dict.fromkeys(_FORMATS.values()))
+_READ = (*dict.fromkeys(_FORMATS.values()), "raw")  # raw: whatever lines hold
 
 
 def read_from(tables: StreamTableEnvironment, source: Source, file: Path) -> str:
     """The DDL of a table ``source`` with the same columns and watermark, whose rows are those of a file.
 
     A source that reads files reads this one instead, in its own format. Any other is taken to have such rows as CSV or
-    JSON: by its own format where that is one of these, else by the ending of the file.
+    JSON: by its own format where that is one of these or takes lines as they are, else by the ending of the file.
 
     Raises
     ------

@@ -12,8 +12,8 @@ from pyflink.table.udf import FunctionContext, ScalarFunction, udf
 from operators.bundles import end_at_once, leave_at_once
 from operators.encode.arrow import keep_texts
 from operators.encode.encoder import EncodePlan, Encoder
-from operators.encode.json_fields import JsonPlan, with_fields
 from operators.encode.metrics import register
+from operators.encode.records import RecordsPlan
 from operators.orphan import end_with_java
 
 
@@ -23,11 +23,11 @@ class EncodeFunction(ScalarFunction):  # type: ignore[misc]
     Parameters
     ----------
     plan : what the encoder reads
-    fields : those of its arguments that are read here, out of records, which then are the first column; None: none is
+    records : those of its arguments that are read here, out of records, which then are the first column; None: none is
     """
 
-    def __init__(self, plan: EncodePlan, fields: JsonPlan | None = None) -> None:
-        self._plan, self._fields = plan, fields
+    def __init__(self, plan: EncodePlan, records: RecordsPlan | None = None) -> None:
+        self._plan, self._records = plan, records
 
     def open(self, function_context: FunctionContext) -> None:
         end_with_java()
@@ -39,8 +39,8 @@ class EncodeFunction(ScalarFunction):  # type: ignore[misc]
             register(function_context.get_metric_group(), self._encoder.loads, regions=regions)
 
     def eval(self, *series: Any) -> pd.DataFrame:
-        if self._fields is not None:
-            series = with_fields(self._fields, *series)
+        if self._records is not None:
+            series = self._records.read(*series)
         keys, blocks = self._encoder.encode(*series)
         leave_at_once(len(blocks))
         return pd.DataFrame({"k": keys, "b": blocks})
@@ -50,10 +50,10 @@ class EncodeFunction(ScalarFunction):  # type: ignore[misc]
         return False
 
 
-def encode_function(plan: EncodePlan, fields: JsonPlan | None = None) -> Any:
+def encode_function(plan: EncodePlan, records: RecordsPlan | None = None) -> Any:
     """The function, to be registered under a name of ours: ``crenel_encode(...)`` is ``ROW<k INT, b BYTES>``.
 
     ``b`` is NULL on rows where no block rides.
     """
     result = DataTypes.ROW([DataTypes.FIELD("k", DataTypes.INT()), DataTypes.FIELD("b", DataTypes.BYTES())])
-    return udf(EncodeFunction(plan, fields), result_type=result, func_type="pandas")
+    return udf(EncodeFunction(plan, records), result_type=result, func_type="pandas")

@@ -1,39 +1,27 @@
-"""Fields of records of JSON as the arguments of encode: what Flink's ``JSON_VALUE`` and ``TRY_CAST`` make of them.
+"""Fields of records of JSON: what Flink's ``JSON_VALUE`` and ``TRY_CAST`` make of them.
 
 ``JSON_VALUE`` parses the whole record for each field; here a record is parsed once. What cannot be read is missing, as
 it is there: a field that is not there, is of another kind or does not fit its type, and all of a record that is no
-JSON. A text that Flink takes for a number and nobody else does is missing here: ``1d`` or ``0x1p3`` as DOUBLE, ``.`` as
-whole number, and as DECIMAL digits of other scripts or any single character, which is 0 there. So is a DECIMAL that is
-rounded up to more digits than its type has.
+JSON. ``operators.encode.texts`` tells which texts are numbers.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from decimal import Decimal
 from functools import cached_property
 from json import JSONDecoder
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 import orjson
-import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 
-Form: TypeAlias = Literal["number", "integer", "text", "boolean", "missing"]
-"""What an argument is of a field.
-
-- ``number``: whole numbers, or float64 in which NaN stands for a missing value
-- ``integer``: int64, 0 where missing
-- ``text``: as SQL writes it, None where missing
-- ``boolean``: bool, None where missing
-- ``missing``: whether it is
-"""
-
-WHOLE = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
-"""Bits by type."""
+from operators.encode import texts
+from operators.encode.records import Form
+from operators.encode.texts import WHOLE
 
 FORMS: dict[str, tuple[Form, ...]] = {
     "STRING": ("text",),
@@ -44,15 +32,6 @@ FORMS: dict[str, tuple[Form, ...]] = {
 }
 """What can be had here, by the type of the field."""
 
-_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_INTEGER = re.compile(r"([+-]?\d+)(\.\d*)?|[+-]?\.\d+", re.ASCII)
-_NO_FINITE = {"NaN": np.nan, "Infinity": np.inf, "+Infinity": np.inf, "-Infinity": -np.inf}
-_TRUTHS = {
-    **dict.fromkeys(("t", "true", "y", "yes", "1"), True),
-    **dict.fromkeys(("f", "false", "n", "no", "0"), False),
-}
-_UP_TO_SPACE = "".join(map(chr, range(33)))
-_DIGITS = Context(prec=100, rounding=ROUND_HALF_UP)
 _EXACT_DIGITS = 15
 """Decimal digits that a float64 holds."""
 
@@ -75,32 +54,15 @@ class JsonField:
 
 
 @dataclass(frozen=True)
-class JsonPlan:
-    """Which arguments of encode come out of records.
-
-    Attributes
-    ----------
-    fields : those that are read
-    arguments : of each argument the number of a field and what it is of it; None where SQL gives it
-    """
+class JsonFields:
+    """What is read of each record: ``operators.encode.records.Fields``."""
 
     fields: tuple[JsonField, ...]
-    arguments: tuple[tuple[int, Form] | None, ...]
 
-
-def with_fields(plan: JsonPlan, records: pd.Series[Any], *others: Any) -> tuple[Any, ...]:
-    """The arguments of encode.
-
-    Parameters
-    ----------
-    records : (rows,) bytes, None where a record is missing
-    others : the arguments that SQL gives, in order
-    """
-    read, given = _Records(records.tolist()), iter(others)
-    columns = [_Column(field, read) for field in plan.fields]
-    return tuple(
-        next(given) if asked is None else pd.Series(_FORM_OF[asked[1]](columns[asked[0]])) for asked in plan.arguments
-    )
+    def columns(self, records: pa.BinaryArray) -> list[_Column]:
+        """The values of each field; (rows,) records, null where one is missing."""
+        read = _Records(records.to_pylist())
+        return [_Column(field, read) for field in self.fields]
 
 
 class _Records:
@@ -162,7 +124,7 @@ class _Column:
         if field.type == "STRING":
             return self._unless(str, values, _text)
         if field.type == "BOOLEAN":
-            return self._unless(bool, values, lambda value: _TRUTHS.get((_text(value) or "").lower()))
+            return self._unless(bool, values, lambda value: texts.truth(_text(value) or ""))
         end = 1 << (WHOLE[field.type] - 1)
         return [
             value if value is not None and -end <= value < end else None
@@ -200,16 +162,14 @@ class _Column:
         return np.array(self._cells, object if None in self._cells else np.bool_)
 
     @property
-    def text(self) -> NDArray[Any]:
+    def text(self) -> pa.StringArray:
         if self._field.type in ("STRING", "DECIMAL"):
             cells = self._cells
         elif self._whole is not None:
             cells = list(map(str, self._values))
         else:
             cells = [None if cell is None else str(cell).upper() for cell in self._cells]
-        made = np.empty(len(cells), object)
-        made[:] = cells
-        return made
+        return pa.array(cells, pa.string())
 
     def _exact(self, row: int) -> Any:
         return self._records.exact(row, self._field.path)
@@ -219,15 +179,6 @@ class _Column:
         if self._kinds <= {kind, type(None)}:
             return values
         return [value if type(value) is kind or value is None else read(value) for value in values]
-
-
-_FORM_OF: dict[Form, Callable[[_Column], NDArray[Any]]] = {
-    "number": lambda column: column.number,
-    "integer": lambda column: column.integer,
-    "text": lambda column: column.text,
-    "boolean": lambda column: column.boolean,
-    "missing": lambda column: column.missing,
-}
 
 
 def _exactly(record: bytes | None) -> Any:
@@ -278,8 +229,7 @@ def _text(value: Any) -> str | None:
 
 def _integer(value: Any) -> int | None:
     """What a cast makes of a value that is no whole number: what is behind its point is left out."""
-    found = _INTEGER.fullmatch((_text(value) or "").strip(" "))
-    return None if found is None else int(found[1] or 0)
+    return texts.integer(_text(value) or "")
 
 
 def _real(value: Any) -> float | None:
@@ -288,8 +238,7 @@ def _real(value: Any) -> float | None:
             return float(value)
         except OverflowError:
             return np.inf if value > 0 else -np.inf
-    text = (_text(value) or "").strip(_UP_TO_SPACE)
-    return float(text) if _NUMBER.fullmatch(text) else _NO_FINITE.get(text)
+    return texts.real(_text(value) or "")
 
 
 def _as_written(field: JsonField) -> Callable[[float], str | None]:
@@ -307,18 +256,8 @@ def _as_written(field: JsonField) -> Callable[[float], str | None]:
 
 
 def _decimal(field: JsonField) -> Callable[[Any], str | None]:
-    unit = Decimal(1).scaleb(-field.scale)
-
     def told(value: Any) -> str | None:
-        text = (_text(value) or "").strip(_UP_TO_SPACE)
-        if not _NUMBER.fullmatch(text):
-            return None
-        try:
-            found = Decimal(text).quantize(unit, context=_DIGITS)
-        except InvalidOperation:  # far too large
-            return None
-        if found.adjusted() >= field.precision - field.scale:
-            return None
-        return f"{_DIGITS.plus(found):f}"  # there is no -0.0
+        found = texts.decimal(_text(value) or "", field.precision, field.scale)
+        return None if found is None else f"{found:f}"
 
     return told

@@ -12,12 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.encode.json_fields import FORMS, JsonField, JsonPlan, with_fields
+from operators.encode.json_fields import FORMS, JsonField, JsonFields
+from operators.encode.records import RecordsPlan
 
 FIELDS = tuple(
     JsonField(path, kind, 10, 2) for path in (("a",), ("a", "b"), ("a", 0), ("a", 1, "b"), ()) for kind in FORMS
 )
-PLAN = JsonPlan(FIELDS, tuple((number, form) for number, field in enumerate(FIELDS) for form in FORMS[field.type]))
+PLAN = RecordsPlan(
+    JsonFields(FIELDS), tuple((number, form) for number, field in enumerate(FIELDS) for form in FORMS[field.type])
+)
 
 LEAVES = st.one_of(
     st.none(),
@@ -36,13 +39,13 @@ VALUES = st.recursive(
 RECORDS = st.lists(st.dictionaries(st.sampled_from(["a", "b"]), VALUES) | VALUES, min_size=1, max_size=6)
 
 
-def read(records: list[bytes | None], plan: JsonPlan = PLAN) -> list[list[Any]]:
-    return [column.tolist() for column in with_fields(plan, pd.Series(records, dtype=object))]
+def read(records: list[bytes | None], plan: RecordsPlan = PLAN) -> list[list[Any]]:
+    return [column.tolist() for column in plan.read(pd.Series(records, dtype=object))]
 
 
 def one(value: str, kind: str, form: str, precision: int = 10, scale: int = 2) -> Any:
     """What is read of a record with one field."""
-    plan = JsonPlan((JsonField(("a",), kind, precision, scale),), ((0, form),))  # type: ignore[arg-type]
+    plan = RecordsPlan(JsonFields((JsonField(("a",), kind, precision, scale),)), ((0, form),))  # type: ignore[arg-type]
     ((found,),) = read([b'{"a": %b}' % value.encode()], plan)
     return found
 
@@ -74,8 +77,8 @@ def test_each_record_is_read_as_if_it_were_alone(values: list[Any]) -> None:
 def test_what_fits_its_type_is_what_was_written(text: str, whole: int, truth: bool, real: float) -> None:
     record = json.dumps({"text": text, "whole": whole, "truth": truth, "real": real}).encode()
     kinds = {"text": "STRING", "whole": "BIGINT", "truth": "BOOLEAN", "real": "DOUBLE"}
-    plan = JsonPlan(
-        tuple(JsonField((name,), kind) for name, kind in kinds.items()),
+    plan = RecordsPlan(
+        JsonFields(tuple(JsonField((name,), kind) for name, kind in kinds.items())),
         ((0, "text"), (1, "integer"), (2, "boolean"), (3, "number"), (1, "missing"), (1, "text"), (2, "text")),
     )
     found = [column[0] for column in read([record], plan)]
@@ -123,15 +126,18 @@ def test_digits_that_a_float_does_not_hold_count() -> None:
     ],
 )
 def test_of_what_is_no_record_every_field_is_missing(record: bytes | None) -> None:
-    plan = JsonPlan(
-        (JsonField(("a",), "STRING"), JsonField(("a",), "INT")), ((0, "text"), (1, "missing"), (1, "integer"))
+    plan = RecordsPlan(
+        JsonFields((JsonField(("a",), "STRING"), JsonField(("a",), "INT"))),
+        ((0, "text"), (1, "missing"), (1, "integer")),
     )
     good = b'{"a": 7}'
     assert read([good, record, good], plan) == [["7", None, "7"], [False, True, False], [7, 0, 7]]
 
 
 def test_bytes_that_are_no_text_are_replaced_where_the_rest_is_json() -> None:
-    plan = JsonPlan((JsonField(("a",), "STRING"), JsonField(("b",), "INT")), ((0, "text"), (1, "integer")))
+    plan = RecordsPlan(
+        JsonFields((JsonField(("a",), "STRING"), JsonField(("b",), "INT"))), ((0, "text"), (1, "integer"))
+    )
     assert read([b'{"a": "x\xff", "b": 3}', b'{"a": "\\ud800y", "b": 4}'], plan) == [["x\ufffd", "?y"], [3, 4]]
 
 
@@ -169,7 +175,7 @@ def test_what_does_not_fit_its_type_is_missing(value: str, kind: str) -> None:
 
 
 def test_arguments_of_sql_stay_in_their_places() -> None:
-    plan = JsonPlan((JsonField(("a",), "INT"),), (None, (0, "number"), None))
+    plan = RecordsPlan(JsonFields((JsonField(("a",), "INT"),)), (None, (0, "number"), None))
     records = pd.Series([b'{"a": 1}', b'{"a": 2}'], dtype=object)
-    first, number, constant = with_fields(plan, records, pd.Series(["x", "y"]), "same")
+    first, number, constant = plan.read(records, pd.Series(["x", "y"]), "same")
     assert (first.tolist(), number.tolist(), constant) == (["x", "y"], [1, 2], "same")

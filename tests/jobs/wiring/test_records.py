@@ -1,4 +1,4 @@
-"""Fields of JSON: what is selected, what a record that cannot be read becomes, and what is refused."""
+"""Fields of records: what is selected, what encode reads, what a broken record becomes, and what is refused."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from pyflink.table import EnvironmentSettings, TableEnvironment
 
 from anonymity.attributes import Numeric
 from jobs.config.file import ConfigError
-from jobs.config.source import JsonSection
+from jobs.config.records import CsvSection, JsonSection
 from jobs.local.flags import prepare_java
 from jobs.wiring.arguments import Reader
-from jobs.wiring.json_query import json_plan, json_query
+from jobs.wiring.records import records_plan, records_query
 from jobs.wiring.sql_types import literal, parse
-from operators.encode.json_fields import JsonField, JsonPlan, with_fields
+from operators.encode.csv_fields import CsvFields
+from operators.encode.csv_values import CsvType
+from operators.encode.json_fields import JsonField, JsonFields
+from operators.encode.records import RecordsPlan
 
 pytestmark = pytest.mark.cluster("mini")
 
@@ -50,7 +53,7 @@ def test_each_field_is_read_and_what_cannot_be_is_missing() -> None:
     tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
     rows = ", ".join(f"({number}, {literal(text)})" for number, text in enumerate(RECORDS))
     tables.execute_sql(f"CREATE TEMPORARY VIEW source AS SELECT * FROM (VALUES {rows}) AS t (number, record)")
-    query = json_query(JsonSection(column="record", fields=FIELDS).core(), ["number", "record"])
+    query = records_query(JsonSection(column="record", fields=FIELDS).core(), ["number", "record"])
     with tables.execute_sql(query).collect() as found:
         read = {
             row[-1]: tuple(str(value) if i == 3 and value else value for i, value in enumerate(row)) for row in found
@@ -124,10 +127,11 @@ def test_encode_reads_what_the_query_would(tmp_path: Path) -> None:
             reader.quasi_identifier(Numeric(name, (0.0, 1.0)))
         reader.member("passthrough", name)
     assert not reader.problems
-    plan = json_plan(records, reader.asked)
+    plan = records_plan(records, reader.asked)
     assert plan is not None
     assert None not in plan.arguments
-    assert len(plan.fields) == len(fields)
+    assert isinstance(plan.fields, JsonFields)
+    assert len(plan.fields.fields) == len(fields)
 
     written = _records()
     (tmp_path / "records").write_bytes(b"\n".join(written))
@@ -139,9 +143,9 @@ def test_encode_reads_what_the_query_would(tmp_path: Path) -> None:
         f"('connector' = 'filesystem', 'path' = '{tmp_path / 'records'}', 'format' = 'raw')"
     )
     asked = ", ".join(f"{sql} AS a{number}" for number, sql in enumerate(reader.arguments))
-    with tables.execute_sql(f"SELECT {asked} FROM ({json_query(records, ['record'])})").collect() as rows:
+    with tables.execute_sql(f"SELECT {asked} FROM ({records_query(records, ['record'])})").collect() as rows:
         by_flink = [list(row) for row in rows]
-    here = zip(*(column.tolist() for column in with_fields(plan, pd.Series(written, dtype=object))), strict=True)
+    here = zip(*(column.tolist() for column in plan.read(pd.Series(written, dtype=object))), strict=True)
     assert len(by_flink) == len(written)
     otherwise = [
         (record, sql, one, other)
@@ -171,15 +175,15 @@ def test_what_encode_does_not_read_is_left_to_the_query() -> None:
     }
     records = JsonSection.model_validate({"column": "record", "fields": fields}).core()
     asked = [(name, "text") for name in fields] + [None, ("other", "text")]
-    plan = json_plan(records, asked)  # type: ignore[arg-type]
-    assert plan == JsonPlan((JsonField(("here",), "INT"),), ((0, "text"), *(None,) * 8))
-    assert json_plan(records, asked[1:]) is None  # type: ignore[arg-type]
+    plan = records_plan(records, asked)  # type: ignore[arg-type]
+    assert plan == RecordsPlan(JsonFields((JsonField(("here",), "INT"),)), ((0, "text"), *(None,) * 8))
+    assert records_plan(records, asked[1:]) is None  # type: ignore[arg-type]
 
 
 def test_a_column_that_is_not_there_and_one_that_is_there_twice_are_refused() -> None:
     records = JsonSection(column="text", fields={"person": "STRING", "number": "INT"}).core()
     with pytest.raises(ConfigError) as told:
-        json_query(records, ["number", "record"])
+        records_query(records, ["number", "record"])
     assert told.value.problems == (
         "source.from_json.column: the table source has no column 'text'; one of number, record",
         "source.from_json.fields.number: the table source has a column of that name too; rename one of the two",
@@ -190,5 +194,26 @@ def test_the_configuration_of_kafka_reads_all_that_its_policy_names() -> None:
     from jobs.config.load import load
 
     config = load(Path(__file__).parents[3] / "conf" / "kafka.yaml", ["subject_key=a key of the tests"])
-    assert config.source.from_json is not None
-    assert {"person", "age", "diagnosis"} <= config.source.from_json.fields.keys()
+    assert config.source.records is not None
+    assert {"person", "age", "diagnosis"} <= config.source.records.fields.keys()
+
+
+def test_lines_of_csv_are_read_by_encode_alone() -> None:
+    fields = {"a": "INT", "it's": "STRING", "real": "DOUBLE", "seen": "TIMESTAMP", "paid": "DECIMAL(5, 2)"}
+    records = CsvSection(column="line", fields=fields, delimiter=";").core()
+    assert records_query(records, ["line", "ts"]) == (
+        "SELECT CAST(NULL AS INT) AS `a`, CAST(NULL AS STRING) AS `it's`, CAST(NULL AS DOUBLE) AS `real`, "
+        "CAST(NULL AS TIMESTAMP) AS `seen`, CAST(NULL AS DECIMAL(5, 2)) AS `paid`, `ts` FROM source"
+    )
+    asked = [("paid", "text"), None, ("a", "number"), ("ts", "time"), ("a", "missing"), ("seen", "text")]
+    plan = records_plan(records, asked)  # type: ignore[arg-type]
+    kinds = (4, CsvType("DECIMAL", 5, 2)), (0, CsvType("INT")), (3, CsvType("TIMESTAMP", 6))
+    arguments = (0, "text"), None, (1, "number"), None, (1, "missing"), (2, "text")
+    assert plan == RecordsPlan(CsvFields(5, kinds, ";"), arguments)  # type: ignore[arg-type]
+    assert records_plan(records, [None, ("ts", "time")]) is None
+    with pytest.raises(ConfigError) as told:
+        records_plan(records, [("real", "text"), ("it's", "text"), ("paid", "integer")])
+    assert told.value.problems == (
+        "source.from_csv.fields.real: DOUBLE is not read as text; declare it as STRING",
+        "source.from_csv.fields.paid: DECIMAL(5, 2) is not read as integer; declare it as STRING",
+    )

@@ -1,0 +1,156 @@
+"""Columns that are fields of a record in a column of text: ``source.from_json`` and ``source.from_csv``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, TypeAlias
+
+from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import model_validator as check
+
+from jobs.config.fields import Column, Section
+
+_WORDS = "STRING|BOOLEAN|TINYINT|SMALLINT|INT|BIGINT|FLOAT|DOUBLE|DATE"
+_DECIMAL = r"DECIMAL\([0-9]{1,2}(, ?[0-9]{1,2})?\)"
+_JSON_TYPE = re.compile(rf"({_WORDS}|(TIME|TIMESTAMP|TIMESTAMP_LTZ)(\([0-9]\))?|{_DECIMAL})", re.IGNORECASE)
+_CSV_TYPE = re.compile(rf"({_WORDS}|TIMESTAMP(\([036]\))?|{_DECIMAL})", re.IGNORECASE)
+_ASCII = re.compile(r"[\t -~]")
+
+
+@dataclass(frozen=True)
+class JsonRecords:
+    """Records of JSON in a column of text, so that one which cannot be read is a row like others.
+
+    Attributes
+    ----------
+    column : of the table ``source``, which holds a record's text
+    fields : SQL type and JSON path by the name of the column that is made of it
+    place : of its parameters in a configuration
+    told : what the query of the fields does not tell of how they are read
+    """
+
+    place: ClassVar[str] = "source.from_json"
+    told: ClassVar[str] = ""
+    column: str
+    fields: Mapping[str, tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class CsvRecords:
+    """Lines of CSV in a column of text, so that one which cannot be read is a row like others.
+
+    Attributes
+    ----------
+    column : of the table ``source``, which holds a line
+    fields : SQL type by the name of the column that is made of it, in the order in which they stand in a line
+    delimiter, quote, null : as ``operators.encode.csv_fields.CsvFields`` has them
+    """
+
+    place: ClassVar[str] = "source.from_csv"
+    column: str
+    fields: Mapping[str, str]
+    delimiter: str = ","
+    quote: str | None = '"'
+    null: str = ""
+
+    @property
+    def told(self) -> str:
+        """What the query of the fields does not tell of how they are read."""
+        return f" {(self.delimiter, self.quote, self.null)}"
+
+
+Records: TypeAlias = JsonRecords | CsvRecords
+
+
+def _json_type(text: str) -> str:
+    if not _JSON_TYPE.fullmatch(text.strip()):
+        raise ValueError("is not a type that JSON text is read as")
+    return text.strip()
+
+
+def _csv_type(text: str) -> str:
+    if not _CSV_TYPE.fullmatch(text.strip()):
+        raise ValueError("is not a type that a field of CSV is read as")
+    return text.strip()
+
+
+def _path(text: str | None) -> str | None:
+    if text is not None and not text.startswith("$"):
+        raise ValueError("does not begin with '$'")
+    return text
+
+
+def _character(text: str) -> str:
+    if not _ASCII.fullmatch(text):
+        raise ValueError("is not one character of ASCII")
+    return text
+
+
+def _as_type(value: object) -> object:
+    return {"type": value} if isinstance(value, str) else value
+
+
+class JsonFieldSection(Section):
+    type: Annotated[str, AfterValidator(_json_type)] = Field(
+        description="one of STRING, BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), DATE, "
+        "TIME, TIMESTAMP(p), TIMESTAMP_LTZ(p)"
+    )
+    path: Annotated[str | None, AfterValidator(_path)] = Field(
+        None, description="a JSON path such as $.patient.age, or null: the field of the column's name"
+    )
+
+
+class JsonSection(Section):
+    column: Column = Field(description="the column of the table source that holds a record's text, such as record")
+    fields: dict[Column, Annotated[JsonFieldSection, BeforeValidator(_as_type)]] = Field(
+        min_length=1, description="at least one 'column: TYPE' or 'column: {type: TYPE, path: $.a.b}'"
+    )
+
+    def core(self) -> JsonRecords:
+        return JsonRecords(
+            self.column,
+            {name: (field.type, field.path or _member(name)) for name, field in self.fields.items()},
+        )
+
+
+class CsvSection(Section):
+    column: Column = Field(description="the column of the table source that holds a line, such as line")
+    fields: dict[Column, Annotated[str, AfterValidator(_csv_type)]] = Field(
+        min_length=1,
+        description="'column: TYPE' for each field of a line, in order; a type is one of STRING, BOOLEAN, TINYINT, "
+        "SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), DATE, TIMESTAMP(0), TIMESTAMP(3), TIMESTAMP(6)",
+    )
+    delimiter: Annotated[str, AfterValidator(_character)] = Field(",", description="one character, such as ';'")
+    quote: Annotated[str, AfterValidator(_character)] | None = Field(
+        '"', description="one character, which stands twice within a quoted field, or null: there are no quotes"
+    )
+    null_literal: str = Field("", description="a text that stands for a missing value")
+
+    @check(mode="after")
+    def _told_apart(self) -> CsvSection:
+        if self.delimiter == self.quote:
+            raise ValueError("has one character as 'delimiter' and as 'quote'; give two, or quote: null")
+        return self
+
+    def core(self) -> CsvRecords:
+        return CsvRecords(self.column, dict(self.fields), self.delimiter, self.quote, self.null_literal)
+
+
+def _member(name: str) -> str:
+    escaped = re.sub(r"(['\\])", r"\\\1", name)
+    return f"$['{escaped}']"
+
+
+def one_way(**given: Any) -> None:
+    """Of several ways to columns, by name, one is given at the most.
+
+    Raises
+    ------
+    ValueError
+        Several are.
+    """
+    named = [name for name, value in given.items() if value is not None]
+    if len(named) > 1:
+        raise ValueError(f"has {' and '.join(map(repr, named))}, of which one stands in the other's place; keep one")

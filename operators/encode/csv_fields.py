@@ -1,0 +1,223 @@
+"""Fields of lines of CSV: Arrow parses all lines of a batch at once, and what cannot be read is missing.
+
+A line cannot be read at all where it has another number of fields, or a quote that does not end. A line break is a
+character like others, but at the end. What a record gives depends on no other one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyarrow import csv
+
+from operators.encode.csv_values import CsvType, read_as
+from operators.encode.records import Form
+from operators.encode.texts import WHOLE
+
+FORMS: dict[str, tuple[Form, ...]] = {
+    "STRING": ("text",),
+    "BOOLEAN": ("boolean", "text"),
+    "FLOAT": ("number", "missing"),
+    "DOUBLE": ("number", "missing"),
+    "DECIMAL": ("number", "text"),
+    "DATE": ("text", "day"),
+    "TIMESTAMP": ("time", "text", "day"),
+    **dict.fromkeys(WHOLE, ("number", "integer", "text", "missing")),
+}
+"""What can be had of a field, by its type."""
+
+_LINE_FEED, _RETURN = 10, 13
+_NOTHING: tuple[tuple[str, str], ...] = ()
+_PLAIN_DECIMALS = 6
+"""Of DECIMAL; Arrow may write one of more with an exponent."""
+
+
+@dataclass(frozen=True)
+class CsvFields:
+    """What is read of each line: ``operators.encode.records.Fields``.
+
+    Attributes
+    ----------
+    width : how many fields a line has
+    fields : those that are read: the place of each, counted from 0, and its type
+    delimiter : one ASCII character
+    quote : one ASCII character, which stands twice where a quoted field holds it; None: there are no quotes
+    null : the text of a missing value, quoted or not
+    """
+
+    width: int
+    fields: tuple[tuple[int, CsvType], ...]
+    delimiter: str = ","
+    quote: str | None = '"'
+    null: str = ""
+
+    def columns(self, records: pa.BinaryArray) -> list[_Column]:
+        """The values of each field; (rows,) records, null where one is missing."""
+        texts = self._texts(_as_text(records.fill_null(b"")))
+        return [_Column(kind, texts[str(place)].combine_chunks()) for place, kind in self.fields]
+
+    def _texts(self, lines: pa.BinaryArray) -> pa.Table:
+        """The texts of each field that is read, null where it is missing or cannot be read."""
+        joined, breaks = self._joined(lines), _NOTHING
+        if not _apart(joined, len(lines)):
+            lines, breaks = _without_breaks(lines, self.delimiter, self.quote)
+            joined = self._joined(lines)
+        readable = pc.invert(pc.is_in(lines, pa.array([b"", b"\r"])))
+        rows, unfit = self._parsed(joined)
+        if rows.num_rows + len(unfit) != len(lines) + 1:
+            # A quote that does not end takes the next lines along.
+            readable = pc.and_(readable, pc.match_substring_regex(lines, self._ending))
+            rows, unfit = self._parsed(self._joined(pc.if_else(readable, lines, b"")))
+        if rows.num_rows + len(unfit) != len(lines) + 1:
+            raise RuntimeError("source.from_csv: lines run into each other; nothing of them is let in")
+        fit = readable.to_numpy(zero_copy_only=False)
+        fit[unfit] = False
+        if fit.all():
+            texts = rows.slice(0, len(lines))
+        else:
+            there = np.ones(len(lines), np.bool_)
+            there[unfit] = False
+            texts = rows.take(pa.array(np.cumsum(there) - 1, mask=~fit))
+        for shown, meant in breaks:
+            texts = pa.table(
+                [pc.replace_substring(column, shown, meant) for column in texts.columns], texts.column_names
+            )
+        return texts
+
+    def _joined(self, lines: pa.BinaryArray) -> pa.Buffer:
+        """Lines and one more: in front of the last a quote that does not end is seen, whichever line it is in."""
+        last = pa.array([b"0" + self.delimiter.encode() * (self.width - 1)])
+        lines = pa.concat_arrays([lines, last])
+        together = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
+        return pc.binary_join(together, b"\n")[0].as_buffer()
+
+    def _parsed(self, data: pa.Buffer) -> tuple[pa.Table, list[int]]:
+        """The rows of the lines that have as many fields as they shall; which lines have not."""
+        unfit: list[int] = []
+
+        def skip(row: Any) -> str:
+            unfit.append(row.number - 1)
+            return "skip"
+
+        table = csv.read_csv(
+            pa.BufferReader(data),
+            csv.ReadOptions(
+                use_threads=False, block_size=data.size + 1, column_names=list(map(str, range(self.width)))
+            ),
+            csv.ParseOptions(
+                delimiter=self.delimiter,
+                quote_char=self.quote or False,
+                ignore_empty_lines=False,
+                invalid_row_handler=skip,
+            ),
+            csv.ConvertOptions(
+                check_utf8=False,
+                column_types=dict.fromkeys(self._names, pa.string()),
+                include_columns=self._names,
+                null_values=[self.null],
+                strings_can_be_null=True,
+            ),
+        )
+        return table, unfit
+
+    @cached_property
+    def _ending(self) -> str:
+        """A regular expression that fits a line of which each quote ends."""
+        delimiter, quote = re.escape(self.delimiter), re.escape(self.quote or "")
+        # One quote ends what the first began; two are one within it.
+        field = f"(?:{quote}(?:[^{quote}]|{quote}{quote})*{quote})?(?:[^{delimiter}{quote}][^{delimiter}]*)?"
+        return f"^{field}(?:{delimiter}{field})*$"
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return list(dict.fromkeys(str(place) for place, _ in self.fields))
+
+
+class _Column:
+    """The values of a field."""
+
+    def __init__(self, kind: CsvType, texts: pa.StringArray) -> None:
+        self._kind, self._texts = kind, texts
+
+    @cached_property
+    def _cells(self) -> pa.Array:
+        return read_as(self._kind, self._texts)
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        return _array(self._cells.is_null())
+
+    @property
+    def number(self) -> NDArray[Any]:
+        cells = self._cells
+        if self._kind.name == "DECIMAL":
+            cells = pc.cast(self.text, pa.float64())  # a cast of decimals is not exact
+        if cells.null_count or not pa.types.is_integer(cells.type):
+            cells = pc.cast(cells, pa.float64(), safe=False).fill_null(np.nan)
+        return _array(cells)
+
+    @property
+    def integer(self) -> NDArray[np.int64]:
+        return _array(self._cells.fill_null(0))
+
+    @property
+    def boolean(self) -> NDArray[Any]:
+        return _array(self._cells)
+
+    @property
+    def time(self) -> NDArray[np.datetime64]:
+        return _array(pc.cast(pc.floor_temporal(self._cells, unit="millisecond"), pa.timestamp("ms")))
+
+    @property
+    def text(self) -> pa.StringArray:
+        if self._kind.name == "DECIMAL" and self._kind.scale > _PLAIN_DECIMALS:
+            cells = self._cells.to_pylist()
+            return pa.array([None if cell is None else f"{cell:f}" for cell in cells], pa.string())
+        texts = pc.cast(self._cells, pa.string())
+        return pc.utf8_upper(texts) if self._kind.name == "BOOLEAN" else texts
+
+    @property
+    def day(self) -> pa.StringArray:
+        return pc.utf8_slice_codeunits(self.text, 0, 10)
+
+
+def _array(cells: pa.Array) -> NDArray[Any]:
+    values: NDArray[Any] = cells.to_numpy(zero_copy_only=False)
+    return values
+
+
+def _apart(joined: pa.Buffer, lines: int) -> bool:
+    """Whether a parser ends each of some lines where it ends, and one more behind them."""
+    data = np.frombuffer(joined, np.uint8)
+    if np.count_nonzero(data == _LINE_FEED) != lines:
+        return False
+    returns = np.flatnonzero(data == _RETURN)
+    return bool((data[returns + 1] == _LINE_FEED).all())  # what is joined does not end with one
+
+
+def _without_breaks(lines: pa.BinaryArray, *taken: str | None) -> tuple[pa.BinaryArray, tuple[tuple[str, str], ...]]:
+    """The same lines, with texts that are in none of them in the place of line breaks; which stands for which."""
+    lines = pc.replace_substring_regex(lines, "\r$", "")
+    first, run, last = [character for character in map(chr, range(1, 6)) if character not in taken][:3]
+    longest = max(map(len, re.findall(f"{run}+".encode(), b"\n".join(lines.to_pylist()))), default=0)
+    breaks = tuple((first + run * (longest + more) + last, end) for more, end in ((1, "\n"), (2, "\r")))
+    for shown, meant in breaks:
+        lines = pc.replace_substring(lines, meant, shown)
+    return lines, breaks
+
+
+def _as_text(records: pa.BinaryArray) -> pa.BinaryArray:
+    """The same, with what is no UTF-8 replaced."""
+    try:
+        pc.cast(records, pa.string())
+    except pa.ArrowInvalid:
+        texts = [record.decode("utf-8", "replace").encode() for record in records.to_pylist()]
+        return pa.array(texts, pa.binary())
+    return records

@@ -1,0 +1,167 @@
+"""Texts of a column as values of a type of SQL: all at once where they are written plainly, one by one where not.
+
+Either way a text is what ``TRY_CAST`` makes of it (``operators.encode.texts``). A time is ISO 8601 to the minute or
+finer, with a space or a T in the middle; what is finer than its type is left out, and so is all of it but the day for
+DATE. A day that is not in the calendar is none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from operators.encode import texts
+from operators.encode.texts import WHOLE
+
+UNITS = {0: "s", 3: "ms", 6: "us"}
+"""Of Arrow, by the precision of a TIMESTAMP."""
+
+_DAY = r"(?:[1-9]\d{3}|0[1-9]\d{2}|00[1-9]\d|000[1-9])-\d\d-\d\d"
+_TIME = re.compile(rf"({_DAY})(?:[ T](\d\d:\d\d)(?::(\d\d)(?:\.(\d{{1,9}}))?)?)?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class CsvType:
+    """The type of a field.
+
+    Attributes
+    ----------
+    name : a type of SQL, without parameters
+    precision, scale : of DECIMAL; precision is also that of TIMESTAMP, one of ``UNITS``
+    """
+
+    name: str
+    precision: int = 0
+    scale: int = 0
+
+
+def read_as(kind: CsvType, column: pa.StringArray) -> pa.Array:
+    """(rows,) the values of a column of texts, null where a text is missing or none of its type.
+
+    They come as text, bool, int64, float64 (FLOAT as float32), decimal128, date32 and timestamp.
+    """
+    if kind.name in WHOLE:
+        return _whole(column, WHOLE[kind.name])
+    return _READERS[kind.name](kind, column)
+
+
+def _whole(column: pa.StringArray, bits: int) -> pa.Array:
+    end = 1 << (bits - 1)
+
+    def alone(text: str) -> int | None:
+        found = texts.integer(text)
+        return found if found is not None and -end <= found < end else None
+
+    found = _read(column, pa.int64(), r"-?\d{1,18}", alone, made_of=b"0123456789-")
+    extremes = pc.min_max(found).as_py()
+    if bits == 64 or extremes["min"] is None or (-end <= extremes["min"] and extremes["max"] < end):
+        return found
+    within = pc.and_(pc.greater_equal(found, -end), pc.less(found, end))
+    return pc.if_else(within, found, None)
+
+
+def _real(kind: CsvType, column: pa.StringArray) -> pa.Array:
+    stored = pa.float32() if kind.name == "FLOAT" else pa.float64()
+    return _read(column, stored, r"-?\d+(\.\d+)?", texts.real, made_of=b"0123456789.+-eE")
+
+
+def _decimal(kind: CsvType, column: pa.StringArray) -> pa.Array:
+    before = kind.precision - kind.scale
+    digits = rf"\d{{1,{before}}}(\.\d{{0,{kind.scale}}})?" if before else rf"0?\.\d{{1,{kind.scale}}}"
+    alone = partial(texts.decimal, precision=kind.precision, scale=kind.scale)
+    return _read(column, pa.decimal128(kind.precision, kind.scale), f"-?{digits}", alone)
+
+
+def _truth(kind: CsvType, column: pa.StringArray) -> pa.Array:
+    coded = column.dictionary_encode()
+    return pa.array(map(texts.truth, coded.dictionary.to_pylist()), pa.bool_()).take(coded.indices)
+
+
+def _date(kind: CsvType, column: pa.StringArray) -> pa.Array:
+    def alone(text: str) -> date | None:
+        found = _time(text, 0)
+        return None if found is None else found.date()
+
+    return _read(column, pa.date32(), _DAY, alone, made_of=b"")
+
+
+def _timestamp(kind: CsvType, column: pa.StringArray) -> pa.Array:
+    fraction = rf"(\.\d{{1,{kind.precision}}})?" if kind.precision else ""
+    pattern = rf"{_DAY}([ T]\d\d:\d\d(:\d\d{fraction})?)?"
+    stored = pa.timestamp(UNITS[kind.precision])
+    return _read(column, stored, pattern, partial(_time, digits=kind.precision), made_of=b"")
+
+
+_READERS: dict[str, Callable[[CsvType, pa.StringArray], pa.Array]] = {
+    "STRING": lambda kind, column: column,
+    "BOOLEAN": _truth,
+    "FLOAT": _real,
+    "DOUBLE": _real,
+    "DECIMAL": _decimal,
+    "DATE": _date,
+    "TIMESTAMP": _timestamp,
+}
+
+
+def _read(
+    column: pa.StringArray,
+    stored: pa.DataType,
+    plain: str,
+    alone: Callable[[str], Any],
+    *,
+    made_of: bytes | None = None,
+) -> pa.Array:
+    """The values of a column.
+
+    Parameters
+    ----------
+    plain : a regular expression, which fits what Arrow's cast reads as is meant
+    alone : what any text is
+    made_of : of texts of these characters the cast reads none otherwise than ``alone``, or it fails; None: of no text
+    """
+    if made_of is None or _made_of(column, made_of):
+        try:
+            return pc.cast(column, stored)
+        except pa.ArrowInvalid:
+            pass  # one of them at least is none
+    fit = pc.match_substring_regex(column, f"^(?:{plain})$").fill_null(True)
+    try:
+        found = pc.cast(pc.if_else(fit, column, None), stored)
+    except pa.ArrowInvalid:  # such as a day that is not in the calendar
+        fit, found = column.is_null(), pa.nulls(len(column), stored)
+    others = pc.invert(fit)
+    if not pc.any(others).as_py():
+        return found
+    return pc.replace_with_mask(found, others, pa.array(map(alone, column.filter(others).to_pylist()), stored))
+
+
+def _made_of(column: pa.StringArray, characters: bytes) -> bool:
+    """Whether all texts consist of some ASCII characters."""
+    _, ends, data = column.buffers()
+    if data is None:
+        return True
+    first, last = np.frombuffer(ends, np.int32)[[column.offset, column.offset + len(column)]]
+    known = np.zeros(256, np.bool_)
+    known[list(characters)] = True
+    return bool(known[np.frombuffer(data, np.uint8)[first:last]].all())
+
+
+def _time(text: str, digits: int) -> datetime | None:
+    """A time, to so many digits of a second."""
+    found = _TIME.fullmatch(text.strip(" "))
+    if found is None:
+        return None
+    day, minute, second, fraction = found.groups(default="")
+    try:
+        whole = datetime.fromisoformat(f"{day} {minute or '00:00'}:{second or '00'}")
+    except ValueError:  # not in the calendar, or not on the clock
+        return None
+    return whole.replace(microsecond=int(fraction[:digits].ljust(6, "0")[:6]))

@@ -1,0 +1,67 @@
+"""Fields of records as arguments of encode, in the place of SQL: a record is parsed once, and not for each field."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias
+
+import pandas as pd
+import pyarrow as pa
+
+from operators.encode.columns import as_arrow
+
+Form: TypeAlias = Literal["number", "integer", "text", "boolean", "time", "day", "missing"]
+"""What an argument is of a field.
+
+- ``number``: whole numbers, or float64 in which NaN stands for a missing value
+- ``integer``: int64, 0 where missing
+- ``text``: as SQL writes it, null where missing
+- ``boolean``: bool, None where missing
+- ``time``: datetime64 in milliseconds, NaT where missing
+- ``day``: text such as 2024-02-29, null where missing
+- ``missing``: whether it is
+"""
+
+
+class Fields(Protocol):
+    """What is read of each record, of one format. What cannot be read is missing."""
+
+    def columns(self, records: pa.BinaryArray) -> Sequence[object]:
+        """The values of each field, with an attribute for each ``Form`` that its type has.
+
+        ``records``: (rows,) bytes, null where one is missing.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class RecordsPlan:
+    """Which arguments of encode come out of records.
+
+    Attributes
+    ----------
+    fields : those that are read
+    arguments : of each argument the number of a field and what it is of it; None where SQL gives it
+    """
+
+    fields: Fields
+    arguments: tuple[tuple[int, Form] | None, ...]
+
+    def read(self, records: pd.Series[Any], *others: Any) -> tuple[Any, ...]:
+        """The arguments of encode.
+
+        Parameters
+        ----------
+        records : (rows,) bytes, None where a record is missing
+        others : the arguments that SQL gives, in order
+        """
+        columns, given = self.fields.columns(as_arrow(records, pa.binary())), iter(others)
+        return tuple(
+            next(given) if asked is None else _argument(columns[asked[0]], asked[1]) for asked in self.arguments
+        )
+
+
+def _argument(cells: object, form: Form) -> pd.Series[Any] | pa.Array:
+    found = getattr(cells, form)
+    return found if isinstance(found, pa.Array) else pd.Series(found)

@@ -1,0 +1,212 @@
+"""Fields of lines of CSV: each line is read as if it were alone, and a text as it is read one by one."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from operators.encode import texts
+from operators.encode.csv_fields import FORMS, CsvFields
+from operators.encode.csv_values import CsvType, read_as
+from operators.encode.records import RecordsPlan
+from operators.encode.texts import WHOLE
+
+KINDS = (
+    *(CsvType(name) for name in ("STRING", "BOOLEAN", "FLOAT", "DOUBLE", "DATE", *WHOLE)),
+    *(CsvType("DECIMAL", *digits) for digits in ((10, 2), (38, 9), (3, 3), (5, 0))),
+    *(CsvType("TIMESTAMP", precision) for precision in (0, 3, 6)),
+)
+WIDTH = 3
+NUMBERS = st.one_of(
+    st.integers(-(2**70), 2**70).map(str),
+    st.integers(-300, 300).map(str),
+    st.floats().map(str),
+    st.decimals(-(10**9), 10**9, places=3).map(str),
+    st.from_regex(r"\A *[+-]?[0-9]{0,12}\.?[0-9]{0,4}([eE][+-]?[0-9]{1,3})? *\Z"),
+    st.sampled_from(("NaN", "nan", "inf", "INF", "Infinity", "-Infinity", "infinity", "0x1A", "0X1a", "1_0", "1d", "")),
+    st.sampled_from(("1e400", "-1e400", "1e39", "1e-400", "٣", "1,5", ".", "-", "+", "-.5", "5.", "007", "-0", "+5")),
+)
+TIMES = st.one_of(
+    st.datetimes(datetime(1, 1, 1)).map(lambda time: time.isoformat(" ")),
+    st.datetimes(datetime(1, 1, 1)).map(lambda time: time.isoformat("T", "milliseconds")),
+    st.datetimes(datetime(1900, 1, 1)).map(lambda time: time.isoformat(" ", "seconds")),
+    st.dates(date(1, 1, 1)).map(str),
+    st.from_regex(r"\A[0-9]{4}-[01][0-9]-[0-3][0-9]([ T][0-2][0-9]:[0-6][0-9](:[0-6][0-9](\.[0-9]{1,9})?)?)?Z?\Z"),
+    st.sampled_from(
+        ("2024-02-29", "2023-02-29", "20240229", "2024-2-9", "0000-01-01", "2024-02-29 24:00:00", " 2024-02-29")
+    ),
+    st.sampled_from(
+        ("2024-02-29 10", "2024-02-29T1000", "2024-02-29 10:00:00,5", "2024-02-29 10:00:00+01:00", "24-02-29")
+    ),
+)
+TRUTHS = st.sampled_from(("true", "TRUE", "False", "t", "F", "yes", "no", "1", "0", "2", "on", " true", "truth"))
+VALUES = st.one_of(NUMBERS, TIMES, TRUTHS, st.text(max_size=5))
+ODD_LINES = st.text(st.sampled_from('",a1 \n\r\x01\x02\x03é'), max_size=12).map(str.encode)
+LINES = st.one_of(
+    st.lists(VALUES, min_size=WIDTH, max_size=WIDTH).map(lambda values: written(values)),
+    ODD_LINES,
+    st.binary(max_size=8),
+    st.none(),
+)
+
+
+def written(values: list[str]) -> bytes:
+    """A line, as Python's own writer has it, which without a line's end takes none for worth a quote."""
+    line, ends = io.StringIO(), any("\r" in value for value in values)
+    csv.writer(line, lineterminator="", quoting=csv.QUOTE_ALL if ends else csv.QUOTE_MINIMAL).writerow(values)
+    return line.getvalue().encode()
+
+
+def read(lines: list[bytes | None], *kinds: CsvType, width: int = WIDTH, **how: Any) -> list[list[Any]]:
+    """Of each field, of which all are of one type where one is given, every form."""
+    fields = CsvFields(width, tuple((place, kinds[place % len(kinds)]) for place in range(width)), **how)
+    asked = tuple((place, form) for place, (_, kind) in enumerate(fields.fields) for form in FORMS[kind.name])
+    return [column.tolist() for column in RecordsPlan(fields, asked).read(pd.Series(lines, dtype=object))]
+
+
+def alike(left: Any, right: Any) -> bool:
+    return bool(left == right or (pd.isna(left) and pd.isna(right)))
+
+
+@given(st.lists(LINES, min_size=1, max_size=8), st.sampled_from(KINDS))
+def test_each_line_is_read_as_if_it_were_alone(lines: list[bytes | None], kind: CsvType) -> None:
+    alone = [read([line], kind) for line in lines]
+    for number, column in enumerate(read(lines, kind)):
+        assert all(alike(value, row[number][0]) for value, row in zip(column, alone, strict=True))
+
+
+@given(st.lists(st.lists(st.text(max_size=8), min_size=WIDTH, max_size=WIDTH), min_size=1, max_size=6))
+def test_what_was_written_is_read(rows: list[list[str]]) -> None:
+    columns = read([written(row) for row in rows], CsvType("STRING"))
+    assert [list(row) for row in zip(*columns, strict=True)] == [[value or None for value in row] for row in rows]
+
+
+@given(st.lists(st.lists(st.text(max_size=8), min_size=WIDTH, max_size=WIDTH), min_size=1, max_size=6))
+def test_another_delimiter_and_no_quotes_are_read(rows: list[list[str]]) -> None:
+    plain = [[value.replace("\t", "").rstrip("\r") for value in row] for row in rows]
+    lines: list[bytes | None] = ["\t".join(row).encode() for row in plain]
+    columns = read(lines, CsvType("STRING"), delimiter="\t", quote=None, null="\\N")
+    assert [list(row) for row in zip(*columns, strict=True)] == [
+        [None if value == "\\N" else value for value in row] for row in plain
+    ]
+
+
+def one_by_one(kind: CsvType, text: str) -> Any:
+    """What a text is, told without Arrow."""
+    if kind.name == "STRING":
+        return text
+    if kind.name == "BOOLEAN":
+        return texts.truth(text)
+    if kind.name in WHOLE:
+        found, end = texts.integer(text), 1 << (WHOLE[kind.name] - 1)
+        return found if found is not None and -end <= found < end else None
+    if kind.name in ("DOUBLE", "FLOAT"):
+        real = texts.real(text)
+        with np.errstate(over="ignore"):
+            return real if real is None or kind.name == "DOUBLE" else float(np.float32(real))
+    if kind.name == "DECIMAL":
+        return texts.decimal(text, kind.precision, kind.scale)
+    time = a_time(text.strip(" "))
+    if time is None:
+        return None
+    if kind.name == "DATE":
+        return time.date()
+    digits = 10 ** (6 - kind.precision)
+    return time.replace(microsecond=time.microsecond // digits * digits)
+
+
+def a_time(text: str) -> datetime | None:
+    day, middle, clock = text[:10], text[10:11], text[11:]
+    whole, _, fraction = clock.partition(".")
+    digits = [part for part in (*day.split("-"), *whole.split(":"), fraction) if part]
+    plain = all(part.isascii() and part.isdigit() for part in digits) and len(fraction) <= 9
+    shape = [len(day), len(day.split("-")), len(whole)]
+    if not plain or shape not in ([10, 3, 0], [10, 3, 5], [10, 3, 8]) or (middle and not clock):
+        return None
+    if middle not in ("", " ", "T") or ("." in clock and (len(whole) < 8 or not fraction)):
+        return None
+    try:
+        made = datetime.strptime(f"{day} {whole or '00:00'}{'' if len(whole) == 8 else ':00'}", "%Y-%m-%d %H:%M:%S")
+    except ValueError:
+        return None
+    second = int(whole[6:8] or 0)
+    return made.replace(microsecond=int(fraction.ljust(6, "0")[:6] or 0)) if second < 60 else None
+
+
+@given(st.lists(st.none() | VALUES, min_size=1, max_size=6), st.sampled_from(KINDS))
+def test_texts_are_read_together_as_one_by_one(values: list[str | None], kind: CsvType) -> None:
+    found = read_as(kind, pa.array(values, pa.string())).to_pylist()
+    wanted = [None if value is None else one_by_one(kind, value) for value in values]
+    assert all(alike(one, other) for one, other in zip(found, wanted, strict=True)), (found, wanted)
+
+
+def one(value: str, kind: CsvType, form: str) -> Any:
+    plan = RecordsPlan(CsvFields(1, ((0, kind),)), ((0, form),))  # type: ignore[arg-type]
+    return plan.read(pd.Series([written([value])], dtype=object))[0].tolist()[0]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "form", "wanted"),
+    [
+        ("007", CsvType("INT"), "text", "7"),
+        (" 12.7 ", CsvType("INT"), "integer", 12),
+        ("1.5", CsvType("DECIMAL", 10, 2), "text", "1.50"),
+        ("0.07", CsvType("DECIMAL", 10, 2), "number", 0.07),
+        ("0.3", CsvType("DECIMAL", 10, 1), "number", 0.3),
+        ("0.000000001", CsvType("DECIMAL", 38, 9), "text", "0.000000001"),
+        ("-0.001", CsvType("DECIMAL", 10, 2), "text", "0.00"),
+        ("yes", CsvType("BOOLEAN"), "text", "TRUE"),
+        ("0.1", CsvType("FLOAT"), "number", float(np.float32(0.1))),
+        ("2024-02-29T10:00", CsvType("TIMESTAMP", 3), "text", "2024-02-29 10:00:00.000"),
+        ("2024-02-29 10:00:00.1239", CsvType("TIMESTAMP", 3), "time", pd.Timestamp("2024-02-29 10:00:00.123")),
+        ("2024-02-29 10:00:00.5", CsvType("TIMESTAMP", 0), "text", "2024-02-29 10:00:00"),
+        ("2024-02-29 10:00:00.5", CsvType("TIMESTAMP", 6), "text", "2024-02-29 10:00:00.500000"),
+        ("2024-02-29 10:00:00", CsvType("TIMESTAMP", 6), "day", "2024-02-29"),
+        ("2024-02-29 10:00:00", CsvType("DATE"), "text", "2024-02-29"),
+        ("9223372036854775807", CsvType("BIGINT"), "integer", 2**63 - 1),
+    ],
+)
+def test_a_value_is_given_as_sql_would(value: str, kind: CsvType, form: str, wanted: Any) -> None:
+    assert one(value, kind, form) == wanted
+
+
+@pytest.mark.parametrize(
+    "line",
+    [None, b"", b"\r", b"7", b"7,x,", b'7,"x', b'7,x"\n"', b'"7,x', b"7\n8,x,\n9"],
+)
+def test_of_a_line_that_cannot_be_read_every_field_is_missing(line: bytes | None) -> None:
+    kinds = CsvType("INT"), CsvType("STRING")
+    columns = read([b"7,x", line, b"8,y"], *kinds, width=2)
+    whole, text = columns[1], columns[-1]
+    if line == b'7,x"\n"':  # a quote within a field is a character
+        assert text == ["x", 'x"\n"', "y"]
+    else:
+        assert (whole, text) == ([7, 0, 8], ["x", None, "y"])
+
+
+def test_line_breaks_and_ends_of_other_systems_are_read() -> None:
+    lines: list[bytes | None] = [b'1,"a\nb"\r', b'2,"c\r\nd"', b"3,e\r", b'4,"\x01\x02\x03"', b"5,f\rg"]
+    *_, text = read(lines, CsvType("INT"), CsvType("STRING"), width=2)
+    assert text == ["a\nb", "c\r\nd", "e", "\x01\x02\x03", "f\rg"]
+    assert read([b"1,a\r", b"2,b\r"], CsvType("INT"), CsvType("STRING"), width=2)[-1] == ["a", "b"]
+
+
+def test_bytes_that_are_no_text_are_replaced() -> None:
+    assert read([b"\xff,\xe2\x82,c", b"d,e,f"], CsvType("STRING")) == [["\ufffd", "d"], ["\ufffd", "e"], ["c", "f"]]
+
+
+def test_a_decimal_is_exact_at_each_of_its_digits() -> None:
+    for number in range(1000):
+        text = f"0.{number:03}"
+        assert one(text, CsvType("DECIMAL", 10, 3), "number") == float(text)
+        assert one(text, CsvType("DECIMAL", 10, 3), "text") == str(Decimal(text))
