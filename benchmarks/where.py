@@ -35,7 +35,11 @@ from operators.shards import function
 from operators.shards.function import ShardFunction
 from state.block import Block
 
-SETTINGS = {"castle": "CASTLE, one published column", "real castle": "CASTLE, the real job"}
+SETTINGS = {
+    "castle": "CASTLE, one published column",
+    "real castle": "CASTLE, the real job",
+    "real castle, lines": "CASTLE, the real job, lines",
+}
 """Jobs of ``benchmarks.job`` that are looked into."""
 
 _FROM, _TO = 0.3, 0.95

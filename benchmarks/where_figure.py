@@ -17,7 +17,7 @@ _COLOURS = {"Java": "C0", "Python": "C1"}
 
 def draw(jobs: Mapping[str, Mapping[str, float]], path: Path = _PATH) -> None:
     """One panel a job: microseconds of a core a row, by stage, largest first."""
-    made = Figure(figsize=(9, 5), layout="constrained")
+    made = Figure(figsize=(4.5 * len(jobs), 5), layout="constrained")
     panels = made.subplots(1, len(jobs), squeeze=False)[0]
     for (name, parts), panel in zip(jobs.items(), panels, strict=True):
         shown = sorted(parts.items(), key=lambda part: part[1])

@@ -4,8 +4,8 @@ Neither can be set from a job, so both are changed in the process that works, wh
 
 - A thread of Beam looks, at intervals that grow to a fifth of what a bundle has taken, which step of it is at work, and
   the end of the bundle waits until that thread wakes. Only runners of Beam's own read what it counts.
-- What a function returns goes to Java once it is 10 MB, or a second old, or at the end of the bundle: until then Java
-  has nothing to write, and while it writes, Python has nothing to do.
+- What a function returns goes to Java once it is 10 MB, or a second old, or at the end of the bundle. Java looks at it
+  when the bundle has ended, and need not wait for it then if it has crossed while Python had the next block.
 """
 
 from __future__ import annotations

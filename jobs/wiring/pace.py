@@ -1,8 +1,8 @@
 """How long rows wait for others before Python sees them.
 
 PyFlink hands elements to Python in bundles. A bundle costs some milliseconds, and a row waits for its end in each of
-two steps: encode, and the anonymiser, which takes blocks. More blocks to a bundle are no cheaper, but Java hands on
-what came of one while Python has the next (``operators.bundles``), and at the end of a bundle it waits for Python.
+two steps: encode, and the anonymiser, which takes blocks. Beam's part in Java looks at what comes of a bundle when
+Python has ended it, so they take turns: where nobody waits for a single row, a bundle holds several blocks.
 """
 
 from __future__ import annotations
