@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from fractions import Fraction
 from math import isclose, log2
 from typing import TYPE_CHECKING
 
@@ -162,13 +163,13 @@ class WindowChecker:
         for a, (low, value, high) in enumerate(zip(around.lower, stated.lower, around.upper, strict=True)):
             numbers = sorted(self.points[p].lower[a] for p in members)
             if self.parameters.numeric == "mean":
-                middle = sum(x / len(numbers) for x in numbers)
+                middle = float(sum(map(Fraction, numbers)) / len(numbers))
             else:
                 middle = numbers[(len(numbers) - 1) // 2] / 2 + numbers[len(numbers) // 2] / 2
             width = high - low
-            if not (
-                low <= value <= high and isclose(value, middle, rel_tol=1e-9, abs_tol=min(width * 1e-9, 1e290) + 1e-300)
-            ):
+            rounded = sum(abs(x) * 2**-52 for x in numbers)  # at most, where what is added cancels out
+            near = min(width * 1e-9, 1e290) + rounded + 1e-300
+            if not (low <= value <= high and isclose(value, middle, rel_tol=1e-9, abs_tol=near)):
                 raise Violation(f"a representative is {value}, not the {self.parameters.numeric} {middle}")
         for a, (node, above) in enumerate(zip(stated.node, around.node, strict=True)):
             found = Counter(self.points[p].node[a] for p in members)
