@@ -162,13 +162,12 @@ class WindowChecker:
         expect("an interval of no width", stated.lower, stated.upper)
         for a, (low, value, high) in enumerate(zip(around.lower, stated.lower, around.upper, strict=True)):
             numbers = sorted(self.points[p].lower[a] for p in members)
+            near = min((high - low) * 1e-9, 1e290) + 1e-300
             if self.parameters.numeric == "mean":
                 middle = float(sum(map(Fraction, numbers)) / len(numbers))
+                near += sum(abs(x) * 2**-52 for x in numbers)  # where terms cancel out, what adding rounds off
             else:
                 middle = numbers[(len(numbers) - 1) // 2] / 2 + numbers[len(numbers) // 2] / 2
-            width = high - low
-            rounded = sum(abs(x) * 2**-52 for x in numbers)  # at most, where what is added cancels out
-            near = min(width * 1e-9, 1e290) + rounded + 1e-300
             if not (low <= value <= high and isclose(value, middle, rel_tol=1e-9, abs_tol=near)):
                 raise Violation(f"a representative is {value}, not the {self.parameters.numeric} {middle}")
         for a, (node, above) in enumerate(zip(stated.node, around.node, strict=True)):
