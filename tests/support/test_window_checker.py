@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -117,3 +117,13 @@ def test_a_tuple_that_stays_too_long_or_leaves_too_early_is_noticed() -> None:
     )
     with pytest.raises(Violation, match="before it was due"):
         SETTING.checker().observe(STEP, withheld, nothing)
+
+
+@pytest.mark.parametrize("numeric", ["mean", "median"])
+def test_a_representative_that_is_a_little_off_is_noticed(numeric: Literal["mean", "median"]) -> None:
+    setting = replace(SETTING, parameters=replace(PARAMETERS, output="representative", numeric=numeric))
+    out, repairs = told(setting, setting.window(), STEP)
+    setting.checker().observe(STEP, out, repairs)
+    off = replace(out, lower=out.lower + 1e-6, upper=out.upper + 1e-6)
+    with pytest.raises(Violation, match=f"not the {numeric}"):
+        setting.checker().observe(STEP, off, repairs)
