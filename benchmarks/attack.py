@@ -20,11 +20,12 @@ from anonymity.castle.algorithm import CASTLE
 from anonymity.castle.parameters import CastleParameters
 from anonymity.nearest.algorithm import NEAREST
 from anonymity.nearest.parameters import NearestParameters
-from anonymity.privacy import Privacy
+from anonymity.privacy import Lasting, Privacy
 from anonymity.window.algorithm import WINDOW
 from anonymity.window.parameters import WindowParameters
-from benchmarks import adult, window
+from benchmarks import adult, lasting, window
 from benchmarks.castleguard import streams
+from benchmarks.nearest import JITTER, of_attributes
 from benchmarks.table import Table
 from evidence.attack.effort import Effort, Found
 from evidence.attack.replays import TOLD, attack_replays
@@ -90,12 +91,13 @@ def _demo() -> Sample:
 
 
 def _settings(privacy: Privacy, delay: int, **of_window: Any) -> dict[str, Setting]:
-    """Each algorithm with this delay, with reuse and without."""
+    """Each algorithm with this delay as it is by default, with reuse, and nearest with a jitter too."""
     chosen: dict[str, tuple[Algorithm, Any]] = {
         "castle": (CASTLE, CastleParameters(delay)),
         "castle, reuse": (CASTLE, CastleParameters(delay, reuse_limit=_REUSE)),
-        "nearest, no reuse": (NEAREST, NearestParameters(delay, reuse_limit=0)),
-        "nearest, reuse": (NEAREST, NearestParameters(delay)),
+        "nearest": (NEAREST, NearestParameters(delay)),
+        "nearest, jitter 0.25": (NEAREST, NearestParameters(delay, delay_jitter=JITTER)),
+        "nearest, reuse, jitter 0.25": (NEAREST, NearestParameters(delay, delay_jitter=JITTER, reuse_limit=_REUSE)),
         "window": (WINDOW, WindowParameters(delay_tuples=delay, **of_window)),
     }
     return {name: Setting(algorithm, privacy, parameters) for name, (algorithm, parameters) in chosen.items()}
@@ -103,7 +105,25 @@ def _settings(privacy: Privacy, delay: int, **of_window: Any) -> dict[str, Setti
 
 def _paper(k: int, l: int) -> dict[str, Setting]:  # noqa: E741 - the field's own name for it
     settings = _settings(Privacy(k, l), 100, tuples=50)
-    return {f"{name}, k {k}, l {l}": settings[name] for name in ("window", "castle", "nearest, reuse")}
+    names = ("window", "castle", "nearest", "nearest, reuse, jitter 0.25")
+    return {f"{name}, k {k}, l {l}": settings[name] for name in names}
+
+
+def _returning() -> Sample:
+    tuples = lasting.returning(of_attributes(adult.stream(), lasting.SIX), 2000, 10, in_rounds=False, moves=False)
+    policy = replace(tuples.policy, event_time=None)
+    return Sample.of_blocks(policy, replace(tuples, policy=policy).blocks(_BLOCK))
+
+
+def _of_persons(delay: int) -> dict[str, Setting]:
+    """Nearest for each release and over all rows of a person, without and with a jitter."""
+    return {
+        name + (f", jitter {jitter}" if jitter else ""): Setting(
+            NEAREST, Privacy(10, lasting=promise), NearestParameters(delay, delay_jitter=jitter)
+        )
+        for name, promise in (("nearest", None), ("lasting", Lasting()))
+        for jitter in (0.0, JITTER)
+    }
 
 
 TITLES = {
@@ -111,12 +131,14 @@ TITLES = {
     "adult-3": "Adult, 3 quasi-identifiers, delay 100",
     "taxi": "Taxi, k 10, delay 200",
     "demo": "The demo, k 10, l 2, delay 200",
+    "returning": "2,000 persons of Adult, ten records each, 6 quasi-identifiers, k 10, delay 1,000",
 }
 _STREAMS: dict[str, Callable[[], list[tuple[Sample, dict[str, Setting]]]]] = {
     "adult": lambda: [(_adult(), _settings(Privacy(10, 2), 1000, tuples=500))],
     "adult-3": lambda: [(_adult_of_three(2), _paper(10, 2)), (_adult_of_three(3), _paper(20, 3))],
     "taxi": lambda: [(_taxi(), _settings(Privacy(10), 200, tuples=100))],
     "demo": lambda: [(_demo(), _settings(Privacy(10, 2), 200, tuples=100))],
+    "returning": lambda: [(_returning(), _of_persons(1000))],
 }
 
 

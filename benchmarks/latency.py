@@ -64,7 +64,7 @@ _ALGORITHMS = {
         "sinks.windows={connector: filesystem, path: '${BENCH_OUTPUT}/windows', format: csv}",
     ),
     "castle": ("algorithm=castle", f"castle={{delay: {{tuples: {DELAY}}}}}"),
-    "nearest": ("algorithm=nearest", f"nearest={{delay: {{tuples: {DELAY}, jitter: 0}}}}"),
+    "nearest": ("algorithm=nearest", f"nearest={{delay: {{tuples: {DELAY}}}, reuse_limit: 1000}}"),
 }
 _GOALS = {20_000: "40, -, 100", 2_000: "-", 100: "-, -, 60"}
 _CASES = (  # algorithm, setting, where Python runs, rows a second

@@ -75,7 +75,7 @@ def with_occupation() -> Stream:
 def settings() -> Iterator[tuple[str, Algorithm, Any]]:
     """The algorithms, which keep a tuple for as long."""
     yield "CASTLE", CASTLE, CastleParameters(TUPLES, reuse_limit=REUSE)
-    yield "nearest", NEAREST, NearestParameters(TUPLES, delay_jitter=0.0)
+    yield "nearest", NEAREST, NearestParameters(TUPLES, reuse_limit=REUSE)
     yield "windows", WINDOW, WindowParameters(TUPLES)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from anonymity.errors import PolicyError
+from anonymity.outcomes import REUSE_RISK
 from anonymity.policy import Policy, without_domain
 from anonymity.privacy import Privacy
 
@@ -54,7 +55,12 @@ def require_delay(parameters: Any, algorithm: str, *least: tuple[str, int]) -> N
 
 
 def cautions_of_delay(parameters: Any, algorithm: str) -> Iterator[str]:
-    """What is valid and tells more than it seems to, with its field: who leaves alone, at a moment that is known."""
+    """Return warnings about tuples that are published alone, each with its field."""
+    if parameters.reuse_limit:
+        yield (
+            f"{algorithm}.reuse_limit: is {parameters.reuse_limit}, so tuples are published alone under an earlier "
+            f"generalization. {REUSE_RISK}. Set it to 0, unless no recipient can know when records arrive"
+        )
     alone = ("reuse_limit", parameters.reuse_limit), ("suppression", parameters.suppression == "generalise")
     named = " and ".join(f"{algorithm}.{name}" for name, given in alone if given)
     if named and parameters.delay_jitter == 0:

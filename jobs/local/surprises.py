@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from anonymity.outcomes import LINKABLE
+from anonymity.outcomes import LINKABLE, REUSE_RISK
 
 if TYPE_CHECKING:
     from jobs.local.summary import Summary
@@ -34,6 +34,12 @@ _OF_VALUES = (
 
 def surprises(summary: Summary) -> Iterator[str]:
     """What a summary should be read with, each with its field."""
+    if summary.reused:
+        yield (
+            f"{summary.algorithm.name}.reuse_limit: {summary.reused:,} of {summary.released:,} released tuples were "
+            f"published alone under an earlier generalization. {REUSE_RISK}. Set it to 0, unless no recipient can know "
+            "when records arrive"
+        )
     tuples, suppressed = summary.rows_in - summary.sampled_out - sum(summary.rejected.values()), summary.suppressed
     if tuples < _ENOUGH:
         return

@@ -66,11 +66,17 @@ def test_whoever_is_forgotten_leaves_nowhere_and_all_others_as_they_must_however
 # No byte of a person in any state.
 
 TOP = 2.0**41
+
+
+def _reusing(delay: int) -> NearestParameters:
+    return NearestParameters(delay, delay_jitter=0.25, reuse_limit=1000)
+
+
 SETTINGS: dict[str, Callable[[Policy, Privacy, int, tuple[pa.DataType, ...]], Setting]] = {
     "castle": lambda policy, privacy, delay, types: Setting(policy, privacy, CastleParameters(delay), types),
-    "nearest": lambda policy, privacy, delay, types: NearestSetting(policy, privacy, NearestParameters(delay), types),
+    "nearest": lambda policy, privacy, delay, types: NearestSetting(policy, privacy, _reusing(delay), types),
     "lasting": lambda policy, privacy, delay, types: LastingSetting(
-        policy, replace(privacy, noise_within=None, lasting=Lasting()), NearestParameters(delay), types
+        policy, replace(privacy, noise_within=None, lasting=Lasting()), _reusing(delay), types
     ),
     "window": lambda policy, privacy, delay, types: WindowSetting(
         policy, privacy, WindowParameters(max(delay // 2, privacy.k), delay_tuples=4 * delay), types

@@ -29,7 +29,7 @@ NO_COLUMNS = pa.schema([])
 K, BLOCKS, ROWS = 3, 9, 25
 PARAMETERS: dict[str, Any] = {
     CASTLE.name: CastleParameters(delay_tuples=40),
-    NEAREST.name: NearestParameters(delay_tuples=40),
+    NEAREST.name: NearestParameters(40, delay_jitter=0.25, reuse_limit=1000),
     WINDOW.name: WindowParameters(tuples=50),
     MONDRIAN.name: MondrianParameters(ClosedBy(tuples=50)),
     OLA.name: OlaParameters(ClosedBy(tuples=50), max_suppression=0.3),

@@ -34,7 +34,7 @@ from tests.support.operator_stream import KEY, block, members, planned
 
 MADE: dict[str, tuple[Any, Any]] = {
     "castle": (CASTLE, CastleParameters(delay_tuples=20, reuse_limit=50)),
-    "nearest": (NEAREST, NearestParameters(delay_tuples=20)),
+    "nearest": (NEAREST, NearestParameters(delay_tuples=20, delay_jitter=0.25, reuse_limit=1000)),
     "window": (WINDOW, WindowParameters(tuples=20)),
 }
 GENERALISATION = [("age_min", pa.float64()), ("age_max", pa.float64()), ("group", pa.string())]

@@ -30,7 +30,7 @@ from tests.support.operator_stream import KEY, block, left, planned
 
 PLANS = {
     "castle": planned(CASTLE, CastleParameters(delay_tuples=200, delay_event_time=10**9)),
-    "nearest": planned(NEAREST, NearestParameters(delay_tuples=200, delay_event_time=10**9)),
+    "nearest": planned(NEAREST, NearestParameters(200, 10**9, delay_jitter=0.25, reuse_limit=1000)),
     "window": planned(WINDOW, WindowParameters(tuples=120, delay_tuples=400)),
 }
 _SPREAD = np.uint64(0x9E37_79B9_7F4A_7C15)

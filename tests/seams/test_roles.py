@@ -46,7 +46,7 @@ from tests.support.strategies import FEW, LAWS
 
 MADE: dict[str, Any] = {
     CASTLE.name: CastleParameters(25, 40, max_clusters=6),
-    NEAREST.name: NearestParameters(25, 40),
+    NEAREST.name: NearestParameters(25, 40, delay_jitter=0.25, reuse_limit=1000),
     WINDOW.name: WindowParameters(tuples=20, event_time=60),
     MONDRIAN.name: MondrianParameters(ClosedBy(25, 60)),
     OLA.name: OlaParameters(ClosedBy(25), 0.2),

@@ -51,9 +51,9 @@ def paced(folder: Path, name: str, algorithm: str) -> Path:
     text += "flink: {execution.checkpointing.interval: 1 s, python.fn-execution.bundle.size: '200'}\n"
     section = {
         "castle": "castle: {delay: {tuples: 40}}",
-        "nearest": "algorithm: nearest\nnearest: {delay: {tuples: 40}}",
-        "lasting": "algorithm: nearest\nnearest: {delay: {tuples: 40}}",
-        "regions": "algorithm: nearest\nnearest: {delay: {tuples: 20}}\n"
+        "nearest": "algorithm: nearest\nnearest: {delay: {tuples: 40, jitter: 0.25}, reuse_limit: 1000}",
+        "lasting": "algorithm: nearest\nnearest: {delay: {tuples: 40, jitter: 0.25}, reuse_limit: 1000}",
+        "regions": "algorithm: nearest\nnearest: {delay: {tuples: 20, jitter: 0.25}, reuse_limit: 1000}\n"
         "shards: {count: 2, by: regions, regions: regions.yaml}",
         "mondrian": "algorithm: mondrian\nmondrian: {window: {tuples: 500}}",
         "ola": "algorithm: ola\nola: {window: {tuples: 500}}",

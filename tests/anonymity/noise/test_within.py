@@ -40,7 +40,7 @@ from tests.support.strategies import FEW
 HEIGHT, WEIGHT = Noised("height", (100.0, 220.0), 1.0), Noised("weight", (30.0, 250.0), 0.1)
 MADE = {
     CASTLE.name: CastleParameters(40),
-    NEAREST.name: NearestParameters(40),
+    NEAREST.name: NearestParameters(40, delay_jitter=0.25, reuse_limit=1000),
     WINDOW.name: WindowParameters(30),
     MONDRIAN.name: MondrianParameters(ClosedBy(60)),
     IN_ORDER.name: InOrderParameters(40),
@@ -252,7 +252,11 @@ def test_nothing_of_who_was_withheld_is_in_a_release(
 
 @pytest.mark.parametrize(
     ("algorithm", "parameters"),
-    [(CASTLE, CastleParameters(15)), (NEAREST, NearestParameters(15)), (WINDOW, WindowParameters(15, delay_tuples=45))],
+    [
+        (CASTLE, CastleParameters(15)),
+        (NEAREST, NearestParameters(15, delay_jitter=0.25, reuse_limit=1000)),
+        (WINDOW, WindowParameters(15, delay_tuples=45)),
+    ],
     ids=lambda found: getattr(found, "name", ""),
 )
 def test_whoever_is_left_of_too_small_a_class_waits_on_while_its_delay_allows(

@@ -44,7 +44,7 @@ TYPES = (pa.string(), pa.string(), pa.int64())
 ALGORITHMS = (CASTLE, NEAREST, WINDOW, MONDRIAN, OLA)
 MADE: dict[str, Any] = {
     CASTLE.name: CastleParameters(12, max_clusters=4, reuse_limit=1000),
-    NEAREST.name: NearestParameters(12),
+    NEAREST.name: NearestParameters(12, delay_jitter=0.25, reuse_limit=1000),
     WINDOW.name: WindowParameters(12),
     MONDRIAN.name: MondrianParameters(ClosedBy(20)),
     OLA.name: OlaParameters(ClosedBy(20), max_suppression=0.5),

@@ -90,8 +90,8 @@ def test_what_is_noised_has_no_ends() -> None:
 WINDOWS = ClosedBy(4, None)
 SETTINGS = {
     "castle": (Setting, CastleParameters(delay_tuples=10), CASTLE),
-    "nearest": (NearestSetting, NearestParameters(delay_tuples=10), NEAREST),
-    "lasting": (LastingSetting, NearestParameters(delay_tuples=10), NEAREST),
+    "nearest": (NearestSetting, NearestParameters(10, delay_jitter=0.25, reuse_limit=1000), NEAREST),
+    "lasting": (LastingSetting, NearestParameters(10, delay_jitter=0.25, reuse_limit=1000), NEAREST),
     "window": (Setting, WindowParameters(tuples=4), WINDOW),
     "mondrian": (Setting, MondrianParameters(window=WINDOWS), MONDRIAN),
 }

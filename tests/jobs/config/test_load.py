@@ -9,6 +9,7 @@ import pytest
 from anonymity.attributes import Categorical, Numeric
 from anonymity.castle.parameters import CastleParameters
 from anonymity.hierarchy import MISSING
+from anonymity.outcomes import REUSE_RISK
 from anonymity.policy import Shards
 from anonymity.privacy import DifferentialPrivacy, Privacy
 from jobs.config.delivery import repeating_source
@@ -189,9 +190,20 @@ def test_who_leaves_alone_at_a_moment_that_is_known_is_warned_of(
     tmp_path: Path, overrides: list[str], named: str
 ) -> None:
     found = configured(tmp_path, FULL, *overrides).warnings
+    found = [warning for warning in found if not warning.startswith("castle.reuse_limit: ")]
     assert [named in warning and warning.startswith("castle.delay.jitter: is 0") for warning in found] == (
         [True] if named else []
     )
+
+
+@pytest.mark.parametrize("algorithm", ["castle", "nearest"])
+def test_reuse_is_off_by_default_and_the_warning_about_it_states_its_price(tmp_path: Path, algorithm: str) -> None:
+    chosen = ["castle=null", f"algorithm={algorithm}", f"{algorithm}={{delay: {{tuples: 9}}}}"]
+    config = configured(tmp_path, FULL, *chosen)
+    assert (config.parameters.reuse_limit, config.parameters.delay_jitter, config.warnings) == (0, 0, ())
+    warning, *_ = configured(tmp_path, FULL, *chosen, f"{algorithm}.reuse_limit=5").warnings
+    assert warning.startswith(f"{algorithm}.reuse_limit: is 5")
+    assert REUSE_RISK in warning
 
 
 @pytest.mark.parametrize(

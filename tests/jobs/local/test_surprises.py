@@ -6,7 +6,7 @@ import pytest
 
 from anonymity.algorithm import Algorithm
 from anonymity.algorithms import CASTLE, MONDRIAN, NEAREST, OLA, WINDOW
-from anonymity.outcomes import LINKABLE, SUPPRESSIONS
+from anonymity.outcomes import LINKABLE, REUSE_RISK, SUPPRESSIONS
 from jobs.local.summary import Summary
 
 PLAIN = {"tuples_in": 1000.0, "released": 1000.0}
@@ -41,6 +41,7 @@ def warnings(changed: dict[str, float], field: str | None = "castle.delay.event_
             "lower noise_within_release.confidence.k or noise_within_release.epsilon. Larger windows help",
         ),
         ({"stretch.wage": 2.5}, "policy.quasi_identifiers.wage.domain: is not given", "give the domain"),
+        ({"releases.reused": 7.0}, "castle.reuse_limit: 7 of 1,000 released tuples were published alone", REUSE_RISK),
         ({"overdue": 600.0}, "castle.delay.event_time: 60% of the tuples left after", "'on-event'"),
     ],
 )

@@ -63,7 +63,8 @@ def test_the_configured_setting_becomes_the_configuration_that_there_is(override
 
 
 def test_every_setting_of_the_grid_is_loaded_as_it_says() -> None:
-    written = written_of()
+    kept = ("nearest.delay.jitter=0.25", "nearest.reuse_limit=1000")
+    written = written_of(*kept)
     grid = around(written.config, sample_of(), Wanted(k=10, l=2), {})
     grid = replace(
         grid, algorithms=("nearest", "castle", "window", "mondrian"), shards=((4, "subject"), (1, "subject"))
@@ -73,7 +74,7 @@ def test_every_setting_of_the_grid_is_loaded_as_it_says() -> None:
     assert points[0] == configured(written)
     assert {point.algorithm for point in points} == {"nearest", "castle", "window", "mondrian"}
     for point in points:
-        config = load(DEMO, written.overrides(point))
+        config = load(DEMO, [*kept, *written.overrides(point)])
         assert (config.algorithm.name, config.privacy.k, config.privacy.l) == (point.algorithm, point.k, point.l)
         assert (config.shards.count, config.shards.by) == (point.shards, point.by)
         assert waits(config.algorithm, config.parameters) == (point.tuples, point.milliseconds)

@@ -36,7 +36,8 @@ AGAIN, WIDENED = KINDS.index("again"), KINDS.index("widened")
 
 
 def setting(k: int = 3, l: int = 1, lasting: Lasting | None = None, **given: Any) -> LastingSetting:  # noqa: E741
-    parameters = NearestParameters(**{"delay_tuples": 6, "delay_event_time": 1000, "delay_jitter": 0.0, **given})
+    reusing = {"delay_tuples": 6, "delay_event_time": 1000, "reuse_limit": 1000}
+    parameters = NearestParameters(**{**reusing, **given})
     return LastingSetting(POLICY, Privacy(k, l, lasting=lasting or Lasting()), parameters, TYPES)
 
 
