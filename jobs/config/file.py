@@ -15,7 +15,9 @@ _NULL_TAG = "tag:yaml.org,2002:null"
 _DEEPEST = 100
 _TOO_DEEP = f"more than {_DEEPEST} levels inside each other; close the brackets, no field needs so many"
 _NOT_TEXT = "a key that is not text; put it in quotes"
-_REFERENCE = re.compile(r"\$\$|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<fallback>:-[^}]*)?\}|\$\{")
+_REFERENCE = re.compile(
+    r"\$\$|\$\{file:(?P<file>[^}]+)\}|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<fallback>:-[^}]*)?\}|\$\{"
+)
 
 
 class ConfigError(ValueError):
@@ -95,9 +97,10 @@ def override(content: dict[str, Any], overrides: Sequence[str]) -> list[str]:
 
 
 def expand(value: Any, environment: Mapping[str, str] | None = None) -> tuple[Any, dict[str, str]]:
-    """Replace ``${VAR}`` and ``${VAR:-default}`` in every string; ``$$`` stands for one dollar.
+    """Replace ``${VAR}``, ``${VAR:-default}`` and ``${file:PATH}`` in every string; ``$$`` stands for one dollar.
 
-    The default is taken where the variable is unset or empty, as a shell does.
+    The default is taken where the variable is unset or empty, as a shell does. A file, such as a mounted secret, stands
+    for its text without one line end at its end.
 
     Returns
     -------
@@ -119,9 +122,19 @@ def expand(value: Any, environment: Mapping[str, str] | None = None) -> tuple[An
         name, fallback = found["name"], found["fallback"]
         if found[0] == "$$":
             return "$"
-        if name is None:
+        if found["file"] is not None:
+            try:
+                if text := Path(found["file"]).read_bytes().decode().removesuffix("\n").removesuffix("\r"):
+                    return text
+                problems[where] = "the file of a ${file:...} is empty; write the value into it"
+            except OSError as error:
+                problems[where] = f"the file of a ${{file:...}} cannot be read: {error.strerror}; correct its path"
+            except UnicodeDecodeError:
+                problems[where] = "the file of a ${file:...} is not UTF-8; write a key as letters and digits"
+        elif name is None:
             problems[where] = (
-                "a '${' that names no variable; write ${NAME}, ${NAME:-default}, or $${ for the text itself"
+                "a '${' that names no variable; write ${NAME}, ${NAME:-default}, ${file:PATH}, or $${ for the text "
+                "itself"
             )
         elif environment.get(name) or (name in environment and fallback is None):
             return environment[name]

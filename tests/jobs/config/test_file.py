@@ -140,6 +140,25 @@ def test_variables_are_replaced_in_every_string() -> None:
     assert expand(content, variables) == (expected, {})
 
 
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_a_file_stands_for_its_text(tmp_path: Path, end: str) -> None:
+    (tmp_path / "key").write_bytes(f"${{K}} key{end}".encode())
+    assert expand({"a": f"<${{file:{tmp_path}/key}}>"}, {"K": "4"}) == ({"a": "<${K} key>"}, {})
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"), [(None, "cannot be read: No such file"), (b"\n", "is empty"), (b"\xff", "is not UTF-8")]
+)
+def test_a_file_without_a_text_is_named_by_its_field_and_not_by_its_path(
+    tmp_path: Path, content: bytes | None, problem: str
+) -> None:
+    if content is not None:
+        (tmp_path / "secret").write_bytes(content)
+    _, problems = expand({"key": f"${{file:{tmp_path}/secret}}"}, {})
+    assert problems["key"].startswith(f"the file of a ${{file:...}} {problem}")
+    assert "secret" not in problems["key"]
+
+
 def test_a_variable_that_is_not_set_is_named_by_its_field() -> None:
     _, problems = expand({"a": [{"b": "${UNSET}"}], "c": "${1}"}, {})
     assert problems["a[0].b"].startswith("the environment variable UNSET is not set; export it, or write ${UNSET:-")
