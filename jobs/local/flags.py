@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from jobs.local import classes
 from jobs.local.java import find_java
 from jobs.local.stop import folder_until_exit, watched
+from jobs.wiring.gateway import require_token
 
 _MEMORY = (
     # What rows leave behind is gathered each 256 MB. What is kept, such as tuples that wait, may take as much as Java
@@ -45,6 +46,7 @@ def prepare_java() -> None:
     """
     if getattr(sys.modules.get("pyflink.java_gateway"), "_gateway", None) is not None:
         return  # it runs already
+    require_token()
     java = find_java()
     os.environ["JAVA_HOME"] = str(java)
     given = os.environ.get("JVM_ARGS", "")

@@ -35,7 +35,6 @@ LOCAL = {
     # Whoever waits for the end wants to see the first failure, not its repetitions.
     "restart-strategy.type": "disable",
     "rest.address": "localhost",
-    "rest.bind-address": "localhost",
     "metrics.fetcher.update-interval": "1000",
 }
 

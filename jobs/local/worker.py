@@ -7,6 +7,7 @@ the thread, and waits for its end: it imports all of Apache Beam for that, which
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import re
@@ -20,6 +21,7 @@ from threading import Thread
 from typing import Any
 
 from jobs.local import worker_boot
+from jobs.local.stop import folder_until_exit
 
 _EXECUTABLE = "python.executable"
 _BOOT = "pyflink.fn_execution.beam.beam_boot"
@@ -58,6 +60,37 @@ def quick_workers(settings: Mapping[str, str], folder: Path) -> Iterator[dict[st
             server.shutdown()
 
 
+def keep_pool_private() -> None:
+    """Have PyFlink's pool of workers, which executes what it is sent, listen where only this user connects.
+
+    PyFlink starts it on all addresses of the machine, and another one for each statement.
+    """
+    from pyflink.fn_execution.beam.beam_worker_pool_service import BeamFnLoopbackWorkerPoolServicer
+
+    BeamFnLoopbackWorkerPoolServicer.start = _pool_address
+
+
+_pools: list[str] = []
+
+
+def _pool_address(servicer: Any) -> str:
+    """Address of this process's one pool: a socket in a private folder, or a port of loopback if its path is long."""
+    if not _pools:
+        import grpc  # type: ignore[import-untyped]
+        from apache_beam.portability.api import beam_fn_api_pb2_grpc
+        from apache_beam.utils import thread_pool_executor
+
+        path = str(folder_until_exit("crenel-pool-") / "pool")
+        server = grpc.server(thread_pool_executor.shared_unbounded_instance())  # type: ignore[no-untyped-call]
+        beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
+        is_short = len(os.fsencode(path)) <= _LONGEST
+        port = server.add_insecure_port(f"unix:{path}" if is_short else "127.0.0.1:0")
+        server.start()
+        atexit.register(server.stop, 1)
+        _pools.append(f"unix:{path}" if is_short else f"127.0.0.1:{port}")
+    return _pools[0]
+
+
 class _Asked(socketserver.StreamRequestHandler):
     """One worker: from when it is asked for until it has ended."""
 
@@ -72,7 +105,7 @@ class _Asked(socketserver.StreamRequestHandler):
 
 def _work(asked: Mapping[str, Any]) -> str:
     # All of it is imported by now.
-    import grpc  # type: ignore[import-untyped]
+    import grpc
     from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc, endpoints_pb2
 
     request = beam_fn_api_pb2.StartWorkerRequest(

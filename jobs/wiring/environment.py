@@ -12,6 +12,10 @@ from pyflink.table import StreamTableEnvironment
 from jobs.config.fixed import FIXED
 from jobs.config.start import STATE
 from jobs.local.flags import prepare_java
+from jobs.local.stop import folder_until_exit
+from jobs.local.worker import keep_pool_private
+from jobs.wiring.channels import UnknownChannelsError, bind_channels, write_jar
+from jobs.wiring.gateway import require_token
 from jobs.wiring.jars import JARS, jars
 
 DEFAULTS: Mapping[str, str] = {
@@ -40,6 +44,16 @@ DEFAULTS: Mapping[str, str] = {
     "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
 }
 
+LOOPBACK: Mapping[str, str] = {
+    # Flink's servers of a local run serve this process alone, and ask nobody for a password.
+    "jobmanager.bind-host": "localhost",
+    "taskmanager.bind-host": "localhost",
+    "rest.bind-address": "localhost",
+    "web.submit.enable": "false",
+    "web.cancel.enable": "false",
+    "web.rescale.enable": "false",
+}
+
 
 def local_environment(settings: Mapping[str, str], *, checkpoints: bool = True) -> StreamTableEnvironment:
     """A mini-cluster in this process; ``settings`` are Flink's and win over the defaults.
@@ -55,9 +69,14 @@ def local_environment(settings: Mapping[str, str], *, checkpoints: bool = True) 
     """
     prepare_java()
     local = {"python.executable": sys.executable, "python.client.executable": sys.executable}
+    keep_pool_private()
+    try:
+        bind_channels()
+    except UnknownChannelsError as error:
+        _warn_of_channels(error)
     settings = {**settings, **jars(settings, {})}
     configuration = Configuration()
-    for key, value in {**DEFAULTS, **local, **settings}.items():
+    for key, value in {**DEFAULTS, **LOOPBACK, **local, **settings}.items():
         if checkpoints or not (key.startswith("execution.checkpointing.") or key in STATE):
             configuration.set_string(key, value)
     return StreamTableEnvironment.create(StreamExecutionEnvironment.get_execution_environment(configuration))
@@ -74,11 +93,34 @@ def cluster_environment(settings: Mapping[str, str]) -> StreamTableEnvironment:
     ConfigError
         A jar that the settings name is not there.
     """
+    require_token()
     environment = StreamExecutionEnvironment.get_execution_environment()
     present = environment._j_stream_execution_environment.getConfiguration()
-    settings = {**settings, **jars(settings, {name: present.getString(name, "") for name in JARS})}
+    listed = {name: present.getString(name, "") for name in JARS}
+    settings = {**settings, **jars(settings, listed)}
+    settings[JARS[0]] = _with_bound_channels(settings.get(JARS[0], listed[JARS[0]]))
     configuration = Configuration()
     for key, value in {**{k: v for k, v in DEFAULTS.items() if not present.containsKey(k)}, **settings}.items():
         configuration.set_string(key, value)
     environment.configure(configuration)
     return StreamTableEnvironment.create(environment)
+
+
+def _with_bound_channels(listed: str) -> str:
+    """The jars of a job, behind one in which Beam's servers bind to loopback."""
+    jar = folder_until_exit("crenel-channels-") / "crenel-channels.jar"
+    try:
+        write_jar(jar)
+    except UnknownChannelsError as error:
+        _warn_of_channels(error)
+        return listed
+    return ";".join([jar.as_uri(), *Configuration.parse_list_value(listed)])
+
+
+def _warn_of_channels(error: UnknownChannelsError) -> None:
+    print(
+        f"warning: Beam's channels to Python listen on all addresses of this machine, as {error}; "
+        "close the ports to other machines by a firewall",
+        file=sys.stderr,
+        flush=True,
+    )

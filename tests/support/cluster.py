@@ -102,6 +102,11 @@ class Cluster:
         self._driver = self._spawn("driver", FLINK / "bin" / "flink", *script)
         self.wait(self._is_up, "cluster")
 
+    @property
+    def processes(self) -> list[int]:
+        """The ids of what was started: JobManager and TaskManagers, and the client that submits jobs."""
+        return [process.pid for process in (*self._processes, self._driver) if process is not None]
+
     def start_taskmanager(self) -> None:
         """Start one more TaskManager and wait until its slots are there."""
         self._begin("taskmanager.sh")

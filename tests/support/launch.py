@@ -56,7 +56,8 @@ class Host:
         with self._printed.open("wb") as printed:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.support.host", str(self._folder / "socket")],
-                env=environment(),
+                # What is in there until the process exits is gone with the folder: it is killed.
+                env={**environment(), "TMPDIR": str(self._folder)},
                 stdin=subprocess.DEVNULL,
                 stdout=printed,
                 stderr=subprocess.STDOUT,
@@ -67,10 +68,15 @@ class Host:
             assert time.monotonic() < until, "the process of many jobs does not start"
             time.sleep(0.05)
 
-    def crenel(self, *arguments: str | Path, mode: str = "loopback") -> CompletedProcess[str]:
-        """As ``launch.crenel``; what Java prints, or anything beside the command, is part of stderr."""
+    @property
+    def process(self) -> int:
+        """The id of that process."""
+        return self._process.pid
+
+    def crenel(self, *arguments: str | Path, mode: str = "loopback", **more: str) -> CompletedProcess[str]:
+        """As ``launch.crenel``, with ``more`` variables; what Java prints beside the command is part of stderr."""
         before = self._printed.stat().st_size
-        variables = {**environment(), "_python_worker_execution_mode": mode}
+        variables = {**environment(), "_python_worker_execution_mode": mode, **more}
         done = host.ask(self._folder / "socket", "crenel", *arguments, **variables)
         done.stderr += self._printed.read_bytes()[before:].decode()
         return done

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 
 from jobs.local import worker_boot
 from jobs.local.worker import quick_workers
+from tests.support.launch import ROOT
 
 SETTINGS = {"parallelism.default": "1"}
 BOOT = ("-m", "pyflink.fn_execution.beam.beam_boot", "--id=1-1", "--provision_endpoint=localhost:4711")
@@ -120,3 +122,28 @@ def test_a_python_that_the_configuration_names_is_used(folder: Path) -> None:
     own = {**SETTINGS, "python.executable": "/opt/python"}
     with quick_workers(own, folder) as settings:
         assert settings == own
+
+
+POOL = """
+import os
+import sys
+from jobs.local.worker import keep_pool_private
+keep_pool_private()
+from pyflink.fn_execution.beam.beam_worker_pool_service import BeamFnLoopbackWorkerPoolServicer
+addresses = {BeamFnLoopbackWorkerPoolServicer().start() for _ in range(2)}
+print(*addresses)
+for address in addresses:
+    if address.startswith("unix:"):
+        print(oct(os.stat(os.path.dirname(address.removeprefix("unix:"))).st_mode & 0o777))
+"""
+
+
+@pytest.mark.parametrize(("depth", "told"), [(1, r"unix:\S+/pool\n0o700\n"), (100, r"127\.0\.0\.1:\d+\n")])
+def test_only_this_user_reaches_the_pool_of_workers_or_this_machine_where_its_path_is_long(
+    folder: Path, depth: int, told: str
+) -> None:
+    place = folder / ("x" * depth)
+    place.mkdir()
+    done = run(sys.executable, "-c", POOL, TMPDIR=str(place), PYTHONPATH=str(ROOT))
+    assert re.fullmatch(told, done.stdout), done.stderr
+    assert list(place.iterdir()) == []

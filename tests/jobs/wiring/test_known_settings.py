@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from jobs.local.run import LOCAL
-from jobs.wiring.environment import DEFAULTS
+from jobs.wiring.environment import DEFAULTS, LOOPBACK
 from jobs.wiring.known_settings import unknown_settings
 
 KNOWN = (
     *DEFAULTS,
     *LOCAL,
+    *LOOPBACK,
     "execution.savepoint.path",
     "state.checkpoints.dir",
     "execution.checkpointing.checkpoints-after-tasks-finish.enabled",

@@ -1,0 +1,134 @@
+"""Beam's channels between Flink and its Python workers, bound to loopback.
+
+A worker runs on the machine of the Java that starts it. Beam makes a loopback address for its servers, passes it to
+the worker, and then binds to the port alone, which is all addresses of the machine. No setting changes that, so one
+class of Beam's is replaced by a copy in which ``NettyServerBuilder.forPort(address.getPort())`` reads
+``NettyServerBuilder.forAddress(address)``. The copy is made of the class as Flink ships it, so nothing is compiled.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import cache
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+_OUTER = "org.apache.beam.sdk.fn.server.ServerFactory"
+_CLASS = f"{_OUTER}$InetSocketAddressServerFactory"
+_BUILDER = "NettyServerBuilder"
+
+# Tags of a class file's constants (Java Virtual Machine Specification, 4.4), and the bytes behind each tag but Utf8's.
+_UTF8, _CLASS_TAG, _METHOD, _NAME_AND_TYPE = 1, 7, 10, 12
+_BYTES = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
+_DOUBLE = (5, 6)  # these take two indices
+
+_ALOAD_1, _INVOKE_VIRTUAL, _INVOKE_STATIC, _NOP = b"\x2b", b"\xb6", b"\xb8", b"\x00"
+
+
+class UnknownChannelsError(RuntimeError):
+    """Beam's class is not the one that is known here, so its servers listen on all addresses."""
+
+
+@cache
+def bind_channels() -> None:
+    """Have the Java of this process bind Beam's servers to loopback from here on; it must not have started one yet.
+
+    Raises
+    ------
+    UnknownChannelsError
+        This Beam is another than the one that Flink 2.3 ships.
+    """
+    jvm = _jvm()
+    outer = _outer(jvm)
+    lookup = jvm.java.lang.invoke.MethodHandles
+    lookup.privateLookupIn(outer, lookup.lookup()).defineClass(bound(_shipped(outer)))
+
+
+def write_jar(path: Path) -> None:
+    """Write a jar of the replaced class, which must come before Flink's own jar for Python where classes are loaded.
+
+    Raises
+    ------
+    UnknownChannelsError
+        As ``bind_channels`` does.
+    """
+    content = bound(_shipped(_outer(_jvm())))
+    with ZipFile(path, "w") as jar:
+        jar.writestr(f"{_CLASS.replace('.', '/')}.class", content)
+
+
+def bound(content: bytes) -> bytes:
+    """Return Beam's class, given as the bytes of its class file, with servers that bind to the address they tell.
+
+    Raises
+    ------
+    UnknownChannelsError
+        The class does not hold exactly one call as it is known here.
+    """
+    constants, end = _constants(content)
+    names = {index: value for index, (tag, value) in constants.items() if tag == _UTF8}
+
+    def method(owner: str, name: str) -> tuple[int, int, str]:
+        """Return the index of a method, of its class, and its descriptor."""
+        for index, (tag, value) in constants.items():
+            if tag == _METHOD:
+                of_class, of_type = struct.unpack(">HH", value)
+                named, typed = struct.unpack(">HH", constants[of_type][1])
+                (of_name,) = struct.unpack(">H", constants[of_class][1])
+                if names[named] == name.encode() and names[of_name].endswith(f"/{owner}".encode()):
+                    return index, of_class, names[typed].decode()
+        raise UnknownChannelsError(f"{_CLASS} calls no {owner}.{name}")
+
+    port, _, _ = method("InetSocketAddress", "getPort")
+    by_port, builder, descriptor = method(_BUILDER, "forPort")
+    call = _ALOAD_1 + _INVOKE_VIRTUAL + struct.pack(">H", port) + _INVOKE_STATIC + struct.pack(">H", by_port)
+    if content.count(call, end) != 1 or not descriptor.startswith("(I)"):
+        raise UnknownChannelsError(f"{_CLASS} does not bind to a port alone, once")
+    (count,) = struct.unpack_from(">H", content, 8)
+    added = (
+        _text("forAddress")
+        + _text(f"(Ljava/net/SocketAddress;){descriptor.removeprefix('(I)')}")
+        + struct.pack(">BHH", _NAME_AND_TYPE, count, count + 1)
+        + struct.pack(">BHH", _METHOD, builder, count + 2)
+    )
+    replaced = _ALOAD_1 + _INVOKE_STATIC + struct.pack(">H", count + 3) + _NOP * 3
+    return content[:8] + struct.pack(">H", count + 4) + content[10:end] + added + content[end:].replace(call, replaced)
+
+
+def _text(value: str) -> bytes:
+    return struct.pack(">BH", _UTF8, len(value)) + value.encode()
+
+
+def _constants(content: bytes) -> tuple[dict[int, tuple[int, bytes]], int]:
+    """Tag and bytes of each constant of a class file by its index, and where the constants end."""
+    (count,) = struct.unpack_from(">H", content, 8)
+    constants, index, at = {}, 1, 10
+    while index < count:
+        tag = content[at]
+        begin, size = (at + 3, struct.unpack_from(">H", content, at + 1)[0]) if tag == _UTF8 else (at + 1, _BYTES[tag])
+        constants[index] = tag, content[begin : begin + size]
+        index += 2 if tag in _DOUBLE else 1
+        at = begin + size
+    return constants, at
+
+
+def _jvm() -> Any:
+    from pyflink.java_gateway import get_gateway
+
+    return get_gateway().jvm
+
+
+def _outer(jvm: Any) -> Any:
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    return jvm.java.lang.Class.forName(_OUTER, False, loader)
+
+
+def _shipped(outer: Any) -> bytes:
+    stream = outer.getResourceAsStream(f"{_CLASS.rpartition('.')[2]}.class")
+    if stream is None:
+        raise UnknownChannelsError(f"there is no {_CLASS}")
+    try:
+        return bytes(stream.readAllBytes())
+    finally:
+        stream.close()

@@ -1,0 +1,36 @@
+"""The connection between Python and the Java of a client, kept to this user by a token.
+
+Through py4j, a process that connects to Java runs any code there, and one that connects to Python calls the objects
+that Python handed over. PyFlink binds both servers to loopback without a token, so every user of the machine could
+connect.
+"""
+
+from __future__ import annotations
+
+import secrets
+from importlib import import_module
+from typing import Any
+
+
+def require_token() -> None:
+    """Have the gateway that PyFlink makes later require a token of each connection, in both directions.
+
+    Java accepts connections without a token until Python has connected, moments after Java listens.
+    """
+    import_module("pyflink.java_gateway").JavaGateway = _gateway_with_token  # type: ignore[attr-defined]
+
+
+def _gateway_with_token(**parameters: Any) -> Any:
+    from py4j.java_gateway import JavaGateway
+
+    token = secrets.token_hex(32)
+    parameters["callback_server_parameters"].auth_token = token
+    gateway = JavaGateway(**parameters)
+    server = gateway.java_gateway_server
+    # PyFlink replaces the callback client by a copy that knows Python's port, and the copy keeps the token.
+    for guarded in (server.getCallbackClient(), server):
+        field = guarded.getClass().getDeclaredField("authToken")
+        field.setAccessible(True)
+        field.set(guarded, token)
+    parameters["gateway_parameters"].auth_token = token
+    return gateway
