@@ -20,6 +20,7 @@ from tests.test_boundaries import ORDER
 DOCKER = ROOT / "docker"
 COMPOSE = yaml.safe_load((DOCKER / "compose.yaml").read_text(encoding="utf-8"))
 DEPLOYMENT = yaml.safe_load((DOCKER / "kubernetes" / "crenel.yaml").read_text(encoding="utf-8"))
+NETWORK = yaml.safe_load((DOCKER / "kubernetes" / "networkpolicy.yaml").read_text(encoding="utf-8"))
 SCHEMA = json.loads((DOCKER / "kubernetes" / "flinkdeployment.schema.json").read_text(encoding="utf-8"))
 
 
@@ -74,13 +75,46 @@ def test_everybody_reaches_compose_on_this_machine_alone() -> None:
     assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
-def test_only_the_jobmanager_has_the_key_of_subjects() -> None:
+def test_only_the_jobmanager_has_the_keys_and_as_files() -> None:
     spec = DEPLOYMENT["spec"]
-    holders = [
-        part for part in ("podTemplate", "jobManager", "taskManager") if "CRENEL_SUBJECT_KEY" in json.dumps(spec[part])
-    ]
-    assert holders == ["jobManager"]
+    parts = ("podTemplate", "jobManager", "taskManager")
+    assert [part for part in parts if "secretName" in json.dumps(spec[part])] == ["jobManager"]
+    assert not [part for part in parts if "secretKeyRef" in json.dumps(spec[part])]
+    (mount,) = [mount for mount in container("jobManager")["volumeMounts"] if mount["name"] == "keys"]
+    path = f"{mount['mountPath']}/subject-key"
+    assert f"${{file:{path}}}" in (DOCKER / "README.md").read_text(encoding="utf-8")
     assert "CRENEL_SUBJECT_KEY" not in COMPOSE["services"]["taskmanager"]["environment"]
+
+
+def container(part: str) -> dict[str, Any]:
+    """The container of Flink in one of the pod templates."""
+    template = DEPLOYMENT["spec"] if part == "podTemplate" else DEPLOYMENT["spec"][part]
+    (found,) = template["podTemplate"]["spec"]["containers"]
+    assert found["name"] == "flink-main-container"
+    return dict(found)
+
+
+def test_containers_write_to_volumes_alone() -> None:
+    shared = container("podTemplate")
+    assert shared["securityContext"]["readOnlyRootFilesystem"] is True
+    volumes = {volume["name"]: volume for volume in DEPLOYMENT["spec"]["podTemplate"]["spec"]["volumes"]}
+    written = {mount["mountPath"] for mount in shared["volumeMounts"] if volumes[mount["name"]]["emptyDir"] == {}}
+    (plugin,) = (variable["value"] for variable in shared["env"] if variable["name"] == "ENABLE_BUILT_IN_PLUGINS")
+    # Flink's image links the plugin into a folder of that name.
+    assert written == {"/tmp", "/opt/flink/log", f"/opt/flink/plugins/{plugin.removesuffix('.jar')}"}
+    # Both templates have variables and volumes: by position, those of one would replace those of the other.
+    assert DEPLOYMENT["spec"]["flinkConfiguration"]["kubernetes.operator.pod-template.merge-arrays-by-name"] == "true"
+
+
+def test_the_network_policy_is_of_the_pods_of_the_job_and_opens_the_ports_that_it_has() -> None:
+    assert (NETWORK["apiVersion"], NETWORK["kind"]) == ("networking.k8s.io/v1", "NetworkPolicy")
+    pods = {"matchLabels": {"app": DEPLOYMENT["metadata"]["name"]}}
+    assert (NETWORK["spec"]["podSelector"], NETWORK["spec"]["policyTypes"]) == (pods, ["Ingress"])
+    inner, *outer = NETWORK["spec"]["ingress"]
+    assert inner == {"from": [{"podSelector": pods}]}
+    assert all(set(source) >= {"namespaceSelector"} for rule in outer for source in rule["from"])
+    metrics = int(DEPLOYMENT["spec"]["flinkConfiguration"]["metrics.reporter.prom.port"])
+    assert [port["port"] for rule in outer for port in rule["ports"]] == [8081, metrics]
 
 
 def test_nothing_in_kubernetes_starts_without_what_was_before() -> None:
@@ -128,7 +162,8 @@ def test_the_job_of_compose_reads_what_the_generator_writes_and_finds_its_topics
     assert "'$.visited_ms'" in kafka["source"]["ddl"]
     (made,) = re.findall(r"for topic in (.*?); do", str(COMPOSE["services"]["topics"]["command"]))
     assert made.split() == ["visits", *(sink["topic"] for sink in kafka["sinks"].values())]
-    (policy,) = DEPLOYMENT["spec"]["jobManager"]["podTemplate"]["spec"]["volumes"]
+    volumes = DEPLOYMENT["spec"]["jobManager"]["podTemplate"]["spec"]["volumes"]
+    (policy,) = [volume for volume in volumes if volume["name"] == "policy"]
     there = {item["path"] for item in policy["configMap"]["items"]}
     asked = {found["hierarchy"] for found in kafka["policy"]["quasi_identifiers"].values() if "hierarchy" in found}
     assert there == {"policy.yaml", *asked}
