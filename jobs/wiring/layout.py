@@ -298,23 +298,27 @@ def _cast(row: str, has: str, wanted: str) -> str:
 
 
 def _unmatched(policy: Policy, found: Mapping[str, SqlType]) -> Iterator[str]:
-    """Roles whose column the source lacks, and columns of the source that have no role."""
+    """Roles whose column the source lacks, and columns of the source that have no role.
+
+    Of a misspelt role the configuration is wrong and the source is right, so the column that it means is suggested there
+    and is no problem of its own.
+    """
     roles = policy.roles
-    lacking = [name for name in roles if name not in found]
     spare = [name for name in found if name not in roles]
-    for name in lacking:
+    intended: set[str] = set()
+    for name in (name for name in roles if name not in found):
         role = "quasi_identifiers" if roles[name] == "quasi_identifier" else roles[name]
-        yield f"policy.{role}: the source has no column {name!r}{_meant(name, spare)}; it has {', '.join(found)}"
+        lower = {column.lower(): column for column in spare}
+        close = [lower[match] for match in get_close_matches(name.lower(), lower, 1)]
+        intended.update(close)
+        question = f"did you mean {close[0]!r}? It" if close else "it"
+        yield f"policy.{role}: the source has no column {name!r}; {question} has {', '.join(found)}"
     for name in spare:
-        yield f"policy: the source's column {name!r} has no role{_meant(name, lacking)}; give it one of {_ROLES}"
+        if name not in intended:
+            yield f"policy: the source's column {name!r} has no role; give it one of {_ROLES}"
 
 
 def _repeated(sink: str, columns: tuple[Column, ...]) -> Iterator[str]:
     for name, times in Counter(column.name for column in columns).items():
         if times > 1:
             yield f"sinks.{sink}: would have {times} columns {name!r}; rename a column in source.query"
-
-
-def _meant(word: str, known: list[str]) -> str:
-    close = get_close_matches(word, known, 1)
-    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.attributes import Categorical, Numeric
+from anonymity.attributes import Categorical, Noised, Numeric
 from anonymity.builders.addresses import Addresses
 from anonymity.builders.builder import Builder
 from anonymity.builders.dates import Dates
@@ -231,15 +231,55 @@ def test_every_problem_is_listed_with_what_would_be_valid() -> None:
     columns = {**COLUMNS, "icnome": "STRING", "pay": "DECIMAL(20, 2)", "trip": "BYTES", "ts": "INT"}
     del columns["income"]
     found = problems(POLICY, columns)
-    assert len(found) == 5
+    assert len(found) == 4
     for field, hint in (
         ("policy.sensitive: the source has no column 'income'", "did you mean 'icnome'?"),
-        ("policy: the source's column 'icnome' has no role", "did you mean 'income'?"),
         ("policy.quasi_identifiers.pay", "DECIMAL(15, 2)"),
         ("policy.passthrough: column 'trip'", "text, BOOLEAN, whole numbers"),
         ("policy.event_time: column 'ts'", "BIGINT (epoch milliseconds) or TIMESTAMP_LTZ(3)"),
     ):
         assert any(field in problem and hint in problem for problem in found), field
+
+
+@pytest.mark.parametrize(
+    ("role", "name", "given"),
+    [
+        ("subject", "persn", "person"),
+        ("event_time", "t", "ts"),
+        ("reference", "LINES", "line"),
+        ("sensitive", "incom", "income"),
+        ("passthrough", "tirp", "trip"),
+        ("drop", "Name", "name"),
+        ("quasi_identifiers", "aeg", "age"),
+        ("quasi_identifiers", "arae", "area"),
+        ("noised", "heigth", "height"),
+    ],
+)
+def test_a_misspelt_column_of_a_role_is_one_problem_which_suggests_the_column_of_the_source(
+    role: str, name: str, given: str
+) -> None:
+    policy = replace(POLICY, noised=(Noised("height", (100, 220), 1),))
+    columns = {**COLUMNS, "height": "INT"}
+    assert layout(policy, columns)
+    now = getattr(policy, role)
+    if not isinstance(now, tuple):
+        wrong: Any = name
+    else:
+        wrong = tuple(
+            name if each == given else replace(each, name=name) if getattr(each, "name", "") == given else each
+            for each in now
+        )
+    [problem] = problems(replace(policy, **{role: wrong}), columns)
+    meant = f"policy.{role}: the source has no column {name!r}; did you mean {given!r}?"
+    assert problem == f"{meant} It has {', '.join(columns)}"
+
+
+def test_a_column_of_a_role_that_is_like_none_of_the_source_is_told_beside_those_without_a_role() -> None:
+    columns = {**COLUMNS, "phone": "STRING"}
+    del columns["person"]
+    lacking, spare = problems(POLICY, columns)
+    assert lacking == f"policy.subject: the source has no column 'person'; it has {', '.join(columns)}"
+    assert spare.startswith("policy: the source's column 'phone' has no role; give it one of ")
 
 
 def test_a_column_without_a_role_is_not_dropped_in_silence() -> None:
