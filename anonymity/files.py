@@ -13,4 +13,9 @@ def read_text(path: Path, error: type[ValueError]) -> str:
     except OSError as failure:
         raise error(f"{path}: cannot be read: {failure.strerror}") from None
     except UnicodeDecodeError as failure:
-        raise error(f"{path}: not UTF-8 text at byte {failure.start}") from None
+        raise error(f"{path}: {not_utf8(failure)}") from None
+
+
+def not_utf8(failure: UnicodeDecodeError) -> str:
+    """Return the line of a file at which it is not UTF-8, with the remedy."""
+    return f"line {failure.object.count(10, 0, failure.start) + 1} is not UTF-8 text; save the file as UTF-8"

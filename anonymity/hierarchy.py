@@ -134,12 +134,19 @@ def load(path: Path | str) -> Hierarchy:
     path = Path(path)
     text = read_text(path, HierarchyError)
     rows: list[list[str]] = []
+    lines: list[int] = []
+    # Strict: else a quote that is never closed would swallow the lines after it.
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=";", strict=True)
     try:
-        # Strict: else a quote that is never closed would swallow the lines after it.
-        rows.extend(row for row in csv.reader(io.StringIO(text, newline=""), delimiter=";", strict=True) if row)
-        return from_paths(rows)
+        for row in filter(None, reader):
+            rows.append(row)
+            lines.append(reader.line_num)
+        return from_paths(rows, lines)
     except csv.Error as error:
-        raise HierarchyError(f"{path}: not CSV with ';' between levels: {error}") from None
+        raise HierarchyError(
+            f"{path}: line {reader.line_num}: not CSV with ';' between levels: {error}; put a label with ';' or a "
+            "quote in double quotes, with each quote in it twice"
+        ) from None
     except HierarchyError as error:
         meant = next((mark for mark in _NOT_BETWEEN if rows and all(len(r) == 1 and mark in r[0] for r in rows)), None)
         hint = "" if meant is None else f"; between levels stands ';', and here it seems to be {meant!r}"
@@ -157,11 +164,12 @@ def csv_text(paths: Sequence[Sequence[str]]) -> str:
     return text.getvalue()
 
 
-def from_paths(paths: Sequence[Sequence[str]]) -> Hierarchy:
+def from_paths(paths: Sequence[Sequence[str]], lines: Sequence[int] | None = None) -> Hierarchy:
     """Build a hierarchy from one path a leaf, each from the leaf to the root.
 
     Levels may be missing or repeated: ``(a, a, *)`` is ``(a, *)``. A path of one label is a tree of one node. Paths of
-    one length tell the level of each label (``Hierarchy.level_nodes``).
+    one length tell the level of each label (``Hierarchy.level_nodes``). An error names the path by its number in
+    ``lines``, such as the line of a file; without them by its position, from 1.
 
     Raises
     ------
@@ -173,25 +181,32 @@ def from_paths(paths: Sequence[Sequence[str]]) -> Hierarchy:
     root = paths[0][-1]
     above: dict[str, str] = {}
     children: dict[str, dict[str, None]] = {root: {}}  # dicts for sets that keep their order
-    values: set[str] = set()
-    for number, path in enumerate(paths, 1):
+    values: dict[str, int] = {}
+    for number, path in zip(range(1, len(paths) + 1) if lines is None else lines, paths, strict=True):
         if path[-1] != root:
             raise HierarchyError(f"line {number}: two roots, {root!r} and {path[-1]!r}; every line must end alike")
         if path[0] in values:
-            raise HierarchyError(f"line {number}: the value {path[0]!r} is given twice")
-        values.add(path[0])
+            raise HierarchyError(
+                f"line {number}: the value {path[0]!r} is in line {values[path[0]]} already; remove one of the lines"
+            )
+        values[path[0]] = number
         for child, parent in pairwise(path):
             if child == parent:
                 continue
             if child == root:
-                raise HierarchyError(f"line {number}: the root {root!r} stands below {parent!r}")
+                raise HierarchyError(
+                    f"line {number}: the root {root!r} stands below {parent!r}; a root only ends a line"
+                )
             if above.setdefault(child, parent) != parent:
                 raise HierarchyError(
                     f"line {number}: {child!r} has two parents, {above[child]!r} and {parent!r}; labels are unique"
                 )
             children.setdefault(parent, {})[child] = None
-    if len(above) > 0 and (groups := values & {label for label, below in children.items() if below}):
-        raise HierarchyError(f"{min(groups)!r} is a value and a group of values; give one of them another name")
+    if len(above) > 0 and (groups := values.keys() & {label for label, below in children.items() if below}):
+        group = min(groups, key=lambda label: values[label])
+        raise HierarchyError(
+            f"line {values[group]}: {group!r} is a value and a group of values; give one of them another name"
+        )
     return _number(root, children, above, _levels(paths))
 
 

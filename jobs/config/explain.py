@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, get_args, get_origin
 
@@ -64,8 +65,14 @@ def explain(error: ValidationError, model: type[Section]) -> Iterator[tuple[str,
                 else ""
             )
             told = "; " in wrong or isinstance(cause, BuilderError)
-            valid = f"; {about.description}" if about is not None and not told else ""
-            yield name, f"{name}: {wrong}{intended}{valid}"
+            valid = about.description if about is not None and not told else None
+            yield name, f"{name}: {wrong}{intended}" if valid is None else f"{name}: {_both(wrong + intended, valid)}"
+
+
+def _both(wrong: str, valid: str) -> str:
+    """What is wrong, and what would be valid; one clause where both name the same kind of value."""
+    kind = wrong.removeprefix("is not ").replace("is neither true nor false", "true or false")
+    return f"must be {valid}" if re.match(rf"{re.escape(kind)}\b", valid) else f"{wrong}; {valid}"
 
 
 def _look_up(parts: Sequence[str | int], model: type[Section]) -> tuple[type[Section], FieldInfo | None]:

@@ -11,6 +11,8 @@ from typing import Any
 
 import yaml
 
+from anonymity.files import not_utf8
+
 _NULL_TAG = "tag:yaml.org,2002:null"
 _DEEPEST = 100
 _TOO_DEEP = f"more than {_DEEPEST} levels inside each other; close the brackets, no field needs so many"
@@ -53,11 +55,11 @@ def read(path: Path | str) -> dict[str, Any]:
         Cannot be read, not YAML, a key given twice, or not a mapping.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text = Path(path).read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise ConfigError(path, [f"file: cannot be read: {error.strerror}; give the path of a YAML file"]) from None
     except UnicodeDecodeError as error:
-        raise ConfigError(path, [f"file: byte {error.start} is not UTF-8; save it as UTF-8 text"]) from None
+        raise ConfigError(path, [f"file: {not_utf8(error)}"]) from None
     try:
         content, repeated = _parse(text)
     except yaml.YAMLError as error:

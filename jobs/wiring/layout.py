@@ -300,8 +300,8 @@ def _cast(row: str, has: str, wanted: str) -> str:
 def _unmatched(policy: Policy, found: Mapping[str, SqlType]) -> Iterator[str]:
     """Roles whose column the source lacks, and columns of the source that have no role.
 
-    Of a misspelt role the configuration is wrong and the source is right, so the column that it means is suggested there
-    and is no problem of its own.
+    Of a misspelt role the configuration is wrong and the source is right, so the column that it means is suggested
+    there and is no problem of its own.
     """
     roles = policy.roles
     spare = [name for name in found if name not in roles]

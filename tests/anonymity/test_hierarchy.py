@@ -116,14 +116,15 @@ def test_a_file_may_come_from_any_editor(tmp_path: Path, text: str) -> None:
         ("a;*\nb;+", "two roots"),
         ("a,p,*\nb,p,*", "must end alike; between levels stands ';', and here it seems to be ','"),
         ("a\t*\nb\t*", r"here it seems to be '\t'"),
-        ("a;*\na;*", "given twice"),
+        ("a;*\nb;*\na;*", "line 3: the value 'a' is in line 1 already; remove one of the lines"),
+        ('a;*\n\n"b\nc";*\n\na;*', "line 6: the value 'a' is in line 1 already"),
         ("a;p;*\nb;p;q;*", "'p' has two parents"),
         ("a;p;q;*\nb;q;p;*", "has two parents"),
         ("a;*;p;*", "the root '*' stands below"),
-        ("a;b;*\nb;*", "'b' is a value and a group"),
-        ("*\na;*", "'*' is a value and a group"),
-        ('"a;*\nb;*', "not CSV"),
-        ('"a"b;*', "not CSV"),
+        ("a;b;*\n\nb;*", "line 3: 'b' is a value and a group"),
+        ("*\na;*", "line 1: '*' is a value and a group"),
+        ('"a;*\nb;*', "line 2: not CSV"),
+        ('c;*\n"a"b;*', "line 2: not CSV with ';' between levels: ';' expected after '\"'; put a label with ';'"),
     ],
 )
 def test_a_file_that_is_no_tree_is_refused_by_its_name(tmp_path: Path, text: str, problem: str) -> None:
@@ -142,8 +143,8 @@ def test_a_comma_within_a_label_is_taken_for_no_other_mark(tmp_path: Path) -> No
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(HierarchyError, match=r"none\.csv: cannot be read: No such file"):
         load(tmp_path / "none.csv")
-    (tmp_path / "latin.csv").write_bytes("Zürich;*".encode("latin-1"))
-    with pytest.raises(HierarchyError, match=r"latin\.csv: not UTF-8 text at byte 1"):
+    (tmp_path / "latin.csv").write_bytes("\ufeffBern;*\r\nBâle;*\r\n".encode() + "Zürich;*".encode("latin-1"))
+    with pytest.raises(HierarchyError, match=r"latin\.csv: line 3 is not UTF-8 text; save the file as UTF-8$"):
         load(tmp_path / "latin.csv")
 
 

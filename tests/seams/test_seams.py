@@ -196,7 +196,7 @@ def test_a_configuration_names_both(configuration: Path) -> None:
     ("change", "problem"),
     [
         ("in_order.most=2", "in_order.most: must be k (3) or more, not 2"),
-        ("in_order.most=no", "in_order.most: is not a whole number; a whole number, privacy.k or more"),
+        ("in_order.most=no", "in_order.most: must be a whole number, privacy.k or more"),
         ("privacy.at_most=2", "privacy.at_most: must be a number above 0 and at most 1, not 2"),
         ("policy.sensitive=null", "privacy.at_most: is about sensitive values, but policy.sensitive names no column"),
         (

@@ -62,7 +62,7 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(DistributionError, match=r"none\.csv: cannot be read: No such file"):
         load(tmp_path / "none.csv")
     (tmp_path / "odd.csv").write_bytes(b"value,share\n\xff,1\n")
-    with pytest.raises(DistributionError, match=r"odd\.csv: not UTF-8 text at byte 12"):
+    with pytest.raises(DistributionError, match=r"odd\.csv: line 2 is not UTF-8 text; save the file as UTF-8"):
         load(tmp_path / "odd.csv")
 
 

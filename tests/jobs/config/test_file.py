@@ -90,8 +90,8 @@ def test_every_repeated_key_is_named_with_its_line(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.yaml(.|\n)*cannot be read: No such file"):
         read(tmp_path / "none.yaml")
-    (tmp_path / "latin.yaml").write_bytes("a: ü".encode("latin-1"))
-    with pytest.raises(ConfigError, match=r"latin\.yaml(.|\n)*byte 3 is not UTF-8"):
+    (tmp_path / "latin.yaml").write_bytes("b: 1\na: ü".encode("latin-1"))
+    with pytest.raises(ConfigError, match=r"latin\.yaml(.|\n)*file: line 2 is not UTF-8 text; save the file as UTF-8$"):
         read(tmp_path / "latin.yaml")
 
 

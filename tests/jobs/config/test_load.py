@@ -325,9 +325,9 @@ def test_an_unset_variable_is_named_with_its_field_and_once(tmp_path: Path, monk
     ("override", "problem"),
     [
         ("privacy.k=0", "privacy.k: is too small; a whole number, 1 or more"),
-        ("privacy.k=ten", "privacy.k: is not a whole number; a whole number, 1 or more"),
+        ("privacy.k=ten", "privacy.k: must be a whole number, 1 or more"),
         ("privacy.k=1_0", "privacy.k: is not a number; digits without '_' between them"),
-        ("privacy.k=１０", "privacy.k: is not a whole number"),
+        ("privacy.k=１０", "privacy.k: must be a whole number, 1 or more"),
         ("seed=1_0", "seed: is not a number; digits without"),
         ("policy.quasi_identifiers.pay.domain=[0, 1_000]", "policy.quasi_identifiers.pay.domain[1]: is not a number;"),
         ("policy.quasi_identifiers.pay.step=1_0.5", "policy.quasi_identifiers.pay.step: is not a number;"),
@@ -335,11 +335,11 @@ def test_an_unset_variable_is_named_with_its_field_and_once(tmp_path: Path, monk
             "differential_privacy={sample_rate: 0.0_5, phi: 3}",
             "differential_privacy.sample_rate: is not a number; digits without",
         ),
-        ("privacy.k=true", "privacy.k: is not a whole number; a whole number, 1 or more"),
+        ("privacy.k=true", "privacy.k: must be a whole number, 1 or more"),
         ("privacy.k=99999999999999999999", "privacy.k: is too large; a whole number, 1 or more"),
         ("privacy.l=11", "privacy.l: must be from 1 to k (10), not 11"),
         ("privacy.seed=1", "privacy.seed: is unknown; known here: k, l"),
-        ("privacy=null", "privacy: is not a mapping; a mapping such as {k: 10, l: 2}"),
+        ("privacy=null", "privacy: must be a mapping such as {k: 10, l: 2}"),
         ("castle.delay={}", "castle.delay: give 'tuples', 'event_time', or both"),
         ("castle.delay=1000", "castle.delay: is not a mapping; {tuples: 1000}"),
         ("castle.delay.tuples=-1", "castle.delay.tuples: is too small"),
@@ -347,7 +347,7 @@ def test_an_unset_variable_is_named_with_its_field_and_once(tmp_path: Path, monk
         ("castle.suppression=withold", "castle.suppression: is not one of the choices (did you mean 'withhold'?)"),
         (
             "differential_privacy=0.9",
-            "differential_privacy: is not a mapping; a mapping such as {sample_rate: 0.5, phi",
+            "differential_privacy: must be a mapping such as {sample_rate: 0.5, phi",
         ),
         (
             "differential_privacy={phi: 3}",
@@ -436,7 +436,7 @@ def test_an_unset_variable_is_named_with_its_field_and_once(tmp_path: Path, monk
             "policy.quasi_identifiers.pay: a numeric one has no",
         ),
         ("policy.quasi_identifiers.pay.type=categorical", "policy.quasi_identifiers.pay: a categorical one needs a"),
-        ("policy.sensitive=income", "policy.sensitive: is not a list; a list of columns, such as [income]"),
+        ("policy.sensitive=income", "policy.sensitive: must be a list of columns, such as [income]"),
         ("policy.sensitive=[null]", "policy.sensitive[0]: is not text; a list of columns, such as [income]"),
         ("policy.sensitive=null", "privacy.l: asks for diversity, but policy.sensitive names no column"),
         ("policy.subject=''", "policy.subject: is empty; a column, or null"),
@@ -444,7 +444,7 @@ def test_an_unset_variable_is_named_with_its_field_and_once(tmp_path: Path, monk
         ("policy.event_time=null", "castle.delay.event_time: policy.event_time names no column"),
         (
             "policy.event_time_limit=soon",
-            "policy.event_time_limit: is not a duration; a duration such as '1 h', or null",
+            "policy.event_time_limit: must be a duration such as '1 h', or null",
         ),
         ("policy.hidden={}", "policy.hidden: is unknown; known here: quasi_identifiers,"),
         ("sinks.released=null", "sinks.released: is not a mapping; the options of a Flink connector"),
@@ -454,9 +454,9 @@ def test_an_unset_variable_is_named_with_its_field_and_once(tmp_path: Path, monk
         ("flink={a: {b: 1}, a.b: 2}", "flink: the option 'a.b' is given twice"),
         ("seed=-1", "seed: is too small; a whole number from 0 to 2^63 - 1, or null"),
         ("subject_key=''", "subject_key: is empty; text, best as ${CRENEL_SUBJECT_KEY}"),
-        ("source=null", "source: is not a mapping; a mapping with ddl"),
-        ("accept_duplicates=perhaps", "accept_duplicates: is neither true nor false; true or false"),
-        ("accept_duplicates=[true]", "accept_duplicates: is neither true nor false; true or false"),
+        ("source=null", "source: must be a mapping with ddl"),
+        ("accept_duplicates=perhaps", "accept_duplicates: must be true or false"),
+        ("accept_duplicates=[true]", "accept_duplicates: must be true or false"),
         ("windows={}", "windows: is unknown (did you mean 'window'?); known here: policy, privacy,"),
         ("castle=null", "castle: is missing; a mapping such as {delay: {tuples: 1000}}"),
         ("algorithm=windows", "algorithm: is not one of the choices (did you mean 'window'?); 'castle' or '"),
@@ -475,6 +475,28 @@ def test_a_hierarchy_that_is_none_is_told_by_field_and_file(tmp_path: Path, hier
     (found,) = problems(tmp_path, FULL, f"{field}={hierarchy}")
     assert found.startswith(f"{field}: {tmp_path / hierarchy}: ")
     assert problem in found
+
+
+@pytest.mark.parametrize(
+    ("field", "override"),
+    [
+        ("policy.quasi_identifiers.pay.hierarchy", "policy.quasi_identifiers.pay={type: categorical, hierarchy: FILE}"),
+        (
+            "policy.quasi_identifiers.pay.hierarchy.file",
+            "policy.quasi_identifiers.pay={type: categorical, hierarchy: {file: FILE}}",
+        ),
+        (
+            "policy.quasi_identifiers.pay.hierarchy.mask.values",
+            "policy.quasi_identifiers.pay={type: categorical, hierarchy: {mask: {keep: [2, 1], values: FILE}}}",
+        ),
+        ("privacy.sensitive.income.reference", "privacy.sensitive={income: {t: 0.2, reference: FILE}}"),
+        ("privacy.sensitive.income.hierarchy", "privacy.sensitive={income: {t: 0.2, hierarchy: FILE}}"),
+    ],
+)
+def test_a_file_that_is_not_utf_8_is_told_by_field_line_and_remedy(tmp_path: Path, field: str, override: str) -> None:
+    (tmp_path / "latin.csv").write_bytes("Bern;*\nZürich;*\n".encode("latin-1"))
+    (found,) = problems(tmp_path, FULL, override.replace("FILE", "latin.csv"))
+    assert found == f"{field}: {tmp_path}/latin.csv: line 2 is not UTF-8 text; save the file as UTF-8"
 
 
 def test_missing_sections_are_all_named(tmp_path: Path) -> None:

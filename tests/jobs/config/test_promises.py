@@ -55,9 +55,9 @@ def test_each_column_has_promises_of_its_own(configuration: Path) -> None:
     [
         ("diagnosis.l=11", "privacy.sensitive.diagnosis.l: must be from 1 to k (10), not 11"),
         ("diagnosis.alpha=2", "privacy.sensitive.diagnosis.alpha: must be a number above 0 and at most 1"),
-        ("diagnosis.alpha=no", "privacy.sensitive.diagnosis.alpha: is not a number; a number above 0 and at most 1"),
+        ("diagnosis.alpha=no", "privacy.sensitive.diagnosis.alpha: must be a number above 0 and at most 1"),
         ("diagnosis.recursive={c: 3}", "privacy.sensitive.diagnosis.recursive.l: is missing; a whole number from 2"),
-        ("diagnosis.recursive=3", "privacy.sensitive.diagnosis.recursive: is not a mapping; a mapping such as {c: 3"),
+        ("diagnosis.recursive=3", "privacy.sensitive.diagnosis.recursive: must be a mapping such as {c: 3"),
         ("diagnosis.recursive.l=2.5", "privacy.sensitive.diagnosis.recursive: must be a mapping such as {c: 3, l: 2}"),
         ("salary.entropy_l=0.5", "privacy.sensitive.salary.entropy_l: must be a number from 1 to k"),
         ("salary.entropi_l=2", "privacy.sensitive.salary.entropi_l: is unknown (did you mean 'entropy_l'?)"),

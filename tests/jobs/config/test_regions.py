@@ -182,6 +182,14 @@ def test_regions_go_with_their_file_and_without_noise(folder: Path, overrides: l
     assert any(found.startswith(problem) for found in caught.value.problems), caught.value.problems
 
 
+def test_a_file_of_regions_that_is_not_utf_8_is_told_with_its_line(folder: Path) -> None:
+    (folder / "regions.yaml").write_bytes("version: 1\n# Zürich\n".encode("latin-1"))
+    with pytest.raises(ConfigError) as caught:
+        load(folder / "job.yaml")
+    remedy = "line 2 is not UTF-8 text; save the file as UTF-8"
+    assert caught.value.problems == (f"shards.regions: regions.yaml: file: {remedy}",)
+
+
 def test_a_column_that_is_called_regions_may_divide_the_stream(folder: Path) -> None:
     path = folder / "job.yaml"
     path.write_text(CONFIG.replace(" age: ", " regions: ").replace(", regions: regions.yaml", ""), encoding="utf-8")

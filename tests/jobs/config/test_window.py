@@ -95,7 +95,7 @@ def test_a_window_by_event_time_waits_for_two_of_them(tmp_path: Path) -> None:
         ("window={}", "window: give 'tuples', 'event_time', or both"),
         ("castle={delay: {tuples: 5}}", "castle: goes with 'algorithm: castle', and the algorithm is 'window'; remove"),
         ("window.tuples=0", "window.tuples: is too small; a whole number, 1 or more"),
-        ("window.event_time=soon", "window.event_time: is not a duration; a duration such as '10 s'"),
+        ("window.event_time=soon", "window.event_time: must be a duration such as '10 s'"),
         ("window.delay.tuples=49", "window.delay.tuples: must be window.tuples (50) or more, not 49"),
         ("window.delay.event_time=9 s", "window.delay.event_time: must be window.event_time (10000) or more"),
         ("window.distortion_weight=1.1", "window.distortion_weight: is too large; a number from 0 to 1"),
