@@ -23,6 +23,7 @@ from jobs.commands.hierarchy import hierarchy_text
 from jobs.commands.plot import draw
 from jobs.commands.shell import Configuration, Overrides, app, console, end, reported, warn
 from jobs.config.load import load
+from jobs.local.folders import clean as remove_abandoned
 from jobs.local.run import run as run_job
 from jobs.local.stop import temporary_folder
 
@@ -191,6 +192,18 @@ def forget(
         if not persons:
             raise typer.BadParameter("nobody is named; give --subject, or one person a line on standard input")
         request(configuration, overrides or [], persons, console())
+
+
+@app.command()
+def clean() -> None:
+    """Remove temporary folders that no running command owns, the logs of failed runs included."""
+    done = remove_abandoned(kept=True)
+    typer.echo(f"Removed folders of ended commands: {done.removed}, with {done.size:,} bytes.")
+    if done.owned:
+        typer.echo(f"Folders of running commands, which stay: {done.owned}.")
+    if done.failed:
+        paths = ", ".join(map(str, done.failed))
+        end(f"{paths}: cannot be removed whole; see who may write there, and remove them by hand", 1)
 
 
 @app.command()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from jobs.local import folders
 from jobs.local.stop import make_folder, temporary_folder
 
 _PREFIX = "crenel-log-"
@@ -62,4 +62,4 @@ def _send_to(folder: Path) -> None:
 
 def _take_away() -> None:
     for folder in _begun:
-        shutil.rmtree(folder, ignore_errors=True)
+        folders.remove(folder)

@@ -10,19 +10,20 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
-import shutil
 import signal
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from threading import Lock, Thread
 from types import FrameType
 from typing import NoReturn
 from uuid import uuid4
 
+from jobs.local import folders
 from jobs.local.descendants import descendants
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -112,7 +113,8 @@ def temporary_folder(
 ) -> Iterator[Path]:
     """A new folder, for this user alone, that is gone after the block, or where the process is told to stop within it.
 
-    It stays where the block raises one of ``kept_on``. With ``made`` it is that one, of ``make_folder``.
+    It stays where the block raises one of ``kept_on``, until ``jobs.local.folders`` removes it. With ``made`` it is
+    that one, of ``make_folder``.
     """
     path = made or make_folder(prefix)
     keep = False
@@ -122,24 +124,33 @@ def temporary_folder(
         keep = True
         raise
     finally:
-        if not keep:
-            shutil.rmtree(path, ignore_errors=True)
+        (folders.keep if keep else folders.remove)(path)
         _told.folders.remove(path)
 
 
 def folder_until_exit(prefix: str) -> Path:
     """A new folder that is gone when this process has ended."""
     path = make_folder(prefix)
-    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    atexit.register(folders.remove, path)
     return path
 
 
 def make_folder(prefix: str) -> Path:
-    """A new folder, for this user alone, that is gone where the process is told to stop; the caller takes it away."""
+    """A new folder, for this user alone, that is gone where the process is told to stop; the caller takes it away.
+
+    It is owned by this process (``jobs.local.folders``). The first one has what ended processes have left removed.
+    """
+    _begin_cleaning()
     path = Path(tempfile.gettempdir()) / f"{prefix}{uuid4().hex}"
     _told.folders.append(path)  # first, as the process may be told to stop between the two
-    path.mkdir(mode=0o700)
+    folders.make(path)
     return path
+
+
+@cache
+def _begin_cleaning() -> None:
+    """Remove what no living process owns, beside what this one does: gigabytes of checkpoints may take seconds."""
+    Thread(target=folders.clean, name="crenel-clean", daemon=True).start()
 
 
 def starts_processes(thread: Thread) -> None:
@@ -213,7 +224,7 @@ def _end(number: int) -> None:
     try:
         _kill()
         for folder in _told.folders:
-            shutil.rmtree(folder, ignore_errors=True)
+            folders.remove(folder)
         os.write(_told.error, f"crenel: {_told.word}\n".encode())
     finally:
         os._exit(128 + number)
