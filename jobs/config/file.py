@@ -16,6 +16,9 @@ from anonymity.files import not_utf8
 _NULL_TAG = "tag:yaml.org,2002:null"
 _DEEPEST = 100
 _TOO_DEEP = f"more than {_DEEPEST} levels inside each other; close the brackets, no field needs so many"
+_REPEATED = 10_000
+"""Values that aliases may stand for beside those that are written; every one is walked through more than once."""
+_TOO_MANY = f"aliases repeat more than {_REPEATED:,} values; repeat less by '*'"
 _NOT_TEXT = "a key that is not text; put it in quotes"
 _REFERENCE = re.compile(
     r"\$\$|\$\{file:(?P<file>[^}]+)\}|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<fallback>:-[^}]*)?\}|\$\{"
@@ -173,6 +176,8 @@ class _Loader(yaml.SafeLoader):
         self.repeated: list[str] = []
         self._depth = 0
         self._heights: dict[int, int] = {}  # levels below each node, by its id
+        self._sizes: dict[int, int] = {}  # values that each node stands for, by its id
+        self._written = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         # PyYAML, and whoever walks the result, calls itself for each level: Python would run out of its stack.
@@ -181,6 +186,8 @@ class _Loader(yaml.SafeLoader):
         node = super().compose_node(parent, index) if self._depth <= _DEEPEST else None
         if node is None or self._depth + self._height(node) > _DEEPEST:
             raise yaml.composer.ComposerError(None, None, _TOO_DEEP, mark)
+        if self._size(node) > self._written + _REPEATED:
+            raise yaml.composer.ComposerError(None, None, _TOO_MANY, mark)
         self._depth -= 1
         return node
 
@@ -189,6 +196,19 @@ class _Loader(yaml.SafeLoader):
             below = chain.from_iterable(node.value) if isinstance(node, yaml.MappingNode) else node.value
             self._heights[id(node)] = max((1 + self._heights.get(id(child), 0) for child in below), default=0)
         return self._heights.get(id(node), 0)
+
+    def _size(self, node: yaml.Node) -> int:
+        """Return how many values a node stands for with its aliases written out; a long text counts for several."""
+        if id(node) not in self._sizes:
+            own, below = 1, 0
+            if isinstance(node, yaml.ScalarNode):
+                own += len(node.value) // 100
+            else:
+                parts = chain.from_iterable(node.value) if isinstance(node, yaml.MappingNode) else node.value
+                below = sum(self._sizes.get(id(part), 1) for part in parts)
+            self._written += own
+            self._sizes[id(node)] = own + below
+        return self._sizes[id(node)]
 
     def mapping(self, node: yaml.MappingNode) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -230,7 +250,7 @@ def _syntax(error: yaml.YAMLError) -> str:
     mark = error.problem_mark or error.context_mark
     place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
     problem = error.problem or ""
-    if problem in (_NOT_TEXT, _TOO_DEEP) or isinstance(error, yaml.scanner.ScannerError):
+    if problem in (_NOT_TEXT, _TOO_DEEP, _TOO_MANY) or isinstance(error, yaml.scanner.ScannerError):
         return place + ("a tab; YAML is indented with spaces" if "'\\t'" in problem else problem)
     if isinstance(error, yaml.constructor.ConstructorError) or "tag" in problem:
         return place + "an unknown tag, or a structure inside itself; quote text that begins with '!'"

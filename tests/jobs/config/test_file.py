@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,42 @@ def test_levels_that_a_file_may_need_are_read(tmp_path: Path) -> None:
         (content,), depth = content, depth + 1
     assert depth == 89
     assert read(written(tmp_path, "a: &a [1]\n" + "".join(f"b{i}: *a\n" for i in range(200))))["b199"] == ["1"]
+
+
+def laughs(levels: int, first: str = "[x, x, x, x, x, x, x, x, x]") -> str:
+    """A short text whose aliases stand for nine times as much with each level."""
+    lines = [f"l0: &l0 {first}"]
+    lines += [f"l{i}: &l{i} [{', '.join([f'*l{i - 1}'] * 9)}]" for i in range(1, levels)]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (laughs(5), "line 5, column 5"),
+        (laughs(6), "line 5, column 5"),
+        (laughs(90), "line 5, column 5"),
+        (laughs(2, "x" * 200_000), "line 2, column 5"),
+        (laughs(5).replace("[x, x, x, x, x, x, x, x, x]", "{x: y}").replace("[", "{<<: [").replace("]", "]}"), ""),
+        ("a: &a {b: c}\n" + "\n".join(f"x{i}: *a" for i in range(5000)), "line 1, column 1"),
+    ],
+)
+def test_aliases_that_stand_for_too_much_are_refused_at_once(tmp_path: Path, text: str, line: str) -> None:
+    started = time.monotonic()
+    with pytest.raises(ConfigError) as error:
+        read(written(tmp_path, text))
+    (found,) = error.value.problems
+    assert found.startswith(f"file: {line}")
+    assert found.endswith("aliases repeat more than 10,000 values; repeat less by '*'")
+    assert time.monotonic() - started < 2
+
+
+def test_merged_mappings_and_long_lists_are_read(tmp_path: Path) -> None:
+    merged = "base: &base {a: 1, b: 2}\none: {<<: *base, b: 3}\ntwo: {<<: [*base, {c: 4}]}\n"
+    text = merged + laughs(3) + "\nvalues: [" + "x, " * 30_000 + "x]\n"
+    content = read(written(tmp_path, text))
+    assert (content["one"], content["two"]) == ({"a": "1", "b": "3"}, {"a": "1", "b": "2", "c": "4"})
+    assert len(content["values"]) == 30_001
 
 
 def test_every_repeated_key_is_named_with_its_line(tmp_path: Path) -> None:
