@@ -14,14 +14,20 @@ def cached(name: str) -> Path | None:
     """A folder of our own: below NUMBA_CACHE_DIR, XDG_CACHE_HOME, ~/.cache or a temporary folder.
 
     Code in it is run, so nobody else may write to it, nor have made it: it belongs to this user and has the mode 0700.
-    None where there is no such folder and none can be made.
+    Nobody but root and this user may exchange it either, so each folder above it is guarded as those above ``ahead``. A
+    place where that does not hold is passed over. None where there is no such folder and none can be made.
     """
     named = (os.environ.get("NUMBA_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME"), str(Path.home() / ".cache"))
-    # Right in the temporary folder, where nobody can move what is another's; inside another's folder they could.
+    # Right in the temporary folder: nobody can move what is another's in a sticky one.
     temporary = Path(tempfile.gettempdir()) / f"crenel-{os.geteuid()}"
     for ours in (*(Path(folder) / "crenel" for folder in named if folder), temporary):
         try:
-            ours.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Links on the way are followed once, here: whoever owns one cannot lead elsewhere what comes later.
+            ours = ours.parent.resolve() / ours.name
+            for above in reversed(ours.parents):
+                above.mkdir(mode=0o700, exist_ok=True)
+            if not all(map(_is_guarded, ours.parents)):
+                continue
             ours.mkdir(mode=0o700, exist_ok=True)
             if _is_private(ours) and os.access(ours, os.W_OK):
                 (ours / name).mkdir(parents=True, exist_ok=True)

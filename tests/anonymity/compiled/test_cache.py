@@ -207,6 +207,51 @@ def test_a_folder_that_is_not_ours_alone_is_passed_over(places: list[Path], made
         assert place.is_file() or not any(place.iterdir())
 
 
+@pytest.mark.parametrize("made", [for_all_to_write, for_the_group_to_write, another_users])
+@pytest.mark.parametrize("above", [0, 1])
+def test_a_folder_below_one_that_others_may_write_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, places: list[Path], made: object, above: int
+) -> None:
+    # Whoever may write there renames ours, and puts another in its place.
+    assert callable(made)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "shared" / "numba"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "shared" / "xdg"))
+    made(tmp_path / "shared" if above else tmp_path / "shared" / "numba")
+    if not above:
+        made(tmp_path / "shared" / "xdg")
+    assert cached("compiled") == places[2] / "compiled"
+    assert not any((tmp_path / "shared").rglob("crenel"))
+
+
+def test_nothing_is_kept_where_every_place_lies_in_others_reach(tmp_path: Path, places: list[Path]) -> None:
+    tmp_path.chmod(0o777)
+    assert cached("compiled") is None
+
+
+def test_a_sticky_folder_above_does_for_what_is_ours(tmp_path: Path, places: list[Path]) -> None:
+    tmp_path.chmod(0o1777)
+    assert cached("compiled") == places[0] / "compiled"
+
+
+def test_a_link_above_is_followed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, places: list[Path]) -> None:
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "link"))
+    assert cached("compiled") == tmp_path / "real" / "crenel" / "compiled"
+
+
+def test_every_folder_that_is_made_on_the_way_is_ours_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, places: list[Path]
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "a" / "b"))
+    umask = os.umask(0)
+    try:
+        assert cached("compiled") == tmp_path / "a" / "b" / "crenel" / "compiled"
+    finally:
+        os.umask(umask)
+    assert mode(tmp_path / "a") == mode(tmp_path / "a" / "b") == 0o700
+
+
 def mode(folder: Path) -> int:
     return stat.S_IMODE(folder.stat().st_mode)
 
