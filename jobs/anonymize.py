@@ -13,6 +13,7 @@ from jobs.attached import wait
 from jobs.config.delivery import CHECKPOINTING, CHECKPOINTS, repeating_settings
 from jobs.config.fixed import FIXED, overridden
 from jobs.config.load import ConfigError, load
+from jobs.config.overlaps import find_sinks_in_state
 from jobs.config.places import FOLDERS, places, without_scheme
 from jobs.failure import why_failed, why_refused
 from jobs.wiring.environment import cluster_environment
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The cluster's file and -D may say what the configuration does not.
         named = (*CHECKPOINTING, *FIXED, *FOLDERS)
         settings = {name: value for name in named if (value := tables.get_config().get(name, ""))}
-        problems = [*overridden(settings), *without_scheme(settings)] + (
+        problems = [*overridden(settings), *without_scheme(settings), *find_sinks_in_state(config.sinks, settings)] + (
             [] if config.accept_duplicates else [*repeating_settings(settings)]
         )
         if problems:

@@ -22,6 +22,7 @@ from jobs.config.delivery import clashing_sinks, repeating_settings, repeating_s
 from jobs.config.explain import explain, listed, meant
 from jobs.config.file import ConfigError, expand, override, read
 from jobs.config.fixed import overridden
+from jobs.config.overlaps import find_shared_sinks, find_sinks_in_state
 from jobs.config.places import without_scheme
 from jobs.config.regions import read_regions
 from jobs.config.schema import File, SinksSection, file_model
@@ -194,6 +195,8 @@ def _contradictions(file: File) -> Iterator[str]:
     if file.audit_chain is not None and "audit" not in _sinks(file):
         yield "sinks.audit: is missing, and audit_chain goes through it; name a sink, or remove audit_chain"
     yield from clashing_sinks(_sinks(file))
+    yield from find_shared_sinks(_sinks(file))
+    yield from find_sinks_in_state(_sinks(file), file.flink)
     yield from unfit_timeouts(_sinks(file))
     yield from overridden(file.flink)
     yield from without_scheme(file.flink)

@@ -113,13 +113,15 @@ def test_a_configuration_that_is_not_valid_is_not_submitted(cluster: Cluster, tm
     assert not any(tmp_path.iterdir())
 
 
-def test_settings_of_the_command_line_under_which_state_would_be_lost_are_refused(
+def test_settings_of_the_command_line_under_which_state_would_be_lost_or_mixed_are_refused(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    command = ("run", "-p", "2", "-D", "pipeline.max-parallelism=64", *PYTHON, "-py", "jobs/anonymize.py")
+    state = f"execution.checkpointing.dir={(tmp_path / 'adult' / 'audit' / 'state').as_uri()}"
+    command = ("run", "-p", "2", "-D", "pipeline.max-parallelism=64", "-D", state, *PYTHON, "-py", "jobs/anonymize.py")
     ended = cluster.flink(*command, *arguments("adult"), **variables(tmp_path))
     assert ended.returncode != 0
     assert "flink.pipeline.max-parallelism: is 128 in every job" in ended.stdout + ended.stderr
+    assert "sinks.audit.path: contains flink.execution.checkpointing.dir, so the output" in ended.stdout + ended.stderr
     assert "was submitted" not in ended.stdout + ended.stderr
 
 
