@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 
+from jobs.config.explain import meant
 from jobs.config.transactions import in_transactions
 
 _ONCE = ("filesystem", "hive", "iceberg", "paimon", "blackhole")
@@ -81,9 +82,10 @@ def repeating_sinks(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
         elif options["connector"] in _ONCE:
             continue
         elif options["connector"] != "kafka":
+            similar = meant(options["connector"], (*_ONCE, "kafka"))
             yield (
-                f"sinks.{name}.connector: is not known to be exactly-once, so {_TWICE}; one of {', '.join(_ONCE)}, or "
-                f"kafka with 'sink.delivery-guarantee: exactly-once', {_OR_ACCEPT}"
+                f"sinks.{name}.connector: is not known to be exactly-once{similar}, so {_TWICE}; one of "
+                f"{', '.join(_ONCE)}, or kafka with 'sink.delivery-guarantee: exactly-once', {_OR_ACCEPT}"
             )
         elif not in_transactions(options):
             yield f"sinks.{name}.sink.delivery-guarantee: is not exactly-once, so {_TWICE}; exactly-once, {_OR_ACCEPT}"

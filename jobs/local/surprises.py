@@ -41,6 +41,11 @@ def surprises(summary: Summary) -> Iterator[str]:
             "when records arrive"
         )
     tuples, suppressed = summary.rows_in - summary.sampled_out - sum(summary.rejected.values()), summary.suppressed
+    if summary.rows_in == 0:
+        yield (
+            "source.ddl: no row was read, so nothing was published; check the path, or the topic and its offsets, and "
+            "the WHERE of source.query"
+        )
     if tuples < _ENOUGH:
         return
     if (amount := sum(suppressed.values())) >= _MANY_SUPPRESSED * tuples:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from zipfile import is_zipfile
 
 from pyflink.common import Configuration
 
@@ -24,7 +25,7 @@ def jars(settings: Mapping[str, str], present: Mapping[str, str]) -> dict[str, s
     Raises
     ------
     ConfigError
-        A file of this machine is not there.
+        A file of this machine is not there, or is not a jar.
     """
     problems: list[str] = []
     found: dict[str, str] = {}
@@ -47,6 +48,11 @@ def _urls(name: str, value: str, problems: list[str]) -> Iterator[str]:
             problems.append(
                 f"flink.{name}: {text or 'an empty path'} is not there; name each jar by its path or as "
                 "file:///path/to.jar, with ';' between two"
+            )
+        elif path.is_file() and not is_zipfile(path):
+            problems.append(
+                f"flink.{name}: {text} is not a jar, as it is no ZIP archive; name the .jar file itself, such as "
+                "flink-sql-connector-kafka-VERSION.jar from Maven (docs/operations.md#from-kafka-to-kafka)"
             )
         else:
             yield path.absolute().as_uri()

@@ -613,6 +613,13 @@ def kafka(prefix: str, *more: str) -> str:
     return "{" + ", ".join(("connector: kafka", ONCE, f"sink.transactional-id-prefix: {prefix}", *more)) + "}"
 
 
+def test_a_misspelt_connector_of_a_sink_is_told_with_the_near_one(tmp_path: Path) -> None:
+    (problem,) = problems(tmp_path, SMALL, "sinks.released.connector=filesytem")
+    assert problem.startswith(
+        "sinks.released.connector: is not known to be exactly-once (did you mean 'filesystem'?), so after a failure"
+    )
+
+
 @pytest.mark.parametrize("accepted", ["true", "false"])
 def test_kafka_sinks_that_share_a_prefix_are_refused_by_both_names(tmp_path: Path, accepted: str) -> None:
     shared = [f"sinks.released={kafka('one')}", f"sinks.audit={kafka('two')}", f"sinks.summary={kafka('one')}"]

@@ -76,3 +76,9 @@ def test_a_summary_of_every_algorithm_can_be_read_and_written(algorithm: Algorit
     summary = Summary.of(rows, 1.0, algorithm, SUPPRESSIONS, None)
     assert summary.as_table().row_count >= 5
     assert summary.as_json()["released"] == 1000
+
+
+def test_an_input_without_rows_is_told_with_what_to_check() -> None:
+    (warning,) = warnings({"tuples_in": 0.0, "released": 0.0})
+    assert warning.startswith("source.ddl: no row was read, so nothing was published; check the path")
+    assert warnings({"tuples_in": 0.0, "released": 0.0, "rejected.missing": 1.0}) == []
