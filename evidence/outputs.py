@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from anonymity.policy import Policy
+from operators.places import CLOSING
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class Outputs:
     suppressed : one row a suppressed tuple
     rejected : one row a row that was not let in
     further : the algorithm's own outputs, and ``forgotten`` and ``summary``, by the name of the sink
+    closing : the closing records of a chained audit log, in the columns of ``audit``; None where the run kept none
     """
 
     policy: Policy
@@ -33,6 +36,7 @@ class Outputs:
     suppressed: pa.Table | None = None
     rejected: pa.Table | None = None
     further: dict[str, pa.Table] = field(default_factory=dict)
+    closing: pa.Table | None = None
 
     @property
     def generalisation(self) -> tuple[str, ...]:
@@ -40,3 +44,9 @@ class Outputs:
         held = set(self.released.column_names)
         names = (name for a in self.policy.quasi_identifiers for name in (f"{a.name}_min", f"{a.name}_max", a.name))
         return tuple(name for name in names if name in held)
+
+
+def split_audit(log: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Return the releases of an audit log and its closing records, which are of no release."""
+    closing = pc.fill_null(pc.equal(log["kind"], CLOSING), False)
+    return log.filter(pc.invert(closing)), log.filter(closing)

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from pyflink.common import Row, Types
 from pyflink.common.typeinfo import TypeInformation
 
-from anonymity.algorithm import Output
+from anonymity.algorithm import Counters, Output
 from anonymity.attributes import Numeric
 from anonymity.outcomes import KINDS, REJECTIONS
 from anonymity.pseudonym import codes
 from anonymity.release import Releases
 from operators.bounds import integer_bounds, within
-from operators.places import CHAIN, named
+from operators.places import CHAIN, CLOSING, named
 from operators.shards.chain import Chain
 from operators.shards.plan import OperatorPlan
 from state.block import NO_TIME, Rejected
@@ -155,6 +155,19 @@ class Emitter:
             yield row([rows[start:stop]])
             start = stop
 
+    def closing(self, counters: Counters, shard: int, chain: Chain) -> Iterator[Any]:
+        """The closing record of a chain, behind the last release: of no tuple, and without a generalisation.
+
+        It goes to the audit log alone, as no row of ``released`` comes of a release without members.
+        """
+        policy, releases = self._plan.terms.policy, sum(counters.releases.values())
+        of_noise = 1 + 2 * len(policy.noised) if policy.noised else 0
+        told = [releases, shard, None, CLOSING, *[None] * (3 + len(policy.sensitive) + of_noise)]
+        ends = 1 if self._plan.representative else 2
+        generalisation = [None] * (ends * len(policy.numeric) + len(policy.categorical))
+        chained = chain.close(told, generalisation, _counts(counters))
+        yield row([[row([*told, *generalisation, *chained, *([] for _ in member_types(self._plan.members))])]])
+
     def suppressed(self, releases: Releases, shard: int) -> Iterator[Any]:
         """One record of all suppressed tuples, if there are any: shard; reason, position and event time of each."""
         if not len(releases.suppressed_reason):
@@ -217,3 +230,12 @@ def _of_each(columns: list[list[Any]], ends: list[int]) -> Iterator[list[list[An
     """The values of each release, by column."""
     for column in columns:
         yield [column[start:stop] for start, stop in pairwise(ends)]
+
+
+def _counts(counters: Counters) -> dict[str, int]:
+    """What a closing record counts of a shard, by the names of the summary, without most of what is 0."""
+    counts = {"tuples_in": counters.tuples_in, "released": counters.released}
+    further = {"forgotten": counters.forgotten}
+    for group, amounts in (("suppressed", counters.suppressed), ("releases", counters.releases)):
+        further |= {f"{group}.{name}": amount for name, amount in amounts.items()}
+    return counts | {name: amount for name, amount in further.items() if amount}

@@ -12,3 +12,6 @@ def named(columns: Mapping[str, str]) -> dict[str, str]:
 
 CHAIN = {"h0": "LONG", "h1": "STRING", "h2": "STRING", "h3": "STRING", "h4": "STRING", "h5": "STRING"}
 """Type of each column of a release that is of the audit log's hash chain."""
+
+CLOSING = "closing"
+"""What a chained audit log has in the place of a kind in the record that ends it, which is of no release."""

@@ -12,24 +12,29 @@ from numpy.typing import NDArray
 from anonymity.attributes import Numeric
 from evidence.outputs import Outputs
 from evidence.verify.classes import ALONE, Classes
-from evidence.verify.verdict import Check, Finding, judged
+from evidence.verify.verdict import Check, Finding, judged, unseen
 
 _SHOWN = 5
 
 
-def release_ids(audit: pa.Table, shards: int, begun: Mapping[int, int]) -> Check:
+def release_ids(audit: pa.Table, shards: int, begun: Mapping[int, int], ends: Mapping[int, int]) -> Check:
     """Each shard counts its releases from 0: none is missing and none is there twice.
 
-    ``begun``: by shard, the release that its audit log begins with, where that is another.
+    Parameters
+    ----------
+    begun : by shard, the release that its audit log begins with, where that is another
+    ends : by shard whose chain has a closing record, how many releases there were then
     """
     findings: list[Finding] = []
     shard, release = audit["shard"].to_numpy(), audit["release_id"].to_numpy()
-    for number in sorted(set(shard.tolist())):
+    for number in sorted({*shard.tolist(), *ends}):
         if not 0 <= number < shards:
             findings.append(Finding(f"there are {shards} shards, numbered from 0", number))
         ids, times = np.unique(release[shard == number], return_counts=True)
         for twice in ids[times > 1].tolist():
             findings.append(Finding("is there more than once", number, twice))
+        if ends.get(number, 0) > ids.max(initial=-1):
+            ids = np.append(ids, ends[number])  # as if the release were there that would follow
         before = np.concatenate([[begun.get(number, 0) - 1], ids[:-1]])
         for last, following in zip(before[ids - before > 1].tolist(), ids[ids - before > 1].tolist(), strict=True):
             missing = f"releases {last + 1} to {following - 1} are" if following - last > 2 else "is"
@@ -52,7 +57,7 @@ def cover(outputs: Outputs, audit: pa.Table, classes: Classes) -> Check:
     for number in wrong.tolist():
         places = np.flatnonzero(classes.released == number)
         if number not in first:
-            findings.append(Finding(f"{_rows(places)} of released: no release has their generalisation"))
+            findings.append(Finding(f"{rows_told(places)} of released: no release has their generalisation"))
             continue
         found = audit.slice(first[number], 1).to_pylist()[0]
         others = int(classes.releases[number]) - 1
@@ -64,7 +69,8 @@ def cover(outputs: Outputs, audit: pa.Table, classes: Classes) -> Check:
     return judged("cover", words, findings)
 
 
-def _rows(places: NDArray[np.int64]) -> str:
+def rows_told(places: NDArray[np.int64]) -> str:
+    """Some rows by their numbers, from 1 in the order in which the sink is read."""
     shown = ", ".join(str(place + 1) for place in places[:_SHOWN].tolist())
     more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
     return f"row{'' if len(places) == 1 else 's'} {shown}{more}"
@@ -146,10 +152,15 @@ def _everybody(outputs: Outputs) -> dict[str, object]:
     return found
 
 
-def counts(outputs: Outputs, classes: Classes, *, generalises: bool) -> Check:
+def counts(
+    outputs: Outputs, classes: Classes, *, generalises: bool, ended: Mapping[int, Mapping[str, int]] | None = None
+) -> Check:
     """The other outputs agree: each suppressed tuple once, and what the shards counted at the end of the input.
 
-    ``generalises``: whether what is suppressed is published, and so not in ``suppressed``.
+    Parameters
+    ----------
+    generalises : whether what is suppressed is published, and so not in ``suppressed``
+    ended : by shard whose chain ends with a closing record, what that record counts; None where there is no chain
     """
     findings: list[Finding] = []
     words = []
@@ -158,11 +169,24 @@ def counts(outputs: Outputs, classes: Classes, *, generalises: bool) -> Check:
         words.append(f"{outputs.suppressed.num_rows:,} tuples suppressed, each once")
     if outputs.rejected is not None:
         words.append(f"{outputs.rejected.num_rows:,} rows rejected")
+    for shard, amounts in sorted((ended or {}).items()):
+        findings += _unaccounted(shard, amounts)
+        others = dict.fromkeys(_seen_of(shard, outputs, classes), 0)  # a record leaves out what is 0
+        findings += _against("the closing record", shard, {**others, **amounts}, outputs, classes, generalises)
+    if ended:
+        words.append("as many of each as the closing records say")
     summary = outputs.further.get("summary")
-    if summary is not None and summary.num_rows:
-        findings += _against_summary(outputs, summary, classes, generalises=generalises)
-        words.append("as many of each as the summary says")
-    return judged("counts", "; ".join(words) or "nothing beside released and audit is kept", findings)
+    if summary is not None:
+        told = _summarised(summary)
+        for shard, sums in sorted(told.items()):
+            if ended is None or shard in ended:  # a job that went on has released more since
+                findings += _against("the summary", shard, sums, outputs, classes, generalises)
+        findings += [Finding("has ended, and the summary tells nothing of it", s) for s in ended or () if s not in told]
+        if told:
+            words.append("as many of each as the summary says")
+    if not words:
+        return unseen("counts", "of sinks.suppressed, sinks.rejected and sinks.summary none is kept")
+    return judged("counts", "; ".join(words), findings)
 
 
 def _suppressed_twice(suppressed: pa.Table) -> Iterator[Finding]:
@@ -172,24 +196,40 @@ def _suppressed_twice(suppressed: pa.Table) -> Iterator[Finding]:
             yield Finding(f"the tuple at position {position} was suppressed {times} times", shard)
 
 
-def _against_summary(outputs: Outputs, summary: pa.Table, classes: Classes, *, generalises: bool) -> Iterator[Finding]:
-    told: dict[int, dict[str, float]] = {}
+def _summarised(summary: pa.Table) -> dict[int, dict[str, float]]:
+    """Amounts by shard and name; of a job that ended several times those of the last, as no counter falls."""
+    found: dict[int, dict[str, float]] = {}
     for row in summary.to_pylist():
-        told.setdefault(row["shard"], {})[row["name"]] = row["amount"]
+        of = found.setdefault(row["shard"], {})
+        of[row["name"]] = max(of.get(row["name"], row["amount"]), row["amount"])
+    return found
+
+
+def _unaccounted(shard: int, amounts: Mapping[str, int]) -> Iterator[Finding]:
+    """Whether every tuple that a closing record counts came to an end."""
+    suppressed = sum(amount for name, amount in amounts.items() if name.startswith("suppressed."))
+    published = amounts.get("released", 0) - amounts.get("releases.generalised", 0)
+    came, ended = amounts.get("tuples_in", 0), published + suppressed + amounts.get("forgotten", 0)
+    if came != ended:
+        text = f"the closing record counts {came:,} tuples that came in, and {ended:,} that were decided"
+        yield Finding(text, shard)
+
+
+def _against(
+    who: str, shard: int, amounts: Mapping[str, float], outputs: Outputs, classes: Classes, generalises: bool
+) -> Iterator[Finding]:
+    """Where the outputs of a shard do not hold what is counted of it."""
     there = {"releases": outputs.audit, "released": outputs.audit, "suppressed": outputs.suppressed}
-    for shard, amounts in sorted(told.items()):
-        seen = _seen_of(shard, outputs, classes)
-        if generalises:  # they are in audit, and their reasons nowhere
-            reasons = sum(amount for name, amount in amounts.items() if name.startswith("suppressed."))
-            amounts = {name: amount for name, amount in amounts.items() if not name.startswith("suppressed.")}
-            if outputs.audit is not None and seen["releases.generalised"] != reasons:
-                alone = seen["releases.generalised"]
-                yield Finding(
-                    f"the summary counts {reasons:,.0f} suppressed, and {alone:,} are fully generalised", shard
-                )
-        for name, amount in amounts.items():
-            if there.get(name.partition(".")[0]) is not None and seen[name] != amount:
-                yield Finding(f"the summary counts {amount:,.0f} of {name}, and there are {seen[name]:,}", shard)
+    seen = _seen_of(shard, outputs, classes)
+    if generalises:  # they are in audit, and their reasons nowhere
+        reasons = sum(amount for name, amount in amounts.items() if name.startswith("suppressed."))
+        amounts = {name: amount for name, amount in amounts.items() if not name.startswith("suppressed.")}
+        if outputs.audit is not None and seen["releases.generalised"] != reasons:
+            alone = seen["releases.generalised"]
+            yield Finding(f"{who} counts {reasons:,.0f} suppressed, and {alone:,} are fully generalised", shard)
+    for name, amount in amounts.items():
+        if there.get(name.partition(".")[0]) is not None and seen[name] != amount:
+            yield Finding(f"{who} counts {amount:,.0f} of {name}, and there are {seen[name]:,}", shard)
 
 
 def _seen_of(shard: int, outputs: Outputs, classes: Classes) -> Counter[str]:

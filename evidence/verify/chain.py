@@ -9,24 +9,26 @@ import hashlib
 import hmac
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from math import isfinite
 from typing import Any, TypeAlias
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
 
 from evidence.outputs import Outputs
 from evidence.verify.classes import Classes
-from evidence.verify.verdict import Check, Finding, judged, unseen
+from evidence.verify.verdict import Check, Finding, Head, judged, unchecked, unseen
 
 _TIME = re.compile(r"([0-9]{4,}-[0-9]{2}-[0-9]{2})[ T]([0-9]{2}:[0-9]{2})(:[0-9]{2})?(\.[0-9]+)?Z?")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _NAMED = 3
 
-Head: TypeAlias = tuple[int, int, str]
-"""A shard, a release of it, and its ``chain``."""
+Digest: TypeAlias = Callable[[bytes], bytes]
+"""The hash of the chain."""
 
 
 @dataclass(frozen=True)
@@ -44,54 +46,58 @@ class Chained:
     hierarchies: str
 
 
-def follow(outputs: Outputs, audit: pa.Table, classes: Classes, chained: Chained) -> Iterator[Check]:
-    """Whether rows of the audit log are those that the job wrote, one after another, and their members as well."""
-    rows, links, digest = _rows(audit), audit["chain"].to_pylist(), _hasher(chained.key)
-    begun = beginnings(audit, chained)
-    places: dict[tuple[int, int], list[int]] = {}
-    for place, name in enumerate(zip(audit["shard"].to_pylist(), audit["release_id"].to_pylist(), strict=True)):
-        places.setdefault(name, []).append(place)
-    findings: list[Finding] = []
-    judgements = 0
-    for (shard, release), found in sorted(places.items()):
-        first = release == begun.get(shard, 0)
-        before = [""] if first else [links[place] or "" for place in places.get((shard, release - 1), ())]
-        if not before:
-            findings.append(Finding("is gone: the next one is chained to it", shard, release - 1))
-            continue
-        for place in found:
-            judgements += 1
-            if not any(digest(b"release" + _field(link) + rows[place]).hex() == links[place] for link in before):
-                text = "was changed or added, or is not behind the one it was written after"
-                findings.append(Finding(text, shard, release))
-    if judgements > 1 and sum("changed" in finding.text for finding in findings) == judgements:
-        findings = [Finding("no release fits the chain: audit_chain.key is another, or all of them were written anew")]
-    how = "with the key" if chained.key else "without a key, so that whoever can write can write it anew"
-    yield judged("chain", f"{len(rows):,} releases, each as it was written behind the one before, {how}", findings)
-    yield _starts(audit, chained)
-    if not chained.key:
-        yield unseen("values", "without audit_chain.key the audit log tells nothing of the values of members")
-    else:
-        yield _values(outputs, audit, classes, digest)
+@dataclass(frozen=True)
+class Entry:
+    """A row of a chained audit log: a release, or a closing record.
 
-
-def beginnings(audit: pa.Table, chained: Chained) -> dict[int, int]:
-    """By shard, the release above 0 with which its chain begins; none where it begins with its first release.
-
-    A job may get a chain when it goes on from a savepoint. Only the first release that is there can be it, and only
-    where its hash has no other before it.
+    Attributes
+    ----------
+    release : its id; of a closing record that of the release that would follow
+    closing : whether it is a closing record
+    start : after which start of the shard it was written
+    event_time : of the newest member, epoch milliseconds
+    members : the sum of their hashes; of a closing record what it counts
+    link : its ``chain``
+    content : what is hashed of it beside the chain before it
     """
-    shards, releases, links = (audit[name].to_pylist() for name in ("shard", "release_id", "chain"))
-    first: dict[int, int] = {}
-    for place, (shard, release) in enumerate(zip(shards, releases, strict=True)):
-        if shard not in first or release < releases[first[shard]]:
-            first[shard] = place
-    digest, found = _hasher(chained.key), {}
-    for shard, place in first.items():
-        (row,) = _rows(audit.slice(place, 1))
-        if releases[place] > 0 and digest(b"release" + _field("") + row).hex() == links[place]:
-            found[shard] = releases[place]
-    return found
+
+    release: int
+    closing: bool
+    start: int
+    event_time: int | None
+    members: str
+    link: str
+    content: bytes
+
+    @property
+    def place(self) -> tuple[int, bool, int]:
+        """Where it stands in its shard: closing records stand before the release of the same id, by start."""
+        return self.release, not self.closing, self.start if self.closing else 0
+
+    def may_follow(self, before: Entry) -> bool:
+        """Whether it may stand right behind another entry, by their ids."""
+        return before.release == (self.release if before.closing else self.release - 1)
+
+    def is_behind(self, links: Iterable[str], digest: Digest) -> bool:
+        """Whether its hash is that of its content behind one of some links."""
+        return any(digest(b"release" + _field(link) + self.content).hex() == self.link for link in links)
+
+
+Log: TypeAlias = Mapping[int, Sequence[Entry]]
+"""By shard, what its chain holds, in the order in which it was written."""
+
+
+def read(audit: pa.Table, closing: pa.Table | None) -> Log:
+    """Return the entries of an audit log, whose closing records stand in a table of their own."""
+    found: dict[int, list[Entry]] = {}
+    names = ("shard", "release_id", "chain_start", "event_time", "chain_members", "chain")
+    for table, closes in ((audit, False), (closing, True)):
+        if table is not None:
+            columns = (table[name].to_pylist() for name in names)
+            for shard, release, start, time, members, link, content in zip(*columns, _rows(table), strict=True):
+                entry = Entry(release, closes, start or 0, time, members or "", link or "", content)
+                found.setdefault(shard, []).append(entry)
+    return {shard: sorted(entries, key=lambda entry: entry.place) for shard, entries in sorted(found.items())}
 
 
 def _rows(audit: pa.Table) -> list[bytes]:
@@ -100,29 +106,111 @@ def _rows(audit: pa.Table) -> list[bytes]:
     return [b"".join(map(_field, row)) for row in zip(*texts, strict=True)]
 
 
-def heads(audit: pa.Table) -> dict[int, tuple[int, str]]:
-    """By shard, its last release and the end of its chain."""
-    found: dict[int, tuple[int, str]] = {}
-    columns = (audit[name].to_pylist() for name in ("shard", "release_id", "chain"))
-    for shard, release, link in zip(*columns, strict=True):
-        if shard not in found or release > found[shard][0]:
-            found[shard] = release, link
-    return found
+def follow(outputs: Outputs, audit: pa.Table, classes: Classes, log: Log, chained: Chained) -> Iterator[Check]:
+    """Whether rows of the audit log are those that the job wrote, one after another, and their members as well."""
+    digest, begun, findings, judgements = _hasher(chained.key), beginnings(log, chained), list[Finding](), 0
+    for shard, entries in log.items():
+        last: list[Entry] = []
+        for _, found in groupby(entries, key=lambda entry: entry.place):
+            same = list(found)
+            begins = not last and same[0].release == begun.get(shard, 0)
+            if begins or (last and same[0].may_follow(last[0])):
+                before = [""] if begins else [entry.link for entry in last]
+                judgements += len(same)
+                findings += [_changed(shard, entry) for entry in same if not entry.is_behind(before, digest)]
+            else:
+                findings.append(Finding("is gone: the next one is chained to it", shard, same[0].release - 1))
+            last = same
+    if judgements > 1 and sum("changed" in finding.text for finding in findings) == judgements:
+        findings = [Finding("no release fits the chain: audit_chain.key is another, or all of them were written anew")]
+    releases = sum(not entry.closing for entries in log.values() for entry in entries)
+    how = "with the key" if chained.key else "without a key, so that whoever can write can write it anew"
+    yield judged("chain", f"{releases:,} releases, each as it was written behind the one before, {how}", findings)
+    yield _starts(audit if outputs.closing is None else pa.concat_tables([audit, outputs.closing]), chained)
+    if not chained.key:
+        yield unseen("values", "without audit_chain.key the audit log tells nothing of the values of members")
+    else:
+        yield _values(outputs, audit, classes, digest)
 
 
-def still_there(audit: pa.Table, earlier: Sequence[Head]) -> Check:
+def _changed(shard: int, entry: Entry) -> Finding:
+    text = "was changed or added, or is not behind the one it was written after"
+    if not entry.closing:
+        return Finding(text, shard, entry.release)
+    return Finding(f"the closing record behind {entry.release:,} releases {text}", shard)
+
+
+def beginnings(log: Log, chained: Chained) -> dict[int, int]:
+    """By shard, the release above 0 with which its chain begins; none where it begins with its first release.
+
+    A job may get a chain when it goes on from a savepoint. Only the first release that is there can be it, and only
+    where its hash has no other before it.
+    """
+    digest = _hasher(chained.key)
+    firsts = {shard: first for shard, (first, *_) in log.items()}
+    return {s: first.release for s, first in firsts.items() if first.release > 0 and first.is_behind([""], digest)}
+
+
+def end(log: Log, shards: int, *, runs_on: bool) -> Check:
+    """Whether the chain of each shard ends with a closing record, which each end of the input writes.
+
+    ``runs_on``: whether the job is known to run on, or to have been stopped with a savepoint: there is no end then.
+    """
+    closed = {shard for shard, entries in log.items() if any(entry.closing for entry in entries)}
+    ends = heads(log)
+    unclosed = [head for head in ends if not head.closing]
+    lacking = [shard for shard in range(shards) if shard not in closed] if closed else []
+    if lacking or (closed and not unclosed):
+        releases = sum(head.release for head in ends if head.closing)
+        words = f"each of {shards} shards has its closing record, behind {releases:,} releases in all"
+        text = "has no closing record, and other shards have one: its end is gone"
+        return judged("end", words, [Finding(text, shard) for shard in lacking])
+    times = [f" (event time {head.minute})" if head.minute else "" for head in unclosed]
+    reached = [f"release {h.release} of shard {h.shard}{time}" for h, time in zip(unclosed, times, strict=True)]
+    more = f" and {len(reached) - _NAMED} shards more (--json tells all)" if len(reached) > _NAMED else ""
+    where = f"it reaches up to {', '.join(reached[:_NAMED])}{more}" if reached else "it holds no release"
+    why = "the job went on after an end, and has not ended again" if closed else "the run has not ended"
+    words = f"the chain has no closing record at its end: {why}, or the end is gone; {where}"
+    return unseen("end", words) if runs_on else unchecked("end", words)
+
+
+def heads(log: Log) -> tuple[Head, ...]:
+    """The end of the chain of each shard."""
+    lasts = {shard: last for shard, (*_, last) in log.items()}
+    return tuple(Head(s, last.release, last.link, last.closing, last.event_time) for s, last in lasts.items())
+
+
+def ends(log: Log) -> dict[int, int]:
+    """By shard that has a closing record, how many releases stand before the last one."""
+    return {shard: e.release for shard, entries in log.items() for e in entries if e.closing}
+
+
+def closing_counts(log: Log) -> dict[int, dict[str, int]]:
+    """By shard whose chain ends with a closing record, what that record counts, by name.
+
+    What cannot be read there was changed, which the chain tells.
+    """
+    return {shard: _counts(last.members) for shard, (*_, last) in log.items() if last.closing}
+
+
+def _counts(text: str) -> dict[str, int]:
+    pairs = (pair.rpartition("=") for pair in text.split(" "))
+    return {unquote(name): int(count) for name, _, count in pairs if count.isascii() and count.isdecimal()}
+
+
+def still_there(log: Log, earlier: Sequence[Head]) -> Check:
     """Whether what earlier was the end of the chain of each shard is in it now."""
-    names = ("shard", "release_id", "chain")
-    held = set(zip(*(audit[name].to_pylist() for name in names), strict=True))
-    ids = {(shard, release) for shard, release, _ in held}
+    links = {(shard, e.release, e.closing): e.link for shard, entries in log.items() for e in entries}
+    held = {(shard, e.closing, e.link) for shard, entries in log.items() for e in entries}
     findings = []
     for head in earlier:
-        if head not in held:
-            shard, release, _ = head
-            text = (
-                "was there before, with another chain" if (shard, release) in ids else "was there before, and is gone"
-            )
-            findings.append(Finding(text, shard, release))
+        if (head.shard, head.closing, head.chain) not in held:
+            there = (head.shard, head.release, head.closing) in links
+            text = "was there before, with another chain" if there else "was there before, and is gone"
+            if head.closing:
+                findings.append(Finding(f"the closing record behind {head.release:,} releases {text}", head.shard))
+            else:
+                findings.append(Finding(text, head.shard, head.release))
     return judged("since", f"the last releases of {len(earlier)} shards of then are there still", findings)
 
 
@@ -143,7 +231,7 @@ def _starts(audit: pa.Table, chained: Chained) -> Check:
     return judged("starts", f"under this policy and these hierarchies, by {listed or 'nobody'}", findings)
 
 
-def _values(outputs: Outputs, audit: pa.Table, classes: Classes, digest: Callable[[bytes], bytes]) -> Check:
+def _values(outputs: Outputs, audit: pa.Table, classes: Classes, digest: Digest) -> Check:
     """Whether the values of all rows under each generalisation are those that its releases had."""
     names = [name for name in outputs.released.column_names if name not in outputs.generalisation]
     columns = [[_field(_alike(value or "")) for value in outputs.released[name].to_pylist()] for name in names]
@@ -172,7 +260,7 @@ def _values(outputs: Outputs, audit: pa.Table, classes: Classes, digest: Callabl
     return judged("values", words, findings)
 
 
-def _hasher(key: bytes) -> Callable[[bytes], bytes]:
+def _hasher(key: bytes) -> Digest:
     return (lambda content: hmac.digest(key, content, "sha256")) if key else lambda c: hashlib.sha256(c).digest()
 
 

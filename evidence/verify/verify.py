@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from anonymity.privacy import Privacy
 from evidence.outputs import Outputs
-from evidence.verify import accounts, persons
-from evidence.verify.chain import Chained, Head, beginnings, follow, heads, still_there
+from evidence.verify import accounts, chain, persons
 from evidence.verify.classes import Classes, counted, numbered
-from evidence.verify.verdict import Check, Finding, Verdict, judged, unseen
+from evidence.verify.domain import domain
+from evidence.verify.verdict import Check, Finding, Head, Verdict, judged, unchecked, unseen
 
 
 @dataclass(frozen=True)
@@ -34,61 +35,98 @@ class Promised:
     shards: int
     generalises: bool
     noise: bool
-    chained: Chained | None = None
+    chained: chain.Chained | None = None
 
 
-def verify(outputs: Outputs, promised: Promised, earlier: Sequence[Head] | None = None) -> Verdict:
+def verify(
+    outputs: Outputs, promised: Promised, earlier: Sequence[Head] | None = None, *, runs_on: bool = False
+) -> Verdict:
     """Check the outputs of a run against what was promised.
 
-    ``earlier``: what a ``Verdict`` told as ``heads`` before; without a chain they are passed over.
+    Parameters
+    ----------
+    earlier : what a ``Verdict`` told as ``heads`` before; without a chain they are passed over
+    runs_on : whether the job is known to run on, so that its chain has no end yet
     """
-    checks = list(_checks(outputs, promised))
-    if outputs.audit is None or promised.chained is None or "chain" not in outputs.audit.column_names:
-        return Verdict(tuple(checks), {})
-    if earlier is not None:
-        checks.append(still_there(outputs.audit, earlier))
-    return Verdict(tuple(checks), heads(outputs.audit))
-
-
-def _checks(outputs: Outputs, promised: Promised) -> Iterator[Check]:
-    audit, classes = outputs.audit, Classes.of(outputs)
+    audit, classes, log, ended = outputs.audit, Classes.of(outputs), None, None
+    checks = [domain(outputs)]
     if audit is None:
-        yield from _by_rows(outputs, promised, classes)
+        checks += _by_rows(outputs, promised, classes)
     else:
-        chained = promised.chained if "chain" in audit.column_names else None
-        begun = {} if chained is None else beginnings(audit, chained)
-        yield accounts.release_ids(audit, promised.shards, begun)
-        yield accounts.cover(outputs, audit, classes)
-        yield accounts.in_force(audit, promised.in_force)
-        yield from persons.subjects(outputs, audit, classes, promised.privacy.k)
-        yield from persons.sensitive(outputs, audit, classes, promised.privacy)
-        yield accounts.alone(outputs, audit, classes, begun, generalises=promised.generalises)
-        if chained is None:
-            yield unseen("chain", "audit has no chain (audit_chain): who can change outputs can make them agree")
-        else:
-            yield from follow(outputs, audit, classes, chained)
-    yield accounts.counts(outputs, classes, generalises=promised.generalises)
-    yield from _outside(outputs, promised)
+        if promised.chained is not None and "chain" in audit.column_names:
+            log = chain.read(audit, outputs.closing)
+            ended = chain.closing_counts(log)
+        checks += _by_releases(outputs, audit, promised, classes, log)
+        if log is not None:
+            checks.append(chain.end(log, promised.shards, runs_on=runs_on))
+    checks.append(accounts.counts(outputs, classes, generalises=promised.generalises, ended=ended))
+    checks += _outside(outputs, promised)
+    if log is None:
+        return Verdict(tuple(checks))
+    if earlier is not None:
+        checks.append(chain.still_there(log, earlier))
+    return Verdict(tuple(checks), chain.heads(log))
+
+
+def _by_releases(
+    outputs: Outputs, audit: pa.Table, promised: Promised, classes: Classes, log: chain.Log | None
+) -> Iterator[Check]:
+    """What the audit log tells, and rows beside it; ``log``: its chain."""
+    begun = {} if log is None or promised.chained is None else chain.beginnings(log, promised.chained)
+    yield accounts.release_ids(audit, promised.shards, begun, {} if log is None else chain.ends(log))
+    yield accounts.cover(outputs, audit, classes)
+    yield accounts.in_force(audit, promised.in_force)
+    yield from persons.subjects(outputs, audit, classes, promised.privacy.k)
+    yield from persons.sensitive(outputs, audit, classes, promised.privacy)
+    yield accounts.alone(outputs, audit, classes, begun, generalises=promised.generalises)
+    if log is None or promised.chained is None:
+        why = "who can change outputs can make them agree, or take away the last releases"
+        yield unseen("chain", f"audit has no chain (audit_chain): {why}")
+    else:
+        yield from chain.follow(outputs, audit, classes, log, promised.chained)
 
 
 def _by_rows(outputs: Outputs, promised: Promised, classes: Classes) -> Iterator[Check]:
-    """What rows tell where no release is told of."""
+    """What rows tell where no release is told of: the statements that need one are not checked."""
     privacy, loose = promised.privacy, promised.generalises or promised.privacy.lasting is not None
-    yield unseen("release ids", "sinks.audit is not kept, so nobody can tell releases")
-    yield unseen("cover", "sinks.audit is not kept, so nobody can tell which rows there should be")
+    for name, why in (
+        ("release ids", "nothing tells which releases there were"),
+        ("cover", "nothing tells which rows there should be"),
+        ("in force", "nothing tells under which promises rows were released"),
+        ("distinct persons", "nothing tells how many persons a release has"),
+        ("alone", "nothing tells which rows were released alone"),
+    ):
+        yield _without_audit(name, why)
     if loose:
-        yield unseen("k", "rows may leave under a generalisation of fewer than k, and sinks.audit is not kept")
-        return
-    few = np.flatnonzero(classes.rows < privacy.k)
-    findings = [Finding(f"only {classes.rows[number]} rows lie under one generalisation") for number in few.tolist()]
-    yield judged("k", f"{privacy.k} rows or more under each of {classes.count:,} generalisations", findings)
+        yield _without_audit("k", "rows may be published under a generalisation of fewer than k")
+    else:
+        few = np.flatnonzero(classes.rows < privacy.k)
+        findings = [
+            Finding(f"only {classes.rows[number]} rows lie under one generalisation") for number in few.tolist()
+        ]
+        words = (
+            f"{privacy.k} rows or more, of persons that nothing tells, under each of {classes.count:,} generalisations"
+        )
+        yield judged("k by rows", words, findings)
+        yield _without_audit("k", "rows alone were counted, and a person may have several")
     for column in outputs.policy.sensitive:
         least = privacy.l_of(column)[0]
-        values = counted(classes.released, numbered(outputs.released[column]))
-        findings = [
-            Finding(f"only {len(held)} values lie under one generalisation") for _, held in values if len(held) < least
-        ]
-        yield judged(f"l of {column}", f"{least} values or more under each generalisation", findings)
+        if not loose:
+            values = counted(classes.released, numbered(outputs.released[column]))
+            findings = [
+                Finding(f"only {len(held)} values lie under one generalisation")
+                for _, held in values
+                if len(held) < least
+            ]
+            yield judged(f"values of {column}", f"{least} or more under each generalisation", findings)
+        for name in (f"l of {column}", *(f"{promise.name} of {column}" for promise, *_ in privacy.further_of(column))):
+            yield _without_audit(name, "nothing tells which rows are one release, nor its persons")
+    if promised.chained is not None:
+        yield _without_audit("chain", "the chain goes through it")
+
+
+def _without_audit(name: str, why: str) -> Check:
+    return unchecked(name, f"sinks.audit is not kept: {why}")
 
 
 def _outside(outputs: Outputs, promised: Promised) -> Iterator[Check]:

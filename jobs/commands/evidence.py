@@ -129,19 +129,23 @@ def verify(
         Path | None,
         typer.Option(metavar="FILE", help="What --json printed before: the last releases of then must be there still."),
     ] = None,
+    running: Annotated[
+        bool,
+        typer.Option("--running", help="The job has not ended: its chain needs no closing record."),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print all that was found as one JSON object.")] = False,
 ) -> None:
-    """Check what a run has left against what was promised, from its outputs alone: exit code 1 where that is broken."""
+    """Check outputs against what was promised: exit code 1 where that is broken, 3 where it could not be checked."""
     with reported(configuration):
-        from jobs.commands.verify import show, verdict_of
+        from jobs.commands.verify import EXIT_CODES, show, verdict_of
 
-        verdict = verdict_of(load(configuration, overrides or []), since)
+        verdict = verdict_of(load(configuration, overrides or []), since, runs_on=running)
         if json:
             print(jsonlib.dumps(verdict.as_json()))
         else:
             show(verdict, console())
-        if not verdict.holds:
-            raise typer.Exit(1)
+        if EXIT_CODES[verdict.outcome]:
+            raise typer.Exit(EXIT_CODES[verdict.outcome])
 
 
 @app.command()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from evidence.verify.chain import Chained, Head
-from evidence.verify.verdict import BROKEN, HOLDS, UNSEEN, Verdict
+from evidence.verify.chain import Chained
+from evidence.verify.verdict import BROKEN, HOLDS, UNCHECKED, UNSEEN, Check, Head, Outcome, Verdict
 from evidence.verify.verify import Promised, verify
 from jobs.config.load import Config
 from jobs.local.outputs import OutputsError, read_outputs
@@ -17,17 +18,27 @@ from jobs.wiring.digests import hierarchies_digest, policy_digest
 from jobs.wiring.sink_columns import promised_numbers
 
 _MOST = 10
-_SHOWN = {HOLDS: "holds", BROKEN: "BROKEN", UNSEEN: "not seen"}
+_SHOWN = {HOLDS: "holds", BROKEN: "BROKEN", UNCHECKED: "NOT CHECKED", UNSEEN: "not seen"}
+
+EXIT_CODES: Mapping[Outcome, int] = {HOLDS: 0, BROKEN: 1, UNCHECKED: 3}
+"""What the command ends with; 2 says that the outputs cannot be read."""
 
 
-def verdict_of(config: Config, since: Path | None = None) -> Verdict:
+def verdict_of(config: Config, since: Path | None = None, *, runs_on: bool = False) -> Verdict:
     """Read the outputs of a configuration, and check them.
 
-    ``since``: a file of what ``crenel verify --json`` printed before, whose ``heads`` must be there still. Raises
-    ``OutputsError`` where it is none, and as ``read_outputs`` does.
+    Parameters
+    ----------
+    since : a file of what ``crenel verify --json`` printed before, whose ``heads`` must be there still
+    runs_on : whether the job is known to run on, so that its chain has no end yet
+
+    Raises
+    ------
+    OutputsError
+        ``since`` is no such file; and as ``read_outputs`` does.
     """
     earlier = None if since is None else _heads(since, config)
-    return verify(read_outputs(config), promised(config), earlier)
+    return verify(read_outputs(config, foreign=True), promised(config), earlier, runs_on=runs_on)
 
 
 def promised(config: Config) -> Promised:
@@ -47,10 +58,13 @@ def _heads(path: Path, config: Config) -> list[Head]:
         raise OutputsError("audit_chain: is missing, and --since compares the ends of its chain; remove one of them")
     try:
         heads = json.loads(path.read_text(encoding="utf-8"))["heads"]
-        return [(int(head["shard"]), int(head["release"]), str(head["chain"])) for head in heads]
+        return [
+            Head(int(head["shard"]), int(head["release"]), str(head["chain"]), bool(head.get("closing", False)))
+            for head in heads
+        ]
     except OSError as error:
         raise OutputsError(f"--since: {path} cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise OutputsError(f"--since: {path} is not what 'crenel verify --json' prints") from None
 
 
@@ -66,7 +80,7 @@ def show(verdict: Verdict, console: Console) -> None:
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column()
-    for check in sorted(verdict.checks, key=lambda check: check.outcome == UNSEEN):
+    for check in sorted(verdict.checks, key=lambda check: (check.outcome == UNSEEN, check.outcome == UNCHECKED)):
         table.add_row(
             check.name, _SHOWN[check.outcome], check.words if check.outcome != BROKEN else _found(check.findings)
         )
@@ -78,11 +92,19 @@ def show(verdict: Verdict, console: Console) -> None:
                 console.print(f"  {finding}", soft_wrap=True)
             if len(check.findings) > _MOST:
                 console.print(f"  and {len(check.findings) - _MOST:,} more; --json tells all")
-    broken = sum(check.outcome == BROKEN for check in verdict.checks)
     console.print()
-    console.print(
-        "All that can be seen holds." if verdict.holds else f"{broken} of {len(verdict.checks)} statements are broken."
-    )
+    console.print(_sentence(verdict.checks), soft_wrap=True)
+
+
+def _sentence(checks: Sequence[Check]) -> str:
+    """What all of it comes to."""
+    broken = sum(check.outcome == BROKEN for check in checks)
+    skipped = [check.name for check in checks if check.outcome == UNCHECKED]
+    found = [f"{broken} of {len(checks)} statements are broken."] if broken else []
+    if skipped:
+        rest = "" if broken else "What was checked holds, and that is not all: "
+        found.append(f"{rest}{len(skipped)} statements were not checked ({', '.join(skipped)}).")
+    return " ".join(found) or "All that can be seen holds."
 
 
 def _found(findings: tuple[object, ...]) -> str:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anonymity.attributes import Numeric
-from evidence.outputs import Outputs
+from evidence.outputs import Outputs, split_audit
 from jobs.config.load import Config
 from jobs.config.places import local_path
 from jobs.local.sink_files import OutputsError, read_folder
@@ -25,12 +25,14 @@ _GONE = ("blackhole", "print")
 _FORMATS = ("csv", "json", "parquet")
 
 
-def read_outputs(config: Config) -> Outputs:
+def read_outputs(config: Config, *, foreign: bool = False) -> Outputs:
     """Read every sink that a configuration names.
 
     Files of CSV, JSON and Parquet are read as they lie there, finished ones only; all else through Flink, as far as it
     goes at that moment. A sink that keeps nothing (``print``) counts as one that is not there. Flink makes no file
     where there is nothing to write: a folder that is not there is empty, but where all of them are.
+
+    ``foreign``: whether values are let in that the policy does not know, for a reader who judges them.
 
     Raises
     ------
@@ -55,17 +57,22 @@ def read_outputs(config: Config) -> Outputs:
         others = {name: schemas[name].names for name in kept if name not in texts}
         texts |= read_tables(replace(config, sinks=kept), others)
     tables = {name: typed(_place(name, kept[name]), text, schemas[name]) for name, text in texts.items()}
+    closing = None
+    if config.audit_chain is not None and "audit" in tables:
+        tables["audit"], closing = split_audit(tables["audit"])
     outputs = Outputs(
         policy=config.policy,
         **{name: tables.pop(name, None) for name in _OF_OUTPUTS},
         further=tables,
+        closing=closing,
     )
     for name in ("released", "audit"):
         table = getattr(outputs, name)
-        if table is not None:
+        if table is not None and not foreign:
             for problem in _foreign(config, table):
                 raise OutputsError(f"{_place(name, kept[name])}: {problem}; these are outputs of another policy")
     if outputs.audit is not None:
+        _require_counts(outputs.audit, _place("audit", kept["audit"]))
         _require_one_run(outputs.audit, _place("audit", kept["audit"]))
         if not outputs.released.num_rows and outputs.audit.num_rows:
             place = _place("released", kept["released"])
@@ -112,6 +119,14 @@ def _foreign(config: Config, table: pa.Table) -> Iterator[str]:
 
 def _count(mask: pa.ChunkedArray) -> int:
     return int(pc.sum(pc.fill_null(mask, False)).as_py() or 0)
+
+
+def _require_counts(audit: pa.Table, place: str) -> None:
+    """Raise where a release lacks what every release has."""
+    counted = ("release_id", "shard", "subjects", "tuples")
+    for name in (name for name in audit.column_names if name in counted or name.startswith("diversity_")):
+        if audit[name].null_count:
+            raise OutputsError(f"{place}: {audit[name].null_count} rows have no {name!r}; an audit log has it in each")
 
 
 def _require_one_run(audit: pa.Table, place: str) -> None:

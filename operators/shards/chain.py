@@ -1,4 +1,4 @@
-"""A hash chain through the audit log of a shard: a row that is changed, added or gone shows.
+"""A hash chain through the audit log of a shard: a row that is changed, added or gone shows, and so does a lost end.
 
 Each row has a hash of the row before it and of its own content, HMAC-SHA256 with a key and SHA-256 without. What is
 hashed can be had again from what a sink writes, in CSV as in JSON (``docs/evidence.md``, "The chain"), and is fixed for
@@ -11,11 +11,12 @@ import hashlib
 import hmac
 import re
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import isinf, isnan
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,9 @@ from state.chain import ChainState
 
 _MEMBERS = 2**128
 _KEPT = 10_000
+_PLAIN = ":._-"
+"""Characters of names that a closing record writes as they are, beside letters and digits."""
+
 _TIME = re.compile(r"(\d{4,}-\d\d-\d\d)[ T](\d\d:\d\d)(?::(\d\d)(\.\d+)?)?Z?", re.ASCII)
 _REAL = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _WHOLE = re.compile(r"-?\d+", re.ASCII)
@@ -92,23 +96,47 @@ class Chain:
         members : published columns
         offsets : where the members of each release begin, and where the last end
         """
-        plan, ids = self._plan, told[0]
-        if ids and ids[0] != self._following:  # there was a time without a chain
-            self._head = b""
-        digests = self._members(members, offsets) if plan.key else [None] * len(ids)
+        ids = told[0]
+        if ids:
+            self._begin_behind(ids[0])
+        digests = self._members(members, offsets) if self._plan.key else [None] * len(ids)
         before = zip(*([_field(_told(value)) for value in column] for column in told), strict=True)
         behind = zip(*([_field(_told(value)) for value in column] for column in generalisation), strict=True)
-        rows = []
-        for first, last, digest in zip(before, behind, digests, strict=True):
-            origin = (plan.version, plan.policy, plan.hierarchies) if self._first else (None, None, None)
-            self._first = False
-            own = (self._start, *origin, digest)
-            content = b"".join((*first, self._in_force, *last, *(_field(_told(value)) for value in own)))
-            self._head = self._hash(b"release", _field(self._head.hex()) + content)
-            rows.append((*own, self._head.hex()))
+        rows = [self._link(*row) for row in zip(before, behind, digests, strict=True)]
         if ids:
             self._following = ids[-1] + 1
         return [list(column) for column in zip(*rows, strict=True)]
+
+    def close(self, told: Sequence[Any], generalisation: Sequence[Any], counts: Mapping[str, int]) -> list[Any]:
+        """Return the chain's columns of a closing record, and continue behind it.
+
+        A closing record uses no release id: the next release, if the job continues, has the id of the record.
+
+        Parameters
+        ----------
+        told : values of the audit log before what was in force, of which the first is the id of the next release
+        generalisation : values behind it
+        counts : what the shard has counted by name; the record has them in the place of the hashes of members
+        """
+        self._begin_behind(told[0])
+        self._following = told[0]
+        first, last = ([_field(_told(value)) for value in values] for values in (told, generalisation))
+        return list(self._link(first, last, " ".join(f"{quote(name, _PLAIN)}={n}" for name, n in counts.items())))
+
+    def _begin_behind(self, release: int) -> None:
+        """Begin anew where releases were published without a chain."""
+        if release != self._following:
+            self._head = b""
+
+    def _link(self, told: Sequence[bytes], generalisation: Sequence[bytes], digest: str | None) -> tuple[Any, ...]:
+        """The chain's columns of the next row."""
+        plan = self._plan
+        origin = (plan.version, plan.policy, plan.hierarchies) if self._first else (None, None, None)
+        self._first = False
+        own = (self._start, *origin, digest)
+        content = b"".join((*told, self._in_force, *generalisation, *(_field(_told(value)) for value in own)))
+        self._head = self._hash(b"release", _field(self._head.hex()) + content)
+        return (*own, self._head.hex())
 
     def _members(self, members: Sequence[Sequence[Any]], offsets: Sequence[int]) -> list[str | None]:
         """For each release, the sum of the hashes of its members: rows under one generalisation have no order."""

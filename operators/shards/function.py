@@ -75,10 +75,10 @@ class KeyedShard:
 class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
     """Anonymises the blocks of each shard.
 
-    In: rows (shard key, bytes of a ``state.block.Block`` or a ``state.forget.Forget``). Out: releases; side outputs
-    ``SUPPRESSED``, ``REJECTED``, ``FORGOTTEN``, those of the algorithm (``further_tags``) and, once the input has
-    ended, ``SUMMARY``. All of them must be wired: PyFlink sends what is yielded for a side output to the main one where
-    no side output is.
+    In: rows (shard key, bytes of a ``state.block.Block`` or a ``state.forget.Forget``; None where a shard begins). Out:
+    releases; side outputs ``SUPPRESSED``, ``REJECTED``, ``FORGOTTEN``, those of the algorithm (``further_tags``) and,
+    once the input has ended, ``SUMMARY``; the main output then has the closing record of a chained audit log too. All
+    of them must be wired: PyFlink sends what is yielded for a side output to the main one where no side output is.
 
     A request to forget applies to what has come to the shard before it, and nothing of it is kept: of a person whose
     tuples come after it, nobody knows that they were asked to be forgotten.
@@ -102,6 +102,9 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
         key = value[0]
+        if value[1] is None:  # the shard begins: its chain is to have an end, whether or not a tuple comes
+            ctx.timer_service().register_event_time_timer(END)
+            return
         if kind_of(value[1]) == "forget":
             yield from self._forget(Forget.from_bytes(value[1], f"key {key}"), key, ctx)
             return
@@ -151,6 +154,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         self._keep(keyed, step, ctx)
         yield from self._emit(step, keyed)
         if timestamp == END:
+            yield from self._close(keyed)
             for name, amount in summary(self._plan, keyed):
                 yield SUMMARY, row([keyed.shard.number, name, amount])
 
@@ -163,9 +167,10 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         stored = self._store.read()
         if stored is not None:
             shard = plan.algorithm.restored(plan.terms, stored, f"key {key}")
-        elif number is None:
-            raise RuntimeError("a timer fired for a shard of which nothing is stored")
         else:
+            number = plan.numbers.get(key) if number is None else number
+            if number is None:
+                raise RuntimeError("a timer fired for a shard of which nothing is stored")
             shard = plan.algorithm.new(plan.terms, number, shard_key(plan.seed, number))
         oddities = Oddities(plan.terms, max(plan.algorithm.durations(plan.terms.parameters).values(), default=None))
         chain = self._chain(f"key {key}")
@@ -238,6 +243,12 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         for name, rows in step.further.items():
             for values in rows:
                 yield self._tags[name], row(list(values))
+
+    def _close(self, keyed: KeyedShard) -> Iterator[Any]:
+        """End the shard's chain, where it has one: without this record it would look like that of a job that runs."""
+        if keyed.chain is not None:
+            yield from self._emitter.closing(keyed.counters, keyed.shard.number, keyed.chain)
+            self._store.chain = keyed.chain.state.to_bytes()
 
 
 def summary(plan: OperatorPlan, keyed: KeyedShard) -> Iterator[tuple[str, float]]:

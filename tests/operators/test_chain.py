@@ -17,12 +17,14 @@ from hypothesis import strategies as st
 from anonymity.algorithms import CASTLE, NEAREST, WINDOW
 from anonymity.castle.parameters import CastleParameters
 from anonymity.nearest.parameters import NearestParameters
+from anonymity.privacy import Privacy
 from anonymity.window.parameters import WindowParameters
-from evidence.outputs import Outputs
+from evidence.outputs import Outputs, split_audit
 from evidence.verify import chain as reader
 from evidence.verify.chain import Chained, follow, heads
 from evidence.verify.classes import Classes
-from evidence.verify.verdict import BROKEN, HOLDS, UNSEEN, Check
+from evidence.verify.verdict import BROKEN, HOLDS, UNCHECKED, UNSEEN, Check, Head
+from evidence.verify.verify import Promised, verify
 from operators.places import CHAIN
 from operators.shards import chain as writer
 from operators.shards.chain import ChainPlan
@@ -88,7 +90,8 @@ def outputs(releases: list[list[Any]]) -> Outputs:
         for illness, visit in members(release):
             released.append(dict(zip(RELEASED.names, [*generalisation, illness, str(visit)], strict=True)))
     policy = planned(*MADE["castle"]).terms.policy
-    return Outputs(policy, pa.Table.from_pylist(released, RELEASED), pa.Table.from_pylist(audit, AUDIT))
+    releases_of, closing = split_audit(pa.Table.from_pylist(audit, AUDIT))
+    return Outputs(policy, pa.Table.from_pylist(released, RELEASED), releases_of, closing=closing)
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +102,8 @@ def plain() -> Outputs:
 
 def followed(found: Outputs, chained: Chained = CHAINED) -> dict[str, Check]:
     assert found.audit is not None
-    return {check.name: check for check in follow(found, found.audit, Classes.of(found), chained)}
+    log = reader.read(found.audit, found.closing)
+    return {check.name: check for check in follow(found, found.audit, Classes.of(found), log, chained)}
 
 
 def links(found: Outputs) -> list[tuple[int, int, str]]:
@@ -129,6 +133,7 @@ def test_a_chain_goes_on_after_a_restore_and_tells_of_it(algorithm: str) -> None
     starts = found.audit.select(["shard", "chain_start", "chain_version"]).to_pylist()
     told = [(row["shard"], row["chain_start"], row["chain_version"]) for row in starts if row["chain_version"]]
     assert sorted(told) == [(0, 0, "1"), (0, 1, "2"), (1, 0, "1"), (1, 1, "2")]
+    assert ended(found).outcome == HOLDS
     # What left is what would have left anyway.
     plain = run(plan(algorithm))
     assert plain.released.equals(found.released)
@@ -146,13 +151,12 @@ def test_a_chain_that_was_off_for_a_time_begins_anew() -> None:
     harness.element(KEY, block(100, 100).to_bytes())
     found = outputs(harness.main)
     assert found.audit is not None
-    (chain,) = [check for check in follow(found, found.audit, Classes.of(found), CHAINED) if check.name == "chain"]
-    assert chain.outcome == HOLDS
-    assert reader.beginnings(found.audit, CHAINED) == {0: gone}
+    assert followed(found)["chain"].outcome == HOLDS
+    assert reader.beginnings(reader.read(found.audit, found.closing), CHAINED) == {0: gone}
     # No other release can pass for the one it began with.
-    later = found.audit.filter(pc.greater(found.audit["release_id"], gone))
-    assert reader.beginnings(later, CHAINED) == {}
-    (chain, *_) = follow(found, later, Classes.of(dataclasses.replace(found, audit=later)), CHAINED)
+    later = dataclasses.replace(found, audit=found.audit.filter(pc.greater(found.audit["release_id"], gone)))
+    assert reader.beginnings(reader.read(later.audit, found.closing), CHAINED) == {}
+    chain = followed(later)["chain"]
     assert [(finding.release, "gone" in finding.text) for finding in chain.findings] == [(gone, True)]
 
 
@@ -216,7 +220,7 @@ def test_without_a_key_nothing_is_told_of_values_and_a_wrong_one_is_told_once() 
     wrong = followed(found)["chain"]
     assert wrong.outcome == BROKEN
     assert [finding.text.partition(":")[0] for finding in wrong.findings] == ["no release fits the chain"]
-    assert heads(found.audit).keys() == {0, 1}
+    assert [head.shard for head in heads(reader.read(found.audit, found.closing))] == [0, 1]
 
 
 def test_another_policy_is_told_by_where_it_began(plain: Outputs) -> None:
@@ -226,15 +230,177 @@ def test_another_policy_is_told_by_where_it_began(plain: Outputs) -> None:
 
 def test_the_end_of_a_chain_must_be_there_later(plain: Outputs) -> None:
     assert plain.audit is not None
-    ends = [(shard, *end) for shard, end in reader.heads(plain.audit).items()]
-    assert reader.still_there(plain.audit, ends).findings == ()
-    (shard, release, link), *_ = ends
-    rows = plain.audit.to_pylist()
-    rows.remove(next(row for row in rows if row["chain"] == link))
-    (gone,) = reader.still_there(pa.Table.from_pylist(rows, AUDIT), ends).findings
-    assert (gone.shard, gone.release, gone.text) == (shard, release, "was there before, and is gone")
-    (other,) = reader.still_there(plain.audit, [(shard, release, "0" * 64)]).findings
+    assert plain.closing is not None
+    closed = heads(reader.read(plain.audit, plain.closing))
+    assert reader.still_there(reader.read(plain.audit, plain.closing), closed).findings == ()
+    (gone, _) = reader.still_there(reader.read(plain.audit, None), closed).findings
+    assert (gone.shard, gone.release) == (0, None)
+    assert gone.text == f"the closing record behind {closed[0].release} releases was there before, and is gone"
+
+    ends = heads(reader.read(plain.audit, None))  # as they were before the input ended
+    assert reader.still_there(reader.read(plain.audit, plain.closing), ends).findings == ()
+    first, *_ = ends
+    rest = plain.audit.filter(pc.not_equal(plain.audit["chain"], first.chain))
+    (gone,) = reader.still_there(reader.read(rest, plain.closing), ends).findings
+    assert (gone.shard, gone.release, gone.text) == (0, first.release, "was there before, and is gone")
+    another = Head(first.shard, first.release, "0" * 64)
+    (other,) = reader.still_there(reader.read(plain.audit, plain.closing), [another]).findings
     assert other.text == "was there before, with another chain"
+
+
+PROMISED = Promised(Privacy(3, 2), {"k": 3, "l": 2, "phi": None}, 2, generalises=False, noise=False, chained=CHAINED)
+
+
+def ended(found: Outputs, *, runs_on: bool = False) -> Check:
+    assert found.audit is not None
+    return reader.end(reader.read(found.audit, found.closing), 2, runs_on=runs_on)
+
+
+def what_is_broken(found: Outputs) -> set[tuple[str, int | None]]:
+    """Statements of a verdict, and the shards of their findings."""
+    return {(check.name, finding.shard) for check in verify(found, PROMISED).checks for finding in check.findings}
+
+
+@pytest.mark.parametrize("algorithm", MADE)
+def test_each_shard_ends_with_a_closing_record_that_counts_what_left(algorithm: str) -> None:
+    found = run(plan(algorithm))
+    assert found.audit is not None
+    assert found.closing is not None
+    assert ended(found).outcome == HOLDS
+    assert what_is_broken(found) == set()
+    for row in found.closing.to_pylist():
+        of = found.audit.filter(pc.equal(found.audit["shard"], row["shard"]))
+        assert row["release_id"] == of.num_rows
+        counts = dict(pair.split("=") for pair in row["chain_members"].split(" "))
+        assert int(counts["tuples_in"]) == 200
+        assert int(counts["released"]) == pc.sum(of["tuples"]).as_py()
+        assert {name for name in AUDIT.names if row[name] is not None} == {
+            *("release_id", "shard", "kind", "k", "l", "chain_start", "chain_members", "chain")
+        }
+
+
+FIRST = pc.field("shard") == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "broken"),
+    [
+        ("last release", {("release ids", 0), ("chain", 0)}),
+        ("last releases and record", {("end", 0)}),
+        ("record", {("end", 0)}),
+        ("shard", {("end", 0)}),
+        ("count", {("chain", 0)}),
+        ("moved back", {("chain", 0), ("counts", 0)}),
+        ("moved to the other shard", {("chain", 1), ("end", 0)}),
+    ],
+)
+def test_an_end_that_is_cut_off_or_changed_is_seen(plain: Outputs, change: str, broken: set[tuple[str, int]]) -> None:
+    assert plain.audit is not None
+    assert plain.closing is not None
+    audit, closing = plain.audit, plain.closing
+    count = audit.filter(FIRST).num_rows
+    rows = closing.to_pylist()
+    if change == "last release":
+        audit = audit.filter(~(FIRST & (pc.field("release_id") == count - 1)))
+    elif change == "last releases and record":
+        audit, rows = audit.filter(~(FIRST & (pc.field("release_id") > count - 4))), rows[1:]
+    elif change == "record":
+        rows = rows[1:]
+    elif change == "shard":
+        audit, rows = audit.filter(~FIRST), rows[1:]
+    elif change == "count":
+        rows[0]["chain_members"] = rows[0]["chain_members"].replace("tuples_in=200", "tuples_in=201")
+    elif change == "moved back":
+        audit = audit.filter(~(FIRST & (pc.field("release_id") > count - 4)))
+        rows[0]["release_id"] = count - 3
+    else:
+        rows[0]["shard"] = 1
+    # Whoever takes releases away takes their rows too.
+    names = ["age_min", "age_max", "group"]
+    left = set(zip(*(audit[name].to_pylist() for name in names), strict=True))
+    released = [row for row in plain.released.to_pylist() if tuple(row[name] for name in names) in left]
+    changed = dataclasses.replace(
+        plain,
+        released=pa.Table.from_pylist(released, RELEASED),
+        audit=audit,
+        closing=pa.Table.from_pylist(rows, AUDIT),
+    )
+    assert broken <= what_is_broken(changed)
+
+
+def test_without_any_closing_record_the_end_is_not_checked_and_it_is_told_how_far_the_chain_reaches(
+    plain: Outputs,
+) -> None:
+    assert plain.audit is not None
+    assert plain.closing is not None
+    open_end = dataclasses.replace(plain, closing=plain.closing.slice(0, 0))
+    assert what_is_broken(open_end) == set()
+    found = verify(open_end, PROMISED)
+    assert found.outcome == UNCHECKED
+    told = ended(open_end)
+    assert told.outcome == UNCHECKED
+    last = max(plain.audit.filter(FIRST).to_pylist(), key=lambda row: row["release_id"])
+    time = str(np.datetime64(last["event_time"], "ms").astype("datetime64[m]")).replace("T", " ")
+    assert f"it reaches up to release {last['release_id']} of shard 0 (event time {time}), release" in told.words
+    assert ended(open_end, runs_on=True).outcome == UNSEEN
+    assert verify(open_end, PROMISED, runs_on=True).outcome == HOLDS
+
+
+def test_a_job_goes_on_behind_a_closing_record() -> None:
+    runtime, main = FakeRuntime(), list[list[Any]]()
+    for part in range(3):  # drained twice, with new tuples of one shard only in between
+        harness = Harness(ShardFunction(plan()), runtime)
+        for shard in (0, 1) if part == 0 else (0,):
+            harness.element(KEY + shard, block(1000 * shard + 100 * part, 100, shard=shard).to_bytes())
+        if part < 2:
+            harness.advance(END)
+        main += harness.main
+    found = outputs(main)
+    checks = followed(found)
+    assert {check.outcome for check in checks.values()} == {HOLDS}
+    assert found.closing is not None
+    assert sorted(zip(found.closing["shard"].to_pylist(), found.closing["chain_start"].to_pylist(), strict=True)) == [
+        *((0, 0), (0, 1), (1, 0))
+    ]
+    assert what_is_broken(found) == set()
+    assert ended(found).outcome == UNCHECKED
+    assert "went on after an end" in ended(found).words
+    for place in range(2):  # either closing record of the shard that went on
+        rows = found.closing.filter(FIRST).to_pylist()
+        rows.pop(place)
+        rows += found.closing.filter(~FIRST).to_pylist()
+        less = dataclasses.replace(found, closing=pa.Table.from_pylist(rows, AUDIT))
+        assert ("chain", 0) in what_is_broken(less)
+
+
+def test_a_shard_that_never_got_a_tuple_has_a_closing_record_too() -> None:
+    numbered = dataclasses.replace(plan(), numbers={KEY: 0, KEY + 1: 1})
+    runtime = FakeRuntime()
+    harness = Harness(ShardFunction(numbered), runtime)
+    for key in numbered.numbers:
+        harness.element(key, None)  # type: ignore[arg-type]
+    harness.element(KEY, block(0, 100).to_bytes())
+    main = harness.main
+    harness = Harness(ShardFunction(numbered), runtime)  # its timer is all that a restored job knows of it
+    harness.advance(END)
+    main += harness.main
+    found = outputs(main)
+    assert what_is_broken(found) == set()
+    assert ended(found).outcome == HOLDS
+    assert found.closing is not None
+    told = {row["shard"]: (row["release_id"], row["chain_members"]) for row in found.closing.to_pylist()}
+    assert told[1] == (0, "tuples_in=0 released=0")
+    # A tuple that comes once the job goes on is chained behind it.
+    harness = Harness(ShardFunction(numbered), runtime)
+    harness.element(KEY + 1, block(1000, 100, shard=1).to_bytes())
+    assert harness.main
+    assert what_is_broken(outputs([*main, *harness.main])) == set()
+
+
+def test_a_summary_that_is_gone_is_seen_where_the_chain_has_ended(plain: Outputs) -> None:
+    schema = pa.schema([("shard", pa.int64()), ("name", pa.string()), ("amount", pa.float64())])
+    empty = dataclasses.replace(plain, further={"summary": schema.empty_table()})
+    assert what_is_broken(empty) == {("counts", 0), ("counts", 1)}
 
 
 @given(st.floats(width=64))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from anonymity.promise.record import Sensitive
 from anonymity.promise.reference import Reference
 from anonymity.promises import BETA, T
-from evidence.verify.verdict import BROKEN, HOLDS, UNSEEN, Verdict
+from evidence.verify.verdict import BROKEN, HOLDS, UNCHECKED, UNSEEN, Verdict
 from evidence.verify.verify import verify
 from tests.support.released import AUDIT, PROMISED, K, Run, runs
 from tests.support.sensitive import distance, ground_of
@@ -34,7 +34,7 @@ def outcomes(verdict: Verdict) -> dict[str, str]:
 def test_what_holds_is_found_to_hold(run: Run) -> None:
     found = verify(run.outputs(), PROMISED)
     assert broken(found) == set()
-    assert found.holds
+    assert found.outcome == HOLDS
     by_name = outcomes(found)
     assert by_name["distinct persons"] == (UNSEEN if run.subject and not run.pseudonym else HOLDS)
     assert by_name["truth"] == UNSEEN
@@ -72,6 +72,17 @@ def add_row(run: Run, place: int) -> Broken:
 def move_row(run: Run, place: int) -> Broken:
     run.released[place % len(run.released)]["age_max"] = 98.5
     return {("cover", None, None)}
+
+
+def leave_the_domain(run: Run, place: int) -> Broken:
+    run.released[place % len(run.released)]["age_max"] = 12345.0
+    return {("domain", None, None)}
+
+
+def invent_a_label(run: Run, place: int) -> Broken:
+    row = run.audit[place]
+    row["town"] = "nowhere"
+    return {("domain", row["shard"], row["release_id"])}
 
 
 def fewer_persons(run: Run, place: int) -> Broken:
@@ -124,7 +135,7 @@ def suppressed_twice(run: Run, place: int) -> Broken:
 
 CHANGES: list[Callable[[Run, int], Broken]] = [
     *(drop_release, repeat_release, drop_row, add_row, move_row, fewer_persons, more_persons, less_diversity),
-    *(more_diversity, another_k, noise_in_force, reuse_of_nothing, suppressed_twice),
+    *(more_diversity, another_k, noise_in_force, reuse_of_nothing, suppressed_twice, leave_the_domain, invent_a_label),
 ]
 
 
@@ -137,7 +148,7 @@ def test_what_is_changed_is_found_where_it_was(
     expected = change(run, data.draw(st.integers(0, len(run.audit) - 1)))
     found = verify(run.outputs(), PROMISED)
     assert expected <= broken(found)
-    assert not found.holds
+    assert found.outcome == BROKEN
     names = {name for name, _, _ in expected}
     assert {check.name for check in found.checks if check.outcome == BROKEN} >= names
 
@@ -156,15 +167,37 @@ def test_a_pseudonym_shows_who_is_there_too_often(run: Run, data: st.DataObject)
     assert ("distinct persons", rows["shard"], rows["release_id"]) in broken(verify(run.outputs(), PROMISED))
 
 
-def test_without_audit_rows_alone_are_counted() -> None:
+def test_without_audit_rows_alone_are_counted_and_nothing_else_counts_as_checked() -> None:
     run = Run([], [], [], [], pseudonym=False, subject=True)
     values = {"age_min": 1.0, "age_max": 2.0, "town": "all", "illness": "flu", "id": "1", "who": "a"}
     run.released = [dict(values)] * K
     found = verify(replace(run.outputs(), audit=None), PROMISED)
-    assert broken(found) == {("l of illness", None, None)}
-    assert outcomes(found)["k"] == HOLDS
+    assert broken(found) == {("values of illness", None, None)}
+    assert outcomes(found)["k by rows"] == HOLDS
+    run.released = [dict(values, illness=illness) for illness in ("flu", "gout", "cold")]
+    found = verify(replace(run.outputs(), audit=None), PROMISED)
+    assert broken(found) == set()
+    assert {name for name, outcome in outcomes(found).items() if outcome == UNCHECKED} == {
+        *("release ids", "cover", "in force", "k", "distinct persons", "alone", "l of illness", "alpha of illness")
+    }
+    assert found.outcome == UNCHECKED
+    assert found.as_json()["holds"] is False
     run.released.pop()
-    assert ("k", None, None) in broken(verify(replace(run.outputs(), audit=None), PROMISED))
+    assert ("k by rows", None, None) in broken(verify(replace(run.outputs(), audit=None), PROMISED))
+
+
+def test_a_value_outside_its_domain_is_told_by_column_and_row_and_not_by_itself() -> None:
+    run = Run([], [], [], [], pseudonym=False, subject=True)
+    values = {"age_min": 1.0, "age_max": 2.0, "town": "all", "illness": "flu", "id": "1", "who": "a"}
+    run.released = [dict(values) for _ in range(4)]
+    run.released[1]["age_min"] = -4321.0
+    run.released[3] |= {"age_max": None, "town": "4321"}
+    (domain,) = [check for check in verify(run.outputs(), PROMISED).checks if check.name == "domain"]
+    assert [str(finding) for finding in domain.findings] == [
+        "column 'age_min' of released lies outside of its domain in row 2",
+        "column 'age_max' of released holds no number in row 4",
+        "column 'town' of released holds what is no label of its hierarchy in row 4",
+    ]
 
 
 REFERENCES = {

@@ -44,6 +44,28 @@ def test_a_changed_release_ends_with_1_and_is_named(job: Path) -> None:
     assert [(row["shard"], row["release"]) for row in cover["findings"]] == [(0, 0)]
 
 
+def test_without_audit_it_ends_with_3_and_names_what_was_not_checked(job: Path) -> None:
+    told = verify(job, "--set", "sinks.audit={connector: blackhole}")
+    assert told.exit_code == 3
+    assert "All that can be seen holds." not in told.stdout
+    assert "statements were not checked (release ids, cover, in force" in told.stdout
+    assert "NOT CHECKED  sinks.audit is not kept: nothing tells which rows there should be" in told.stdout
+    found = json.loads(verify(job, "--set", "sinks.audit=null", "--json").stdout)
+    assert (found["holds"], found["outcome"]) == (False, "unchecked")
+    assert {check["name"] for check in found["checks"] if check["outcome"] == "unchecked"} >= {"cover", "k"}
+    # What is broken among the rest is told by the exit code that says so.
+    write_csv(job.parent / "released", ALIKE[1:])
+    assert verify(job, "--set", "sinks.audit=null").exit_code == 1
+
+
+def test_a_value_outside_its_domain_is_broken_and_not_of_another_policy(job: Path) -> None:
+    write_csv(job.parent / "released", [*ALIKE[:3], ALIKE[3] | {"age_max": 4321}])
+    told = verify(job)
+    assert told.exit_code == 1
+    assert "column 'age_max' of released lies outside of its domain in row 4" in told.stdout
+    assert "4321" not in told.stdout + told.stderr
+
+
 def test_another_configuration_is_told_by_what_was_in_force(job: Path) -> None:
     told = verify(job, "--set", "privacy.k=3")
     assert told.exit_code == 1

@@ -1,0 +1,64 @@
+"""Whether what is published of each quasi-identifier is a value that the policy knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil, floor
+from typing import TypeAlias
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from anonymity.attributes import Numeric, QuasiIdentifier
+from evidence.outputs import Outputs
+from evidence.verify.accounts import rows_told
+from evidence.verify.verdict import Check, Finding, judged
+
+Strange: TypeAlias = Iterator[tuple[str, str, NDArray[np.bool_]]]
+"""A column, what is wrong in it, and (rows,) where."""
+
+
+def domain(outputs: Outputs) -> Check:
+    """Each end of an interval lies in its domain, and each category is a label of its hierarchy.
+
+    What is published outside is a raw value, or one that somebody has changed.
+    """
+    findings: list[Finding] = []
+    for column, what, wrong in _strange(outputs, outputs.released):
+        findings.append(Finding(f"column {column!r} of released {what} in {rows_told(np.flatnonzero(wrong))}"))
+    if outputs.audit is not None:
+        for column, what, wrong in _strange(outputs, outputs.audit):
+            for row in outputs.audit.filter(pa.array(wrong)).select(["shard", "release_id"]).to_pylist():
+                findings.append(Finding(f"column {column!r} of audit {what}", row["shard"], row["release_id"]))
+    names = ", ".join(outputs.generalisation)
+    return judged("domain", f"{outputs.released.num_rows:,} released rows, in {names}", findings)
+
+
+def _strange(outputs: Outputs, table: pa.Table) -> Strange:
+    for attribute in outputs.policy.quasi_identifiers:
+        names = [name for name in outputs.generalisation if name in _columns(attribute)]
+        for column, what, wrong in _of_attribute(attribute, table.select(names).to_pandas()):
+            if wrong.any():
+                yield column, what, wrong
+
+
+def _columns(attribute: QuasiIdentifier) -> tuple[str, ...]:
+    name = attribute.name
+    return (f"{name}_min", f"{name}_max", name) if isinstance(attribute, Numeric) else (name,)
+
+
+def _of_attribute(attribute: QuasiIdentifier, values: pd.DataFrame) -> Strange:
+    for name, column in values.items():
+        if not isinstance(attribute, Numeric):
+            known = column.isin(list(attribute.hierarchy.labels)).to_numpy(np.bool_)
+            yield attribute.name, "holds what is no label of its hierarchy", ~known
+            continue
+        yield str(name), "holds no number", ~np.isfinite(column.to_numpy(np.float64))
+        if attribute.domain is not None:
+            least, most = floor(attribute.domain[0]), ceil(attribute.domain[1])  # a whole end is rounded outwards
+            yield str(name), "lies outside of its domain", ((column < least) | (column > most)).to_numpy(np.bool_)
+    if isinstance(attribute, Numeric) and values.shape[1] > 1:
+        low, high = (values[name] for name in values.columns)
+        yield str(values.columns[1]), "lies below the column before it", (low > high).to_numpy(np.bool_)
