@@ -101,7 +101,7 @@ class Step:
 class Shard(ABC):
     """The live form of one shard, made from ``Terms`` and what is stored of it.
 
-    Each step raises ``RuntimeError`` where a promise would be broken; nothing of that step was emitted then.
+    Each step raises ``InvariantError`` where a promise would be broken; nothing of that step was emitted then.
     """
 
     terms: Terms

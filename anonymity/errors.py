@@ -9,6 +9,10 @@ class PolicyError(ValueError):
     """A policy that cannot be kept. It names the field and what would be valid."""
 
 
+class InvariantError(RuntimeError):
+    """An invariant of Crenel that does not hold. Its message is constant, so it holds no value of a record."""
+
+
 class InputError(Exception):
     """What a user gave and cannot be worked with; the message names the field, option or file, and what would help.
 

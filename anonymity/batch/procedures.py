@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from anonymity.compiled.jit import Int, entry, leaf, procedure
 from anonymity.compiled.random import RandomStream
+from anonymity.errors import InvariantError
 from anonymity.noise.within import Within
 from anonymity.promise.checks import Checks, broken
 from anonymity.promise.lookup import Lookup, note_number
@@ -127,11 +128,11 @@ def release(arrays: BatchArrays, members: NDArray[np.int64], nodes: NDArray[np.i
     round_outwards(domain, out.box, number)
     for a in range(len(nodes)):
         if not covers(domain, nodes[a], out.box.node[number, a]):
-            raise RuntimeError("a member lies outside its generalisation; nothing of this release was emitted")
+            raise InvariantError("a member lies outside its generalisation; nothing of this release was emitted")
         out.box.node[number, a] = nodes[a]
     for i in range(start, stop):
         if not contains(domain, out.box, number, points, np.int64(out.members[i])):
-            raise RuntimeError("a member lies outside its generalisation; nothing of this release was emitted")
+            raise InvariantError("a member lies outside its generalisation; nothing of this release was emitted")
     loss = published_loss(domain, out.box, number)
     close_release(out, arrays.totals, CLUSTER, tally.persons[0], loss, stop, newest)
     arrays.now.next_release += 1

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from anonymity.castle.arrays import CastleArrays, points
 from anonymity.castle.queue import arrive, depart
 from anonymity.compiled.jit import Int, entry, leaf, procedure
+from anonymity.errors import InvariantError
 from anonymity.promise.checks import broken, keeps_promises
 from anonymity.promise.counting import stable_order
 from anonymity.promise.tally import count_set
@@ -277,7 +278,7 @@ def merge_clusters(shard: CastleArrays, row: Int) -> None:
     while not satisfied(shard, row):
         nearest = _nearest_cluster(shard, clusters.box, row, merged)
         if nearest == NONE:
-            raise RuntimeError("all of Gamma merged does not keep the promises")
+            raise InvariantError("all of Gamma merged does not keep the promises")
         enclose(shard.domain, clusters.box, row, clusters.box, nearest)
         member = np.int64(clusters.head[nearest])
         while member != NONE:

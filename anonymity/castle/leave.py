@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from anonymity.castle.arrays import points
 from anonymity.castle.omega import keep, update_tau
 from anonymity.compiled.jit import Int, leaf
+from anonymity.errors import InvariantError
 from anonymity.noise.draw import add_noise, note_scale, span_domain, widen
 from anonymity.promise.checks import guarantee_counted
 from anonymity.space.boxes import assign, contains, fully_generalise, info_loss
@@ -50,7 +51,7 @@ def release_part(shard: Any, members: NDArray[np.int64], due: Int, kind: Int) ->
     for i in range(start, stop):
         note_wait(shard, np.int64(out.members[i]))
         if not contains(domain, box, release, others, np.int64(out.members[i])):
-            raise RuntimeError("a member lies outside its generalisation; nothing of this release was emitted")
+            raise InvariantError("a member lies outside its generalisation; nothing of this release was emitted")
     update_tau(shard, loss)
     keep(shard, release, tally.persons[0], loss)
     close_release(out, shard.totals, kind, tally.persons[0], published_loss(domain, box, release), stop, newest)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anonymity.compiled.jit import Int, inner, inner_leaf, leaf, procedure
+from anonymity.errors import InvariantError
 from anonymity.promise.calls import address_of, call_on_counts, call_on_values
 from anonymity.promise.counting import stable_order
 from anonymity.promise.diversity import diversity
@@ -214,15 +215,15 @@ def guarantee(checks: Checks, k: Int, tally: Tally, diversities: NDArray[np.int6
     check = broken(checks, tally)
     if check >= 0:
         if checks.address[check] == 0:
-            raise RuntimeError("a release is not l-diverse; nothing of it was emitted")
-        raise RuntimeError("a release breaks a promise on sensitive values; nothing of it was emitted")
+            raise InvariantError("a release is not l-diverse; nothing of it was emitted")
+        raise InvariantError("a release breaks a promise on sensitive values; nothing of it was emitted")
 
 
 @leaf
 def guarantee_subjects(k: Int, subjects: Int) -> None:
     """Raise where a release has too few distinct subjects."""
     if subjects < k:
-        raise RuntimeError("a release has fewer than k distinct subjects; nothing of it was emitted")
+        raise InvariantError("a release has fewer than k distinct subjects; nothing of it was emitted")
 
 
 @leaf
@@ -231,7 +232,7 @@ def guarantee_counted(checks: Checks, k: Int, subjects: Int, diversities: NDArra
     guarantee_subjects(k, subjects)
     for check in range(len(checks.address)):
         if checks.address[check] == 0 and diversities[checks.attribute[check]] < checks.parameter[check]:
-            raise RuntimeError("a release is not l-diverse; nothing of it was emitted")
+            raise InvariantError("a release is not l-diverse; nothing of it was emitted")
 
 
 @leaf

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from anonymity.compiled.arrays import full, zeros
 from anonymity.compiled.jit import Int, entry, leaf, procedure
+from anonymity.errors import InvariantError
 
 _FREE = -1
 
@@ -94,7 +95,7 @@ def _find(counts: Counts, owner: Int, value: Int) -> Int:
     slot = _home(owner, value, slots)
     while counts.owner[slot] != owner or counts.value[slot] != value:
         if counts.owner[slot] == _FREE:
-            raise RuntimeError("a tuple left that had not been counted")
+            raise InvariantError("a tuple left that had not been counted")
         slot = _after(slot, slots)
     return np.int64(slot)
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from anonymity.compiled.jit import Int, leaf
+from anonymity.errors import InvariantError
 from anonymity.space.boxes import assign, contains, info_loss
 from anonymity.space.domain import NONE
 from anonymity.space.ends import published_loss, round_outwards
@@ -35,7 +36,7 @@ def release(shard: WindowArrays, group: Int) -> None:
         stop += 1
         newest = max(newest, points.event_time[slot])
         if not contains(domain, groups.box, group, where, slot):
-            raise RuntimeError("a member lies outside its generalisation; nothing of this release was emitted")
+            raise InvariantError("a member lies outside its generalisation; nothing of this release was emitted")
         slot = np.int64(work.next[slot])
     # Counted once more from its members, not from what grouping and repair made of it.
     sensitive = points.value.shape[1] - 1
@@ -56,7 +57,7 @@ def release(shard: WindowArrays, group: Int) -> None:
     if of.representative != 0:
         represent(points, groups, work, group, of.median != 0, of.ancestor != 0)
         if not contains(domain, groups.box, group, groups.centre, group):
-            raise RuntimeError("a representative lies outside its group; nothing of this release was emitted")
+            raise InvariantError("a representative lies outside its group; nothing of this release was emitted")
         assign(out.box, number, groups.centre, group)
     else:
         assign(out.box, number, groups.box, group)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from anonymity.errors import PolicyError
 from operators.encode import hashing
 from state.block import NO_TIME
 
@@ -80,14 +81,14 @@ class Batch:
 
     Raises
     ------
-    ValueError
+    PolicyError
         Every argument is such a value: PyFlink does not tell then how many rows there are.
     """
 
     def __init__(self, arguments: tuple[Any, ...]) -> None:
         rows = next((len(column) for column in arguments if isinstance(column, pd.Series | pa.Array)), None)
         if rows is None:
-            raise ValueError("source.query: is the same in all rows; it must read at least one column that varies")
+            raise PolicyError("source.query: is the same in all rows; it must read at least one column that varies")
         self.rows = rows
         self._arguments = arguments
 

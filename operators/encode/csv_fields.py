@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv
 
+from anonymity.errors import InvariantError
 from operators.encode.csv_values import CsvType, read_as
 from operators.encode.records import Form
 from operators.encode.texts import WHOLE
@@ -76,7 +77,7 @@ class CsvFields:
             readable = pc.and_(readable, pc.match_substring_regex(lines, self._ending))
             rows, unfit = self._parsed(self._joined(pc.if_else(readable, lines, b"")))
         if rows.num_rows + len(unfit) != len(lines) + 1:
-            raise RuntimeError("source.from_csv: lines run into each other; nothing of them is let in")
+            raise InvariantError("source.from_csv: lines run into each other; nothing of them is let in")
         fit = readable.to_numpy(zero_copy_only=False)
         fit[unfit] = False
         if fit.all():

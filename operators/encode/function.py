@@ -15,6 +15,7 @@ from operators.encode.encoder import EncodePlan, Encoder
 from operators.encode.metrics import register
 from operators.encode.records import RecordsPlan
 from operators.orphan import end_with_java
+from operators.signed_errors import ErrorSigner
 
 
 class EncodeFunction(ScalarFunction):  # type: ignore[misc]
@@ -28,22 +29,25 @@ class EncodeFunction(ScalarFunction):  # type: ignore[misc]
 
     def __init__(self, plan: EncodePlan, records: RecordsPlan | None = None) -> None:
         self._plan, self._records = plan, records
+        self._signer = ErrorSigner()
 
     def open(self, function_context: FunctionContext) -> None:
-        end_with_java()
-        end_at_once()
-        keep_texts()
-        self._encoder = Encoder(self._plan, secrets.randbits(62))
-        if self._encoder.loads is not None:
-            regions = self._plan.shards.regions is not None
-            register(function_context.get_metric_group(), self._encoder.loads, regions=regions)
+        with self._signer.signing():
+            end_with_java()
+            end_at_once()
+            keep_texts()
+            self._encoder = Encoder(self._plan, secrets.randbits(62))
+            if self._encoder.loads is not None:
+                regions = self._plan.shards.regions is not None
+                register(function_context.get_metric_group(), self._encoder.loads, regions=regions)
 
     def eval(self, *series: Any) -> pd.DataFrame:
-        if self._records is not None:
-            series = self._records.read(*series)
-        keys, blocks = self._encoder.encode(*series)
-        leave_at_once(len(blocks))
-        return pd.DataFrame({"k": keys, "b": blocks})
+        with self._signer.signing():
+            if self._records is not None:
+                series = self._records.read(*series)
+            keys, blocks = self._encoder.encode(*series)
+            leave_at_once(len(blocks))
+            return pd.DataFrame({"k": keys, "b": blocks})
 
     def is_deterministic(self) -> bool:
         # Where a block starts depends on the batch; and Flink must not evaluate it twice.

@@ -15,6 +15,7 @@ from pyflink.datastream import KeyedProcessFunction, OutputTag, RuntimeContext, 
 
 from anonymity.algorithm import Algorithm, Counters, Shard, Step
 from anonymity.compiled.random import shard_key
+from anonymity.errors import InvariantError
 from anonymity.outcomes import REJECTIONS
 from anonymity.tuples.leaving import delay_of_bucket
 from operators.bundles import end_at_once, leaving
@@ -33,6 +34,7 @@ from operators.shards.metrics import ShardMetrics
 from operators.shards.oddities import Oddities
 from operators.shards.passed import Passed
 from operators.shards.plan import OperatorPlan
+from operators.signed_errors import ErrorSigner
 from state import rejected as rejected_state
 from state.block import NO_TIME, Block
 from state.chain import ChainState
@@ -86,8 +88,21 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
 
     def __init__(self, plan: OperatorPlan) -> None:
         self._plan = plan
+        self._signer = ErrorSigner()
 
     def open(self, runtime_context: RuntimeContext) -> None:
+        with self._signer.signing():
+            self._open(runtime_context)
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
+        with self._signer.signing():
+            yield from self._process(value, ctx)
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
+        with self._signer.signing():
+            yield from self._on_timer(timestamp, ctx)
+
+    def _open(self, runtime_context: RuntimeContext) -> None:
         end_with_java()
         end_at_once()
         plan = self._plan
@@ -100,7 +115,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         self._metrics = ShardMetrics(group, self._shards, plan.algorithm, plan.terms)
         gc.freeze()  # what is there stays: looking through it again and again takes a tenth of the time of Python
 
-    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
+    def _process(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
         key = value[0]
         if value[1] is None:  # the shard begins: its chain is to have an end, whether or not a tuple comes
             ctx.timer_service().register_event_time_timer(END)
@@ -138,7 +153,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         event_time = None if watermark in (NO_TIME, END) else watermark
         yield FORGOTTEN, row([request.code, number, event_time, ctx.timer_service().current_processing_time(), tuples])
 
-    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
+    def _on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
         key = ctx.get_current_key()
         keyed = self._shards.get(key)
         if keyed is None:
@@ -170,7 +185,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         else:
             number = plan.numbers.get(key) if number is None else number
             if number is None:
-                raise RuntimeError("a timer fired for a shard of which nothing is stored")
+                raise InvariantError("a timer fired for a shard of which nothing is stored")
             shard = plan.algorithm.new(plan.terms, number, shard_key(plan.seed, number))
         oddities = Oddities(plan.terms, max(plan.algorithm.durations(plan.terms.parameters).values(), default=None))
         chain = self._chain(f"key {key}")
@@ -218,7 +233,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
     def _keep(self, keyed: KeyedShard, step: Step, ctx: KeyedProcessFunction.Context) -> None:
         """After a step: store what it changed, set the timer, and count what it did."""
         if step.changes is None:
-            raise RuntimeError("a shard of a job tells nothing to store")
+            raise InvariantError("a shard of a job tells nothing to store")
         self._store.write(step.changes)
         self._set_timer(keyed, ctx)
         before, keyed.counters = keyed.counters, keyed.shard.counters

@@ -11,6 +11,7 @@ from anonymity.castle.omega import containing_rows, keep, update_tau
 from anonymity.castle.queue import arrive, depart, lacking, lacking_together, line_up, next_due, number, step_out
 from anonymity.compiled.jit import Int, entry, leaf, procedure
 from anonymity.compiled.random import below, shuffle
+from anonymity.errors import InvariantError
 from anonymity.nearest.cells import drop, enter, make_anew
 from anonymity.nearest.grow import WAITS, grow, reuse_is_better
 from anonymity.nearest.lasting.arrays import LastingArrays
@@ -313,7 +314,7 @@ def _serve_again(shard: LastingArrays, slot: Int, person: Int, group: Int) -> No
         round_outwards(domain, box, release)
     subjects = how_many_within(shard, box, release, group)
     if subjects < shard.of.k and shard.bound.moved != _COUNT:
-        raise RuntimeError("too few companions lie in a generalisation; nothing of this release was emitted")
+        raise InvariantError("too few companions lie in a generalisation; nothing of this release was emitted")
     if kind == WIDENED:
         assign(groups.box, group, box, release)
         touch_group(shard, group)
@@ -371,7 +372,7 @@ def _beside(shard: LastingArrays, group: Int, release: Int, slot: Int) -> NDArra
 def _require_within(shard: LastingArrays, release: Int, start: Int, stop: Int) -> None:
     for i in range(start, stop):
         if not contains(shard.domain, shard.out.box, release, points(shard.tuples), np.int64(shard.out.members[i])):
-            raise RuntimeError("a member lies outside its generalisation; nothing of this release was emitted")
+            raise InvariantError("a member lies outside its generalisation; nothing of this release was emitted")
 
 
 @leaf

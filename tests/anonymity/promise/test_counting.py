@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from anonymity.compiled.jit import entry
+from anonymity.errors import InvariantError
 from anonymity.promise.counting import Counts, add, discard, empty_counts, grown, stable_order
 
 OWNERS = st.sampled_from((0, 1, 2, 7, 2**31 - 1))
@@ -83,7 +84,7 @@ def test_a_grown_table_counts_on(keys: list[tuple[int, int]], entries: int) -> N
 def test_discarding_what_was_not_counted_is_an_error() -> None:
     counts = empty_counts(0)
     added(counts, 1, np.uint64(5))
-    with pytest.raises(RuntimeError, match="had not been counted"):
+    with pytest.raises(InvariantError, match="had not been counted"):
         discarded(counts, 2, np.uint64(5))
 
 

@@ -9,6 +9,7 @@ import pytest
 from anonymity.attributes import Numeric
 from anonymity.castle.parameters import CastleParameters
 from anonymity.compiled.jit import entry
+from anonymity.errors import InvariantError
 from anonymity.policy import Policy
 from anonymity.privacy import Privacy
 from anonymity.promise.checks import Checks, checks_of, guarantee
@@ -46,7 +47,7 @@ def test_what_keeps_the_promise_passes(one: str, other: str, found: list[int]) -
     ],
 )
 def test_what_breaks_the_promise_is_an_error(one: str, other: str, what: str) -> None:
-    with pytest.raises(RuntimeError, match=f"a release {what}.*; nothing of it was emitted"):
+    with pytest.raises(InvariantError, match=f"a release {what}.*; nothing of it was emitted"):
         checked(one, other)
 
 
@@ -57,5 +58,5 @@ def test_a_shard_that_miscounts_releases_nothing() -> None:
     castle = setting.castle()
     castle.push(setting.block([Row((1.0,), (0,), subject=0)]))
     castle.arrays.clusters.subjects[:] = 2
-    with pytest.raises(RuntimeError, match="fewer than k distinct subjects"):
+    with pytest.raises(InvariantError, match="fewer than k distinct subjects"):
         castle.push(setting.block([Row((9.0,), (1,), subject=1)]))
