@@ -10,11 +10,12 @@ from py4j.protocol import Py4JError
 from pyflink.util.exceptions import JavaException
 
 from jobs.attached import wait
+from jobs.config.brokers import cautions_of_brokers
 from jobs.config.delivery import CHECKPOINTING, CHECKPOINTS, repeating_settings
 from jobs.config.fixed import FIXED, overridden
 from jobs.config.load import ConfigError, load
 from jobs.config.overlaps import find_sinks_in_state
-from jobs.config.places import FOLDERS, places, without_scheme
+from jobs.config.places import FOLDERS, without_scheme
 from jobs.failure import why_failed, why_refused
 from jobs.wiring.environment import cluster_environment
 from jobs.wiring.pipeline import build
@@ -51,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not any(tables.get_config().get(name, "") for name in CHECKPOINTS):
             _warn([f"{CHECKPOINTS[0]}: is not set; {_IN_MEMORY}"])
         job = build(tables, config)
-        _warn(job.warnings)
+        _warn((*job.warnings, *cautions_of_brokers(job.setup.tables)))
         client = job.execute()
     except ConfigError as error:
         return _end(f"{options.config} is not a valid configuration:", error.problems, 2)
@@ -60,9 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"Job {client.get_job_id()} was submitted.", flush=True)
     if tables.get_config().get("execution.attached", "false") == "true":
         try:
-            wait(client)
+            wait(client, job.setup)
         except (Py4JError, JavaException) as error:
-            return _end("The job failed:", [why_failed(error, places(config.sinks, config.flink))], 1)
+            return _end("The job failed:", [why_failed(error, job.setup)], 1)
         print("The job has ended.", flush=True)
     return 0
 

@@ -14,6 +14,7 @@ from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.java_gateway import get_gateway
 from pyflink.util.exceptions import JavaException
 
+from jobs.causes import JobSetup
 from jobs.failure import why_failed
 from jobs.local.rest import Rest
 
@@ -22,11 +23,11 @@ _EVERY = 4  # of these looks, one at whether it was restarted
 _FOR_GOOD = ("FAILING", "FAILED")
 
 
-def wait(client: JobClient) -> None:
+def wait(client: JobClient, setup: JobSetup) -> None:
     """Wait for the end of a job, and print each of its restarts on stderr; raises as the job failed."""
     ended = client.get_job_execution_result()
     address = _rest_address()
-    restarts = None if address is None else Restarts(Rest(address, str(client.get_job_id())))
+    restarts = None if address is None else Restarts(Rest(address, str(client.get_job_id())), setup)
     looks = 0
     while not ended.done():
         if restarts is not None and looks % _EVERY == 0:
@@ -40,8 +41,9 @@ def wait(client: JobClient) -> None:
 class Restarts:
     """Reads from the REST interface why a job was restarted; tells of each restart once."""
 
-    def __init__(self, rest: Rest) -> None:
+    def __init__(self, rest: Rest, setup: JobSetup) -> None:
         self._rest = rest
+        self._setup = setup
         self._restarts = 0
         self._last = -1  # milliseconds
 
@@ -58,7 +60,8 @@ class Restarts:
                 if int(failure["timestamp"]) > self._last:
                     self._last = int(failure["timestamp"])
                     self._restarts += 1
-                    yield f"restart {self._restarts}: {_failed(failure)}{why_failed(str(failure['stacktrace']))}"
+                    why = why_failed(str(failure["stacktrace"]), self._setup, str(failure.get("exceptionName") or ""))
+                    yield f"restart {self._restarts}: {_failed(failure)}{why}"
 
 
 def _failed(failure: dict[str, Any]) -> str:

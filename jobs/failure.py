@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-# Messages of these speak of files, hosts, statements and options, or are our own; those of any others may hold a
-# record: the CSV format, for one, quotes the row that it cannot read.
-_ABOUT_THE_JOB = {
-    "java.io.FileNotFoundException",
-    "java.net.BindException",
-    "java.net.ConnectException",
-    "java.net.UnknownHostException",
-    "java.nio.file.AccessDeniedException",
-    "java.nio.file.NoSuchFileException",
-    "org.apache.flink.runtime.client.JobCancellationException",
-    "org.apache.flink.runtime.jobmanager.scheduler.NoResourceAvailableException",
-    "anonymity.errors.PolicyError",
-    "state.codec.StateError",
-}
-_ABOUT_A_VALUE = re.compile(
-    r"Csv|Json|Deserializ|NumberFormat|DateTime|Arithmetic|Failed to (de)?serialize|Invalid input string"
-)
+from jobs.causes import CAUSES, DISK_FULL, Cause, JobSetup, Thrown, path_in
+from operators.signed_errors import signed_error
+
+_SERIALIZED = "org.apache.flink.util.SerializedThrowable"
+_LONGEST = 100
+"""Exceptions of a chain that are looked at: causes may go round in a circle."""
+
+_DEEPEST = 40
+"""Frames of an exception that are looked at: each is a call into Java."""
+
+_IN_PYTHON = "Traceback (most recent call last):"
 _CAUSE = re.compile(r"^(?:Caused by: )?(?P<name>(?:[\w$]+\.)+[\w$]+)(?:: (?P<message>.*))?$", re.DOTALL)
-_IN_PYTHON = re.compile(r"Traceback \(most recent call last\):\n.*", re.DOTALL)
-_FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+)', re.MULTILINE)
-_RAISED = re.compile(r"^(?P<name>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$")
-_OURS = re.compile(r"(?:^|/)((?:jobs|operators|anonymity|state)(?:/\w+)+\.py)$")
 
 
 def why_refused(error: BaseException, places: Mapping[str, str] | None = None) -> str:
@@ -41,26 +32,81 @@ def why_refused(error: BaseException, places: Mapping[str, str] | None = None) -
     return _short(causes[-1][0]) if causes else f"{type(error).__name__}: {_first_lines(str(error))}"
 
 
-def why_failed(error: BaseException | str, places: Mapping[str, str] | None = None) -> str:
-    """Why a running job ended: the innermost cause that can be told, without any message that may hold a record.
+def why_failed(error: BaseException | str, setup: JobSetup | None = None, name: str = "") -> str:
+    """Return why a running job ended: field, cause and remedy, without any message that may hold a record.
 
-    ``error`` may be the stack trace of one that Java has thrown. ``places``: paths by the fields that name
-    them; where a message is withheld, the one that it speaks of is told.
+    What is told is text of ours, values of the configuration, names of classes, and what a worker has signed
+    (``operators.signed_errors``). No message of Java is shown, whatever its class: a message may quote a record, and
+    hold lines that look like causes or frames. Classes are those of the exceptions themselves; of an error that came
+    as text they decide which cause is told and are not shown.
+
+    Parameters
+    ----------
+    error : what py4j raised, or a stack trace as text
+    setup : of the job; None: neither fields nor remedies are told
+    name : of the class of an error that came as text
     """
-    causes = list(_causes(error))
-    for name, message in reversed(causes):
-        if python := _IN_PYTHON.search(message):
-            return _in_python(python[0])
-        if name in _ABOUT_THE_JOB:
-            return f"{_short(name)}: {_first_lines(message)}"
-    for name, message in reversed(causes):
-        if _ABOUT_A_VALUE.search(f"{name} {message}"):
-            return (
-                f"a value of the source could not be read as the type of its column ({_short(name)}). Declare the "
-                "column as STRING and use TRY_CAST in source.query, so that such a row is rejected"
-            )
-    last = _short(causes[-1][0]) if causes else "an error" if isinstance(error, str) else type(error).__name__
-    return f"{last}{_place(causes, places or {})}; its message is withheld, because it may hold values of a record"
+    found = _objects(error)
+    text = error if isinstance(error, str) else str(getattr(error, "stack_trace", None) or "")
+    report = signed_error("\n".join(thrown.message for thrown in found) or text)
+    if report is not None:
+        return report
+    chain = found or list(_of_text(text))
+    for thrown in reversed(chain):
+        cause = next((cause for cause in CAUSES if cause.explains(thrown)), None)
+        if cause is not None:
+            return _explained(cause, _short(thrown.name) if found else "", setup, chain)
+    if found:
+        name = found[-1].name
+    elif not isinstance(error, str):
+        name = type(error).__name__
+    last = _short(name) if re.fullmatch(r"[\w.$]+", name) else "an error"
+    worker = " in a Python worker" if any(_IN_PYTHON in thrown.message for thrown in chain) else ""
+    place = path_in(setup, chain) if setup is not None else ""
+    at = f" at {place}" if place else ""
+    return f"{last}{worker}{at}; its message is withheld, because it may hold values of a record"
+
+
+def why_full(error: BaseException, setup: JobSetup) -> str | None:
+    """Return which disk is full, where that kept a job from its start; else None."""
+    for thrown in reversed(_objects(error)):
+        if DISK_FULL.explains(thrown):
+            return _explained(DISK_FULL, _short(thrown.name), setup, [thrown])
+    return None
+
+
+def _explained(cause: Cause, name: str, setup: JobSetup | None, chain: Sequence[Thrown]) -> str:
+    """Field, cause and remedy; ``name`` of the exception's class, empty where it is not certain."""
+    told = f"{cause.told} ({name})" if name else cause.told
+    if setup is None:
+        return told
+    field = cause.field(setup, chain)
+    return f"{field}{': ' if field else ''}{told}. {cause.remedy}"
+
+
+def _objects(error: object) -> list[Thrown]:
+    """The exceptions that Java has thrown, the outermost first; nothing where they are not there, or Java is gone."""
+    chain: list[Thrown] = []
+    try:
+        thrown: Any = getattr(error, "java_exception", None)
+        while thrown is not None and len(chain) < _LONGEST:
+            name = str(thrown.getClass().getName())
+            if name == _SERIALIZED:  # of a class that the client does not have
+                name = str(thrown.getOriginalErrorClassName())
+            frames = "\n".join(frame.toString() for frame in list(thrown.getStackTrace())[:_DEEPEST])
+            chain.append(Thrown(name, str(thrown.getMessage() or ""), frames))
+            thrown = thrown.getCause()
+    except Exception:  # of py4j, which raises many kinds where Java ends
+        return chain
+    return chain
+
+
+def _of_text(text: str) -> Iterator[Thrown]:
+    """What looks like exceptions in a stack trace, the outermost first: any of it may be part of a message."""
+    for part in re.split(r"^(?=Caused by: )", text, flags=re.MULTILINE):
+        head, *frames = re.split(r"^\tat ", part, maxsplit=1, flags=re.MULTILINE)
+        if found := _CAUSE.match(head.strip()):
+            yield Thrown(found["name"], found["message"] or "", "".join(frames).partition("\n")[0])
 
 
 def _place(causes: Sequence[tuple[str, str]], places: Mapping[str, str]) -> str:
@@ -81,21 +127,6 @@ def _causes(error: BaseException | str) -> Iterator[tuple[str, str]]:
         lines = re.split(r"^\t(?:at |\.\.\. |Suppressed: )", part, maxsplit=1, flags=re.MULTILINE)[0].strip()
         if found := _CAUSE.match(lines):
             yield found["name"], found["message"] or ""
-
-
-def _in_python(trace: str) -> str:
-    """What was raised in a worker: its message where it is our own, else where it was raised."""
-    frames = list(_FRAME.finditer(trace))
-    # What is raised stands on the first line after the last frame that is not indented; its message may have more.
-    after = trace[frames[-1].end() :] if frames else ""
-    raised = next((found for line in after.splitlines()[1:] if (found := _RAISED.match(line))), None)
-    name, message = (raised["name"], raised["message"] or "") if raised else ("an error", "")
-    ours = [(_OURS.search(frame["file"]), frame["line"]) for frame in frames]
-    where = next((f"{found[1]}, line {line}" for found, line in reversed(ours) if found), "a Python worker")
-    # What our own code raises names no value; the same class raised by a library might.
-    if message and (name in _ABOUT_THE_JOB or (name == "RuntimeError" and ours[-1][0])):
-        return message
-    return f"{name} in {where}; its message is withheld, because it may hold values of a record"
 
 
 def _short(name: str) -> str:

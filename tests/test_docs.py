@@ -29,6 +29,7 @@ from anonymity.policy import Policy
 from anonymity.privacy import Confidence, Lasting, NoiseWithin, Privacy
 from anonymity.regions.loads import Loads
 from jobs.anonymize import main as anonymize
+from jobs.causes import CAUSES
 from jobs.commands.cli import app
 from jobs.config.fields import Section
 from jobs.config.load import load
@@ -274,6 +275,15 @@ def test_the_options_of_the_job_for_a_cluster_are_shown(capsys: pytest.CaptureFi
     assert known
     for option in known:
         assert option in (DOCS / "operations.md").read_text(encoding="utf-8")
+
+
+def test_every_cause_of_a_failed_job_is_in_the_table_of_troubleshooting() -> None:
+    text = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    section = text.partition("## While the job runs\n")[2].partition("\n## ")[0]
+    told = {_CODE.findall(line)[0]: line for line in section.splitlines() if line.startswith("| `")}
+    assert [cause.told for cause in CAUSES if cause.told not in told] == []
+    for line in told.values():
+        assert len(line.strip("| ").split(" | ")) == 3, line
 
 
 def anchors(page: Path) -> set[str]:

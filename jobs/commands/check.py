@@ -15,6 +15,7 @@ from anonymity.attributes import Numeric, QuasiIdentifier
 from anonymity.promise.record import Parameter, Promise
 from jobs.commands.account import account
 from jobs.commands.savepoint import read_shards, require_same, told
+from jobs.config.brokers import cautions_of_brokers
 from jobs.config.load import Config, load
 from jobs.config.start import STATE
 from jobs.local.ahead import start_java
@@ -105,10 +106,11 @@ def _plan(config: Config, against: str | None) -> _Planned:
         except (Py4JError, JavaException) as error:
             raise refused(error, config) from None
     # A job that goes on from state reads other rows.
+    warnings = (*job.warnings, *cautions_of_brokers(job.setup.tables))
     if not settings.keys().isdisjoint(STATE):
-        return _Planned(layout, job.warnings)
+        return _Planned(layout, warnings)
     strange = cautions_of_first_rows(config, source_table(tables).options or {})
-    return _Planned(layout, (*job.warnings, *strange))
+    return _Planned(layout, (*warnings, *strange))
 
 
 def roles(config: Config) -> Iterator[tuple[str, str]]:

@@ -15,10 +15,12 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
+from jobs.causes import JobSetup
+from jobs.config.brokers import cautions_of_brokers
 from jobs.config.delivery import CHECKPOINTS
 from jobs.config.load import Config, ConfigError
 from jobs.config.places import places
-from jobs.failure import why_failed, why_refused
+from jobs.failure import why_failed, why_full, why_refused
 from jobs.local.ahead import core_loading, start_java
 from jobs.local.logs import JobError, flink_logs
 from jobs.local.rest import Rest
@@ -74,10 +76,10 @@ def run(
         _progress(rows) as shown,
     ):
         say_if_stopped("stopped before the job began")
-        client = _start(config, settings, folder / _SUMMARY, warn)
+        client, setup = _start(config, settings, folder / _SUMMARY, warn)
         rest = Rest(f"http://localhost:{settings['rest.port']}", str(client.get_job_id()))
         with before_stopping(lambda: rest.cancel(_CANCELLING)):
-            _wait(client, rest, shown, logs, config)
+            _wait(client, rest, shown, logs, setup)
         say_if_stopped("stopped when the job had ended: all that it published stays")
         try:
             return Summary.of(
@@ -121,11 +123,14 @@ def hang_up_quietly() -> None:
 
 def refused(error: BaseException, config: Config | None = None) -> ConfigError:
     """What to raise where Flink does not take what a configuration says; with ``config`` its paths are told of."""
-    why = why_refused(error, None if config is None else places(config.sinks, config.flink))
+    full = None if config is None else why_full(error, JobSetup.of({}, config.sinks, config.flink))
+    why = full or why_refused(error, None if config is None else places(config.sinks, config.flink))
     return ConfigError("it", [f"Flink refuses the source, the query, a sink or a setting: {why}"])
 
 
-def _start(config: Config, settings: dict[str, str], folder: Path, warn: Callable[[Iterable[str]], None]) -> Any:
+def _start(
+    config: Config, settings: dict[str, str], folder: Path, warn: Callable[[Iterable[str]], None]
+) -> tuple[Any, JobSetup]:
     # Flink takes seconds to import: not before the command line has been understood.
     hang_up_quietly()
     java = start_java()
@@ -146,14 +151,17 @@ def _start(config: Config, settings: dict[str, str], folder: Path, warn: Callabl
                 f"WITH ('connector' = 'filesystem', 'path' = '{folder.as_uri()}', 'format' = 'csv')"
             )
             job.insert("crenel_local_summary", "SELECT shard, name, amount FROM crenel_summary")
+            # The job would wait a minute or more for them, on this machine.
+            if silent := [*cautions_of_brokers(job.setup.tables)]:
+                raise ConfigError("it", silent)
             say_if_stopped("stopped; the job was cancelled, and what it had not published yet is lost")
             warn(job.warnings)
-            return job.execute()
+            return job.execute(), job.setup
     except (Py4JError, JavaException) as error:
         raise refused(error, config) from None
 
 
-def _wait(client: Any, rest: Rest, shown: _Shown, logs: Path, config: Config) -> None:
+def _wait(client: Any, rest: Rest, shown: _Shown, logs: Path, setup: JobSetup) -> None:
     from py4j.protocol import Py4JError
     from pyflink.util.exceptions import JavaException
 
@@ -165,7 +173,7 @@ def _wait(client: Any, rest: Rest, shown: _Shown, logs: Path, config: Config) ->
             time.sleep(_POLL)
         ended.result()
     except (Py4JError, JavaException) as error:
-        raise JobError(f"the job failed: {why_failed(error, places(config.sinks, config.flink))}", logs) from None
+        raise JobError(f"the job failed: {why_failed(error, setup)}", logs) from None
 
 
 class _Shown:

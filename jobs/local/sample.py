@@ -15,6 +15,7 @@ from anonymity.privacy import Privacy
 from anonymity.regions.loss import Sample
 from anonymity.regions.sampler import Sampler
 from evidence.sample import Sample as TupleSample
+from jobs.config.brokers import cautions_of_brokers
 from jobs.config.load import Config, ConfigError
 from jobs.failure import why_failed, why_refused
 from jobs.local.ahead import start_java
@@ -154,11 +155,13 @@ def reading(config: Config, file: Path | None = None) -> Iterator[tuple[SourceBl
             source = SourceBlocks(local_environment(settings, checkpoints=False), config, file)
         except (Py4JError, JavaException) as error:
             raise _refused(error) from None
+        if silent := [*cautions_of_brokers(source.setup.tables)]:
+            raise ConfigError("it", silent)
         try:
             with closing(source.read()) as blocks:
                 yield source, blocks
         except (Py4JError, JavaException) as error:
-            raise JobError(f"the source cannot be read: {why_failed(error)}", logs) from None
+            raise JobError(f"the source cannot be read: {why_failed(error, source.setup)}", logs) from None
 
 
 def _refused(error: BaseException) -> ConfigError:

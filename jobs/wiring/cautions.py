@@ -13,7 +13,7 @@ from jobs.config.start import IDLE_OF_ALL, STATE, cautions_of_idleness, cautions
 from jobs.config.transactions import cautions_of_timeouts
 from jobs.wiring.environment import DEFAULTS
 from jobs.wiring.known_settings import unknown_settings
-from jobs.wiring.source_table import FORGET, source_table
+from jobs.wiring.source_table import source_options
 
 _INTERVAL = "execution.checkpointing.interval"
 
@@ -25,10 +25,8 @@ def cautions_of_job(tables: StreamTableEnvironment, config: Config) -> Iterator[
     wherever they come, but for names that Flink does not know: those are looked for in the configuration.
     """
     settings = tables.get_config()
-    source = source_table(tables).options or {}
-    sources = {"source.ddl": source}
-    if config.source.forget is not None:
-        sources["source.forget.ddl"] = source_table(tables, FORGET).options or {}
+    sources = source_options(tables, forget=config.source.forget is not None)
+    source = sources["source.ddl"]
     yield from unknown_settings(name for name in config.flink if name not in DEFAULTS)
     yield from cautions_of_places(sources, config.sinks)
     for field, options in sources.items():

@@ -10,6 +10,7 @@ from pyflink.datastream import DataStream
 from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment
 
+from jobs.causes import JobSetup
 from jobs.wiring.pace import set_pace
 
 
@@ -21,10 +22,18 @@ class Job:
     tables : where the job was wired
     operator : what the anonymiser gives: all that its inserts read stems from it
     warnings : what to know of it before it starts, each with its field
+    setup : what may be told of it where it fails
     """
 
-    def __init__(self, tables: StreamTableEnvironment, operator: DataStream, warnings: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        tables: StreamTableEnvironment,
+        operator: DataStream,
+        warnings: tuple[str, ...] = (),
+        setup: JobSetup | None = None,
+    ) -> None:
         self.warnings = warnings
+        self.setup = JobSetup({}, {}) if setup is None else setup
         self._operator = operator._j_data_stream.getTransformation()
         self._environment = operator._j_data_stream.getExecutionEnvironment()
         self._statements = tables.create_statement_set()

@@ -15,6 +15,7 @@ from anonymity.algorithm import Terms
 from anonymity.attributes import Numeric
 from anonymity.fingerprint import Fingerprint, fingerprint
 from anonymity.pseudonym import pseudonym_key
+from jobs.causes import SETTINGS, JobSetup
 from jobs.config.delivery import repeating_source
 from jobs.config.fixed import MAX_PARALLELISM
 from jobs.config.load import Config
@@ -28,7 +29,7 @@ from jobs.wiring.pace import endless
 from jobs.wiring.records import records_plan, records_query
 from jobs.wiring.references import with_codes
 from jobs.wiring.sink_columns import SQL, SUMMARY_COLUMNS, Column, Plain, arrays, declared, in_force, written_null
-from jobs.wiring.source_table import column_names, source_table
+from jobs.wiring.source_table import column_names, source_options, source_table
 from jobs.wiring.sql_types import literal
 from jobs.wiring.unnest import unnested
 from jobs.wiring.watermarks import nothing, without_watermarks
@@ -157,13 +158,21 @@ def build(
     tags = further_tags(config.algorithm)
     for output in config.algorithm.outputs:
         _view(tables, f"crenel_{output.name}", released.get_side_output(tags[output.name]), declared(output.columns))
-    job = Job(tables, released, tuple(cautions_of_job(tables, config)))
+    job = Job(tables, released, tuple(cautions_of_job(tables, config)), job_setup(tables, config))
     for name, (columns, origin) in outputs(found).items():
         if name in config.sinks:  # Flink need not plan what nobody reads
             sink = f"crenel_sink_{name}"
             _create_sink(tables, sink, columns, config.sinks[name])
             job.insert(sink, f"SELECT {', '.join(column.selection for column in columns)} FROM {origin}")
     return job
+
+
+def job_setup(tables: StreamTableEnvironment, config: Config) -> JobSetup:
+    """Return what may be told of a job that fails; the tables that it reads have been created."""
+    sources = source_options(tables, forget=config.source.forget is not None)
+    used = tables.get_config()
+    settings = {name: value for name in SETTINGS if (value := used.get(name, ""))}
+    return JobSetup.of(sources, config.sinks, settings, column_names(tables))
 
 
 def outputs(found: Layout) -> dict[str, tuple[tuple[Column, ...], str]]:

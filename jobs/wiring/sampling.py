@@ -15,7 +15,7 @@ from jobs.config.load import Config
 from jobs.wiring.append_only import append_only
 from jobs.wiring.job import upwards
 from jobs.wiring.pace import ends
-from jobs.wiring.pipeline import encoded, operator_plan, read_layout
+from jobs.wiring.pipeline import encoded, job_setup, operator_plan, read_layout
 from jobs.wiring.sample_file import read_from
 from state.block import Block
 
@@ -37,6 +37,7 @@ class SourceBlocks:
     policy : with what follows from the columns
     plan : what the operator of the job would know
     ends : whether the source does
+    setup : what may be told where it cannot be read
     lag : milliseconds by which the watermark is behind the event time of a row; 0 where it has another form
 
     Raises
@@ -51,6 +52,7 @@ class SourceBlocks:
         found = read_layout(tables, config)
         self.policy: Policy = found.policy
         self.plan = operator_plan(config, found)
+        self.setup = job_setup(tables, replace(config, sinks={}))
         self.ends = _ends(tables)
         self._members = found.members_schema
         rows = encoded(tables, replace(config, shards=Shards()), found)

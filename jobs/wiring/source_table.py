@@ -45,6 +45,12 @@ def source_table(tables: StreamTableEnvironment, name: str = SOURCE) -> SourceTa
     )
 
 
+def source_options(tables: StreamTableEnvironment, *, forget: bool) -> dict[str, Mapping[str, str]]:
+    """Return the options of the tables that a job reads, by the field of their statement; ``forget``: that one too."""
+    names = {"source.ddl": SOURCE} | ({"source.forget.ddl": FORGET} if forget else {})
+    return {field: source_table(tables, name).options or {} for field, name in names.items()}
+
+
 def column_names(tables: StreamTableEnvironment) -> list[str]:
     """Of its columns, in order."""
     names: list[str] = tables.from_path(SOURCE).get_schema().get_field_names()

@@ -1,98 +1,239 @@
-"""Why a job failed is told in one sentence, and without anything of a record."""
+"""Why a job failed: field, cause and remedy, and nothing of a record, whatever its messages hold."""
 
 from __future__ import annotations
 
+import base64
+import re
+import traceback
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from anonymity.errors import InvariantError, PolicyError
+from jobs.causes import CAUSES, JobSetup
 from jobs.failure import why_failed, why_refused
+from operators import signed_errors
+from operators.signed_errors import ErrorSigner
+from state.codec import StateError, add_kind
 
-SECRET = "Mrs Eastley"
-
+SECRETS = ("Eastley", "4711")
 AT = "\n\tat x.Y.z(Y.java:1)\n"
-
-HEAD = """An error occurred while calling o271.get.
-: java.util.concurrent.ExecutionException: org.apache.flink.client.program.ProgramInvocationException: Job failed
-\tat java.base/java.util.concurrent.CompletableFuture.reportGet(CompletableFuture.java:396)
-Caused by: org.apache.flink.runtime.client.JobExecutionException: Job execution failed.
-\tat org.apache.flink.runtime.jobmaster.JobResult.toJobExecutionResult(JobResult.java:144)
-\t... 5 more
-"""
-
-PYTHON = """Caused by: java.lang.RuntimeException: Error received from SDK harness for instruction 2: \
-Traceback (most recent call last):
-  File "/venv/lib/python3.11/site-packages/apache_beam/runners/worker/sdk_worker.py", line 311, in _execute
-    response = task()
-  File "/app/operators/encode/encoder.py", line 41, in encode
-    keys = encode_rows(series)
-{rest}
-
-\tat org.apache.beam.runners.fnexecution.control.FnApiControlClient.handle(FnApiControlClient.java:180)
-"""
-
-
-def failure(cause: str) -> RuntimeError:
-    return RuntimeError(HEAD + cause)
-
-
-def test_a_missing_file_is_named() -> None:
-    told = why_failed(failure(f"Caused by: java.io.FileNotFoundException: File /data/in.csv does not exist{AT}"))
-    assert told == "FileNotFoundException: File /data/in.csv does not exist"
-
-
-@pytest.mark.parametrize(
-    "cause",
-    [
-        f"Caused by: java.io.IOException: Failed to deserialize CSV row '1,{SECRET}'.{AT}",
-        f'Caused by: java.lang.NumberFormatException: For input string: "{SECRET}"{AT}',
-        f"Caused by: java.time.format.DateTimeParseException: Text '{SECRET}' could not be parsed{AT}",
-    ],
+SETUP = JobSetup.of(
+    {"source.ddl": {"connector": "filesystem", "path": "/data/in.csv", "format": "csv"}},
+    {
+        "released": {"connector": "filesystem", "path": "/data/out", "format": "csv"},
+        "audit": {"connector": "filesystem", "path": "file:///data/out/audit/", "format": "csv"},
+        "rejected": {"connector": "filesystem", "path": "/data/out/audits", "format": "csv"},
+    },
+    {},
+    ["wage"],
 )
-def test_a_value_that_cannot_be_read_is_not_shown_but_what_to_do_is(cause: str) -> None:
-    told = why_failed(failure(cause))
-    assert SECRET not in told
-    assert "TRY_CAST" in told
+WITHHELD = "its message is withheld, because it may hold values of a record"
+
+Link = tuple[str, str, str]
+"""Class, message and first frame of a Java exception."""
 
 
-def test_a_message_of_an_unknown_cause_is_withheld() -> None:
-    told = why_failed(failure(f"Caused by: com.example.DriverException: cannot store {SECRET}{AT}"))
-    assert told == "DriverException; its message is withheld, because it may hold values of a record"
-
-
-@pytest.mark.parametrize("path", ["/data/out/audit", "file:///data/out/audit/"])
-def test_a_path_of_the_configuration_is_told_where_the_message_is_withheld(path: str) -> None:
-    places = {"sinks.released.path": "/data/out", "sinks.audit.path": path, "sinks.rejected.path": "/data/out/audits"}
-    error = failure(f"Caused by: java.io.IOException: cannot write {SECRET} to /data/out/audit/.part-0{AT}")
-    assert why_failed(error, places) == (
-        f"IOException at sinks.audit.path: {path}; its message is withheld, because it may hold values of a record"
+def java(chain: Sequence[Link], serialized: bool = False) -> Any:
+    """What py4j shows of a chain of Java exceptions, as they are or as Flink's ``SerializedThrowable``."""
+    (name, message, frame), *rest = chain
+    shown = "org.apache.flink.util.SerializedThrowable" if serialized else name
+    return SimpleNamespace(
+        getClass=lambda: SimpleNamespace(getName=lambda: shown),
+        getOriginalErrorClassName=lambda: name,
+        getMessage=lambda: f"{name}: {message}" if serialized else message,
+        getStackTrace=lambda: [SimpleNamespace(toString=lambda: frame)],
+        getCause=lambda: java(rest, serialized) if rest else None,
     )
 
 
-@pytest.mark.parametrize(
-    "rest",
-    [
-        f"ValueError: could not convert string to float: '{SECRET}'",
-        '  File "/venv/lib/python3.11/site-packages/pandas/core/frame.py", line 7, in f\n    g()\n'
-        f"RuntimeError: bad value {SECRET}",
-        f'  File "/venv/x.py", line 7, in f\n    g()\n    ^^^\nKeyError: {SECRET}\nEastley: a second line',
-    ],
-)
-def test_a_library_error_in_a_worker_tells_its_place_and_not_its_message(rest: str) -> None:
-    told = why_failed(failure(PYTHON.format(rest=rest)))
-    assert "Eastley" not in told
-    assert "in operators/encode/encoder.py, line 41" in told
+class FailedError(Exception):
+    """As py4j raises it; its text shows what Java prints."""
+
+    def __init__(self, *chain: Link, serialized: bool = False) -> None:
+        self.java_exception = java(chain, serialized)
+        super().__init__(trace(*chain))
+
+
+def trace(*chain: Link) -> str:
+    """A stack trace as Java prints it."""
+    return "Caused by: ".join(f"{n}: {m}\n\tat {f}\n\t... 5 more\n" for n, m, f in chain)
+
+
+def link(name: str, message: str, frame: str = "x.Y.z(Y.java:1)") -> Link:
+    return name, message, frame
+
+
+OUTER = link("java.util.concurrent.ExecutionException", "Job execution failed.")
+
+
+def both(*chain: Link) -> tuple[str, str]:
+    """What is told of a chain of exceptions, and of the same as text."""
+    return why_failed(FailedError(OUTER, *chain), SETUP), why_failed(trace(OUTER, *chain), SETUP, OUTER[0])
+
+
+def test_a_missing_file_is_told_by_the_field_that_names_it() -> None:
+    told, by_text = both(link("java.io.FileNotFoundException", "File /data/in.csv of Eastley does not exist"))
+    missing = "a file or folder is missing, or must not be used by the user who runs Flink"
+    assert told == (
+        f"source.ddl: /data/in.csv: {missing} (FileNotFoundException). Create it, correct the path, or grant the rights"
+    )
+    assert by_text == told.replace(" (FileNotFoundException)", "")
 
 
 @pytest.mark.parametrize(
-    "rest",
+    ("name", "message"),
     [
-        "anonymity.errors.PolicyError: the stored state of shard 2 was made under another policy",
-        '  File "/app/anonymity/castle/shard.py", line 99, in push\n    raise RuntimeError(text)\n'
-        "RuntimeError: the stored state of shard 2 was made under another policy",
+        ("java.io.IOException", "Failed to deserialize CSV row '1,Eastley'."),
+        ("java.lang.NumberFormatException", 'For input string: "Eastley"'),
+        ("java.time.format.DateTimeParseException", "Text 'Eastley' could not be parsed"),
     ],
 )
-def test_what_our_own_code_says_is_told(rest: str) -> None:
-    told = why_failed(failure(PYTHON.format(rest=rest)))
-    assert told == "the stored state of shard 2 was made under another policy"
+def test_a_value_that_cannot_be_read_is_not_shown_but_its_column_is(name: str, message: str) -> None:
+    converter = "org.apache.flink.formats.csv.CsvToRowDataConverters.x(X.java:1)"
+    field = link("java.lang.RuntimeException", "Fail to deserialize at field: wage.", converter)
+    for told in both(field, link(name, message)):
+        assert told.startswith("source.ddl: column wage: a value of the source could not be read as the type of its co")
+        assert told.endswith(
+            "Declare the column as STRING and use TRY_CAST in source.query, so that such a row is rejected"
+        )
+    for told in both(link(field[0], "Fail to deserialize at field: Eastley.", converter), link(name, message)):
+        assert told.startswith("source.ddl: a value of the source")
+
+
+def test_a_message_of_an_unknown_cause_is_withheld_and_by_text_its_class_too() -> None:
+    told, by_text = both(link("com.example.DriverException", "cannot store Eastley"))
+    assert told == f"DriverException; {WITHHELD}"
+    assert by_text == f"ExecutionException; {WITHHELD}"
+    assert why_failed(trace(link("com.Eastley", "x"))) == f"an error; {WITHHELD}"
+
+
+def test_a_path_of_the_configuration_is_told_where_the_message_is_withheld() -> None:
+    told, _ = both(link("java.io.IOException", "cannot write Eastley to /data/out/audit/.part-0"))
+    assert told == f"IOException at sinks.audit.path: file:///data/out/audit/; {WITHHELD}"
+
+
+def test_a_class_that_the_client_does_not_have_is_told_as_others_are() -> None:
+    failed = FailedError(OUTER, link("java.io.CharConversionException", "Invalid UTF-8 of Eastley"), serialized=True)
+    assert why_failed(failed, SETUP).startswith("source.ddl: the input is not UTF-8 (CharConversionException). Convert")
+
+
+def test_without_a_setup_neither_field_nor_remedy_is_told() -> None:
+    failed = FailedError(OUTER, link("java.lang.NumberFormatException", "Eastley"))
+    assert (
+        why_failed(failed)
+        == "a value of the source could not be read as the type of its column (NumberFormatException)"
+    )
+
+
+def test_an_error_that_is_not_javas_is_told_by_its_class() -> None:
+    assert why_failed(RuntimeError("Eastley")) == f"RuntimeError; {WITHHELD}"
+
+
+def worker(error: BaseException, signer: ErrorSigner | None = None) -> str:
+    """What Java says of an error in a worker: Python's traceback."""
+    try:
+        with (signer or ErrorSigner()).signing():
+            raise error
+    except type(error):
+        return f"Error received from SDK harness for instruction 2: {traceback.format_exc()}"
+
+
+@pytest.mark.parametrize("kind", [InvariantError, PolicyError, StateError])
+def test_what_our_own_code_says_is_told(kind: type[Exception]) -> None:
+    own = "the stored state of shard 2 was made under another policy"
+    for told in both(link("java.lang.RuntimeException", worker(kind(own)))):
+        assert told == own
+
+
+def test_a_library_error_in_a_worker_tells_its_place_and_not_its_message() -> None:
+    with pytest.raises(ValueError, match="Eastley") as raised, ErrorSigner().signing():
+        add_kind("Eastley", 4711)
+    text = "".join(traceback.format_exception(raised.value))
+    for told in both(link("java.lang.RuntimeException", text)):
+        assert re.fullmatch(rf"ValueError in state/codec\.py, line \d\d; {WITHHELD}", told)
+
+
+def test_the_causes_of_an_error_stay_in_its_trace() -> None:
+    try:
+        raise KeyError("first")
+    except KeyError as first:
+        second = ValueError("second")
+        second.__context__ = first
+    text = worker(second)
+    assert text.index("crenel:") < text.index("first") < text.index("second")
+    assert why_failed(trace(link("java.lang.RuntimeException", text))).startswith("ValueError in a Python worker; ")
+
+
+def test_an_error_of_a_worker_that_is_not_signed_for_this_process_is_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
+    signer = ErrorSigner()
+    monkeypatch.setattr(signer, "_key", b"another")
+    for told in both(link("java.lang.RuntimeException", worker(PolicyError("Eastley"), signer))):
+        assert told.endswith(f" in a Python worker; {WITHHELD}")
+        assert "Eastley" not in told
+
+
+FORGED = [
+    *SECRETS,
+    "\n",
+    "\nCaused by: java.io.FileNotFoundException: Eastley 4711",
+    "\nCaused by: java.time.EastleyException: 4711",
+    "\nCaused by: com.Eastley: /data/in.csv",
+    "\n\tat Eastley.x(Y.java:4711)\n\t... 4711 more\nCaused by: java.net.ConnectException: Eastley\n",
+    'Traceback (most recent call last):\n  File "/x/operators/Eastley.py", line 4711, in x\n    x()\n',
+    "RuntimeError: Eastley",
+    '\n  File "/x/anonymity/errors.py", line 4711\nanonymity.errors.PolicyError: Eastley\n',
+    "state.codec.StateError: Eastley\n",
+    f"crenel:{'0' * 64}:{base64.b64encode(b'Eastley').decode()}",
+    "crenel:" + signed_errors._signed(b"", "Eastley").removeprefix("crenel:"),
+    "No space left on device",
+    "Fail to deserialize at field: Eastley.",
+    "Exceeded checkpoint tolerable failure threshold",
+    "Row length mismatch. 4711 fields expected but was 4711.",
+    "/data/out/audit/Eastley",
+    "An error occurred while calling Eastley\n: java.net.BindException: Eastley",
+]
+CLASSES = [
+    *("java.lang.RuntimeException", "java.io.IOException", "java.lang.NumberFormatException", "com.example.Driver"),
+    *("java.io.FileNotFoundException", "java.net.ConnectException", "java.net.UnknownHostException"),
+    *("java.nio.file.NoSuchFileException", "org.apache.flink.runtime.client.JobCancellationException"),
+    "org.apache.flink.runtime.jobmanager.scheduler.NoResourceAvailableException",
+    "org.apache.flink.kafka.shaded.org.apache.kafka.common.errors.TimeoutException",
+    "org.apache.flink.util.FlinkRuntimeException",
+    "x.jackson.dataformat.csv.CsvReadException",
+    "x.jackson.core.JsonParseException",
+    "org.apache.flink.formats.json.JsonParseException",
+]
+messages = st.lists(st.sampled_from(FORGED) | st.text(max_size=5), max_size=6).map("".join)
+links = st.tuples(
+    st.sampled_from(CLASSES), messages, st.sampled_from(["x.Y.z(Y.java:1)", "a.CsvToRowDataConverters.x()"])
+)
+
+
+@given(st.lists(links, min_size=1, max_size=4), st.booleans(), st.sampled_from([None, SETUP]))
+def test_no_value_of_a_record_is_told_whatever_messages_imitate(
+    chain: list[Link], serialized: bool, setup: JobSetup | None
+) -> None:
+    for told in (
+        why_failed(FailedError(*chain, serialized=serialized), setup),
+        why_failed(trace(*chain), setup, chain[0][0]),
+        why_failed("".join(message for _, message, _ in chain), setup),
+    ):
+        assert not [secret for secret in SECRETS if secret in told], told
+
+
+def test_all_causes_are_among_the_classes_that_messages_imitate() -> None:
+    unknown = [cause.name for cause in CAUSES if not any(re.fullmatch(cause.name, name) for name in CLASSES)]
+    assert unknown == [r"java\.io\.CharConversionException|java\.nio\.charset\.\w+Exception"]
+
+
+def failure(cause: str) -> RuntimeError:
+    """An error whose text alone is read, as where a job is refused."""
+    return RuntimeError(f"org.apache.flink.runtime.client.JobExecutionException: Job execution failed.{AT}{cause}")
 
 
 def test_why_a_job_did_not_start_is_the_last_cause() -> None:
@@ -113,10 +254,4 @@ def test_a_path_that_a_job_could_not_start_for_is_told_with_its_field() -> None:
     assert why_refused(error, {"flink.execution.checkpointing.dir": "file:///data/kept"}) == (
         "IOException at flink.execution.checkpointing.dir: file:///data/kept: "
         "Failed to create directory: file:/data/kept/4711"
-    )
-
-
-def test_an_error_that_is_not_javas_is_told_by_its_class() -> None:
-    assert why_failed(RuntimeError(SECRET)) == (
-        "RuntimeError; its message is withheld, because it may hold values of a record"
     )

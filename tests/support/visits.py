@@ -141,9 +141,9 @@ WRONG: dict[int, tuple[str, Row, str]] = {
 }
 
 
-def write(folder: Path, rows: Sequence[Row]) -> Path:
+def write(folder: Path, rows: Sequence[Row], *, exist_ok: bool = False) -> Path:
     """The stream, its hierarchy and its configuration; returns the path of the latter."""
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=exist_ok)
     with (folder / "in.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([row[name] for name in SOURCE] for row in rows)
     with (folder / "towns.csv").open("w", encoding="utf-8", newline="") as file:

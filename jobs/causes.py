@@ -1,0 +1,281 @@
+"""Known causes of a running job's end: how each is recognized, and the field, cause and remedy that are told.
+
+What is told is text of this module and values of the configuration. A message of Java decides at most which cause is
+told, so a message that holds a value of a record, or imitates another error, shows nothing of it.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from jobs.config.brokers import SERVERS, silent_tables
+from jobs.config.delivery import CHECKPOINTS
+from jobs.config.places import FOLDERS, local_path
+
+_TEMPORARY = "io.tmp.dirs"
+SETTINGS = (*FOLDERS, _TEMPORARY)
+"""Settings of Flink that an explanation may name."""
+
+_LOCAL = ("blackhole", "datagen", "filesystem", "print")
+_AT_FIELD = re.compile(r"\AFail to deserialize at field: (.+)\.\Z")
+_SHORTEST = 3
+"""Characters of a path at least that a message is searched for: "/" is in most of them."""
+
+
+@dataclass(frozen=True)
+class JobSetup:
+    """What the client knows of a job, and may therefore be told of it.
+
+    Attributes
+    ----------
+    tables : options of the tables that are read and written, by field (``source.ddl``, ``sinks.NAME``)
+    settings : of Flink, those in ``SETTINGS``
+    columns : of the table ``source``
+    """
+
+    tables: Mapping[str, Mapping[str, str]]
+    settings: Mapping[str, str]
+    columns: Sequence[str] = ()
+
+    @classmethod
+    def of(
+        cls,
+        sources: Mapping[str, Mapping[str, str]],
+        sinks: Mapping[str, Mapping[str, str]],
+        settings: Mapping[str, str],
+        columns: Sequence[str] = (),
+    ) -> JobSetup:
+        """Return the setup of a job; ``sources`` by the field of their statement, ``sinks`` by output."""
+        return cls({**sources, **{f"sinks.{name}": options for name, options in sinks.items()}}, settings, columns)
+
+    @property
+    def sources(self) -> dict[str, Mapping[str, str]]:
+        """Options of the tables that are read, by field."""
+        return {field: options for field, options in self.tables.items() if not field.startswith("sinks.")}
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """Paths by the field that names them."""
+        tables = {
+            field if field in self.sources else f"{field}.path": options["path"]
+            for field, options in self.tables.items()
+            if options.get("path")
+        }
+        return tables | {f"flink.{name}": self.settings[name] for name in FOLDERS if self.settings.get(name)}
+
+
+@dataclass(frozen=True)
+class Thrown:
+    """One Java exception of a chain of causes.
+
+    Attributes
+    ----------
+    name : of its class
+    message : may hold anything
+    frames : its stack trace, without messages; of an exception that came as text, its first frame or nothing
+    """
+
+    name: str
+    message: str
+    frames: str = ""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A cause that is told.
+
+    Attributes
+    ----------
+    name : pattern of the whole name of an exception's class
+    told : the cause, as a phrase
+    remedy : what helps, as a sentence
+    field : the fields that are concerned, with their values; empty where none is known
+    message : pattern that must be in the exception's message
+    frames : pattern that must be in its stack trace
+    """
+
+    name: str
+    told: str
+    remedy: str
+    field: Callable[[JobSetup, Sequence[Thrown]], str] = lambda setup, chain: ""
+    message: str = ""
+    frames: str = ""
+
+    def explains(self, thrown: Thrown) -> bool:
+        """Whether an exception is of this cause."""
+        return bool(
+            re.fullmatch(self.name, thrown.name)
+            and re.search(self.message, thrown.message)
+            and re.search(self.frames, thrown.frames)
+        )
+
+
+def path_in(setup: JobSetup, chain: Sequence[Thrown]) -> str:
+    """Return the longest configured path that a message has, with its field; empty where there is none."""
+    plain = {field: re.sub("^file:/*", "/", path).rstrip("/") for field, path in setup.paths.items()}
+    for field in sorted(plain, key=lambda field: -len(plain[field])):
+        if len(plain[field]) >= _SHORTEST and any(plain[field] in thrown.message for thrown in chain):
+            return f"{field}: {setup.paths[field]}"
+    return ""
+
+
+def _sources(setup: JobSetup, _: Sequence[Thrown]) -> str:
+    return " or ".join(setup.sources)
+
+
+def _column(setup: JobSetup, chain: Sequence[Thrown]) -> str:
+    named = [found[1] for thrown in chain if (found := _AT_FIELD.search(thrown.message))]
+    column = next((name for name in named if name in setup.columns), None)
+    return _sources(setup, chain) if column is None else f"source.ddl: column {column}"
+
+
+def _brokers(setup: JobSetup, _: Sequence[Thrown]) -> str:
+    named = {field: options[SERVERS] for field, options in setup.tables.items() if options.get(SERVERS)}
+    silent = silent_tables(setup.tables) or named
+    return " or ".join(f"{field}: '{SERVERS}' = '{named[field]}'" for field in silent)
+
+
+def _remote(setup: JobSetup, _: Sequence[Thrown]) -> str:
+    return " or ".join(field for field, options in setup.tables.items() if options.get("connector") not in _LOCAL)
+
+
+def _fullest(setup: JobSetup, chain: Sequence[Thrown]) -> str:
+    written = {field: path for field, path in setup.paths.items() if field not in setup.sources}
+    temporary = setup.settings.get(_TEMPORARY) or tempfile.gettempdir()
+    written |= {f"flink.{_TEMPORARY}": path for path in re.split("[,:]", temporary) if path}
+    free = {field: left for field, path in written.items() if (left := _free(path)) is not None}
+    if not free:
+        return path_in(setup, chain)
+    field = min(free, key=lambda field: free[field])
+    return f"{field}: {written[field]} (its disk has {free[field]:,} bytes free)"
+
+
+def _checkpoints(setup: JobSetup, _: Sequence[Thrown]) -> str:
+    for name in CHECKPOINTS[:2]:
+        if folder := setup.settings.get(name):
+            left = _free(folder)
+            return f"flink.{name}: {folder}" + ("" if left is None else f" (its disk has {left:,} bytes free)")
+    return f"flink.{CHECKPOINTS[0]}"
+
+
+def _free(path: str) -> int | None:
+    """Bytes that are free on the disk of a path; None where this machine does not tell."""
+    folder = local_path(path)
+    if folder is None:
+        return None
+    folder = folder.absolute()
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return None
+
+
+_JACKSON = r".*\.jackson\.core\..*(JsonParseException|JsonEOFException)"
+_AS_CSV = (
+    "Read each line as 'format' = 'raw', and its fields with source.from_csv, so that such a line is rejected with a "
+    "reason"
+)
+_AS_JSON = (
+    "Read each record as 'format' = 'raw', and its fields with source.from_json, so that such a record is rejected "
+    "with a reason"
+)
+_AS_TEXT = "Declare the column as STRING and use TRY_CAST in source.query, so that such a row is rejected"
+_AS_UTF8 = (
+    "Convert the input to UTF-8 (iconv -f ISO-8859-1 -t UTF-8), or read it as 'format' = 'raw' with 'raw.charset', and "
+    "its fields with source.from_csv or source.from_json"
+)
+_NOT_A_TYPE = "a value of the source could not be read as the type of its column"
+
+DISK_FULL = Cause(
+    r"java\.io\.(IO|FileNotFound)Exception|java\.nio\.file\.FileSystemException",
+    "a disk is full",
+    "Free space, or name a folder on another disk",
+    _fullest,
+    message=r"(No space left on device|Disk quota exceeded)\)?\Z",
+)
+
+CAUSES = (
+    Cause(
+        r".*\bkafka\.common\.errors\.TimeoutException",
+        "Kafka did not answer in time",
+        "Start the broker, correct the address, and create the topic if it is missing",
+        _brokers,
+    ),
+    DISK_FULL,
+    Cause(
+        r"org\.apache\.flink\.util\.FlinkRuntimeException",
+        "a checkpoint could not be written",
+        "Check that the folder exists, that every TaskManager can write to it, and that its disk is not full; the "
+        "log of the JobManager has the reason",
+        _checkpoints,
+        message="Exceeded checkpoint tolerable failure threshold",
+    ),
+    Cause(
+        r"java\.io\.CharConversionException|java\.nio\.charset\.\w+Exception",
+        "the input is not UTF-8",
+        _AS_UTF8,
+        _sources,
+    ),
+    Cause(_JACKSON, "the input is not UTF-8", _AS_UTF8, _sources, message=r"\A(\S+: )?Invalid UTF-8 "),
+    Cause(
+        r".*\.dataformat\.csv\.CsvReadException",
+        "a line has more fields than the table has columns",
+        _AS_CSV,
+        _sources,
+        message=r"\A(\S+: )?Too many entries",
+    ),
+    Cause(
+        r"java\.lang\.RuntimeException",
+        "a line has fewer fields than the table has columns",
+        _AS_CSV,
+        _sources,
+        message=r"\A(\S+: )?Row length mismatch\. \d+ fields expected but was \d+\.\Z",
+        frames=r"\bCsvToRowDataConverters\.",
+    ),
+    Cause(r".*\.dataformat\.csv\.CsvReadException", "a line is not valid CSV", _AS_CSV, _sources),
+    Cause(_JACKSON, "a line is not valid CSV", _AS_CSV, _sources, frames=r"\.dataformat\.csv\."),
+    Cause(_JACKSON, "a record is not valid JSON", _AS_JSON, _sources, frames=r"\bflink\.formats\.json\."),
+    Cause(
+        r"java\.lang\.(NumberFormat|Arithmetic)Exception|java\.time\.(format\.)?\w+Exception|"
+        r".*\.\w*(Csv|Json|Deserializ)\w*Exception",
+        _NOT_A_TYPE,
+        _AS_TEXT,
+        _column,
+    ),
+    Cause(
+        r"java\.(lang\.Runtime|io\.IO)Exception",
+        _NOT_A_TYPE,
+        _AS_TEXT,
+        _column,
+        message=r"\A(\S+: )?Fail(ed)? to deserialize ",
+    ),
+    Cause(
+        r"java\.io\.FileNotFoundException|java\.nio\.file\.(NoSuchFile|AccessDenied)Exception",
+        "a file or folder is missing, or must not be used by the user who runs Flink",
+        "Create it, correct the path, or grant the rights",
+        path_in,
+    ),
+    Cause(
+        r"java\.net\.(ConnectException|UnknownHostException)",
+        "a host cannot be reached",
+        "Check that it runs, and that its address and port are right",
+        _remote,
+    ),
+    Cause(
+        r".*\.NoResourceAvailableException",
+        "the cluster has too few free slots",
+        "Add TaskManagers or slots, end other jobs, or lower flink.parallelism.default",
+    ),
+    Cause(
+        r".*\.JobCancellationException",
+        "the job was cancelled",
+        "Start it again from its last checkpoint or savepoint",
+    ),
+)
+"""In this order, of the innermost exception that has one."""

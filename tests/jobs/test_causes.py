@@ -1,0 +1,270 @@
+"""Each known cause of a job's end, provoked: the message has field, cause and remedy, and no value of a record."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyflink.java_gateway import get_gateway
+
+from jobs.causes import CAUSES, JobSetup
+from jobs.failure import why_failed
+from jobs.local.flags import prepare_java
+from tests.support.broker import connector
+from tests.support.cluster import free_port
+from tests.support.launch import Host
+from tests.support.visits import visits, write
+
+pytestmark = pytest.mark.cluster("mini")
+
+SECRET = "4711-secret"
+CSV = "'format' = 'csv', 'csv.null-literal' = ''"
+SHORT = "castle.delay={tuples: 60}"
+OTHERS = {"the job was cancelled", "a host cannot be reached", "the cluster has too few free slots"}
+"""Causes that tests of their own provoke."""
+
+WAITS = "'properties.default.api.timeout.ms' = '2000', 'properties.request.timeout.ms' = '1000'"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run that fails.
+
+    Attributes
+    ----------
+    told, field : what stands in its message; FOLDER is the folder of the run, PORT that of a silent listener
+    line : what is appended to the input
+    source : replaces the connector and the format of the source
+    arguments : of the command
+    """
+
+    told: str
+    field: str
+    line: bytes = b""
+    source: str = ""
+    arguments: Sequence[str] = ()
+
+
+FEWER, MORE, INVALID = (
+    "a line has fewer fields than the table has columns",
+    "a line has more fields than the table has columns",
+    "a line is not valid CSV",
+)
+OF_ANOTHER_TYPE = "a value of the source could not be read as the type of its column"
+FULL = "a disk is full"
+UNANSWERED = "Kafka did not answer in time"
+FILE = "'connector' = 'filesystem', 'path' = 'FOLDER/in.csv', 'format' = "
+JSON = f"{FILE}'json'"
+KAFKA = "'connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'localhost:PORT', 'format' = 'csv', "
+SINK = (
+    "sinks.rejected={connector: kafka, topic: t, properties.bootstrap.servers: 'localhost:PORT', format: csv, "
+    "sink.delivery-guarantee: exactly-once, sink.transactional-id-prefix: t, properties.max.block.ms: 2000}"
+)
+CASES = {
+    "fewer": Case(FEWER, "source.ddl", f"1,2,{SECRET}\n".encode()),
+    "more": Case(MORE, "source.ddl", f"1,2,p,n,3,Ash,4,cold,1704067200000,{SECRET}\n".encode()),
+    "invalid": Case(INVALID, "source.ddl", f'1,2,"{SECRET}"x,n,3,Ash,4,cold,1704067200000\n'.encode()),
+    "type": Case(OF_ANOTHER_TYPE, "source.ddl: column wage", f"1,2,p,n,3,Ash,{SECRET},cold,1\n".encode()),
+    "latin": Case("the input is not UTF-8", "source.ddl", f"1,2,{SECRET} Groß,n,3,Ash,4,cold,1\n".encode("latin-1")),
+    "latin_json": Case("the input is not UTF-8", "source.ddl", f'{{"name": "{SECRET}ß"}}\n'.encode("latin-1"), JSON),
+    "json": Case("a record is not valid JSON", "source.ddl", f'{{"line": 1, "{SECRET}\n'.encode(), JSON),
+    "json_type": Case(OF_ANOTHER_TYPE, "source.ddl: column line", f'{{"line": "{SECRET}"}}\n'.encode(), JSON),
+    "missing": Case(
+        "a file or folder is missing, or must not be used by the user who runs Flink",
+        "source.ddl: FOLDER/gone.csv",
+        source=f"{FILE}'csv'".replace("in.csv", "gone.csv"),
+    ),
+    "full_sink": Case(
+        "a disk is full", "sinks.released.path: FOLDER/full", arguments=["sinks.released.path=FOLDER/full"]
+    ),
+    "full_checkpoints": Case(
+        "a checkpoint could not be written",
+        "flink.execution.checkpointing.dir: file://FOLDER/full",
+        arguments=[
+            "flink={execution.checkpointing.dir: 'file://FOLDER/full', execution.checkpointing.interval: 200 ms}",
+            "castle.delay={tuples: 3000}",
+        ],
+    ),
+    "silent_source": Case(
+        UNANSWERED,
+        "source.ddl: 'properties.bootstrap.servers' = 'localhost:PORT'",
+        source=f"{KAFKA}{WAITS}, 'scan.startup.mode' = 'earliest-offset'",
+        arguments=["flink.pipeline.jars=file://JAR"],
+    ),
+}
+
+
+def test_each_cause_is_provoked() -> None:
+    assert {case.told for case in CASES.values()} | OTHERS == {cause.told for cause in CAUSES}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_job_that_fails_tells_field_cause_and_remedy_and_no_value(
+    mini: Host, listener: int, tmp_path: Path, name: str
+) -> None:
+    case = CASES[name]
+    with small_disk(tmp_path / "run" / "full") if name.startswith("full") else nullcontext():
+        ended = run(mini, tmp_path / "run", listener, case)
+    told = " ".join(ended.split())
+    (cause,) = {(cause.told, cause.remedy) for cause in CAUSES if cause.told == case.told}
+    field = case.field.replace("FOLDER", str(tmp_path / "run")).replace("PORT", str(listener))
+    assert field in told
+    assert re.search(re.escape(cause[0]) + r" \(\w+\)\. " + re.escape(cause[1]), told)
+    assert SECRET not in told
+    assert "withheld" not in told
+
+
+def test_flink_s_full_temporary_folder_is_told(mini: Host, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "run" / "full"):
+        told = run(mini, tmp_path / "run", 0, Case("", "", arguments=["flink.io.tmp.dirs=FOLDER/full"]), code=2)
+    field = f"flink.io.tmp.dirs: {tmp_path / 'run' / 'full'} (its disk has "
+    assert field in told
+    assert "a disk is full (IOException). Free space, or name a folder on another disk" in told
+
+
+def test_brokers_that_refuse_a_connection_are_told_before_the_start(mini: Host, tmp_path: Path) -> None:
+    port = free_port()
+    case = CASES["silent_source"]
+    case = Case("", "", source=case.source.replace("earliest", "latest"), arguments=[*case.arguments, SINK])
+    told = run(mini, tmp_path / "run", port, case, code=2)  # 1 is that of a job which has waited for them
+    for field in ("source.ddl", "sinks.rejected"):
+        assert f"{field}: no Kafka broker at 'properties.bootstrap.servers' = 'localhost:{port}' accepts a conn" in told
+    checked = mini.crenel("check", tmp_path / "run" / "job.yaml", *sets(tmp_path / "run", port, case))
+    assert checked.returncode == 0, checked.stderr
+    assert "Warning: source.ddl: no Kafka broker at" in checked.stdout
+    # What only reads the source waits for them no longer.
+    sampled = mini.crenel("plan", tmp_path / "run" / "job.yaml", *sets(tmp_path / "run", port, case))
+    assert sampled.returncode == 2, sampled.stderr
+    assert "source.ddl: no Kafka broker at" in sampled.stderr
+
+
+def test_a_cancelled_job_tells_so(mini: Host, tmp_path: Path) -> None:
+    port = free_port()
+    case = Case(
+        "",
+        "",
+        source=f"{FILE}'csv', 'source.monitor-interval' = '1 s'",
+        arguments=[f"flink={{rest.port: {port}, rest.bind-port: {port}}}"],
+    )
+    canceller = threading.Thread(target=cancel, args=(port,))
+    canceller.start()
+    told = run(mini, tmp_path / "run", 0, case)
+    canceller.join()
+    assert "the job was cancelled (JobCancellationException). Start it again from its last checkpoint" in told
+
+
+@pytest.mark.parametrize("mode", ["loopback", "process"])
+def test_what_our_own_code_raises_in_a_worker_is_told(mini: Host, tmp_path: Path, mode: str) -> None:
+    same = (
+        "SELECT CAST(1 AS BIGINT) AS line, CAST(1 AS BIGINT) AS id, 'a' AS person, 'b' AS name, 3 AS age, 'c' AS town, "
+        "CAST(1 AS DOUBLE) AS wage, 'd' AS illness FROM source"
+    )
+    settings = [f"source.query={same}", "policy.event_time=null", "castle.delay={tuples: 60}"]
+    told = run(mini, tmp_path / "run", 0, Case("", "", arguments=settings), mode=mode)
+    assert "the job failed: source.query: is the same in all rows; it must read at least one column that varies" in told
+
+
+def test_classes_are_told_of_java_s_own_exceptions_and_of_those_that_flink_has_wrapped() -> None:
+    prepare_java()
+    jvm = get_gateway().jvm
+    setup = JobSetup.of({"source.ddl": {"connector": "jdbc"}}, {"released": {"connector": "filesystem"}}, {})
+    told = "source.ddl: a host cannot be reached ({}). Check that it runs, and that its address and port are right"
+    for host, name in (("localhost", "ConnectException"), ("Eastley.invalid", "UnknownHostException")):
+        with pytest.raises(Py4JJavaError) as raised:
+            jvm.java.net.Socket(host, free_port())
+        assert why_failed(raised.value, setup) == told.format(name)
+        wrapped = jvm.org.apache.flink.util.SerializedThrowable(raised.value.java_exception)
+        outer = jvm.java.util.concurrent.ExecutionException(wrapped)
+        assert why_failed(Py4JJavaError("", outer), setup) == told.format(name)
+    # A cluster waits for slots for minutes until it throws this.
+    slots = jvm.org.apache.flink.runtime.jobmanager.scheduler.NoResourceAvailableException("Eastley")
+    assert why_failed(Py4JJavaError("", slots), setup) == (
+        "the cluster has too few free slots (NoResourceAvailableException). Add TaskManagers or slots, end other jobs, "
+        "or lower flink.parallelism.default"
+    )
+
+
+def run(mini: Host, folder: Path, port: int, case: Case, code: int = 1, mode: str = "loopback") -> str:
+    """Run a job that fails; what it prints on stderr."""
+    path = write(folder, visits()[:1000], exist_ok=True)
+    text = path.read_text(encoding="utf-8")
+    if case.line:
+        with (folder / "in.csv").open("wb" if case.source else "ab") as file:
+            file.write(case.line)
+    if case.source:
+        text, replaced = re.subn(
+            r"'connector' = 'filesystem', 'path' = '\S+', 'format' = 'csv', 'csv.null-literal' = ''",
+            filled(case.source, folder, port),
+            text,
+        )
+        assert replaced == 1
+    path.write_text(text, encoding="utf-8")
+    ended = mini.crenel("run", path, *sets(folder, port, case), mode=mode)
+    assert ended.returncode == code, ended.stderr
+    kept = re.search(r"Flink's logs are in (\S+?);", ended.stderr)
+    if kept:
+        shutil.rmtree(kept[1])
+    return ended.stderr
+
+
+def sets(folder: Path, port: int, case: Case) -> list[str]:
+    """The arguments of a command."""
+    found = [SHORT, *case.arguments]
+    return [part for argument in found for part in ("--set", filled(argument, folder, port))]
+
+
+def filled(text: str, folder: Path, port: int) -> str:
+    """A text with what stands for the run's own."""
+    text = text.replace("FOLDER", str(folder)).replace("PORT", str(port))
+    return text.replace("JAR", str(connector())) if "JAR" in text else text
+
+
+@pytest.fixture
+def listener() -> Iterator[int]:
+    """The port of what accepts connections and never answers."""
+    with socket.socket() as silent:
+        silent.bind(("localhost", 0))
+        silent.listen(100)
+        yield silent.getsockname()[1]
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[None]:
+    """A folder whose disk is soon full; skips the test where none can be mounted, as without root."""
+    folder.mkdir(parents=True)
+    mounted = shutil.which("mount") and subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", folder], capture_output=True, check=False
+    )
+    if not mounted or mounted.returncode:
+        pytest.skip("no disk of a size of its own can be mounted here")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def cancel(port: int) -> None:
+    """Cancel the first job that runs on a cluster, once it does."""
+    address = f"http://localhost:{port}/jobs"
+    until = time.monotonic() + 120
+    while time.monotonic() < until:
+        with suppress(OSError):
+            with urllib.request.urlopen(address, timeout=2) as answer:
+                jobs = json.load(answer)["jobs"]
+            if jobs and jobs[0]["status"] == "RUNNING":
+                request = urllib.request.Request(f"{address}/{jobs[0]['id']}?mode=cancel", method="PATCH")
+                with urllib.request.urlopen(request, timeout=10):
+                    return
+        time.sleep(0.2)
