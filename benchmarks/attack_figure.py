@@ -20,7 +20,7 @@ from evidence.attack.result import ALL, Attack
 mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "crenel", "font.size": 9})
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "figures"
-_MARKERS = "osD^vP"
+_MARKERS = "osD^vPX*"
 _FIRST = "re-identification at 1"
 
 
