@@ -4,13 +4,34 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import NamedTuple
 
 from jobs.local.descendants import descendants
+from tests.support.processes import command
+
+KEY = "5d41402abc4b2a76b9719d911017c592"
+CHANNELS = 6
+"""Servers of Beam for each Python worker."""
+
+JOB = """
+policy: {subject: person, quasi_identifiers: {age: {type: numeric, domain: [0, 99]}}}
+privacy: {k: 5}
+castle: {delay: {tuples: 100}}
+subject_key: ${LISTENING_KEY}
+source:
+  ddl: |
+    CREATE TEMPORARY TABLE source (person INT, age INT) WITH (
+      'connector' = 'datagen', 'rows-per-second' = '400', 'number-of-rows' = '2000',
+      'fields.age.min' = '0', 'fields.age.max' = '99')
+sinks: {released: {connector: blackhole}}
+accept_duplicates: true
+"""
+"""A configuration of a job that takes five seconds and needs ``LISTENING_KEY``."""
 
 _LISTEN = "0A"
 _INODE = re.compile(r"socket:\[(\d+)\]")
@@ -44,6 +65,24 @@ def listening(processes: Iterable[int]) -> set[Listening]:
                 address, port = local.split(":")
                 found.add(Listening(owners[inode], _address(address), int(port, 16)))
     return found
+
+
+def seen(processes: Iterable[int], is_over: Callable[[], bool]) -> tuple[set[Listening], set[str]]:
+    """Return what these processes listen on, once Beam's channels are there and until the end, and all command lines.
+
+    Flink tries out which port is free before a job, on all addresses, and accepts no connection there.
+    """
+    found: set[Listening] = set()
+    commands: set[str] = set()
+    processes = list(processes)
+    before = {socket.port for socket in listening(processes)}
+    while not is_over():
+        commands |= {command(pid) for first in processes for pid in (first, *descendants(first))}
+        now = listening(processes)
+        if len({socket.port for socket in now} - before) >= CHANNELS:
+            found |= now
+        time.sleep(0.1)
+    return found, commands
 
 
 def _inodes(process: int) -> Iterator[str]:
