@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from anonymity.files import not_utf8
+from jobs.config.sql import FIELDS, Statement
 
 _NULL_TAG = "tag:yaml.org,2002:null"
 _DEEPEST = 100
@@ -21,7 +22,7 @@ _REPEATED = 10_000
 _TOO_MANY = f"aliases repeat more than {_REPEATED:,} values; repeat less by '*'"
 _NOT_TEXT = "a key that is not text; put it in quotes"
 _REFERENCE = re.compile(
-    r"\$\$|\$\{file:(?P<file>[^}]+)\}|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<fallback>:-[^}]*)?\}|\$\{"
+    r"\$\$|\$\{file:(?P<file>[^}]+)\}|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<raw>!raw)?(?P<fallback>:-[^}]*)?\}|\$\{"
 )
 
 
@@ -105,7 +106,9 @@ def expand(value: Any, environment: Mapping[str, str] | None = None) -> tuple[An
     """Replace ``${VAR}``, ``${VAR:-default}`` and ``${file:PATH}`` in every string; ``$$`` stands for one dollar.
 
     The default is taken where the variable is unset or empty, as a shell does. A file, such as a mounted secret, stands
-    for its text without one line end at its end.
+    for its text without one line end at its end. In SQL (``jobs.config.sql.FIELDS``) a value is escaped in literals and
+    quoted identifiers, and outside of these it must be a name or a number, unless the variable is declared to hold SQL:
+    ``${VAR!raw}``. Comments stay as they are.
 
     Returns
     -------
@@ -120,8 +123,29 @@ def expand(value: Any, environment: Mapping[str, str] | None = None) -> tuple[An
         if isinstance(node, list):
             return [walk(child, (*where, number)) for number, child in enumerate(node)]
         if isinstance(node, str):
-            return _REFERENCE.sub(lambda found: replace(found, dotted(where)), node)
+            name = dotted(where)
+            return in_sql(node, name) if name in FIELDS else _REFERENCE.sub(lambda found: plain(found, name), node)
         return node
+
+    def plain(found: re.Match[str], where: str) -> str:
+        if found["raw"]:
+            problems[where] = f"'!raw' is for SQL ({', '.join(FIELDS)}); write ${{{found['name']}}} here"
+            return ""
+        return replace(found, where)
+
+    def in_sql(text: str, where: str) -> str:
+        statement, end = Statement(), 0
+        for found in _REFERENCE.finditer(text):
+            statement.add(text[end : found.start()])
+            end = found.end()
+            if statement.in_comment:
+                statement.add(found[0])
+            elif found["raw"] or found["name"] is found["file"] is None:
+                statement.add(replace(found, where))
+            elif not statement.insert(replace(found, where)):
+                problems[where] = _outside_of_a_literal(found)
+        statement.add(text[end:])
+        return str(statement)
 
     def replace(found: re.Match[str], where: str) -> str:
         name, fallback = found["name"], found["fallback"]
@@ -150,6 +174,16 @@ def expand(value: Any, environment: Mapping[str, str] | None = None) -> tuple[An
         return ""
 
     return walk(value, ()), problems
+
+
+def _outside_of_a_literal(found: re.Match[str]) -> str:
+    name = found["name"]
+    what, remedy = ("a file", "") if name is None else (name, f", or ${{{name}!raw}} where the variable holds SQL")
+    quoted = found[0] if name is None else f"${{{name}}}"
+    return (
+        f"the value of {what} is neither a name nor a number, and stands outside of a string literal; write '{quoted}' "
+        f"in quotes{remedy}"
+    )
 
 
 def _assign(content: dict[str, Any], name: str, value: Any) -> str | None:

@@ -27,6 +27,7 @@ from jobs.config.places import without_scheme
 from jobs.config.regions import read_regions
 from jobs.config.schema import File, SinksSection, file_model
 from jobs.config.source import ForgetSource, Source
+from jobs.config.sql import statements
 from jobs.config.transactions import unfit_timeouts, with_timeout
 
 __all__ = ["Config", "ConfigError", "ForgetSource", "Source", "load"]
@@ -104,7 +105,9 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
     """
     content = read(path)
     problems = override(content, overrides)
+    written = statements(content)
     content, unset = expand(content)
+    varied = frozenset(name for name, text in statements(content).items() if text != written[name])
     problems += [f"{name}: {problem}" for name, problem in unset.items()]
     problems += _import_extensions(content)
     model, file = file_model(), None
@@ -131,7 +134,7 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
         shards=file.shards.core(regions),
         seed=file.seed,
         subject_key=(file.subject_key or "").encode(),
-        source=file.source.core(),
+        source=file.source.core(varied),
         sinks=_sinks(file),
         flink=file.flink,
         accept_duplicates=file.accept_duplicates,

@@ -20,10 +20,12 @@ class ForgetSource:
     ----------
     ddl : the statement that creates the table ``forget``
     query : a SELECT of one column, the subject; None: the column of the table ``forget``
+    varied : which statements, by their fields, have variables in them, so that they may hold a secret
     """
 
     ddl: str
     query: str | None = None
+    varied: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -36,12 +38,14 @@ class Source:
     query : the SELECT whose columns have the roles of the policy; None: all columns of the table ``source``
     records : of whose fields columns are made, in the place of a query; None: there are none
     forget : of requests to forget; None: there are none
+    varied : which statements, by their fields, have variables in them, so that they may hold a secret
     """
 
     ddl: str
     query: str | None = None
     records: Records | None = None
     forget: ForgetSource | None = None
+    varied: frozenset[str] = frozenset()
 
 
 class ForgetSection(Section):
@@ -52,8 +56,8 @@ class ForgetSection(Section):
         None, description="a statement SELECT ... FROM forget, of one column, or null"
     )
 
-    def core(self) -> ForgetSource:
-        return ForgetSource(self.ddl, self.query)
+    def core(self, varied: frozenset[str]) -> ForgetSource:
+        return ForgetSource(self.ddl, self.query, varied)
 
 
 class SourceSection(Section):
@@ -81,11 +85,13 @@ class SourceSection(Section):
         one_way(query=self.query, from_json=self.from_json, from_csv=self.from_csv)
         return self
 
-    def core(self) -> Source:
+    def core(self, varied: frozenset[str]) -> Source:
+        """The source; ``varied`` as it has it."""
         records = self.from_json or self.from_csv
         return Source(
             self.ddl,
             self.query,
             None if records is None else records.core(),
-            None if self.forget is None else self.forget.core(),
+            None if self.forget is None else self.forget.core(varied),
+            varied,
         )

@@ -13,6 +13,7 @@ from jobs.config.fixed import MAX_PARALLELISM
 from jobs.config.load import Config, ConfigError, ForgetSource
 from jobs.wiring.arguments import Reader
 from jobs.wiring.layout import Layout
+from jobs.wiring.source_table import parsing
 from jobs.wiring.sql_types import INTEGERS, TEXTS, SqlType, literal, parse, quote
 from operators.encode.columns import Read
 from operators.encode.forget import ForgetPlan, code_of, forget_function
@@ -30,8 +31,10 @@ def read_forget(tables: StreamTableEnvironment, source: ForgetSource, found: Lay
     ConfigError
         There is not one column, or it is of another type than the source's subject: they would never be the same.
     """
-    tables.execute_sql(source.ddl)
-    view = tables.sql_query(source.query or "SELECT * FROM forget")
+    with parsing("source.forget.ddl", source.varied):
+        tables.execute_sql(source.ddl)
+    with parsing("source.forget.query", source.varied):
+        view = tables.sql_query(source.query or "SELECT * FROM forget")
     tables.create_temporary_view(_VIEW, view)
     columns = {
         column.getName(): parse(column.getDataType().getLogicalType().asSummaryString())
@@ -130,7 +133,8 @@ def write_requests(
     tables: StreamTableEnvironment, source: ForgetSource, column: tuple[str, str], subjects: Sequence[str]
 ) -> None:
     """Insert requests into the table, of one ``column``, and wait until they are there."""
-    tables.execute_sql(source.ddl)
+    with parsing("source.forget.ddl", source.varied):
+        tables.execute_sql(source.ddl)
     name, kind = column
     rows = ", ".join(f"(CAST({literal(text)} AS {kind}))" for text in subjects)
     tables.execute_sql(f"INSERT INTO forget ({quote(name)}) VALUES {rows}").wait()

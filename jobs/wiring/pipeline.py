@@ -29,7 +29,7 @@ from jobs.wiring.pace import endless
 from jobs.wiring.records import records_plan, records_query
 from jobs.wiring.references import with_codes
 from jobs.wiring.sink_columns import SQL, SUMMARY_COLUMNS, Column, Plain, arrays, declared, in_force, written_null
-from jobs.wiring.source_table import column_names, source_options, source_table
+from jobs.wiring.source_table import column_names, parsing, source_options, source_table
 from jobs.wiring.sql_types import literal
 from jobs.wiring.unnest import unnested
 from jobs.wiring.watermarks import nothing, without_watermarks
@@ -53,11 +53,13 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
     ConfigError
         A column of the source and the policy do not go together; it lists all of them.
     """
-    tables.execute_sql(config.source.ddl)
+    with parsing("source.ddl", config.source.varied):
+        tables.execute_sql(config.source.ddl)
     query, records = config.source.query or "SELECT * FROM source", config.source.records
     if records is not None:
         query = records_query(records, column_names(tables))
-    source = tables.sql_query(query)
+    with parsing("source.query", config.source.varied):
+        source = tables.sql_query(query)
     tables.create_temporary_view("crenel_source", source)
     columns = {
         column.getName(): column.getDataType().getLogicalType().asSummaryString()

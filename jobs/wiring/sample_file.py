@@ -9,7 +9,7 @@ from pyflink.table import StreamTableEnvironment
 
 from jobs.config.load import Source
 from jobs.local.sample import SampleError
-from jobs.wiring.source_table import SOURCE, source_table
+from jobs.wiring.source_table import SOURCE, parsing, source_table
 from jobs.wiring.sql_types import literal
 
 _GIVEN = "crenel_given_source"
@@ -30,7 +30,8 @@ def read_from(tables: StreamTableEnvironment, source: Source, file: Path) -> str
     """
     if not file.exists():
         raise SampleError(f"--sample: {file} is not there; give a file with rows as the source has them")
-    tables.execute_sql(source.ddl)
+    with parsing("source.ddl", source.varied):
+        tables.execute_sql(source.ddl)
     options = source_table(tables).options
     if options is None:
         raise SampleError("--sample: source.ddl creates no table 'source' with a connector that could be replaced")

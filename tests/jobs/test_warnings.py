@@ -65,6 +65,23 @@ def test_check_and_run_warn_of_the_same_and_check_of_the_first_rows(mini: Host, 
     assert f"at sinks.summary.path: {tmp_path}/taken/summary" in ran.stderr
 
 
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_a_statement_with_a_variable_that_cannot_be_parsed_is_told_by_its_place_alone(
+    mini: Host, tmp_path: Path, command: str
+) -> None:
+    path = tmp_path / "job.yaml"
+    text = CHANGES.replace("FOLDER", str(tmp_path)).replace("age INT)", "age INT 'SECRET')")
+    path.write_text(text.replace("SECRET", "${CRENEL_TEST_NONE:-hush'hush}"), encoding="utf-8")
+    told = mini.crenel(command, path)
+    column = next(line for line in text.splitlines() if "SECRET" in line).index("'SECRET'") + 1 - len("    ")
+    assert (told.returncode, told.stdout) == (2, "")
+    assert f"source.ddl: Flink cannot parse it at line 1, column {column}; its message is withheld" in told.stderr
+    assert "hush" not in told.stderr
+    path.write_text(text, encoding="utf-8")
+    told = mini.crenel(command, path)
+    assert "source.ddl: Flink cannot parse it: ParseException: Encountered \"\\'SECRET\\'\" at line 1" in told.stderr
+
+
 def test_a_source_of_changes_is_refused_and_goes_as_rows_that_are_only_added(mini: Host, tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
     path.write_text(CHANGES.replace("FOLDER", str(tmp_path)), encoding="utf-8")
