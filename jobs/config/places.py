@@ -69,6 +69,20 @@ def cautions_of_places(
             yield f"sinks.{name}.path: {folder} cannot be written: {problem}"
 
 
+def find_missing_inputs(sources: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """Yield a message for each source of files that is not on this machine, for a job that runs here.
+
+    Parameters
+    ----------
+    sources : options of the tables that are read, by the field of their statement
+    """
+    for field, options in sources.items():
+        folder = local_folder(options)
+        # Flink takes the path of a URI literally, with its '%20'.
+        if folder is not None and not folder.exists() and not Path(urlparse(options["path"]).path).exists():
+            yield f"{field}: 'path' = '{folder}' is not there; give the path of a file or a folder on this machine"
+
+
 def cautions_of_leftovers(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     """What an earlier job has left where one begins that has no state to go on from; ``sinks`` as above."""
     folders = {name: local_folder(sinks.get(name, {})) for name in OF_RECORDS}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -10,6 +11,9 @@ from pydantic import model_validator as check
 
 from jobs.config.fields import Section
 from jobs.config.records import CsvSection, JsonSection, Records, one_way
+
+_TOKEN = re.compile(r"--[^\n]*|/\*.*?\*/|`[^`]*`|'(?P<text>(?:[^']|'')*)'|\S", re.DOTALL)
+"""A comment, a quoted name, a text, or any other character of a statement in SQL."""
 
 
 @dataclass(frozen=True)
@@ -95,3 +99,13 @@ class SourceSection(Section):
             None if self.forget is None else self.forget.core(varied),
             varied,
         )
+
+
+def parse_options(ddl: str) -> dict[str, str]:
+    """Return the options of the connector that a statement gives, as far as its text tells them without Flink."""
+    tokens = [found for found in _TOKEN.finditer(ddl) if not found[0].startswith(("--", "/*"))]
+    return {
+        name["text"].replace("''", "'"): value["text"].replace("''", "'")
+        for name, sign, value in zip(tokens, tokens[1:], tokens[2:], strict=False)
+        if sign[0] == "=" and name["text"] is not None and value["text"] is not None
+    }

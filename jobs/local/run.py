@@ -19,7 +19,8 @@ from jobs.causes import JobSetup
 from jobs.config.brokers import cautions_of_brokers
 from jobs.config.delivery import CHECKPOINTS
 from jobs.config.load import Config, ConfigError
-from jobs.config.places import places
+from jobs.config.places import find_missing_inputs, places
+from jobs.config.source import parse_options
 from jobs.failure import why_failed, why_full, why_refused
 from jobs.local.ahead import core_loading, start_java
 from jobs.local.logs import JobError, flink_logs
@@ -62,13 +63,17 @@ def run(
     Raises
     ------
     ConfigError
-        The policy and the columns of the source do not go together, or Flink refused the job.
+        The policy and the columns of the source do not go together, the input is missing, or Flink refused the job.
     JobError
         The job failed.
     JavaError
         No usable Java.
     """
     started = time.monotonic()
+    statements = {"source.ddl": config.source.ddl}
+    if config.source.forget is not None:
+        statements["source.forget.ddl"] = config.source.forget.ddl
+    require_inputs({field: parse_options(ddl) for field, ddl in statements.items()}, config.flink)
     with (
         flink_logs() as logs,
         temporary_folder("crenel-") as folder,
@@ -121,6 +126,20 @@ def hang_up_quietly() -> None:
     threading.excepthook = reported
 
 
+def require_inputs(sources: Mapping[str, Mapping[str, str]], settings: Mapping[str, str]) -> None:
+    """Raise ``ConfigError`` where files of a source are missing, which a job here would only tell once it reads them.
+
+    Parameters
+    ----------
+    sources : options of the tables that are read, by the field of their statement
+    settings : of Flink
+    """
+    # A path without a scheme belongs to another file system then.
+    missing = [] if "fs.default-scheme" in settings else list(find_missing_inputs(sources))
+    if missing:
+        raise ConfigError("it", missing)
+
+
 def refused(error: BaseException, config: Config | None = None) -> ConfigError:
     """What to raise where Flink does not take what a configuration says; with ``config`` its paths are told of."""
     full = None if config is None else why_full(error, JobSetup.of({}, config.sinks, config.flink))
@@ -139,12 +158,14 @@ def _start(
 
     from jobs.wiring.environment import local_environment
     from jobs.wiring.pipeline import build
+    from jobs.wiring.source_table import read_options
 
     java.join()
     try:
         with core_loading(config.algorithm.compile):
             tables = local_environment(settings)
             job = build(tables, config)
+            require_inputs(read_options(tables, config), settings)
             # A sink of our own beside the user's.
             tables.execute_sql(
                 "CREATE TEMPORARY TABLE crenel_local_summary (shard INT, name STRING, amount DOUBLE) "

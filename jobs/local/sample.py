@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -17,10 +16,11 @@ from anonymity.regions.sampler import Sampler
 from evidence.sample import Sample as TupleSample
 from jobs.config.brokers import cautions_of_brokers
 from jobs.config.load import Config, ConfigError
-from jobs.failure import why_failed, why_refused
+from jobs.config.source import parse_options
+from jobs.failure import why_failed
 from jobs.local.ahead import start_java
 from jobs.local.logs import JobError, flink_logs
-from jobs.local.run import hang_up_quietly, local_settings, refused
+from jobs.local.run import hang_up_quietly, local_settings, refused, require_inputs
 from jobs.local.stop import temporary_folder
 from state.block import Block
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 _FEWEST = 2
 """Tuples of a sample, at least."""
-
-_LACKS = re.compile(r"Could not find any factory for identifier '([^']+)'")
 
 
 class SampleError(InputError):
@@ -139,6 +137,8 @@ def _too_few(tuples: int, rejected: int) -> str:
 @contextmanager
 def reading(config: Config, file: Path | None = None) -> Iterator[tuple[SourceBlocks, Iterator[Block]]]:
     """The source on a mini-cluster, and its blocks, which are read for as long as somebody asks."""
+    if file is None:
+        require_inputs({"source.ddl": parse_options(config.source.ddl)}, config.flink)
     with flink_logs() as logs, temporary_folder("crenel-") as folder:
         hang_up_quietly()
         java = start_java()
@@ -154,7 +154,7 @@ def reading(config: Config, file: Path | None = None) -> Iterator[tuple[SourceBl
             # With checkpoints, what was read would only come with the next of them.
             source = SourceBlocks(local_environment(settings, checkpoints=False), config, file)
         except (Py4JError, JavaException) as error:
-            raise _refused(error) from None
+            raise refused(error) from None
         if silent := [*cautions_of_brokers(source.setup.tables)]:
             raise ConfigError("it", silent)
         try:
@@ -162,13 +162,3 @@ def reading(config: Config, file: Path | None = None) -> Iterator[tuple[SourceBl
                 yield source, blocks
         except (Py4JError, JavaException) as error:
             raise JobError(f"the source cannot be read: {why_failed(error, source.setup)}", logs) from None
-
-
-def _refused(error: BaseException) -> ConfigError:
-    lacks = _LACKS.search(why_refused(error))
-    if lacks is None:
-        return refused(error)
-    jar = "put its jar into the folder lib of pyflink, or name it in flink.pipeline.jars"
-    return ConfigError(
-        "it", [f"source.ddl: there is no {lacks[1]!r} here, the connector or format that it names; {jar}"]
-    )

@@ -44,6 +44,7 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
         from pyflink.util.exceptions import JavaException
 
         from jobs.wiring.environment import local_environment
+        from jobs.wiring.factories import find_missing_factories
         from jobs.wiring.pipeline import outputs, read_layout
         from jobs.wiring.sql_types import literal, quote
 
@@ -61,6 +62,8 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
             given = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in (options | bounds).items())
             declarations = ", ".join(column.declaration for column in declared[sink][0])
             texts = ", ".join(f"CAST({quote(column)} AS STRING)" for column in columns)
+            for problem in find_missing_factories(tables, {f"sinks.{sink}": options}):
+                raise OutputsError(problem)
             try:
                 tables.execute_sql(f"CREATE TEMPORARY TABLE crenel_read_{sink} ({declarations}) WITH ({given})")
                 rows = tables.sql_query(f"SELECT {texts} FROM crenel_read_{sink}")

@@ -13,7 +13,7 @@ from jobs.config.start import IDLE_OF_ALL, STATE, cautions_of_idleness, cautions
 from jobs.config.transactions import cautions_of_timeouts
 from jobs.wiring.environment import DEFAULTS
 from jobs.wiring.known_settings import unknown_settings
-from jobs.wiring.source_table import source_options
+from jobs.wiring.source_table import read_options
 
 _INTERVAL = "execution.checkpointing.interval"
 
@@ -25,7 +25,7 @@ def cautions_of_job(tables: StreamTableEnvironment, config: Config) -> Iterator[
     wherever they come, but for names that Flink does not know: those are looked for in the configuration.
     """
     settings = tables.get_config()
-    sources = source_options(tables, forget=config.source.forget is not None)
+    sources = read_options(tables, config)
     source = sources["source.ddl"]
     yield from unknown_settings(name for name in config.flink if name not in DEFAULTS)
     yield from cautions_of_places(sources, config.sinks)

@@ -13,7 +13,7 @@ from jobs.config.fixed import MAX_PARALLELISM
 from jobs.config.load import Config, ConfigError, ForgetSource
 from jobs.wiring.arguments import Reader
 from jobs.wiring.layout import Layout
-from jobs.wiring.source_table import parsing
+from jobs.wiring.source_table import FORGET, create_table, parsing
 from jobs.wiring.sql_types import INTEGERS, TEXTS, SqlType, literal, parse, quote
 from operators.encode.columns import Read
 from operators.encode.forget import ForgetPlan, code_of, forget_function
@@ -29,10 +29,10 @@ def read_forget(tables: StreamTableEnvironment, source: ForgetSource, found: Lay
     Raises
     ------
     ConfigError
-        There is not one column, or it is of another type than the source's subject: they would never be the same.
+        There is not one column, or it is of another type than the source's subject: they would never be the same. Or
+        ``source.forget.ddl`` creates no table that can be read.
     """
-    with parsing("source.forget.ddl", source.varied):
-        tables.execute_sql(source.ddl)
+    create_table(tables, "source.forget.ddl", source, FORGET)
     with parsing("source.forget.query", source.varied):
         view = tables.sql_query(source.query or "SELECT * FROM forget")
     tables.create_temporary_view(_VIEW, view)

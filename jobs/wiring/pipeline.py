@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 
 from pyflink.common import Types
@@ -18,10 +18,13 @@ from anonymity.pseudonym import pseudonym_key
 from jobs.causes import SETTINGS, JobSetup
 from jobs.config.delivery import repeating_source
 from jobs.config.fixed import MAX_PARALLELISM
-from jobs.config.load import Config
+from jobs.config.load import Config, ConfigError
+from jobs.config.overlaps import find_sinks_in_inputs, find_sinks_in_state
+from jobs.config.places import FOLDERS
 from jobs.wiring.append_only import append_only
 from jobs.wiring.cautions import cautions_of_job
 from jobs.wiring.chain import chain_plan
+from jobs.wiring.factories import find_missing_factories
 from jobs.wiring.forgetting import requests
 from jobs.wiring.job import Job
 from jobs.wiring.layout import Layout, layout
@@ -29,7 +32,7 @@ from jobs.wiring.pace import endless
 from jobs.wiring.records import records_plan, records_query
 from jobs.wiring.references import with_codes
 from jobs.wiring.sink_columns import SQL, SUMMARY_COLUMNS, Column, Plain, arrays, declared, in_force, written_null
-from jobs.wiring.source_table import column_names, parsing, source_options, source_table
+from jobs.wiring.source_table import SOURCE, column_names, create_table, parsing, read_options, source_table
 from jobs.wiring.sql_types import literal
 from jobs.wiring.unnest import unnested
 from jobs.wiring.watermarks import nothing, without_watermarks
@@ -51,10 +54,10 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
     Raises
     ------
     ConfigError
-        A column of the source and the policy do not go together; it lists all of them.
+        A column of the source and the policy do not go together; it lists all of them. Or ``source.ddl`` creates no
+        table that can be read.
     """
-    with parsing("source.ddl", config.source.varied):
-        tables.execute_sql(config.source.ddl)
+    create_table(tables, "source.ddl", config.source, SOURCE)
     query, records = config.source.query or "SELECT * FROM source", config.source.records
     if records is not None:
         query = records_query(records, column_names(tables))
@@ -135,14 +138,20 @@ def build(
 ) -> Job:
     """Wire the job; ``execute`` of what it returns starts it.
 
-    ``operator`` makes the function between encode and the sinks. Raises as ``read_layout`` does.
+    ``operator`` makes the function between encode and the sinks. Raises as ``read_layout`` does, and where an output
+    would mix with what the job reads, or has a connector or format that Flink lacks.
     """
     found = read_layout(tables, config)
+    of_sinks = {f"sinks.{name}": options for name, options in config.sinks.items()}
+    if missing := list(find_missing_factories(tables, of_sinks)):
+        raise ConfigError("it", missing)
     blocks = _typed(_encode(tables, config, found))
     encoders = _parallelism(blocks)
     if config.source.forget is not None:
         asked = _typed(requests(tables, config, config.source.forget, found))
         blocks = blocks.union(without_watermarks(asked, "forget"))
+    if mixed := list(_mixed(tables, config)):
+        raise ConfigError("it", mixed)
     if any(map(endless, blocks._j_data_stream.getTransformation().getTransitivePredecessors())):
         blocks = blocks.union(without_watermarks(_typed(nothing(tables)), "end"))
     plan = operator_plan(config, found, encoders)
@@ -171,10 +180,21 @@ def build(
 
 def job_setup(tables: StreamTableEnvironment, config: Config) -> JobSetup:
     """Return what may be told of a job that fails; the tables that it reads have been created."""
-    sources = source_options(tables, forget=config.source.forget is not None)
+    sources = read_options(tables, config)
     used = tables.get_config()
     settings = {name: value for name in SETTINGS if (value := used.get(name, ""))}
     return JobSetup.of(sources, config.sinks, settings, column_names(tables))
+
+
+def _mixed(tables: StreamTableEnvironment, config: Config) -> Iterator[str]:
+    """Yield a message for each output that would mix with what the job reads, or with Flink's state."""
+    sources = read_options(tables, config)
+    source, requests = sources["source.ddl"], sources.get("source.forget.ddl")
+    is_filtered = config.source.forget is not None and config.source.forget.query is not None
+    yield from find_sinks_in_inputs(config.sinks, source, requests, is_filtered=is_filtered)
+    # Those of the configuration's sinks are told before; the table of requests is known only here.
+    settings = {name: tables.get_config().get(name, "") for name in FOLDERS}
+    yield from find_sinks_in_state({}, settings, requests)
 
 
 def outputs(found: Layout) -> dict[str, tuple[tuple[Column, ...], str]]:

@@ -12,8 +12,10 @@ from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment
 from pyflink.util.exceptions import JavaException
 
-from jobs.config.file import ConfigError
+from jobs.config.explain import listed
+from jobs.config.load import Config, ConfigError, ForgetSource, Source
 from jobs.failure import why_refused
+from jobs.wiring.factories import find_missing_factories
 
 SOURCE, FORGET = "source", "forget"
 # Not of its frames, which begin with a tab: most of what goes wrong in planning has Calcite among them.
@@ -39,6 +41,37 @@ class SourceTable:
     watermark: bool
 
 
+def create_table(tables: StreamTableEnvironment, field: str, read: Source | ForgetSource, name: str) -> None:
+    """Execute the statement of a table that a job reads.
+
+    Parameters
+    ----------
+    field : of the statement
+    read : the statement, and the SELECT that reads the table
+    name : of the table, ``SOURCE`` or ``FORGET``
+
+    Raises
+    ------
+    ConfigError
+        Flink cannot parse the statement, it does not create the table, or Flink lacks its connector or format.
+    """
+    before = set(tables.list_tables())
+    with parsing(field, read.varied):
+        tables.execute_sql(read.ddl)
+    created = set(tables.list_tables())
+    # A query may read the table of a catalog instead.
+    is_read = not read.query or re.search(rf"\b(?:FROM|JOIN|TABLE)\s+`?{name}\b`?(?!\s*\.)", read.query, re.IGNORECASE)
+    if name not in created and is_read:
+        instead = listed([repr(other) for other in sorted(created - before)])
+        what = f"creates {instead} and not" if instead else "does not create"
+        raise ConfigError(
+            "it", [f"{field}: {what} the table {name!r}; write CREATE TEMPORARY TABLE {name} (...) WITH (...)"]
+        )
+    problems = list(find_missing_factories(tables, {field: source_table(tables, name).options or {}}))
+    if problems:
+        raise ConfigError("it", problems)
+
+
 def source_table(tables: StreamTableEnvironment, name: str = SOURCE) -> SourceTable:
     """Look it up in the current database, once its DDL has been executed."""
     place = get_gateway().jvm.org.apache.flink.table.catalog.ObjectIdentifier.of(
@@ -55,12 +88,6 @@ def source_table(tables: StreamTableEnvironment, name: str = SOURCE) -> SourceTa
         watermark=not schema.getWatermarkSpecs().isEmpty()
         or any("*ROWTIME*" in column.asSummaryString() for column in schema.getColumns()),
     )
-
-
-def source_options(tables: StreamTableEnvironment, *, forget: bool) -> dict[str, Mapping[str, str]]:
-    """Return the options of the tables that a job reads, by the field of their statement; ``forget``: that one too."""
-    names = {"source.ddl": SOURCE} | ({"source.forget.ddl": FORGET} if forget else {})
-    return {field: source_table(tables, name).options or {} for field, name in names.items()}
 
 
 @contextmanager
@@ -92,6 +119,12 @@ def parsing(field: str, varied: frozenset[str]) -> Iterator[None]:
                 "variable: look there for a missing comma or quote, with the variables replaced"
             ],
         ) from None
+
+
+def read_options(tables: StreamTableEnvironment, config: Config) -> dict[str, Mapping[str, str]]:
+    """Return the options of each table that a job reads, by the field of its statement; they have been executed."""
+    names = {"source.ddl": SOURCE} | ({} if config.source.forget is None else {"source.forget.ddl": FORGET})
+    return {field: source_table(tables, name).options or {} for field, name in names.items()}
 
 
 def column_names(tables: StreamTableEnvironment) -> list[str]:

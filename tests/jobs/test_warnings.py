@@ -109,3 +109,77 @@ def test_a_source_of_changes_is_refused_and_goes_as_rows_that_are_only_added(min
     assert [told.returncode for told in (anew, restored)] == [0, 0]
     assert "Warning: sinks.released.path: there are files already" in anew.stdout
     assert "Warning: " not in restored.stdout
+
+
+ROWS = """
+policy:
+  quasi_identifiers:
+    age: {type: numeric, domain: [0, 120]}
+privacy: {k: 2}
+castle: {delay: {tuples: 10}}
+source:
+  ddl: |
+    CREATE TEMPORARY TABLE source (age INT)
+    WITH ('connector' = 'filesystem', 'path' = 'FOLDER/in/rows.csv', 'format' = 'csv')
+sinks:
+  released: {connector: filesystem, path: FOLDER/out, format: csv}
+"""
+TABLE = "CREATE TEMPORARY TABLE source (age INT) WITH"
+
+
+def test_what_flink_would_refuse_is_refused_with_field_cause_and_remedy(mini: Host, tmp_path: Path) -> None:
+    path, source = tmp_path / "job.yaml", tmp_path / "in" / "rows.csv"
+    path.write_text(ROWS.replace("FOLDER", str(tmp_path)), encoding="utf-8")
+    source.parent.mkdir()
+    source.write_text("20\n30\n", encoding="utf-8")
+    for setting, beginning, remedy in [
+        (
+            f"sinks.released.path={tmp_path}/in",
+            "sinks.released.path: contains 'path' of source.ddl, so raw records and the output would mix",
+            "outside of the source",
+        ),
+        (
+            f"source.ddl={TABLE} ('connector' = 'kafka', 'topic' = 'visits')",
+            "source.ddl: 'connector': Flink has no connector 'kafka' without its jar",
+            "name the file of flink-sql-connector-kafka in flink.pipeline.jars (docs/operations.md",
+        ),
+        (
+            f"source.ddl={TABLE} ('connector' = 'filesystem', 'path' = '{source}', 'format' = 'cvs')",
+            "source.ddl: 'format': Flink has no format 'cvs' (did you mean 'csv'?)",
+            "choose canal-json, csv, ",
+        ),
+        (
+            "sinks.released.format=jsno",
+            "sinks.released.format: Flink has no format 'jsno' (did you mean 'json'?)",
+            "choose canal-json, csv, ",
+        ),
+        (
+            "sinks.summary={connector: prnt}",
+            "sinks.summary.connector: Flink has no connector 'prnt' (did you mean 'print'?)",
+            "choose blackhole, ",
+        ),
+        (
+            "source.ddl=CREATE TEMPORARY TABLE visits (age INT) WITH ('connector' = 'datagen')",
+            "source.ddl: creates 'visits' and not the table 'source'",
+            "write CREATE TEMPORARY TABLE source (...) WITH (...)",
+        ),
+        (
+            "source.ddl=SHOW TABLES",
+            "source.ddl: does not create the table 'source'",
+            "write CREATE TEMPORARY TABLE source (...) WITH (...)",
+        ),
+    ]:
+        refused = mini.crenel("check", path, "--set", setting)
+        assert refused.returncode == 2, refused.stdout
+        (problem,) = refused.stderr.splitlines()[1:]
+        assert problem.startswith(f"  - {beginning}")
+        assert remedy in problem
+    assert mini.crenel("check", path).returncode == 0
+
+    empty = tmp_path / "in" / "empty.csv"
+    empty.write_text("", encoding="utf-8")
+    given = f"source.ddl={TABLE} ('connector' = 'filesystem', 'path' = '{empty}', 'format' = 'csv')"
+    ended = mini.crenel("run", path, "--json", "--set", given)
+    assert ended.returncode == 0, ended.stderr
+    (warning,) = json.loads(ended.stdout)["warnings"]
+    assert warning.startswith("source.ddl: no row was read, so nothing was published; check the path")

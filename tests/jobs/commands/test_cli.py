@@ -88,6 +88,16 @@ def test_a_sink_that_may_publish_twice_is_told_by_its_field() -> None:
     assert "- sinks.audit.connector: is not known to be exactly-once" in result.stderr
 
 
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_an_input_that_is_not_there_is_refused_before_java_starts(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")  # to start Java would end with another error
+    result = crenel(command, DEMO)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "- source.ddl: 'path' = '/nowhere/in.csv' is not there; give the path of a file" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("files", "problem"),
     [

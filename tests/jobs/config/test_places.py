@@ -5,11 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from jobs.config.places import cautions_of_leftovers, cautions_of_places, local_path, without_scheme
+from jobs.config.places import (
+    cautions_of_leftovers,
+    cautions_of_places,
+    find_missing_inputs,
+    local_path,
+    without_scheme,
+)
+from jobs.config.source import parse_options
+
+TEXTS = st.text(st.sampled_from("ab'-/*`= \n()ü"), max_size=8)
+BETWEEN = st.sampled_from(["", " ", "\n", "/* 'a' = 'b' */", "-- 'a' = 'b'\n", "\n-- it's\n"])
 
 
-def files(folder: Path) -> dict[str, str]:
+def files(folder: Path | str) -> dict[str, str]:
     return {"connector": "filesystem", "path": str(folder), "format": "csv"}
 
 
@@ -33,6 +45,20 @@ def test_a_source_that_is_not_there_is_told_of(tmp_path: Path) -> None:
     (warning,) = cautions_of_places(there, {})
     assert warning.startswith(f"source.forget.ddl: 'path' = '{tmp_path}/none.csv' is not there")
     assert list(cautions_of_places({"source.ddl": {"connector": "datagen"}}, {})) == []
+
+
+def test_a_local_job_cannot_read_what_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "a%20b").mkdir()
+    for options in (
+        files(tmp_path),
+        files(f"file://{tmp_path}"),
+        files(f"file://{tmp_path}/a%20b"),
+        files("s3://bucket/none"),
+        {"connector": "kafka", "path": "/none"},
+    ):
+        assert list(find_missing_inputs({"source.ddl": options})) == []
+    (problem,) = find_missing_inputs({"source.ddl": files(tmp_path), "source.forget.ddl": files(tmp_path / "none")})
+    assert problem.startswith(f"source.forget.ddl: 'path' = '{tmp_path}/none' is not there; give the path of a file")
 
 
 def test_a_folder_that_cannot_be_written_is_told_of(tmp_path: Path) -> None:
@@ -67,3 +93,14 @@ def test_a_folder_for_state_needs_a_scheme() -> None:
     problems = list(without_scheme(given | {"state.checkpoints.dir": "file:/shared", "io.tmp.dirs": "/tmp"}))
     assert [problem.split(":")[0] for problem in problems] == [f"flink.{name}" for name in given]
     assert all("file:///shared/checkpoints" in problem for problem in problems)
+
+
+@given(st.dictionaries(TEXTS, TEXTS), BETWEEN, BETWEEN)
+def test_options_are_told_from_the_text_of_a_statement(options: dict[str, str], before: str, after: str) -> None:
+    # Comments and quotes may hold whatever an option looks like.
+    quoted = (
+        [f"'{text}'" for text in (name.replace("'", "''"), value.replace("'", "''"))] for name, value in options.items()
+    )
+    listed = ", ".join(f"{before}{name}{after}={before}{value}{after}" for name, value in quoted)
+    ddl = f"CREATE TEMPORARY TABLE source (`it's` INT, `path` AS 'path' || 'x') {before} WITH ({listed})"
+    assert parse_options(ddl) == options

@@ -1,0 +1,103 @@
+"""Connectors and formats that a configuration names and Flink lacks: a jar is missing, or a name is misspelt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from py4j.protocol import Py4JError
+from pyflink.java_gateway import get_gateway
+from pyflink.table import StreamTableEnvironment
+from pyflink.util.java_utils import get_field_value, is_instance_of, load_java_class
+
+from jobs.config.explain import listed, meant
+
+_FACTORIES = "org.apache.flink.table.factories"
+
+_CONNECTORS = ("blackhole", "datagen", "filesystem", "print")
+"""Connectors that come with Flink: to ask Java for all that there are takes a tenth of a second or more."""
+
+_FORMATS = ("csv", "json", "raw")
+"""Formats that come with Flink."""
+
+_INTERNAL = ("legacy-", "python-")
+"""Beginnings of the names of connectors that Flink keeps for itself."""
+
+_WITH_FORMATS = ("filesystem", "kafka", "upsert-kafka")
+"""Connectors whose formats are those of Flink; others may have an option of that name for formats of their own."""
+
+_ARTIFACTS: Mapping[str, str] = {
+    "kafka": "flink-sql-connector-kafka",
+    "upsert-kafka": "flink-sql-connector-kafka",
+    "jdbc": "flink-connector-jdbc, with the driver of the database",
+    "iceberg": "iceberg-flink-runtime",
+    "paimon": "paimon-flink",
+    "hive": "flink-sql-connector-hive",
+    "avro": "flink-sql-avro",
+    "avro-confluent": "flink-sql-avro-confluent-registry",
+    "orc": "flink-sql-orc",
+    "parquet": "flink-sql-parquet",
+    "protobuf": "flink-sql-protobuf",
+}
+"""How Maven calls the jars of connectors and formats, without versions."""
+
+_ADD = "flink.pipeline.jars (docs/operations.md#on-a-cluster)"
+
+
+def find_missing_factories(tables: StreamTableEnvironment, named: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """Yield a message for each connector and format that Flink does not find; none where Flink cannot tell.
+
+    Parameters
+    ----------
+    named : options of tables, by the field that gives them, such as ``sinks.audit`` or ``source.ddl``
+    """
+    found: dict[str, set[str]] | None = None
+    for field, options in named.items():
+        for option, kind, bundled in _asked(options):
+            if options[option] in bundled:
+                continue
+            try:
+                found = found or _find_factories(tables)
+            except Py4JError:
+                return
+            if options[option] not in found[kind]:
+                place = f"{field}: {option!r}:" if field.endswith(".ddl") else f"{field}.{option}:"
+                yield f"{place} {_explain(kind, options[option], found[kind])}"
+
+
+def _asked(options: Mapping[str, str]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield each option that names a factory, of which kind it is, and those that come with Flink."""
+    if "connector" in options:
+        yield "connector", "connector", _CONNECTORS
+    if options.get("connector") in _WITH_FORMATS:
+        for option in ("format", "key.format", "value.format"):
+            if option in options:
+                yield option, "format", _FORMATS
+
+
+def _explain(kind: str, name: str, found: set[str]) -> str:
+    if name in _ARTIFACTS:
+        return f"Flink has no {kind} {name!r} without its jar; name the file of {_ARTIFACTS[name]} in {_ADD}"
+    similar = meant(name, sorted({*found, *_ARTIFACTS}))
+    return (
+        f"Flink has no {kind} {name!r}{similar}; choose {listed(sorted(found))}, or name the jar of another in {_ADD}"
+    )
+
+
+def _find_factories(tables: StreamTableEnvironment) -> dict[str, set[str]]:
+    """Return the names of all connectors and formats that are on the classpath of a job."""
+    loader = get_field_value(tables._j_tenv, "resourceManager").getUserClassLoader()
+    services = get_gateway().jvm.java.util.ServiceLoader.load(load_java_class(f"{_FACTORIES}.Factory"), loader)
+    kinds = {
+        "DynamicTableFactory": "connector",
+        "DecodingFormatFactory": "format",
+        "EncodingFormatFactory": "format",
+    }
+    found: dict[str, set[str]] = {"connector": set(), "format": set()}
+    each = services.iterator()
+    while each.hasNext():
+        factory = each.next()
+        for name, kind in kinds.items():
+            if is_instance_of(factory, load_java_class(f"{_FACTORIES}.{name}")):
+                found[kind].add(str(factory.factoryIdentifier()))
+    found["connector"] = {name for name in found["connector"] if not name.startswith(_INTERNAL)}
+    return found
