@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hmac
 from datetime import datetime, timedelta
 from math import isfinite
 from typing import Any
@@ -401,6 +402,26 @@ def test_a_summary_that_is_gone_is_seen_where_the_chain_has_ended(plain: Outputs
     schema = pa.schema([("shard", pa.int64()), ("name", pa.string()), ("amount", pa.float64())])
     empty = dataclasses.replace(plain, further={"summary": schema.empty_table()})
     assert what_is_broken(empty) == {("counts", 0), ("counts", 1)}
+
+
+def test_the_hashes_of_a_chain_are_fixed_and_a_closing_record_is_hashed_as_is_documented() -> None:
+    of = ChainPlan(b"a key", (3, 2, None), "1", "policy", "hierarchies", "", ((None, False),))
+    made = writer.Chain(of, pa.schema([("illness", pa.string())]))
+    told: list[list[Any]] = [[0, 1], [0, 0], [1000, None], ["cluster", "reused"], [3, 3], [3, 1], [2, 2], [0.1, 0.25]]
+    generalisation = [[1, 1], [2.5, 2.5], ["ab", "ab"]]
+    *_, sums, chain = made.columns(told, generalisation, [["flu", "gout", None, "flu"]], [0, 3, 4])
+    assert sums == ["1fe7a96d1d68717fc14acf35e1328f82", "ecf7101058724386b7a62d6eb8c578d8"]
+    assert chain == [
+        "34440fd49609c5c999c5b39904c18369a724c3f6e3769b28d1306cfef12438a3",
+        "346b34253d77da147c5a0d310695ab083f289b02631b216d6ef0edd323fb4d69",
+    ]
+    counts = {"tuples_in": 4, "released": 4, "suppressed.alpha:my col=1": 2}
+    *_, text, link = made.close([2, 0, None, "closing", *[None] * 4], [None] * 3, counts)
+    assert text == "tuples_in=4 released=4 suppressed.alpha:my%20col%3D1=2"
+    assert reader._counts(text) == counts
+    fields = [chain[-1], "2", "0", "", "closing", *[""] * 4, "3", "2", "", *[""] * 3, "0", "", "", "", text]
+    content = "release" + "".join(f"{len(field.encode())}:{field}" for field in fields)
+    assert link == hmac.digest(b"a key", content.encode(), "sha256").hex()
 
 
 @given(st.floats(width=64))

@@ -96,6 +96,14 @@ def test_where_nothing_is_it_is_said(tmp_path: Path) -> None:
         read_outputs(discarded)
 
 
+def test_a_release_without_its_counts_is_refused(tmp_path: Path) -> None:
+    path = configure(tmp_path)
+    write_csv(tmp_path / "released", ALIKE)
+    write_csv(tmp_path / "audit", [AUDITED[0], AUDITED[1] | {"subjects": None}])
+    with pytest.raises(OutputsError, match=r"^sinks\.audit\.path: .*: 1 rows have no 'subjects'"):
+        read_outputs(load(path), foreign=True)
+
+
 @pytest.mark.parametrize("options", ["csv", "json"])
 def test_a_line_that_is_cut_off_is_told_by_its_file(tmp_path: Path, options: str) -> None:
     read(tmp_path, options=options)
