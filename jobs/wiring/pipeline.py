@@ -35,7 +35,7 @@ from jobs.wiring.sink_columns import SQL, SUMMARY_COLUMNS, Column, Plain, arrays
 from jobs.wiring.source_table import SOURCE, column_names, create_table, parsing, read_options, source_table
 from jobs.wiring.sql_types import literal
 from jobs.wiring.unnest import unnested
-from jobs.wiring.watermarks import nothing, without_watermarks
+from jobs.wiring.watermarks import beginnings, nothing, without_watermarks
 from operators.emit import batch_type
 from operators.encode.function import encode_function
 from operators.shards.function import FORGOTTEN, REJECTED, SUMMARY, SUPPRESSED, ShardFunction, further_tags
@@ -154,6 +154,10 @@ def build(
         raise ConfigError("it", mixed)
     if any(map(endless, blocks._j_data_stream.getTransformation().getTransitivePredecessors())):
         blocks = blocks.union(without_watermarks(_typed(nothing(tables)), "end"))
+    if config.audit_chain is not None:
+        keys = shard_keys(config.shards.count, MAX_PARALLELISM)
+        begun = _typed(beginnings(tables, keys, config.epoch))
+        blocks = blocks.union(without_watermarks(begun, f"begin-{config.epoch}"))
     plan = operator_plan(config, found, encoders)
     released = _key_by_shard(blocks).process(operator(plan), batch_type(plan))
     # Under another name Flink finds no state for it, while that of source and sinks is theirs.

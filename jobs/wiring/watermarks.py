@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyflink.common import Duration, WatermarkStrategy
 from pyflink.datastream import DataStream
 from pyflink.table import StreamTableEnvironment
 
+from jobs.wiring.job import upwards
+
 _TICKS = "crenel_ticks"
+_BEGIN = "crenel_begin"
 
 
 def without_watermarks(stream: DataStream, name: str) -> DataStream:
@@ -28,3 +33,24 @@ def nothing(tables: StreamTableEnvironment) -> DataStream:
     )
     query = f"SELECT tick AS k, ROW(tick, CAST(NULL AS BYTES)) AS v FROM {_TICKS} WHERE tick < 0"
     return tables.to_data_stream(tables.sql_query(query))
+
+
+def beginnings(tables: StreamTableEnvironment, keys: Sequence[int], epoch: int) -> DataStream:
+    """Return a stream that brings one row without a block for each shard, and ends.
+
+    By it each shard of a chained job begins, whether or not a tuple comes: its closing record tells then that there was
+    none, and where the log of a shard is gone its record is missing. It is sent once for each ``epoch``: with it all
+    its operators have another name, or Flink would take it for one that has ended.
+    """
+    table = f"{_BEGIN}_{epoch}"
+    tables.execute_sql(
+        f"CREATE TEMPORARY TABLE {table} (tick INT) WITH ('connector' = 'datagen', 'number-of-rows' = '{len(keys)}', "
+        f"'fields.tick.kind' = 'sequence', 'fields.tick.start' = '0', 'fields.tick.end' = '{len(keys) - 1}', "
+        "'scan.parallelism' = '1')"
+    )
+    key = f"ARRAY[{', '.join(map(str, keys))}][tick + 1]"
+    query = f"SELECT k, ROW(k, CAST(NULL AS BYTES)) AS v FROM (SELECT {key} AS k FROM {table})"
+    stream = tables.to_data_stream(tables.sql_query(query))
+    for number, transformation in enumerate(upwards(stream._j_data_stream.getTransformation(), set())):
+        transformation.setUid(f"crenel-begin-{epoch}-{number}")
+    return stream

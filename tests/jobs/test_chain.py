@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,15 +57,20 @@ SINKS = ("released", "audit", "suppressed", "rejected", "summary")
 @pytest.fixture(scope="module", params=["csv", "json"])
 def job(request: pytest.FixtureRequest, mini: Host, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The configuration of a job that has ended."""
-    folder, chance = tmp_path_factory.mktemp(f"chain-{request.param}"), random.Random(8)
+    return ended(mini, tmp_path_factory.mktemp(f"chain-{request.param}"), request.param, rows=ROWS, people=400)
+
+
+def ended(mini: Host, folder: Path, form: str, *, rows: int, people: int) -> Path:
+    """Run a job on some rows of some people; its configuration."""
+    chance = random.Random(8)
     lines = (
-        f"{i},{chance.randrange(400)},{chance.randrange(100)},{chance.choice(TOWNS)},{chance.choice(ILLNESSES)}"
-        for i in range(ROWS)
+        f"{i},{chance.randrange(people)},{chance.randrange(100)},{chance.choice(TOWNS)},{chance.choice(ILLNESSES)}"
+        for i in range(rows)
     )
     (folder / "people.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (folder / "towns.csv").write_text("oslo;north;*\nbergen;north;*\nrome;south;*\npisa;south;*\n", encoding="utf-8")
     text = CONFIGURATION.replace("INPUT", str(folder / "people.csv"))
-    text += "".join(f"  {s}: {{connector: filesystem, path: {folder / s}, format: {request.param}}}\n" for s in SINKS)
+    text += "".join(f"  {s}: {{connector: filesystem, path: {folder / s}, format: {form}}}\n" for s in SINKS)
     (folder / "job.yaml").write_text(text, encoding="utf-8")
     done = mini.crenel("run", folder / "job.yaml", "--json")
     assert done.returncode == 0, done.stderr
@@ -87,7 +92,7 @@ def test_what_the_job_wrote_holds_with_columns_of_every_type(mini: Host, job: Pa
     code, found, outcomes = verified(mini, job)
     assert found == {}
     assert code == 0
-    for name in ("chain", "starts", "values", "cover", "distinct persons", "l of illness", "alone", "counts"):
+    for name in ("chain", "starts", "values", "cover", "distinct persons", "l of illness", "alone", "counts", "end"):
         assert outcomes[name] == "holds", name
 
 
@@ -141,3 +146,42 @@ def test_a_release_that_is_gone_is_named_and_so_is_another_key(mini: Host, job: 
     code, found, _ = verified(mini, job, "--set", "audit_chain.key=another")
     assert (code, len(found["chain"])) == (1, 1)
     assert found["chain"][0]["text"].startswith("no release fits the chain")
+
+
+def edited(folder: Path, gone: Callable[[str], bool]) -> dict[Path, bytes]:
+    """Take lines out of all files below a folder; what the files held."""
+    held = {file: file.read_bytes() for file in folder.rglob("part-*")}
+    for file, content in held.items():
+        lines = content.decode().splitlines(keepends=True)
+        file.write_text("".join(line for line in lines if not gone(line)), encoding="utf-8")
+    return held
+
+
+def test_an_end_that_is_cut_off_with_its_summary_is_seen(mini: Host, job: Path) -> None:
+    before = edited(job.parent / "summary", lambda line: True)
+    code, found, _ = verified(mini, job)
+    assert (code, found.keys()) == (1, {"counts"})
+
+    before |= edited(job.parent / "audit", lambda line: "closing" in line)
+    code, found, outcomes = verified(mini, job)
+    assert (code, found, outcomes["end"]) == (3, {}, "unchecked")
+    assert verified(mini, job, "--running")[0] == 0
+    for file, content in before.items():
+        file.write_bytes(content)
+    assert verified(mini, job)[0] == 0
+
+
+def test_a_shard_without_a_tuple_has_a_closing_record_and_where_it_is_gone_that_is_seen(
+    mini: Host, tmp_path: Path
+) -> None:
+    job = ended(mini, tmp_path, "json", rows=3, people=1)
+    texts = [file.read_text(encoding="utf-8") for file in (tmp_path / "audit").rglob("part-*")]
+    lines = [json.loads(line) for text in texts for line in text.splitlines()]
+    assert sorted((row["shard"], row["release_id"], row["kind"]) for row in lines) == [
+        *((0, 0, "closing"), (1, 0, "closing"))
+    ]
+    assert sorted(row["chain_members"].partition(" ")[0] for row in lines) == ["tuples_in=0", "tuples_in=3"]
+    assert verified(mini, job)[0] == 0
+    edited(tmp_path / "audit", lambda line: json.loads(line)["shard"] == 1)
+    code, found, _ = verified(mini, job)
+    assert (code, [finding["shard"] for finding in found["end"]]) == (1, [1])

@@ -50,9 +50,19 @@ def test_rows_wait_less_where_the_source_does_not_end_and_as_long_as_the_setting
     for path, rows in zip(paths, (", 'number-of-rows' = '100'", ""), strict=True):
         path.write_text(TEXT.replace(" ENDS", rows), encoding="utf-8")
     bounded, live = map(str, paths)
+    chained = tmp_path / "chained.yaml"  # its shards begin by a source of their own, which must not pass for a live one
+    text = paths[0].read_text(encoding="utf-8").replace("{released:", "{audit: {connector: blackhole}, released:")
+    chained.write_text(f"{text}audit_chain: {{}}\n", encoding="utf-8")
     given = {"python.fn-execution.bundle.time": "50", "execution.buffer-timeout.interval": "7 ms"}
     other = {"python.fn-execution.bundle.time": "1", "taskmanager.memory.segment-size": "64 kb"}
-    jobs = [(bounded, {}), (live, {}), (live, given), (bounded, other), (bounded, {"parallelism.default": "5"})]
+    jobs = [
+        (bounded, {}),
+        (live, {}),
+        (live, given),
+        (bounded, other),
+        (bounded, {"parallelism.default": "5"}),
+        (str(chained), {}),
+    ]
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, json.dumps(jobs)],
         cwd=ROOT,
@@ -68,4 +78,5 @@ def test_rows_wait_less_where_the_source_does_not_end_and_as_long_as_the_setting
         [[2, 50], 7, None],
         [[1, 1], 100, "64 kb"],
         [[1000, 1000], 100, None],  # more tasks than there would be buffers for
+        [[1000, 1000], 100, "256 kb"],
     ]
