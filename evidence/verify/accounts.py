@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -153,14 +153,20 @@ def _everybody(outputs: Outputs) -> dict[str, object]:
 
 
 def counts(
-    outputs: Outputs, classes: Classes, *, generalises: bool, ended: Mapping[int, Mapping[str, int]] | None = None
+    outputs: Outputs,
+    classes: Classes,
+    *,
+    generalises: bool,
+    ended: Mapping[int, Mapping[str, int]],
+    resumed: Collection[int] = (),
 ) -> Check:
     """The other outputs agree: each suppressed tuple once, and what the shards counted at the end of the input.
 
     Parameters
     ----------
     generalises : whether what is suppressed is published, and so not in ``suppressed``
-    ended : by shard whose chain ends with a closing record, what that record counts; None where there is no chain
+    ended : by shard whose chain ends with a closing record, what that record counts
+    resumed : shards that have released more since their last closing record, and so since their last summary
     """
     findings: list[Finding] = []
     words = []
@@ -169,7 +175,7 @@ def counts(
         words.append(f"{outputs.suppressed.num_rows:,} tuples suppressed, each once")
     if outputs.rejected is not None:
         words.append(f"{outputs.rejected.num_rows:,} rows rejected")
-    for shard, amounts in sorted((ended or {}).items()):
+    for shard, amounts in sorted(ended.items()):
         findings += _unaccounted(shard, amounts)
         others = dict.fromkeys(_seen_of(shard, outputs, classes), 0)  # a record leaves out what is 0
         findings += _against("the closing record", shard, {**others, **amounts}, outputs, classes, generalises)
@@ -179,9 +185,9 @@ def counts(
     if summary is not None:
         told = _summarised(summary)
         for shard, sums in sorted(told.items()):
-            if ended is None or shard in ended:  # a job that went on has released more since
+            if shard not in resumed:
                 findings += _against("the summary", shard, sums, outputs, classes, generalises)
-        findings += [Finding("has ended, and the summary tells nothing of it", s) for s in ended or () if s not in told]
+        findings += [Finding("has ended, and the summary tells nothing of it", s) for s in ended if s not in told]
         if told:
             words.append("as many of each as the summary says")
     if not words:

@@ -48,7 +48,7 @@ def verify(
     earlier : what a ``Verdict`` told as ``heads`` before; without a chain they are passed over
     runs_on : whether the job is known to run on, so that its chain has no end yet
     """
-    audit, classes, log, ended = outputs.audit, Classes.of(outputs), None, None
+    audit, classes, log, ended = outputs.audit, Classes.of(outputs), None, dict[int, dict[str, int]]()
     checks = [domain(outputs)]
     if audit is None:
         checks += _by_rows(outputs, promised, classes)
@@ -59,7 +59,8 @@ def verify(
         checks += _by_releases(outputs, audit, promised, classes, log)
         if log is not None:
             checks.append(chain.end(log, promised.shards, runs_on=runs_on))
-    checks.append(accounts.counts(outputs, classes, generalises=promised.generalises, ended=ended))
+    resumed = set() if log is None else chain.ends(log).keys() - ended.keys()
+    checks.append(accounts.counts(outputs, classes, generalises=promised.generalises, ended=ended, resumed=resumed))
     checks += _outside(outputs, promised)
     if log is None:
         return Verdict(tuple(checks))
@@ -104,9 +105,7 @@ def _by_rows(outputs: Outputs, promised: Promised, classes: Classes) -> Iterator
         findings = [
             Finding(f"only {classes.rows[number]} rows lie under one generalisation") for number in few.tolist()
         ]
-        words = (
-            f"{privacy.k} rows or more, of persons that nothing tells, under each of {classes.count:,} generalisations"
-        )
+        words = f"{privacy.k} rows or more under each of {classes.count:,} generalisations"
         yield judged("k by rows", words, findings)
         yield _without_audit("k", "rows alone were counted, and a person may have several")
     for column in outputs.policy.sensitive:

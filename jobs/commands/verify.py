@@ -102,7 +102,7 @@ def _sentence(checks: Sequence[Check]) -> str:
     skipped = [check.name for check in checks if check.outcome == UNCHECKED]
     found = [f"{broken} of {len(checks)} statements are broken."] if broken else []
     if skipped:
-        rest = "" if broken else "What was checked holds, and that is not all: "
+        rest = "" if broken else "What was checked holds, but "
         found.append(f"{rest}{len(skipped)} statements were not checked ({', '.join(skipped)}).")
     return " ".join(found) or "All that can be seen holds."
 

@@ -403,6 +403,18 @@ def test_a_summary_that_is_gone_is_seen_where_the_chain_has_ended(plain: Outputs
     empty = dataclasses.replace(plain, further={"summary": schema.empty_table()})
     assert what_is_broken(empty) == {("counts", 0), ("counts", 1)}
 
+    # A log of an earlier version has no closing record, and is held to its summary.
+    assert plain.audit is not None
+    assert plain.closing is not None
+    (record,) = plain.closing.filter(FIRST).to_pylist()
+    told = [{"shard": 0, "name": name, "amount": n} for name, n in reader._counts(record["chain_members"]).items()]
+    summary = {"summary": pa.Table.from_pylist(told, schema)}
+    earlier = dataclasses.replace(plain, closing=plain.closing.slice(0, 0), further=summary)
+    assert what_is_broken(earlier) == set()
+    last = FIRST & (pc.field("release_id") == record["release_id"] - 1)
+    earlier = dataclasses.replace(earlier, audit=plain.audit.filter(~last))
+    assert ("counts", 0) in what_is_broken(earlier)
+
 
 def test_the_hashes_of_a_chain_are_fixed_and_a_closing_record_is_hashed_as_is_documented() -> None:
     of = ChainPlan(b"a key", (3, 2, None), "1", "policy", "hierarchies", "", ((None, False),))
