@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-REJECTIONS = ("missing", "outside_domain", "unknown_category", "bad_type")
-"""Why a row is not let in; stored as positions, so the order is part of the block format."""
+REJECTIONS = ("missing", "outside_domain", "unknown_category", "bad_type", "unreadable")
+"""Why a row is not let in; stored as positions, so the order is part of the block format.
+
+``unreadable`` stands for a defect of Crenel: the row made encode raise.
+"""
 
 SUPPRESSIONS = ("outlier", "too_few_subjects", "too_little_diversity")
 """Why a tuple was let in and not released, whatever was promised: see ``Privacy.reasons``."""

@@ -40,7 +40,7 @@ class Sample:
     lag: int = 0
     integers: frozenset[str] = frozenset()
     extremes: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    checked: tuple[str, ...] = ()
+    checked: tuple[str | None, ...] = ()
     pseudonym_key: bytes = field(default=b"", repr=False)
 
     @classmethod

@@ -168,7 +168,7 @@ def _further(columns: Mapping[str, str], rows: Sequence[Sequence[Any]]) -> pa.Ta
     )
 
 
-def _named(names: Sequence[str], numbers: NDArray[np.int64]) -> pa.Array:
+def _named(names: Sequence[str | None], numbers: NDArray[np.int64]) -> pa.Array:
     return pa.array(list(names), pa.string()).take(pa.array(numbers))
 
 

@@ -20,6 +20,8 @@ __all__ = ["pytest_configure"]
 # How long an example takes says nothing here: the first one compiles, and machines are shared.
 settings.register_profile("crenel", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("crenel")
+# `make laws`: 50 times as many examples of each invariant that does not set their number itself.
+settings.register_profile("nightly", settings.get_profile("crenel"), max_examples=5_000)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -46,6 +46,7 @@ _HELPS = {
     "outside_domain": "a wider domain in policy.quasi_identifiers would let them in",
     "unknown_category": "a hierarchy that has their values would let them in",
     "bad_type": "source.query has to make numbers of them",
+    "unreadable": "a defect of Crenel; report the line of the TaskManager's log that names its place in the code",
 }
 """What lets in rows that were rejected."""
 
@@ -245,7 +246,9 @@ def _show_rejected(table: pa.Table | None, k: int, console: Console) -> None:
     console.print(f"\nRejected, by column and reason (counts rounded down to a multiple of k = {k}):", soft_wrap=True)
     shown = _table("column", "reason", "rows", words=1)
     for row in rows:
-        shown.add_row(row["column"], row["reason"], f"{row['rows']:,}" if row["rows"] else f"fewer than {k}")
+        shown.add_row(
+            row["column"] or "(not known)", row["reason"], f"{row['rows']:,}" if row["rows"] else f"fewer than {k}"
+        )
     indent(console, shown)
     for reason in dict.fromkeys(row["reason"] for row in rows):
         if reason in _HELPS:

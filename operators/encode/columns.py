@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -64,6 +66,31 @@ class Read:
     missing: int | None = None
     longest: int | None = None
     padded: bool = False
+
+
+class UnreadableError(Exception):
+    """An argument of encode cannot be read.
+
+    Attributes
+    ----------
+    argument : its position
+    error : what was raised
+    """
+
+    def __init__(self, argument: int, error: Exception) -> None:
+        super().__init__(f"the argument {argument} of encode cannot be read")
+        self.argument, self.error = argument, error
+
+
+@contextmanager
+def reading(argument: int) -> Iterator[None]:
+    """Name the argument in whatever is raised while it is read."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise UnreadableError(argument, error) from error
 
 
 def members_schema(reads: tuple[Read, ...]) -> pa.Schema:

@@ -1,7 +1,8 @@
 """Fields of lines of CSV: Arrow parses all lines of a batch at once, and what cannot be read is missing.
 
 A line cannot be read at all where it has another number of fields, or a quote that does not end. A line break is a
-character like others, but at the end. What a record gives depends on no other one.
+character like others, but at the end. Byte-order marks at the beginning of a line are left out. What a record gives
+depends on no other one.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ FORMS: dict[str, tuple[Form, ...]] = {
 """What can be had of a field, by its type."""
 
 _LINE_FEED, _RETURN = 10, 13
+_MARK = "\ufeff"
 _NOTHING: tuple[tuple[str, str], ...] = ()
 _PLAIN_DECIMALS = 6
 """Of DECIMAL; Arrow may write one of more with an exponent."""
@@ -61,7 +63,7 @@ class CsvFields:
 
     def columns(self, records: pa.BinaryArray) -> list[_Column]:
         """The values of each field; (rows,) records, null where one is missing."""
-        texts = self._texts(_as_text(records.fill_null(b"")))
+        texts = self._texts(_without_marks(_as_text(records.fill_null(b""))))
         return [_Column(kind, texts[str(place)].combine_chunks()) for place, kind in self.fields]
 
     def _texts(self, lines: pa.BinaryArray) -> pa.Table:
@@ -212,6 +214,16 @@ def _without_breaks(lines: pa.BinaryArray, *taken: str | None) -> tuple[pa.Binar
     for shown, meant in breaks:
         lines = pc.replace_substring(lines, meant, shown)
     return lines, breaks
+
+
+def _without_marks(lines: pa.BinaryArray) -> pa.BinaryArray:
+    """The same lines without byte-order marks at their beginnings.
+
+    Arrow would leave one out of the first line of a batch alone, and a person would count twice.
+    """
+    if not pc.any(pc.starts_with(lines, _MARK)).as_py():
+        return lines
+    return pc.replace_substring_regex(lines, f"^(?:{_MARK})+", "")
 
 
 def _as_text(records: pa.BinaryArray) -> pa.BinaryArray:

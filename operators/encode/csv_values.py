@@ -24,6 +24,9 @@ from operators.encode.texts import WHOLE
 UNITS = {0: "s", 3: "ms", 6: "us"}
 """Of Arrow, by the precision of a TIMESTAMP."""
 
+_DECIMAL_DIGITS = 38
+"""Digits that a decimal128 holds at most."""
+
 _DAY = r"(?:[1-9]\d{3}|0[1-9]\d{2}|00[1-9]\d|000[1-9])-\d\d-\d\d"
 _TIME = re.compile(rf"({_DAY})(?:[ T](\d\d:\d\d)(?::(\d\d)(?:\.(\d{{1,9}}))?)?)?", re.ASCII)
 
@@ -77,7 +80,10 @@ def _decimal(kind: CsvType, column: pa.StringArray) -> pa.Array:
     before = kind.precision - kind.scale
     digits = rf"\d{{1,{before}}}(\.\d{{0,{kind.scale}}})?" if before else rf"0?\.\d{{1,{kind.scale}}}"
     alone = partial(texts.decimal, precision=kind.precision, scale=kind.scale)
-    return _read(column, pa.decimal128(kind.precision, kind.scale), f"-?{digits}", alone)
+    # Of a text of more digits than a decimal128 has, Arrow's cast makes another number.
+    trusted = (pc.max(pc.binary_length(column)).as_py() or 0) <= _DECIMAL_DIGITS
+    made_of = None if trusted else b""
+    return _read(column, pa.decimal128(kind.precision, kind.scale), f"-?{digits}", alone, made_of=made_of)
 
 
 def _truth(kind: CsvType, column: pa.StringArray) -> pa.Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -16,7 +17,7 @@ from anonymity.outcomes import REJECTIONS
 from anonymity.policy import SHARD_BY_SUBJECT, Policy, Shards
 from anonymity.regions.loads import Loads
 from operators.encode.categories import Categories
-from operators.encode.columns import Batch, Mask, Read, members_schema
+from operators.encode.columns import Batch, Mask, Read, members_schema, reading
 from operators.encode.divide import divider
 from state.block import NO_TIME, Block, Rejected
 
@@ -53,13 +54,21 @@ class EncodePlan:
     null_text: str = ""
 
     @property
-    def checked(self) -> tuple[str, ...]:
+    def checked(self) -> tuple[str | None, ...]:
         """The columns for which a row may be rejected, in the order in which they are looked at.
 
         The first of them that is wrong is the one that a row is rejected for; ``Rejected.column`` counts them.
+        ``Encoder.refuse`` alone rejects a row for a column of ``passthrough``, or for None: for no single column.
         """
         reads = (*self.quasi_identifiers, *self.sensitive, *self.noised, self.subject, self.event_time)
-        return tuple(read.name for read in reads if read is not None)
+        return (*(read.name for read in (*reads, *self.passthrough) if read is not None), None)
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        """How each column is read."""
+        single = (self.subject, self.event_time, self.reference, self.watermark)
+        lists = (*self.quasi_identifiers, *self.sensitive, *self.noised, *self.passthrough)
+        return (*lists, *(read for read in single if read is not None))
 
     @property
     def divided_by_row(self) -> bool:
@@ -128,6 +137,45 @@ class Encoder:
             keys[last], blocks[last] = self._plan.keys[shard], block.to_bytes()
         return keys, blocks
 
+    def refuse(self, series: tuple[Any, ...], argument: int | None) -> tuple[NDArray[np.int32], NDArray[np.object_]]:
+        """The block of one row that ``encode`` raises for: it rejects the row as ``unreadable``.
+
+        Parameters
+        ----------
+        series : the arguments of the row, None for each that cannot be read
+        argument : the position of one that cannot be; None: not known
+        """
+        plan = self._plan
+        known = (read.name for read in plan.reads if argument is not None and argument in (read.value, read.missing))
+        name = next(known, None)
+        column = plan.checked.index(name if name in plan.checked else None)
+        event_time, reference = np.full(1, np.int64(NO_TIME)), None
+        with suppress(Exception):
+            if plan.event_time is not None:
+                watermark = None if plan.watermark is None else Batch(series).watermark(plan.watermark)
+                event_time, _, _ = Batch(series).event_time(plan.event_time, watermark, plan.policy.event_time_limit)
+        with suppress(Exception):
+            if plan.reference is not None:
+                reference = Batch(series).texts(plan.reference)[0].as_py()
+        block = Block(
+            shard=0,
+            numeric=np.empty((0, len(plan.policy.numeric))),
+            categorical=np.empty((0, len(plan.policy.categorical)), np.int32),
+            subject=None if plan.subject is None else np.empty(0, np.uint64),
+            sensitive=np.empty((0, len(plan.sensitive)), np.uint64),
+            event_time=np.empty(0, np.int64),
+            members=pa.RecordBatch.from_pylist([], schema=self._schema),
+            rejected=Rejected(
+                np.array([column], np.int16),
+                np.array([REJECTIONS.index("unreadable")], np.int8),
+                event_time,
+                () if plan.reference is None else (reference,),
+            ),
+            watermark=None if plan.watermark is None else np.empty(0, np.int64),
+            encoder=self._number,
+        )
+        return np.array([plan.keys[0]], np.int32), np.array([block.to_bytes()], object)
+
     def _parts(
         self, columns: _Columns, rows: NDArray[np.intp], *, with_first: bool
     ) -> Iterator[tuple[int, NDArray[np.intp]]]:
@@ -152,46 +200,53 @@ class Encoder:
         plan, wrong = self._plan, _Wrong(batch.rows)
         numeric, categorical = [], []
         for attribute, read in zip(plan.policy.quasi_identifiers, plan.quasi_identifiers, strict=True):
-            if isinstance(attribute, Numeric):
-                values, missing, bad = batch.numbers(read)
-                if read.kind == "single":
-                    values = _within_float32(values, attribute)
-                wrong.next(missing=missing, bad_type=bad, outside_domain=_outside(values, attribute))
-                numeric.append(values)
-            else:
-                found = self._categories[attribute.name].leaves(batch, read)
-                wrong.next(missing=found.missing, bad_type=found.bad_type, unknown_category=found.unknown)
-                categorical.append(found.leaf)
+            with reading(read.value):
+                if isinstance(attribute, Numeric):
+                    values, missing, bad = batch.numbers(read)
+                    if read.kind == "single":
+                        values = _within_float32(values, attribute)
+                    wrong.next(missing=missing, bad_type=bad, outside_domain=_outside(values, attribute))
+                    numeric.append(values)
+                else:
+                    found = self._categories[attribute.name].leaves(batch, read)
+                    wrong.next(missing=found.missing, bad_type=found.bad_type, unknown_category=found.unknown)
+                    categorical.append(found.leaf)
         members, sensitive = [], []
         for read in plan.sensitive:
-            member, missing = batch.member(read)
-            wrong.next(missing=None if self._keep_missing else missing)
-            members.append(member)
-            null_text = plan.null_text if self._keep_missing else None
-            sensitive.append(batch.published_codes(read, plan.hash_key, missing, null_text))
+            with reading(read.value):
+                member, missing = batch.member(read)
+                wrong.next(missing=None if self._keep_missing else missing)
+                members.append(member)
+                null_text = plan.null_text if self._keep_missing else None
+                sensitive.append(batch.published_codes(read, plan.hash_key, missing, null_text))
         passed = []
         for attribute, read in zip(plan.policy.noised, plan.noised, strict=True):
-            member, missing = batch.member(read)
-            values, _, bad = batch.numbers(read)
-            values = _within_float32(values, attribute)
-            wrong.next(missing=missing, bad_type=bad, outside_domain=_outside(values, attribute))
-            members.append(member)
-            if plan.divided_by_row:
-                passed.append(batch.codes(read, plan.hash_key, missing, repeated=False))
+            with reading(read.value):
+                member, missing = batch.member(read)
+                values, _, bad = batch.numbers(read)
+                values = _within_float32(values, attribute)
+                wrong.next(missing=missing, bad_type=bad, outside_domain=_outside(values, attribute))
+                members.append(member)
+                if plan.divided_by_row:
+                    passed.append(batch.codes(read, plan.hash_key, missing, repeated=False))
         for read in plan.passthrough:
-            member, missing = batch.member(read)
-            members.append(member)
-            if plan.divided_by_row:
-                passed.append(batch.codes(read, plan.hash_key, missing, repeated=False))
+            with reading(read.value):
+                member, missing = batch.member(read)
+                members.append(member)
+                if plan.divided_by_row:
+                    passed.append(batch.codes(read, plan.hash_key, missing, repeated=False))
         subject = None
         if plan.subject is not None:
-            subject, missing = batch.subject(plan.subject, plan.hash_key)
-            wrong.next(missing=missing)
+            with reading(plan.subject.value):
+                subject, missing = batch.subject(plan.subject, plan.hash_key)
+                wrong.next(missing=missing)
         watermark = None if plan.watermark is None else batch.watermark(plan.watermark)
         event_time = np.full(batch.rows, np.int64(NO_TIME))
         if plan.event_time is not None:
-            event_time, missing, outside = batch.event_time(plan.event_time, watermark, plan.policy.event_time_limit)
-            wrong.next(missing=missing, outside_domain=outside)
+            with reading(plan.event_time.value):
+                limit = plan.policy.event_time_limit
+                event_time, missing, outside = batch.event_time(plan.event_time, watermark, limit)
+                wrong.next(missing=missing, outside_domain=outside)
         columns = _Columns(
             numeric=_side_by_side(numeric, batch.rows, np.float64) + 0.0,  # -0.0 becomes 0.0
             categorical=_side_by_side(categorical, batch.rows, np.int32),

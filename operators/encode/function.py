@@ -11,7 +11,8 @@ from pyflink.table.udf import FunctionContext, ScalarFunction, udf
 
 from operators.bundles import end_at_once, leave_at_once
 from operators.encode.arrow import keep_texts
-from operators.encode.encoder import EncodePlan, Encoder
+from operators.encode.containment import ContainedEncoder
+from operators.encode.encoder import EncodePlan
 from operators.encode.metrics import register
 from operators.encode.records import RecordsPlan
 from operators.orphan import end_with_java
@@ -36,15 +37,13 @@ class EncodeFunction(ScalarFunction):  # type: ignore[misc]
             end_with_java()
             end_at_once()
             keep_texts()
-            self._encoder = Encoder(self._plan, secrets.randbits(62))
+            self._encoder = ContainedEncoder(self._plan, self._records, secrets.randbits(62))
             if self._encoder.loads is not None:
                 regions = self._plan.shards.regions is not None
                 register(function_context.get_metric_group(), self._encoder.loads, regions=regions)
 
     def eval(self, *series: Any) -> pd.DataFrame:
         with self._signer.signing():
-            if self._records is not None:
-                series = self._records.read(*series)
             keys, blocks = self._encoder.encode(*series)
             leave_at_once(len(blocks))
             return pd.DataFrame({"k": keys, "b": blocks})

@@ -2,14 +2,15 @@
 
 ``JSON_VALUE`` parses the whole record for each field; here a record is parsed once. What cannot be read is missing, as
 it is there: a field that is not there, is of another kind or does not fit its type, and all of a record that is no
-JSON. ``operators.encode.texts`` tells which texts are numbers.
+JSON, or that is nested more than 500 levels deep. ``operators.encode.texts`` tells which texts are numbers.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from json import JSONDecoder
 from typing import Any
@@ -34,6 +35,18 @@ FORMS: dict[str, tuple[Form, ...]] = {
 
 _EXACT_DIGITS = 15
 """Decimal digits that a float64 holds."""
+
+_DEEPEST = 500
+"""Levels of nesting that are read. The exact parser takes fewer levels than the quick one, and how many depends on the
+stack that it is called on; so without a limit of our own, the result for a deep record would depend on both."""
+
+_LONGEST_INT = 40
+"""Characters of a whole number that is kept as an int; Python refuses to make an int of more than 4,300 digits."""
+
+_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"?|[][{}]', re.DOTALL)
+_PAIR = r"\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}"
+_HALF = r"\\u[dD][89a-fA-F][\da-fA-F]{2}"
+_ESCAPES = re.compile(rf"{_PAIR}|(?P<half>{_HALF})|\\.", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -73,9 +86,12 @@ class _Records:
         self._exact: dict[int, Any] = {}
         self.rows: list[Any] = []
         for record in records:
+            if record is None or (len(record) > _DEEPEST and _too_deep(record)):
+                self.rows.append(None)
+                continue
             try:
                 # Floats of it may have lost digits.
-                self.rows.append(orjson.loads(record))  # type: ignore[arg-type]
+                self.rows.append(orjson.loads(record))
             except ValueError:
                 self.rows.append(_exactly(record))
         self.objects = [row if type(row) is dict else {} for row in self.rows]
@@ -89,7 +105,8 @@ class _Records:
     def exact(self, row: int, path: tuple[str | int, ...]) -> Any:
         """What ``column`` has in a row, with a Decimal in the place of a float."""
         if row not in self._exact:
-            self._exact[row] = _exactly(self._records[row])
+            record = self._records[row]
+            self._exact[row] = None if record is None else _exactly(record)
         return _at(self._exact[row], path)
 
 
@@ -181,32 +198,56 @@ class _Column:
         return [value if type(value) is kind or value is None else read(value) for value in values]
 
 
-def _exactly(record: bytes | None) -> Any:
+def _too_deep(record: bytes) -> bool:
+    """Return whether the value that a record begins with is nested more than ``_DEEPEST`` levels deep."""
+    if record.count(b"[") + record.count(b"{") <= _DEEPEST:
+        return False
+    depth = 0
+    for found in _BRACKETS.finditer(record):
+        bracket = found[0]
+        if bracket in (b"[", b"{"):
+            depth += 1
+            if depth > _DEEPEST:
+                return True
+        elif bracket in (b"]", b"}"):
+            depth -= 1
+            if depth <= 0:
+                return False
+    return False
+
+
+def _exactly(record: bytes) -> Any:
     """A record as Flink reads it, None where it does not: what follows a whole value is not looked at."""
-    if record is None:
-        return None
-    text = record.decode("utf-8", "replace")
+    text = _ESCAPES.sub(_with_pairs, record.decode("utf-8", "replace"))
     try:
         found, _ = _DECODER.raw_decode(text.lstrip(" \t\r\n"))
     except (ValueError, RecursionError):
         return None
-    return _encodable(found)
+    return found
+
+
+def _with_pairs(escape: re.Match[str]) -> str:
+    """An escape sequence, or the question mark that Java writes for a surrogate outside of a pair."""
+    return "?" if escape["half"] else escape[0]
 
 
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
 
 
-_DECODER = JSONDecoder(parse_float=Decimal, parse_constant=_refuse)
+def _number(text: str) -> Decimal | float:
+    """A number with a fraction or an exponent; a float, which has no text, where not even a Decimal can hold it."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:  # the exponent has more than 18 digits
+        return float(text)
 
 
-def _encodable(value: Any) -> Any:
-    """A value with a question mark for each half of a pair of surrogates that stands alone, as Java writes it."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        return {_encodable(name): _encodable(member) for name, member in value.items()}
-    return [_encodable(element) for element in value] if isinstance(value, list) else value
+def _whole_number(text: str) -> int | Decimal:
+    return int(text) if len(text) <= _LONGEST_INT else Decimal(text)
+
+
+_DECODER = JSONDecoder(parse_float=_number, parse_int=_whole_number, parse_constant=_refuse)
 
 
 def _at(value: Any, path: tuple[str | int, ...]) -> Any:
@@ -234,10 +275,7 @@ def _integer(value: Any) -> int | None:
 
 def _real(value: Any) -> float | None:
     if type(value) is int:
-        try:
-            return float(value)
-        except OverflowError:
-            return np.inf if value > 0 else -np.inf
+        return float(value)
     return texts.real(_text(value) or "")
 
 

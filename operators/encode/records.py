@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
 import pandas as pd
 import pyarrow as pa
 
-from operators.encode.columns import as_arrow
+from operators.encode.columns import as_arrow, reading
 
 Form: TypeAlias = Literal["number", "integer", "text", "boolean", "time", "day", "missing"]
 """What an argument is of a field.
@@ -55,11 +56,30 @@ class RecordsPlan:
         ----------
         records : (rows,) bytes, None where a record is missing
         others : the arguments that SQL gives, in order
+
+        Raises
+        ------
+        UnreadableError
+            An argument cannot be read.
         """
         columns, given = self.fields.columns(as_arrow(records, pa.binary())), iter(others)
-        return tuple(
-            next(given) if asked is None else _argument(columns[asked[0]], asked[1]) for asked in self.arguments
-        )
+        arguments = []
+        for position, asked in enumerate(self.arguments):
+            with reading(position):
+                arguments.append(next(given) if asked is None else _argument(columns[asked[0]], asked[1]))
+        return tuple(arguments)
+
+    def readable(self, record: pd.Series[Any], *others: Any) -> tuple[Any, ...]:
+        """The arguments of one record that ``read`` raises for, with None for each that cannot be read."""
+        given = iter(others)
+        arguments = [next(given) if asked is None else None for asked in self.arguments]
+        with suppress(Exception):
+            columns = self.fields.columns(as_arrow(record, pa.binary()))
+            for position, asked in enumerate(self.arguments):
+                if asked is not None:
+                    with suppress(Exception):
+                        arguments[position] = _argument(columns[asked[0]], asked[1])
+        return tuple(arguments)
 
 
 def _argument(cells: object, form: Form) -> pd.Series[Any] | pa.Array:

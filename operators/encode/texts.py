@@ -23,6 +23,9 @@ _TRUTHS = {
     **dict.fromkeys(("f", "false", "n", "no", "0"), False),
 }
 _UP_TO_SPACE = "".join(map(chr, range(33)))
+_MOST_DIGITS = 19
+"""Digits of the longest whole number that a type of ``WHOLE`` holds."""
+
 _DIGITS = Context(prec=100, rounding=ROUND_HALF_UP)
 
 
@@ -32,9 +35,16 @@ def truth(text: str) -> bool | None:
 
 
 def integer(text: str) -> int | None:
-    """A text as a whole number of any size: what is behind its point is left out; None where it is none."""
+    """A text as a whole number: what is behind its point is left out; None where it is none or no type holds it."""
     found = _INTEGER.fullmatch(text.strip(" "))
-    return None if found is None else int(found[1] or 0)
+    if found is None:
+        return None
+    written = found[1] or "0"
+    digits = written.lstrip("+-").lstrip("0") or "0"
+    # Python refuses to read thousands of digits, and a number of so many fits no type.
+    if len(digits) > _MOST_DIGITS:
+        return None
+    return -int(digits) if written.startswith("-") else int(digits)
 
 
 def real(text: str) -> float | None:

@@ -204,11 +204,13 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         blob = self._store.rejected
         if blob is not None:
             return rejected_state.from_bytes(blob, len(REJECTIONS), where)
-        before = None
+        counts = np.zeros(len(REJECTIONS), np.int64)
         if stored is not None:  # earlier versions counted them with the shard
             _, state = self._plan.algorithm.state
             before = getattr(state.from_bytes(stored.shard, where), "rejected", None)
-        return np.zeros(len(REJECTIONS), np.int64) if before is None else np.array(before, np.int64)
+            if before is not None:  # for fewer reasons, which come first
+                counts[: len(before)] = before
+        return counts
 
     def _reject(self, keyed: KeyedShard, block: Block) -> Iterator[Any]:
         if not len(block.rejected.column):

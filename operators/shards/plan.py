@@ -21,7 +21,8 @@ class OperatorPlan:
     terms : what is promised, and how
     seed : fixes every random choice; None: drawn from the operating system when a shard first sees a tuple
     integers : names of the numeric quasi-identifiers that are published as integers
-    encoded : names of the columns that encode reads, to which ``state.block.Rejected.column`` refers
+    encoded : names of the columns that encode reads, to which ``state.block.Rejected.column`` refers;
+        None stands for no single one
     numbers : of each shard, by its Flink key
     extremes : the least and the largest value that a column holds, of the numeric quasi-identifiers whose noise, or
         whose rounding of ends, no domain bounds
@@ -34,7 +35,7 @@ class OperatorPlan:
     terms: Terms
     seed: int | None
     integers: frozenset[str]
-    encoded: tuple[str, ...]
+    encoded: tuple[str | None, ...]
     numbers: Mapping[int, int] = field(default_factory=dict)
     extremes: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     pseudonym_key: bytes = field(default=b"", repr=False)

@@ -201,6 +201,30 @@ def test_line_breaks_and_ends_of_other_systems_are_read() -> None:
     assert read([b"1,a\r", b"2,b\r"], CsvType("INT"), CsvType("STRING"), width=2)[-1] == ["a", "b"]
 
 
+MARK = b"\xef\xbb\xbf"
+
+
+@pytest.mark.parametrize("lines", [[MARK + b"ann,1", b"bob,2"], [b"bob,2", MARK + b"ann,1"], [MARK * 2 + b"ann,1"]])
+def test_a_mark_of_byte_order_is_left_out_at_the_beginning_of_any_line(lines: list[bytes | None]) -> None:
+    names = read(lines, CsvType("STRING"), CsvType("INT"), width=2)[0]
+    assert names == ["bob" if line == b"bob,2" else "ann" for line in lines]
+    assert read([b"x" + MARK + b",1"], CsvType("STRING"), CsvType("INT"), width=2)[0] == ["x\ufeff"]
+
+
+def test_a_quote_that_does_not_end_behind_a_mark_of_byte_order_is_one_line() -> None:
+    assert read([MARK + b'"x,1', b"y,2"], CsvType("STRING"), CsvType("INT"), width=2)[0] == [None, "y"]
+    assert read([MARK + b'"x",1', b"y,2"], CsvType("STRING"), CsvType("INT"), width=2)[0] == ["x", "y"]
+
+
+def test_numbers_of_any_length_are_read_as_they_are() -> None:
+    assert one("1" * 5000, CsvType("INT"), "missing")
+    assert one("1" * 5000, CsvType("DOUBLE"), "number") == np.inf
+    assert one("0" * 5000 + "7", CsvType("INT"), "integer") == 7
+    # Arrow's own cast made -75618303760208547436305468318.281824768 of it, and 0.00 of the next.
+    assert one("1" * 5000, CsvType("DECIMAL", 38, 9), "text") is None
+    assert one("1." + "0" * 50 + "1", CsvType("DECIMAL", 10, 2), "text") == "1.00"
+
+
 def test_bytes_that_are_no_text_are_replaced() -> None:
     assert read([b"\xff,\xe2\x82,c", b"d,e,f"], CsvType("STRING")) == [["\ufffd", "d"], ["\ufffd", "e"], ["c", "f"]]
 

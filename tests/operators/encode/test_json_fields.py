@@ -134,6 +134,46 @@ def test_of_what_is_no_record_every_field_is_missing(record: bytes | None) -> No
     assert read([good, record, good], plan) == [["7", None, "7"], [False, True, False], [7, 0, 7]]
 
 
+NESTED = b"[" * 600 + b"]" * 600
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b'"z": 1e99999999999999999999',
+        b'"z": -1e-99999999999999999999',
+        b'"z": %b' % (b"1" * 5000),
+        b'"z": "%b"' % (b"1" * 5000),
+        b'"z": "\\udc00", "y": 1e400',
+        b'"z": %b, "y": 1.5' % (b"[" * 400 + b"]" * 400),
+    ],
+)
+def test_an_odd_field_leaves_the_others_of_its_record_as_they_are(odd: bytes) -> None:
+    plan = RecordsPlan(
+        JsonFields((JsonField(("a",), "STRING"), JsonField(("b",), "INT"), JsonField(("z",), "INT"))),
+        ((0, "text"), (1, "integer"), (2, "missing")),
+    )
+    for tail in (b"", b" x"):
+        assert read([b'{"a": "x", "b": 2.5, %b}' % odd + tail], plan) == [["x"], [2], [True]]
+
+
+@pytest.mark.parametrize("record", [b'{"n": %b, "a": "\\ud800"}', b'{"n": %b, "a": 1.5}', b'{"n": %b, "a": "x"} x'])
+def test_a_record_that_is_nested_too_deep_is_none_and_its_neighbors_are_read(record: bytes) -> None:
+    plan = RecordsPlan(JsonFields((JsonField(("a",), "STRING"),)), ((0, "text"),))
+    assert read([b'{"a": "y"}', record % NESTED, b'{"a": "z"}'], plan) == [["y", None, "z"]]
+    # Brackets of a text, and those that stand beside each other, are no nesting.
+    wide = b'{"a": "%b", "b": [%b0]}' % (b"[" * 600, b"[]," * 600)
+    assert read([wide], plan) == [["[" * 600]]
+
+
+def test_numbers_of_any_length_keep_their_digits() -> None:
+    digits = "1" * 5000
+    assert one(digits, "STRING", "text") == one(f'"{digits}"', "STRING", "text") == digits
+    assert one(f'"{"0" * 5000}7"', "INT", "integer") == 7
+    assert one(digits, "DOUBLE", "number") == one("1e99999999999999999999", "DOUBLE", "number") == np.inf
+    assert one("1e99999999999999999999", "STRING", "text") is None
+
+
 def test_bytes_that_are_no_text_are_replaced_where_the_rest_is_json() -> None:
     plan = RecordsPlan(
         JsonFields((JsonField(("a",), "STRING"), JsonField(("b",), "INT"))), ((0, "text"), (1, "integer"))
