@@ -56,6 +56,7 @@ class Policy:
     drop : columns that are read and thrown away
     missing : ``reject`` rows with a missing value, or keep a missing category as a ``value`` of its own
     pseudonym : a code of the subject that is published with each released row; None: none is
+    neutralize_formulas : whether a published text that a spreadsheet takes for a formula gets an apostrophe in front
     """
 
     quasi_identifiers: tuple[QuasiIdentifier, ...]
@@ -69,6 +70,7 @@ class Policy:
     event_time_limit: int | None = None
     noised: tuple[Noised, ...] = ()
     pseudonym: Pseudonym | None = None
+    neutralize_formulas: bool = False
 
     def __post_init__(self) -> None:
         if self.event_time_limit is not None and self.event_time is None:

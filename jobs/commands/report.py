@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -47,11 +49,20 @@ class Place:
             raise ReportError(f"{self.path} cannot be written: its folder is not there")
 
     def write(self, text: str) -> None:
-        """Write the page; raises ``ReportError`` where that is not possible."""
+        """Write the page, for its owner alone to read; raises ``ReportError`` where that is not possible."""
         try:
-            self.path.write_text(text, encoding="utf-8", newline="")
+            with open(self.path, "w", encoding="utf-8", newline="", opener=_private) as file:
+                file.write(text)
         except OSError as error:
             raise ReportError(f"{self.path} cannot be written: {error.strerror}") from None
+
+
+def _private(path: str, flags: int) -> int:
+    """Open a file that only its owner can read, also where it was there with other rights."""
+    file = os.open(path, flags, 0o600)
+    if stat.S_ISREG(os.fstat(file).st_mode):
+        os.fchmod(file, 0o600)
+    return file
 
 
 def report(path: Path, overrides: Sequence[str], place: Place, *, source: bool, attacks: Path | None = None) -> Config:

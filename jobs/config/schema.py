@@ -122,6 +122,7 @@ class PolicySection(Section):
     pseudonym: PseudonymSection | None = Field(
         None, description="a mapping such as {column: patient, scope: day}, or null: a code of the subject in each row"
     )
+    neutralize_formulas: bool = Field(False, description="true or false")
 
     @check(mode="after")
     def _possible(self) -> PolicySection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TypeAlias
 
 from anonymity.attributes import Categorical, Noised, Numeric, QuasiIdentifier
@@ -32,10 +33,11 @@ class Reader:
     Parameters
     ----------
     types : type by column; None where the source has no such column, about which nothing more is said here
+    neutralized : ``Policy.neutralize_formulas``
     """
 
-    def __init__(self, types: dict[str, SqlType | None]) -> None:
-        self._types = types
+    def __init__(self, types: dict[str, SqlType | None], *, neutralized: bool = False) -> None:
+        self._types, self._neutralized = types, neutralized
         self.arguments: list[str] = []
         self.asked: list[Asked | None] = []
         self.problems: list[str] = []
@@ -133,9 +135,9 @@ class Reader:
             return Read(name, kind, self._add(quote(name), (name, "boolean")))
         if sql.name in ("CHAR", "VARCHAR"):
             # Flink holds a source to no length, and its CAST back to the type does.
-            text = _as_text(name, sql)
-            return Read(name, "text", self._add(text), longest=sql.precision, padded=sql.name == "CHAR")
-        return self._text(name, sql)
+            text = self._add(_as_text(name, sql))
+            return self._shown(Read(name, "text", text, longest=sql.precision, padded=sql.name == "CHAR"), sql)
+        return self._shown(self._text(name, sql), sql)
 
     def subject(self, name: str) -> Read:
         """The column that tells persons apart, as text."""
@@ -218,7 +220,7 @@ class Reader:
         if sql is None:
             return Read(name, "text", 0)
         self._require("policy.reference", sql, _SIMPLE, f"it is of {_SHOWN}; {_CONVERT}", column=name)
-        return self._text(name, sql)
+        return self._shown(self._text(name, sql), sql)
 
     def _require(self, where: str, sql: SqlType, fit: tuple[str, ...], valid: str, column: str | None = None) -> None:
         if sql.name not in fit:
@@ -236,6 +238,10 @@ class Reader:
 
     def _text(self, name: str, sql: SqlType) -> Read:
         return Read(name, "text", self._add(_as_text(name, sql), (name, "text")))
+
+    def _shown(self, read: Read, sql: SqlType) -> Read:
+        """How a column is read that an output shows: a text of another type, such as -0.50, is no formula."""
+        return replace(read, neutralized=True) if self._neutralized and sql.name in TEXTS else read
 
     def _real(self, name: str, sql: SqlType) -> Read:
         return Read(name, "real", self._add(_cast(name, sql, "DOUBLE"), (name, "number")), self._missing(name, sql))

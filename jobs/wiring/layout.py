@@ -165,7 +165,7 @@ def layout(
     found = {name: parse(text) for name, text in columns.items()}
     policy, stepless = fill_steps(policy, found, noise=noise)
     stepless += unfit_ends(policy, found)
-    reader = Reader({name: found.get(name) for name in policy.roles})
+    reader = Reader({name: found.get(name) for name in policy.roles}, neutralized=policy.neutralize_formulas)
     quasi_identifiers = tuple(reader.quasi_identifier(attribute) for attribute in policy.quasi_identifiers)
     sensitive = tuple(reader.member("sensitive", name) for name in policy.sensitive)
     noised = tuple(reader.noised(attribute) for attribute in policy.noised)

@@ -36,6 +36,9 @@ EARLIEST, LATEST = -62_135_596_800_000, 253_402_300_799_999
 Mask: TypeAlias = NDArray[np.bool_]
 """(rows,) true where something holds."""
 
+_FORMULA = r"^[=+\-@\t\r]"
+"""Begins a text that spreadsheets run, as OWASP's page on CSV injection lists them."""
+
 _TYPES = {
     "text": pa.string(),
     "integer": pa.int64(),
@@ -58,6 +61,7 @@ class Read:
         where none can be missing
     longest : most characters of a text as it is published: what is longer is cut; None: any
     padded : whether a shorter one is filled up with spaces to so many
+    neutralized : whether a text that a spreadsheet takes for a formula gets an apostrophe in front
     """
 
     name: str
@@ -66,6 +70,7 @@ class Read:
     missing: int | None = None
     longest: int | None = None
     padded: bool = False
+    neutralized: bool = False
 
 
 class UnreadableError(Exception):
@@ -127,7 +132,8 @@ class Batch:
 
     def texts(self, read: Read) -> pa.StringArray:
         """(rows,) the texts of a column, null where missing."""
-        return as_arrow(self._argument(read.value), pa.string())
+        texts = as_arrow(self._argument(read.value), pa.string())
+        return _without_formulas(texts) if read.neutralized else texts
 
     def distinct(self, read: Read) -> tuple[NDArray[np.object_], NDArray[np.int32]]:
         """The texts of a column, each once and None behind them; (rows,) which of these each row has."""
@@ -247,6 +253,14 @@ def as_arrow(column: pd.Series[Any] | pa.Array, kind: pa.DataType) -> pa.Array:
     if isinstance(found, pa.ChunkedArray):
         return found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
     return found
+
+
+def _without_formulas(texts: pa.StringArray) -> pa.StringArray:
+    """The same texts, with an apostrophe in front of each that a spreadsheet takes for a formula."""
+    formulas = pc.match_substring_regex(texts, _FORMULA)
+    if not pc.any(formulas).as_py():
+        return texts
+    return pc.if_else(formulas, pc.binary_join_element_wise("'", texts, ""), texts)
 
 
 def _objects(texts: pa.StringArray) -> NDArray[np.object_]:

@@ -21,7 +21,7 @@ def codes_of(values: Sequence[str], read: Read, key: str, null_text: str | None)
     key, null_text : as ``Batch.published_codes`` takes them
     """
     if read.kind == "text":
-        alone = Read(read.name, "text", 0, longest=read.longest, padded=read.padded)
+        alone = Read(read.name, "text", 0, longest=read.longest, padded=read.padded, neutralized=read.neutralized)
         texts = pd.Series([*values, ""], dtype=object)
         codes = Batch((texts,)).published_codes(alone, key, None, null_text)
         return [int(code) for code in codes[:-1]]

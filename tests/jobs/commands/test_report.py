@@ -56,6 +56,18 @@ def test_outputs_and_their_summary_become_a_page(job: Path) -> None:
     assert "subject_key" in found.text.split("Warnings")[-1]
 
 
+def test_only_its_owner_can_read_the_page_and_it_loads_nothing(job: Path) -> None:
+    place = job.parent / "out.html"
+    for _ in range(2):
+        page(job)
+        assert place.stat().st_mode & 0o777 == 0o600
+        policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+        text = place.read_text(encoding="utf-8")
+        # Before anything that it has to hold for.
+        assert -1 < text.find(f'<meta http-equiv="Content-Security-Policy" content="{policy}">') < text.find("<style")
+        place.chmod(0o644)
+
+
 def test_without_a_summary_the_sinks_are_counted(tmp_path: Path) -> None:
     path = configure(tmp_path)
     write_csv(tmp_path / "released", ALIKE)

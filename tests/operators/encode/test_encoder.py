@@ -27,9 +27,10 @@ from anonymity.policy import Policy, Shards
 from anonymity.regions.tree import Cut, Region, RegionTree
 from jobs.wiring.layout import layout
 from operators.encode import hashing
-from operators.encode.columns import EARLIEST, LATEST, members_schema
+from operators.encode.columns import EARLIEST, LATEST, Read, members_schema
 from operators.encode.encoder import Encoder
 from operators.encode.function import EncodeFunction
+from operators.encode.references import codes_of
 from state.block import NO_TIME, Block
 from tests.support.encoding import (
     AREA,
@@ -508,3 +509,31 @@ def test_blocks_are_the_same_whether_texts_are_pythons_or_arrows(rows: list[dict
     kept = [pd.Series(ArrowExtensionArray(column)) if place in texts else column for place, column in enumerate(arrays)]
     before, *after = (Encoder(plan).encode(*given)[1].tolist() for given in (series, arrays, kept))
     assert after == [before, before]
+
+
+FORMULAS = ["=cmd", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "'=cmd", "1=1", "", None]
+NEUTRAL = ["'=cmd", "'+1", "'-1", "'@SUM(A1)", "'\t=1", "'\r=1", "'=cmd", "1=1", "", None]
+
+
+def test_formulas_are_neutralized_in_every_text_that_is_shown_and_in_no_other_column() -> None:
+    kinds = {"age": "INT", "illness": "STRING", "note": "VARCHAR(5)", "owed": "DECIMAL(5, 2)", "line": "STRING"}
+    policy = Policy((Numeric("age", (0, 99)),), ("illness",), ("note", "owed"), reference="line", missing="value")
+    rows = [{"age": 5, "illness": text, "note": text, "owed": "-0.50", "line": text} for text in FORMULAS]
+    bad = [row | {"age": 100} for row in rows]
+    found = {}
+    for neutral in (False, True):
+        plan = plan_of(replace(policy, neutralize_formulas=neutral), kinds)
+        [block] = blocks_of(plan, rows + bad)
+        members = block.members.to_pydict()
+        found[neutral] = members["illness"], members["note"], list(block.rejected.reference)
+        assert members["owed"] == ["-0.50"] * len(rows)
+        # What a recipient cannot tell apart counts as one value: '=cmd came in two ways, and nothing twice.
+        assert len(set(block.sensitive[:, 0].tolist())) == len(set(filter(None, members["illness"]))) + 1
+    assert found[False] == (FORMULAS,) * 3
+    assert found[True] == (NEUTRAL,) * 3
+
+
+def test_a_reference_names_a_formula_as_it_comes_or_as_it_is_published() -> None:
+    read = Read("illness", "text", 0, neutralized=True)
+    as_it_comes, published, other = codes_of(["=cmd", "'=cmd", "cmd"], read, "0" * 16, None)
+    assert as_it_comes == published != other
