@@ -22,6 +22,7 @@ from pyflink.java_gateway import get_gateway
 from jobs.causes import CAUSES, JobSetup
 from jobs.failure import why_failed
 from jobs.local.flags import prepare_java
+from tests.seams.broken import SAYS
 from tests.support.broker import connector
 from tests.support.cluster import free_port
 from tests.support.launch import Host
@@ -31,7 +32,6 @@ pytestmark = pytest.mark.cluster("mini")
 
 SECRET = "4711-secret"
 CSV = "'format' = 'csv', 'csv.null-literal' = ''"
-SHORT = "castle.delay={tuples: 60}"
 OTHERS = {"the job was cancelled", "a host cannot be reached", "the cluster has too few free slots"}
 """Causes that tests of their own provoke."""
 
@@ -152,28 +152,22 @@ def test_brokers_that_refuse_a_connection_are_told_before_the_start(mini: Host, 
 
 def test_a_cancelled_job_tells_so(mini: Host, tmp_path: Path) -> None:
     port = free_port()
-    case = Case(
-        "",
-        "",
-        source=f"{FILE}'csv', 'source.monitor-interval' = '1 s'",
-        arguments=[f"flink={{rest.port: {port}, rest.bind-port: {port}}}"],
-    )
+    # It ends by itself after five minutes.
+    rows = "'connector' = 'datagen', 'number-of-rows' = '3000', 'rows-per-second' = '10'"
+    times = "'fields.ms.min' = '0', 'fields.ms.max' = '9'"
+    reached = [f"flink={{rest.port: {port}, rest.bind-port: {port}}}"]
     canceller = threading.Thread(target=cancel, args=(port,))
     canceller.start()
-    told = run(mini, tmp_path / "run", 0, case)
+    told = run(mini, tmp_path / "run", 0, Case("", "", source=f"{rows}, {times}", arguments=reached))
     canceller.join()
     assert "the job was cancelled (JobCancellationException). Start it again from its last checkpoint" in told
 
 
 @pytest.mark.parametrize("mode", ["loopback", "process"])
 def test_what_our_own_code_raises_in_a_worker_is_told(mini: Host, tmp_path: Path, mode: str) -> None:
-    same = (
-        "SELECT CAST(1 AS BIGINT) AS line, CAST(1 AS BIGINT) AS id, 'a' AS person, 'b' AS name, 3 AS age, 'c' AS town, "
-        "CAST(1 AS DOUBLE) AS wage, 'd' AS illness FROM source"
-    )
-    settings = [f"source.query={same}", "policy.event_time=null", "castle.delay={tuples: 60}"]
-    told = run(mini, tmp_path / "run", 0, Case("", "", arguments=settings), mode=mode)
-    assert "the job failed: source.query: is the same in all rows; it must read at least one column that varies" in told
+    broken = ["castle=null", "algorithm=broken", "broken={most: 100}", "extensions=[tests.seams.broken]"]
+    told = run(mini, tmp_path / "run", 0, Case("", "", arguments=broken), mode=mode)
+    assert f"the job failed: {SAYS}\n" in told
 
 
 def test_classes_are_told_of_java_s_own_exceptions_and_of_those_that_flink_has_wrapped() -> None:
@@ -221,7 +215,7 @@ def run(mini: Host, folder: Path, port: int, case: Case, code: int = 1, mode: st
 
 def sets(folder: Path, port: int, case: Case) -> list[str]:
     """The arguments of a command."""
-    found = [SHORT, *case.arguments]
+    found = case.arguments
     return [part for argument in found for part in ("--set", filled(argument, folder, port))]
 
 

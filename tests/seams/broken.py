@@ -1,0 +1,19 @@
+"""An algorithm that breaks its promise with the first tuple that comes, and says so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NoReturn
+
+from anonymity.algorithm import Terms, add_algorithm
+from anonymity.errors import InvariantError
+from tests.seams.in_order import IN_ORDER
+
+SAYS = "a release of this shard breaks a promise; nothing of it was emitted"
+
+
+def _new(terms: Terms, number: int, key: bytes) -> NoReturn:
+    raise InvariantError(SAYS)
+
+
+BROKEN = add_algorithm(replace(IN_ORDER, name="broken", new=_new))
