@@ -229,7 +229,7 @@ def demo(
             show_files(keep.absolute(), shown)
             return
         with temporary_folder("crenel-demo-") as folder:
-            run_demo(folder, rows, seed, shown)
+            run_demo(folder / "demo", rows, seed, shown)  # a new one: the temporary folder holds its lock
         shown.print(
             f"\nThe files are gone again; 'crenel demo --keep DIR' keeps them, with {REPORT}, a page for people."
         )
