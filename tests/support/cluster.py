@@ -99,7 +99,9 @@ class Cluster:
         self._begin("jobmanager.sh")
         self._begin("taskmanager.sh")
         script = ("run", "-d", *PYTHON, "-py", ROOT / "tests" / "support" / "host.py", self._socket)
-        self._driver = self._spawn("driver", FLINK / "bin" / "flink", *script)
+        # It is killed, so what it would take away at its exit lies in the cluster's folder.
+        temporary = str(self.log.parent / "tmp")
+        self._driver = self._spawn("driver", FLINK / "bin" / "flink", *script, TMPDIR=temporary)
         self.wait(self._is_up, "cluster")
 
     @property
