@@ -42,6 +42,10 @@ CANNOT_BE_READ = (
     b"[1, 2]",
     b'"text"',
     b"\xff\xfe\x00",
+    b'\xef\xbb\xbf{"person": "p000001", "age": 33}',
+    b'{"person": "p000001", "age": 1e99999999999999999999}',
+    b'{"person": "p000001", "age": %b}' % (b"1" * 5000),
+    b'{"person": "\\ud800", "age": 33.5, "deep": %b}' % (b"[" * 600 + b"]" * 600),
     b'{"person": {"first": 1}, "age": [33]}',
     b'{"person": "p000001", "age": 33, "area": 7, "education": "master", "salary": "n/a", "visited_ms": "soon"}',
 )

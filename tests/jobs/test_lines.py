@@ -56,6 +56,9 @@ WRONG = {
     b"1767225600000;2;3;4;East;;1234567.00;;;\n": ("paid", "missing"),
     b"1767225600000;2;;4;East;;1;;;\n": ("person", "missing"),
     b"yesterday;2;3;4;East;;1;;;\n": ("ms", "missing"),
+    b'\xef\xbb\xbf"1767225600000;2;3;4;East;;1;;;\n': ("age", "missing"),
+    b"1767225600000;2;3;%b;East;;1;;;\n" % (b"1" * 5000): ("age", "missing"),
+    b"1767225600000;2;3;4;East;;%b;;;\n" % (b"1" * 5000): ("paid", "missing"),
 }
 
 
@@ -67,7 +70,9 @@ def lines() -> list[bytes]:
         seen = f"2026-01-01T00:00:{number % 60:02}"
         who = f"{number};{number % 700};{number % 90};{area}"
         text = f"{1767225600000 + number * 1000};{who};;1.5;{note};{seen};1e{number % 9}"
-        found.append(text.encode() + (b"\r\n" if number % 2 else b"\n"))
+        # A mark of byte order makes nobody another person.
+        mark = b"\xef\xbb\xbf" if number % 7 == 0 else b""
+        found.append(mark + text.encode() + (b"\r\n" if number % 2 else b"\n"))
         if number % 100 == 50:
             found.extend(WRONG)
     return found

@@ -97,6 +97,13 @@ MALFORMED += [
     b'{"v": 1} x',
     b'{"v": 1, "v": 2}',
 ]
+# Of these a query reads less than encode does, such as nothing of the first, but neither of the two raises.
+ODD = [
+    b'{"v": 1, "other": 1e99999999999999999999}',
+    b'{"v": "\\ud800", "other": %b}' % (b"[" * 400 + b"]" * 400),
+    b'{"v": 1.5, "other": %b}' % (b"[" * 2000 + b"]" * 2000),
+    b'{"v": "%b"}' % (b"1" * 5000),
+]
 MALFORMED += [
     b'{"v": "xy", "home": [1], "all": {"1": 2}}',
     b'{"v": 1, "all": [1]}',
@@ -133,7 +140,7 @@ def test_encode_reads_what_the_query_would(tmp_path: Path) -> None:
     assert isinstance(plan.fields, JsonFields)
     assert len(plan.fields.fields) == len(fields)
 
-    written = _records()
+    written = [*_records(), *ODD]
     (tmp_path / "records").write_bytes(b"\n".join(written))
     prepare_java()
     tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
@@ -151,7 +158,7 @@ def test_encode_reads_what_the_query_would(tmp_path: Path) -> None:
         (record, sql, one, other)
         for record, wanted, found in zip(written, by_flink, here, strict=True)
         for sql, one, other in zip(reader.arguments, wanted, found, strict=True)
-        if not _alike(one, other)
+        if not _alike(one, other) and record not in ODD
     ]
     assert not otherwise
 
