@@ -17,7 +17,7 @@ from anonymity.noise.within import problems_within
 from anonymity.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT, Policy, Pseudonym, Shards, without_domain
 from anonymity.privacy import DifferentialPrivacy, Privacy
 from anonymity.regions.tree import RegionTree
-from jobs.config.cautions import cautions, cautions_of_chain, cautions_of_epoch
+from jobs.config.cautions import SHORTEST_KEY, cautions, cautions_of_chain, cautions_of_epoch
 from jobs.config.delivery import clashing_sinks, repeating_settings, repeating_sinks
 from jobs.config.explain import explain, listed, meant
 from jobs.config.file import ConfigError, expand, override, read
@@ -237,6 +237,11 @@ def _not_pseudonymous(file: File, pseudonym: Pseudonym) -> Iterator[str]:
             "subject_key: is missing; without a key whoever guesses who is in the stream makes the codes of "
             "policy.pseudonym too. Give 16 random bytes or more, best as ${CRENEL_SUBJECT_KEY}"
         )
+    elif len(file.subject_key.encode()) < SHORTEST_KEY:
+        yield (
+            f"subject_key: is shorter than {SHORTEST_KEY} bytes, and the published codes of policy.pseudonym confirm a "
+            f"guess of it in microseconds; give {SHORTEST_KEY} random bytes or more, best as ${{CRENEL_SUBJECT_KEY}}"
+        )
     if pseudonym.links_releases and not pseudonym.accept_linkable and file.privacy.core().lasting is None:
         under = "privacy.persons.promise: each_release"
         if file.differential_privacy is not None:
@@ -262,6 +267,16 @@ def _indivisible(file: File, policy: Policy) -> Iterator[str]:
         yield f"shards.by: is not a quasi-identifier{meant(by, valid)}; one of {listed(valid)}"
     elif isinstance(chosen, Numeric) and chosen.domain is None:
         yield f"shards.by: the numeric {by!r} has no domain to divide; give policy.quasi_identifiers.{by}.domain"
+    if (
+        file.shards.count > 1
+        and by != SHARD_BY_SUBJECT
+        and getattr(file.parameters, "suppression", None) == "generalise"
+    ):
+        yield (
+            f"{file.chosen.name}.suppression: generalise publishes a tuple without detail, but a file or partition of "
+            f"'released' holds records of one shard, and shards.by: {by} divides by values, so the file tells them; "
+            f"set suppression to withhold, or shards.by to {SHARD_BY_SUBJECT}"
+        )
 
 
 def _regions(file: File, folder: Path) -> RegionTree | None:

@@ -117,9 +117,19 @@ def test_what_counts_event_time_is_known_by_its_field(tmp_path: Path) -> None:
 
 def test_full_generalisation_needs_the_domain_of_every_number(tmp_path: Path) -> None:
     generalise, domain = "castle.suppression=generalise", "policy.quasi_identifiers.pay.domain=[0, 9]"
-    assert configured(tmp_path, FULL, generalise, domain).parameters.suppression == "generalise"
-    [problem] = problems(tmp_path, FULL, generalise)
+    by_subject = "shards.by=subject"
+    assert configured(tmp_path, FULL, generalise, domain, by_subject).parameters.suppression == "generalise"
+    [problem] = problems(tmp_path, FULL, generalise, by_subject)
     assert problem.startswith("policy.quasi_identifiers.pay.domain: is missing; castle.suppression")
+
+
+@pytest.mark.parametrize("by", ["hours-per-week", "education.level"])
+def test_full_generalisation_is_refused_where_files_tell_the_shard_and_so_the_value(tmp_path: Path, by: str) -> None:
+    given = ("castle.suppression=generalise", "policy.quasi_identifiers.pay.domain=[0, 9]", f"shards.by={by}")
+    [problem] = problems(tmp_path, FULL, *given)
+    assert problem.startswith("castle.suppression: generalise publishes a tuple without detail")
+    assert f"shards.by: {by} divides by values" in problem
+    assert configured(tmp_path, FULL, *given, "shards.count=1").shards.count == 1
 
 
 NOISED = (
@@ -180,7 +190,10 @@ def test_noise_without_sampling_is_warned_of(tmp_path: Path) -> None:
     [
         (["castle.reuse_limit=5", "castle.delay.jitter=0"], "castle.reuse_limit"),
         (
-            ["castle.delay.jitter=0", "castle.suppression=generalise", "policy.quasi_identifiers.pay.domain=[0, 9]"],
+            [
+                *("castle.delay.jitter=0", "castle.suppression=generalise", "shards.by=subject"),
+                "policy.quasi_identifiers.pay.domain=[0, 9]",
+            ],
             "castle.suppression",
         ),
         (["castle.reuse_limit=5"], ""),
