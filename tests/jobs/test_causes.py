@@ -69,7 +69,7 @@ FILE = "'connector' = 'filesystem', 'path' = 'FOLDER/in.csv', 'format' = "
 JSON = f"{FILE}'json'"
 KAFKA = "'connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'localhost:PORT', 'format' = 'csv', "
 SINK = (
-    "sinks.rejected={connector: kafka, topic: t, properties.bootstrap.servers: 'localhost:PORT', format: csv, "
+    "sinks.rejected={connector: kafka, topic: rejected, properties.bootstrap.servers: 'localhost:PORT', format: csv, "
     "sink.delivery-guarantee: exactly-once, sink.transactional-id-prefix: t, properties.max.block.ms: 2000}"
 )
 CASES = {
@@ -85,6 +85,8 @@ CASES = {
         "a file or folder is missing, or must not be used by the user who runs Flink",
         "source.ddl: FOLDER/gone.csv",
         source=f"{FILE}'csv'".replace("in.csv", "gone.csv"),
+        # With another file system as the default, nobody looks for the file before the start.
+        arguments=["flink={fs.default-scheme: 'file:///'}"],
     ),
     "full_sink": Case(
         "a disk is full", "sinks.released.path: FOLDER/full", arguments=["sinks.released.path=FOLDER/full"]

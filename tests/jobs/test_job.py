@@ -64,7 +64,7 @@ TWO = "policy.sensitive=[illness, ward]"
 WAIT = 60  # seconds, each of which brings a row
 NEAREST = [
     *("--set", "castle=null", "--set", "algorithm=nearest"),
-    *("--set", f"nearest={{delay: {{event_time: {WAIT} s}}, reuse_limit: 1000}}"),
+    *("--set", f"nearest={{delay: {{event_time: {WAIT} s, jitter: 0.25}}, reuse_limit: 1000}}"),
     *("--set", TWO, "--json"),
     *(
         "--set",
@@ -257,8 +257,9 @@ def test_each_shard_counts_its_releases(run: Run) -> None:
 
 
 def test_nothing_of_a_record_is_printed(run: Run) -> None:
-    assert run.ended.stderr == ""
-    assert "Secret" not in run.ended.stdout
+    reused = "crenel: warning: nearest.reuse_limit: is 1000, so tuples are published alone"
+    assert all(line.startswith(reused) for line in run.ended.stderr.splitlines())
+    assert "Secret" not in run.ended.stdout + run.ended.stderr
 
 
 def test_the_summary_has_a_sink_of_its_own_where_one_is_given(run: Run) -> None:
@@ -343,7 +344,7 @@ def test_the_demo_shows_rows_before_and_after_and_keeps_its_files(runs: Runs) ->
     text = " ".join(run.ended.stdout.split())
     for part in ("Before: 4 visits", "After: ", "rows in 2,000", "mean loss", "Files in"):
         assert part in text
-    assert "suppressed 0 0.0%" in text  # so that it has no file
+    assert f"suppressed {len(run.sink('suppressed', SUPPRESSED))} " in text
     for name in ("stream.csv", "released", "audit", "rejected"):
         assert (run.folder / name).exists()
         assert name in text

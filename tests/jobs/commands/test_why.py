@@ -59,7 +59,9 @@ def test_what_was_suppressed_is_told_with_what_would_have_saved_it(tmp_path: Pat
 def test_with_nothing_suppressed_it_says_so_and_tells_losses(tmp_path: Path) -> None:
     stream = tmp_path / "stream.csv"
     write(stream, 1500, 1)
-    result = crenel("why", DEMO, "--sample", stream, "--set", "privacy.k=2", "--set", "shards.count=1")
+    # Without reuse the last tuples would be too few.
+    changes = ("--set", "privacy.k=2", "--set", "shards.count=1", "--set", "nearest.reuse_limit=1000")
+    result = crenel("why", DEMO, "--sample", stream, *changes)
     assert result.returncode == 0, result.stderr
     assert "Nothing was suppressed" in result.stdout
     assert "Loss by attribute" in result.stdout
