@@ -123,7 +123,7 @@ def test_values_of_the_same_cells_are_published_between_the_same_ends(
 def moving(ends: float | None) -> LastingSetting:
     """Persons whose promise lasts, with one number."""
     policy = Policy((Numeric("x", (0.0, 100.0), ends=ends),), passthrough=(IDENTITY,), subject="who", event_time="at")
-    parameters = NearestParameters(delay_event_time=1)
+    parameters = NearestParameters(delay_event_time=1, reuse_limit=1000)
     return LastingSetting(policy, Privacy(3, lasting=Lasting()), parameters, (pa.int64(),))
 
 
