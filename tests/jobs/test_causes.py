@@ -167,7 +167,7 @@ def test_a_cancelled_job_tells_so(mini: Host, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["loopback", "process"])
 def test_what_our_own_code_raises_in_a_worker_is_told(mini: Host, tmp_path: Path, mode: str) -> None:
-    broken = ["castle=null", "algorithm=broken", "broken={most: 100}", "extensions=[tests.seams.broken]"]
+    broken = ["castle=null", "algorithm=violating", "violating={most: 100}", "extensions=[tests.seams.broken]"]
     told = run(mini, tmp_path / "run", 0, Case("", "", arguments=broken), mode=mode)
     assert f"the job failed: {SAYS}\n" in told
 

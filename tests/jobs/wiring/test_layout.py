@@ -382,7 +382,7 @@ def test_the_plan_reads_what_the_arguments_hold() -> None:
             assert found.arguments[read.missing] == f"{quote(read.name)} IS NULL"
     used = [p for read in reads if read is not None for p in (read.value, read.missing) if p is not None]
     assert sorted(used) == list(range(len(found.arguments)))
-    assert plan.checked == ("age", "area", "pay", "income", "person", "ts")
+    assert plan.checked == ("age", "area", "pay", "income", "person", "ts", *POLICY.passthrough, None)
     assert found.members_schema.names == list(POLICY.members)
     assert found.integers == (True, False)
 
