@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from anonymity.attributes import Categorical, Numeric
 from anonymity.castle.parameters import CastleParameters
@@ -207,6 +208,14 @@ def test_who_leaves_alone_at_a_moment_that_is_known_is_warned_of(
     assert [named in warning and warning.startswith("castle.delay.jitter: is 0") for warning in found] == (
         [True] if named else []
     )
+
+
+def test_no_shipped_configuration_reuses_generalizations() -> None:
+    shipped = sorted((Path(__file__).resolve().parents[3] / "conf").glob("*.yaml"))
+    assert shipped
+    for path in shipped:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        assert {(content.get(name) or {}).get("reuse_limit", 0) for name in ("castle", "nearest")} == {0}, path.name
 
 
 @pytest.mark.parametrize("algorithm", ["castle", "nearest"])
