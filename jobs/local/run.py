@@ -140,6 +140,15 @@ def require_inputs(sources: Mapping[str, Mapping[str, str]], settings: Mapping[s
         raise ConfigError("it", missing)
 
 
+def require_brokers(tables: Mapping[str, Mapping[str, str]]) -> None:
+    """Raise ``ConfigError`` where Kafka brokers refuse a connection: a job here would wait a minute or more for them.
+
+    ``tables``: options of the tables that are read and written, by field.
+    """
+    if silent := [*cautions_of_brokers(tables)]:
+        raise ConfigError("it", silent)
+
+
 def refused(error: BaseException, config: Config | None = None) -> ConfigError:
     """What to raise where Flink does not take what a configuration says; with ``config`` its paths are told of."""
     full = None if config is None else why_full(error, JobSetup.of({}, config.sinks, config.flink))
@@ -172,9 +181,7 @@ def _start(
                 f"WITH ('connector' = 'filesystem', 'path' = '{folder.as_uri()}', 'format' = 'csv')"
             )
             job.insert("crenel_local_summary", "SELECT shard, name, amount FROM crenel_summary")
-            # The job would wait a minute or more for them, on this machine.
-            if silent := [*cautions_of_brokers(job.setup.tables)]:
-                raise ConfigError("it", silent)
+            require_brokers(job.setup.tables)
             say_if_stopped("stopped; the job was cancelled, and what it had not published yet is lost")
             warn(job.warnings)
             return job.execute(), job.setup

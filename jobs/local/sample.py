@@ -14,13 +14,12 @@ from anonymity.privacy import Privacy
 from anonymity.regions.loss import Sample
 from anonymity.regions.sampler import Sampler
 from evidence.sample import Sample as TupleSample
-from jobs.config.brokers import cautions_of_brokers
-from jobs.config.load import Config, ConfigError
+from jobs.config.load import Config
 from jobs.config.source import parse_options
 from jobs.failure import why_failed
 from jobs.local.ahead import start_java
 from jobs.local.logs import JobError, flink_logs
-from jobs.local.run import hang_up_quietly, local_settings, refused, require_inputs
+from jobs.local.run import hang_up_quietly, local_settings, refused, require_brokers, require_inputs
 from jobs.local.stop import temporary_folder
 from state.block import Block
 
@@ -155,8 +154,7 @@ def reading(config: Config, file: Path | None = None) -> Iterator[tuple[SourceBl
             source = SourceBlocks(local_environment(settings, checkpoints=False), config, file)
         except (Py4JError, JavaException) as error:
             raise refused(error) from None
-        if silent := [*cautions_of_brokers(source.setup.tables)]:
-            raise ConfigError("it", silent)
+        require_brokers(source.setup.tables)
         try:
             with closing(source.read()) as blocks:
                 yield source, blocks
