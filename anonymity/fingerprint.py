@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 
 from anonymity.attributes import Numeric
 from anonymity.errors import PolicyError
 from anonymity.hierarchy import Hierarchy
-from anonymity.key_digest import is_salted, key_digest, matches, salted
 from anonymity.policy import Policy, Shards
 from anonymity.privacy import DifferentialPrivacy, Privacy
+from anonymity.secret import NO_KEY, SubjectKey, is_stretched
 
 
 class Fingerprint(dict[str, str]):
@@ -20,11 +20,10 @@ class Fingerprint(dict[str, str]):
 
     Attributes
     ----------
-    key : ``anonymity.key_digest.key_digest`` of the subject key, which is compared but never stored; empty where the
-        fingerprint came out of state
+    key : the subject key, which compares what is stored of it; none where the fingerprint came out of state
     """
 
-    key: str = ""
+    key: SubjectKey = NO_KEY
 
 
 TELLING: Mapping[str, str] = {
@@ -36,6 +35,11 @@ TELLING: Mapping[str, str] = {
 EPOCH = "epoch"
 """The field that is another for shards which began anew."""
 
+_KEY = "subject_key"
+DERIVATION = "subject_key_derivation"
+"""Names the field where a key is stretched on one side alone."""
+
+GO_ON_DIRECTLY = f"{DERIVATION}: direct goes on with the keys of earlier versions"
 _SUBJECT_TYPE = "type of the subject "
 _PROMISED = "privacy.sensitive."
 
@@ -43,7 +47,7 @@ _PROMISED = "privacy.sensitive."
 def fingerprint(
     policy: Policy,
     shards: Shards,
-    subject_key: bytes,
+    subject_key: SubjectKey,
     members: Mapping[str, str],
     *,
     algorithm: str = "castle",
@@ -65,10 +69,9 @@ def fingerprint(
     ``TELLING`` by their names, a change is only told: a query may be written in another way and mean the same. State of
     another ``epoch`` is that of shards that were before (1: of the first, which is not stored).
 
-    Of the key a salted hash is kept, which is another in each process: ``changed_fields`` compares it. State of earlier
-    versions has an unsalted one, lacks the type of the subject and the texts, and is restored all the same.
+    Of the key ``SubjectKey.stored`` is kept: ``changed_fields`` compares it. State of earlier versions lacks the type
+    of the subject and the texts, and is restored all the same; under a key, with the derivation ``direct``.
     """
-    digest = key_digest(subject_key)
     fields: dict[str, object] = {
         "policy.quasi_identifiers": [attribute.name for attribute in policy.quasi_identifiers],
         "policy.sensitive": policy.sensitive,
@@ -78,7 +81,7 @@ def fingerprint(
         "policy.missing": policy.missing,
         "shards.count": shards.count,
         "shards.by": shards.by,
-        "subject_key": digest,
+        "subject_key": "" if subject_key else subject_key.stored,
     }
     for attribute in policy.quasi_identifiers:
         place = f"policy.quasi_identifiers.{attribute.name}"
@@ -108,9 +111,9 @@ def fingerprint(
     if epoch != 1:
         fields[EPOCH] = epoch
     found = Fingerprint({name: _short(value) for name, value in fields.items()})
-    found.key = digest
+    found.key = subject_key
     if subject_key:
-        found["subject_key"] = salted(digest)
+        found["subject_key"] = subject_key.stored
     return found
 
 
@@ -124,7 +127,10 @@ def changed_fields(stored: Mapping[str, str], now: Mapping[str, str]) -> tuple[s
 
     Those that only one of them has are among them, but for what earlier versions did not store.
     """
-    return tuple(sorted(name for name in stored.keys() | now.keys() if _differs(name, stored, now)))
+    changed = {name for name in stored.keys() | now.keys() if _differs(name, stored, now)}
+    if _KEY in changed and _derived_otherwise(stored, now):
+        changed = changed - {_KEY} | {DERIVATION}
+    return tuple(sorted(changed))
 
 
 def told_fields(stored: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
@@ -135,11 +141,17 @@ def told_fields(stored: Mapping[str, str], now: Mapping[str, str]) -> tuple[str,
 def require_same(stored: Mapping[str, str], now: Mapping[str, str], where: str) -> None:
     """Raise ``PolicyError`` where a stored fingerprint differs from the policy's; it names the fields."""
     if changed := changed_fields(stored, now):
+        direct = f" {GO_ON_DIRECTLY}." if is_derived_directly(stored, changed) else ""
         raise PolicyError(
             f"the stored state of {where} was made under another policy; these cannot change on a restore: "
-            f"{', '.join(changed)}. Restore it under the policy it was made with; and to change that, drain the job "
-            "(flink stop --drain), and go on from its savepoint with another epoch"
+            f"{', '.join(changed)}.{direct} Restore it under the policy it was made with; and to change that, drain "
+            "the job (flink stop --drain), and go on from its savepoint with another epoch"
         )
+
+
+def is_derived_directly(stored: Mapping[str, str], changed: Collection[str]) -> bool:
+    """Whether, among fields that differ, the derivation is one because stored state was made under ``direct``."""
+    return DERIVATION in changed and not is_stretched(stored[_KEY])
 
 
 def _differs(name: str, stored: Mapping[str, str], now: Mapping[str, str]) -> bool:
@@ -147,10 +159,15 @@ def _differs(name: str, stored: Mapping[str, str], now: Mapping[str, str]) -> bo
         return False
     if name.startswith(_PROMISED) and (name not in stored or name not in now):
         return False
-    if name == "subject_key" and name in stored and isinstance(now, Fingerprint) and now.key:
-        was = stored[name]
-        return not matches(was, now.key) if is_salted(was) else was != _short(now.key)
+    if name == _KEY and name in stored and isinstance(now, Fingerprint) and now.key:
+        return not (now.key.matches(stored[name]) or stored[name] == _short(now.key.digest))
     return stored.get(name) != now.get(name)
+
+
+def _derived_otherwise(stored: Mapping[str, str], now: Mapping[str, str]) -> bool:
+    """Whether a key was stretched in one of two fingerprints alone: of the keys themselves, that tells nothing."""
+    was, is_now = stored.get(_KEY, _KEYLESS), now.get(_KEY, _KEYLESS)
+    return _KEYLESS not in (was, is_now) and is_stretched(was) != is_stretched(is_now)
 
 
 def _content(hierarchy: Hierarchy) -> list[object]:
@@ -159,3 +176,6 @@ def _content(hierarchy: Hierarchy) -> list[object]:
 
 def _short(value: object) -> str:
     return hashlib.blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+_KEYLESS = _short(NO_KEY.stored)

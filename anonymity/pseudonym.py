@@ -21,17 +21,12 @@ _CODE_BYTES = 16
 _DAY = 86_400_000
 
 
-def pseudonym_key(subject_key: bytes) -> bytes:
-    """The 32 bytes that codes are keyed with."""
-    return hashlib.blake2b(subject_key, digest_size=32, person=b"crenel-pseudonym").digest()
-
-
 def codes(pseudonym: Pseudonym, key: bytes, random_key: bytes, releases: Releases) -> list[str]:
     """A code of 32 hexadecimal digits for each member of some releases of a shard, in their order.
 
     Parameters
     ----------
-    key : as ``pseudonym_key`` makes it
+    key : ``anonymity.secret.SubjectKey.pseudonym_key``
     random_key : 32 bytes that no other shard has and no other run: release numbers begin anew in each, and codes of the
         scope ``release`` shall not
     releases : with ``subject``, and ``member_event_time`` for the scope ``day``

@@ -24,6 +24,7 @@ from anonymity.privacy import Privacy
 from anonymity.regions.learn import learn, members_of
 from anonymity.regions.loss import Sample
 from anonymity.regions.tree import RegionTree
+from anonymity.secret import NO_KEY
 from anonymity.window.parameters import WindowParameters
 from benchmarks.adult import MEMBERS, Stream, stream
 from benchmarks.table import Table
@@ -206,7 +207,7 @@ def least(work: Callable[[], object]) -> float:
 def encoder_of(tuples: Stream, shards: Shards) -> tuple[Encoder, list[pd.Series[Any]]]:
     """The encoder of a job on a table with these tuples, and the columns that it is called with."""
     types = {a.name: "INT" if isinstance(a, Numeric) else "STRING" for a in tuples.policy.quasi_identifiers}
-    plan = layout(tuples.policy, {**types, "income": "STRING"}).encode_plan(shards, tuple(range(shards.count)), b"")
+    plan = layout(tuples.policy, {**types, "income": "STRING"}).encode_plan(shards, tuple(range(shards.count)), NO_KEY)
     columns: dict[str, pd.Series[Any]] = {"income": tuples.members.column(0).to_pandas()}
     for attribute, numbers in zip(tuples.policy.numeric, tuples.numeric.T, strict=True):
         columns[attribute.name] = pd.Series(numbers)

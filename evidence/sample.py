@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from anonymity.policy import Policy, Shards
+from anonymity.secret import NO_KEY, SubjectKey
 from operators.encode.divide import divider
 from state.block import NO_TIME, Block, Rejected, TupleColumns
 
@@ -31,7 +32,7 @@ class Sample:
     integers : numeric quasi-identifiers that are published as integers
     extremes : as of ``operators.shards.plan.OperatorPlan``
     checked : names of the columns to which ``Rejected.column`` refers
-    pseudonym_key : as ``anonymity.pseudonym.pseudonym_key`` makes it; empty where the policy has no pseudonym
+    subject_key : as of ``operators.shards.plan.OperatorPlan``
     """
 
     policy: Policy
@@ -41,7 +42,7 @@ class Sample:
     integers: frozenset[str] = frozenset()
     extremes: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     checked: tuple[str | None, ...] = ()
-    pseudonym_key: bytes = field(default=b"", repr=False)
+    subject_key: SubjectKey = NO_KEY
 
     @classmethod
     def of_blocks(cls, policy: Policy, blocks: Iterable[Block], **known: Any) -> Sample:

@@ -144,7 +144,8 @@ def _members(sample: Sample, left: Sequence[Left]) -> dict[str, Any]:
         else:
             columns[name] = sample.tuples.members.column(name).take(rows).cast(pa.string())
     if policy.pseudonym is not None:
-        told = [codes(policy.pseudonym, sample.pseudonym_key, part.random_key, part.releases) for part in left]
+        key = sample.subject_key.pseudonym_key
+        told = [codes(policy.pseudonym, key, part.random_key, part.releases) for part in left]
         columns[policy.pseudonym.column] = pa.array([code for part in told for code in part], pa.string())
     return columns
 

@@ -220,7 +220,7 @@ class Emitter:
     def _members(self, releases: Releases, random_key: bytes) -> list[list[Any]]:
         pseudonym, columns = self._plan.terms.policy.pseudonym, list(releases.members)
         if pseudonym is not None:
-            columns.append(codes(pseudonym, self._plan.pseudonym_key, random_key, releases))
+            columns.append(codes(pseudonym, self._plan.subject_key.pseudonym_key, random_key, releases))
         if not columns:
             columns.append([True] * int(releases.tuples.sum()))
         return columns

@@ -355,7 +355,7 @@ def test_the_policies_of_readme_and_configuration_are_valid(folder: Path) -> Non
         path.write_text(block, encoding="utf-8")
         config = load(path)
         assert (config.privacy.k, config.privacy.l, config.shards.count) == (10, 2, count)
-        assert (config.parameters.delay_tuples, config.subject_key) == (200, key)
+        assert (config.parameters.delay_tuples, config.subject_key.read()) == (200, key)
 
 
 def test_the_hierarchies_of_the_configuration_are_built(folder: Path) -> None:

@@ -13,7 +13,15 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from anonymity.algorithm import StateOfShard, known_algorithms
-from anonymity.fingerprint import EPOCH, TELLING, changed_fields, told_fields
+from anonymity.fingerprint import (
+    DERIVATION,
+    EPOCH,
+    GO_ON_DIRECTLY,
+    TELLING,
+    changed_fields,
+    is_derived_directly,
+    told_fields,
+)
 from jobs.config.start import DRAIN_FIRST
 from state.codec import KINDS, MAGIC, StateError, blob_at, unpack
 
@@ -100,13 +108,16 @@ def require_same(place: str, shards: Sequence[StateOfShard], now: Mapping[str, s
     problems: dict[str, str] = {}
     for state in shards:
         stored = state.fingerprint
-        for name in changed_fields(stored, now):
+        changed = changed_fields(stored, now)
+        direct = f" ({GO_ON_DIRECTLY})" if is_derived_directly(stored, changed) else ""
+        for name in changed:
             what = "is new" if name not in stored else "is gone" if name not in now else "has changed"
             # CASTLE's is not stored: earlier versions knew no other.
-            what = "has changed" if name == "algorithm" else what
+            what = "has changed" if name in ("algorithm", DERIVATION) else what
             problems[name] = (
-                f"{name}: {what} since the state was stored, and cannot; undo that, or {otherwise}. Started without "
-                "state, the job loses the tuples that wait, and publishes again what it reads again"
+                f"{name}: {what} since the state was stored, and cannot; undo that{direct * (name == DERIVATION)}, or "
+                f"{otherwise}. Started without state, the job loses the tuples that wait, and publishes again what it "
+                "reads again"
             )
     if problems:
         raise SavepointError(place, [problems[name] for name in sorted(problems)])

@@ -71,7 +71,7 @@ def _heads(path: Path, config: Config) -> list[Head]:
 def _chained(config: Config) -> Chained | None:
     if config.audit_chain is None:
         return None
-    return Chained(config.audit_chain, policy_digest(config), hierarchies_digest(config))
+    return Chained(config.audit_chain.read(), policy_digest(config), hierarchies_digest(config))
 
 
 def show(verdict: Verdict, console: Console) -> None:

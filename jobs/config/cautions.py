@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from anonymity.policy import Policy, Pseudonym
 from anonymity.privacy import DifferentialPrivacy, Lasting, NoiseWithin
+from anonymity.secret import SHORTEST_KEY, Derivation
 
 OBSERVED_RANGE = (
     "differential_privacy.range: observed scales noise by the range seen so far. That range is made of values of "
@@ -18,9 +19,6 @@ PREDICTABLE = (
     "is for tests, so leave it out"
 )
 
-SHORTEST_KEY = 16
-"""Bytes of a subject key that is not warned of."""
-
 UNKEYED = (
     "subject_key: is not given. State keeps hashes of subjects, and without a key whoever reads a checkpoint can test "
     f"guesses of who is in it; give {SHORTEST_KEY} random bytes or more, best as ${{CRENEL_SUBJECT_KEY}}"
@@ -29,6 +27,12 @@ UNKEYED = (
 SHORT_KEY = (
     f"subject_key: is shorter than {SHORTEST_KEY} bytes. Whoever reads a checkpoint may guess the key, and then who is "
     f"in it; give {SHORTEST_KEY} random bytes or more"
+)
+
+UNSTRETCHED = (
+    "subject_key_derivation: direct lets an attacker who reads a checkpoint, or published codes, test a guess of the "
+    "key in microseconds; scrypt makes each guess slow. Keep direct only to go on with the state or the codes of an "
+    "earlier version, and with a key of random bytes"
 )
 
 UNKEYED_CHAIN = (
@@ -80,6 +84,7 @@ def cautions(
     *,
     seeded: bool,
     key: bytes,
+    derivation: Derivation,
     duplicates: bool,
     lasting: Lasting | None = None,
 ) -> Iterator[str]:
@@ -90,6 +95,7 @@ def cautions(
     within : noise within releases
     seeded : random choices are fixed
     key : of the subject hash; empty where none is given
+    derivation : of the keys that are made of it
     duplicates : a record may leave twice
     lasting : what holds of a person over all their releases
     """
@@ -106,6 +112,8 @@ def cautions(
         yield WITHOUT_LEAST
     if policy.subject is not None and len(key) < SHORTEST_KEY:
         yield SHORT_KEY if key else UNKEYED
+    if key and derivation == "direct":
+        yield UNSTRETCHED
     if policy.pseudonym is not None and policy.pseudonym.links_releases:
         if lasting is None:
             yield LINKED

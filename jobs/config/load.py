@@ -17,7 +17,8 @@ from anonymity.noise.within import problems_within
 from anonymity.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT, Policy, Pseudonym, Shards, without_domain
 from anonymity.privacy import DifferentialPrivacy, Privacy
 from anonymity.regions.tree import RegionTree
-from jobs.config.cautions import SHORTEST_KEY, cautions, cautions_of_chain, cautions_of_epoch
+from anonymity.secret import SHORTEST_KEY, Secret, SubjectKey
+from jobs.config.cautions import cautions, cautions_of_chain, cautions_of_epoch
 from jobs.config.delivery import clashing_sinks, repeating_settings, repeating_sinks
 from jobs.config.explain import explain, listed, meant
 from jobs.config.file import ConfigError, expand, override, read
@@ -43,13 +44,13 @@ class Config:
     parameters : of the algorithm
     differential_privacy : sampling and noise; None: neither
     seed : fixes every random choice; None: drawn from the operating system
-    subject_key : key of the subject hash, UTF-8; empty where none is given
+    subject_key : key of the subject hash
     sinks : options of the connector by output: ``released`` always, and those given of ``suppressed``,
         ``rejected``, ``audit``, ``summary`` and the algorithm's own outputs
     flink : settings passed to Flink as they are
     epoch : of shards that began anew (``docs/operations.md``, "Start anew"), 1 or more
     accept_duplicates : whether a record may leave twice, under two generalisations (``jobs.config.delivery``)
-    audit_chain : key of the hash chain through the audit log, UTF-8; empty: a chain without one; None: no chain
+    audit_chain : key of the hash chain through the audit log, which may be none; None: no chain
     """
 
     policy: Policy
@@ -60,13 +61,13 @@ class Config:
     shards: Shards
     seed: int | None
     # What may hold a secret stays out of the representation, which ends up in logs and tracebacks.
-    subject_key: bytes = field(repr=False)
+    subject_key: SubjectKey
     source: Source = field(repr=False)
     sinks: dict[str, dict[str, str]] = field(repr=False)
     flink: dict[str, str] = field(repr=False)
     accept_duplicates: bool
     epoch: int = 1
-    audit_chain: bytes | None = field(default=None, repr=False)
+    audit_chain: Secret | None = None
 
     @property
     def counts_event_time(self) -> str | None:
@@ -81,11 +82,12 @@ class Config:
             self.differential_privacy,
             self.privacy.noise_within,
             seeded=self.seed is not None,
-            key=self.subject_key,
+            key=self.subject_key.read(),
+            derivation=self.subject_key.derivation,
             duplicates=self.accept_duplicates,
             lasting=self.privacy.lasting,
         )
-        chain = cautions_of_chain(self.audit_chain)
+        chain = cautions_of_chain(None if self.audit_chain is None else self.audit_chain.read())
         anew = cautions_of_epoch(self.epoch, self.privacy.lasting)
         return (*general, *chain, *anew, *self.algorithm.cautions(self.parameters))
 
@@ -118,7 +120,7 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
         problems += [problem for name, problem in explain(error, model) if name not in unset]
     regions = None
     if file is not None:
-        problems += _contradictions(file)
+        problems += _unreadable(file) or _contradictions(file)
         try:
             regions = _regions(file, Path(path).parent)
         except ConfigError as error:
@@ -133,13 +135,13 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
         differential_privacy=file.differential_privacy.core() if file.differential_privacy else None,
         shards=file.shards.core(regions),
         seed=file.seed,
-        subject_key=(file.subject_key or "").encode(),
+        subject_key=SubjectKey(file.subject_key, file.subject_key_derivation),
         source=file.source.core(varied),
         sinks=_sinks(file),
         flink=file.flink,
         accept_duplicates=file.accept_duplicates,
         epoch=file.epoch,
-        audit_chain=None if file.audit_chain is None else (file.audit_chain.key or "").encode(),
+        audit_chain=None if file.audit_chain is None else file.audit_chain.key or Secret("audit_chain.key"),
     )
 
 
@@ -153,6 +155,18 @@ def _import_extensions(content: Mapping[str, Any]) -> Iterator[str]:
             import_module(str(name))
         except ImportError as error:
             yield f"extensions: the module {name!r} cannot be imported ({error}); it must be on Python's path"
+
+
+def _unreadable(file: File) -> list[str]:
+    """What is wrong with the places of keys, which are read here too: lengths are judged, and references are coded."""
+    problems = []
+    for secret in (file.subject_key, None if file.audit_chain is None else file.audit_chain.key):
+        try:
+            if secret is not None:
+                secret.read()
+        except PolicyError as error:
+            problems.append(str(error))
+    return problems
 
 
 def _contradictions(file: File) -> Iterator[str]:
@@ -237,10 +251,10 @@ def _not_pseudonymous(file: File, pseudonym: Pseudonym) -> Iterator[str]:
             "subject_key: is missing; without a key whoever guesses who is in the stream makes the codes of "
             "policy.pseudonym too. Give 16 random bytes or more, best as ${CRENEL_SUBJECT_KEY}"
         )
-    elif len(file.subject_key.encode()) < SHORTEST_KEY:
+    elif len(file.subject_key.read()) < SHORTEST_KEY:
         yield (
             f"subject_key: is shorter than {SHORTEST_KEY} bytes, and the published codes of policy.pseudonym confirm a "
-            f"guess of it in microseconds; give {SHORTEST_KEY} random bytes or more, best as ${{CRENEL_SUBJECT_KEY}}"
+            f"guess of it; give {SHORTEST_KEY} random bytes or more, best as ${{CRENEL_SUBJECT_KEY}}"
         )
     if pseudonym.links_releases and not pseudonym.accept_linkable and file.privacy.core().lasting is None:
         under = "privacy.persons.promise: each_release"

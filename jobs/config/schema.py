@@ -21,6 +21,7 @@ from anonymity.promise.record import Sensitive, known_promises
 from anonymity.promise.reference import Reference
 from anonymity.promise.reference import load as load_reference
 from anonymity.regions.tree import RegionTree
+from anonymity.secret import Derivation, Secret
 from jobs.config.fields import (
     AboveZero,
     Column,
@@ -35,6 +36,7 @@ from jobs.config.fields import (
 )
 from jobs.config.hierarchies import HierarchyField, reading
 from jobs.config.promises import further_of, promise_field
+from jobs.config.secrets import KEY_PLACES, secret_field
 from jobs.config.sections import AlgorithmSection, section_of
 from jobs.config.source import SourceSection
 
@@ -328,8 +330,8 @@ class _Head(Section):
 
 
 class AuditChainSection(Section):
-    key: Annotated[str, Field(min_length=1)] | None = Field(
-        None, description="text, best as ${CRENEL_AUDIT_KEY}, or null for a chain without a key"
+    key: Annotated[InstanceOf[Secret] | None, secret_field("audit_chain.key")] = Field(
+        None, description=f"text, best as ${{CRENEL_AUDIT_KEY}}, {KEY_PLACES}, or null for a chain without a key"
     )
 
 
@@ -353,9 +355,10 @@ class File(Section):
     seed: Annotated[Whole, Field(ge=0, le=2**63 - 1)] | None = Field(
         None, description="a whole number from 0 to 2^63 - 1, or null"
     )
-    subject_key: Annotated[str, Field(min_length=1)] | None = Field(
-        None, description="text, best as ${CRENEL_SUBJECT_KEY}"
+    subject_key: Annotated[InstanceOf[Secret] | None, secret_field("subject_key")] = Field(
+        None, description=f"text, best as ${{CRENEL_SUBJECT_KEY}}, or {KEY_PLACES}"
     )
+    subject_key_derivation: Derivation = Field("scrypt", description="'scrypt' or 'direct'")
     audit_chain: AuditChainSection | None = Field(
         None, description="a mapping such as {key: ${CRENEL_AUDIT_KEY}}, {} for a chain without a key, or null for none"
     )

@@ -123,7 +123,7 @@ def read_beginning(config: Config, rows: int, file: Path | None = None) -> Begin
         integers=plan.integers,
         extremes=plan.extremes,
         checked=plan.encoded,
-        pseudonym_key=plan.pseudonym_key,
+        subject_key=plan.subject_key,
     )
     return Beginning(sample.first(rows), plan.terms.privacy, whole)
 

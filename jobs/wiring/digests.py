@@ -14,6 +14,7 @@ import operators
 import state
 from anonymity.attributes import Numeric
 from anonymity.fingerprint import fingerprint, hierarchy_digest
+from anonymity.secret import NO_KEY
 from jobs.config.load import Config
 
 _OURS = (anonymity, operators, state)
@@ -38,7 +39,7 @@ def policy_digest(config: Config) -> str:
     fields = fingerprint(
         config.policy,
         config.shards,
-        b"",
+        NO_KEY,
         {},
         algorithm=config.algorithm.name,
         differential_privacy=config.differential_privacy,

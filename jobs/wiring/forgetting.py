@@ -17,7 +17,7 @@ from jobs.wiring.source_table import FORGET, create_table, parsing
 from jobs.wiring.sql_types import INTEGERS, TEXTS, SqlType, literal, parse, quote
 from operators.encode.columns import Read
 from operators.encode.forget import ForgetPlan, code_of, forget_function
-from operators.encode.hashing import hash_key, text_codes
+from operators.encode.hashing import text_codes
 from operators.shards.keys import shard_keys
 
 _VIEW = "crenel_forget_source"
@@ -69,7 +69,7 @@ def requests(tables: StreamTableEnvironment, config: Config, source: ForgetSourc
     expression, read = read_forget(tables, source, found)
     plan = ForgetPlan(
         subject=read,
-        hash_key=hash_key(config.subject_key),
+        subject_key=config.subject_key,
         keys=shard_keys(config.shards.count, MAX_PARALLELISM),
         by_subject=config.shards.by == SHARD_BY_SUBJECT,
     )
@@ -98,7 +98,7 @@ def codes_of(tables: StreamTableEnvironment, config: Config, found: Layout, subj
     for number in range(len(subjects)):
         if texts[number] is None:
             raise ConfigError("it", [f"--subject: number {number + 1} is no {kind}, the type of policy.subject"])
-    key = hash_key(config.subject_key)
+    key = config.subject_key.hash_key
     hashes = text_codes(np.array([texts[number] for number in range(len(subjects))], object), key, repeated=False)
     return [code_of(subject, key) for subject in hashes]
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from anonymity.algorithm import Output
 from anonymity.attributes import Numeric
 from anonymity.policy import Policy, Shards
+from anonymity.secret import SubjectKey
 from jobs.config.file import ConfigError
 from jobs.wiring.arguments import Asked, Reader, extremes, member_kind
 from jobs.wiring.sink_columns import CHAINED, SQL, Column, Plain, arrays, further_records, noise_types, records
@@ -21,7 +22,6 @@ from jobs.wiring.sql_types import INTEGERS, TEXTS, SqlType, parse
 from jobs.wiring.steps import fill_steps, unfit_ends
 from operators.encode.columns import Kind, Read, members_schema
 from operators.encode.encoder import EncodePlan
-from operators.encode.hashing import hash_key
 from operators.places import CHAIN
 
 _PLAIN: dict[Kind, Plain] = {
@@ -102,7 +102,9 @@ class Layout:
         columns = {name: SQL[plain] for name, plain in self.release_types} | arrays(self.member_types)
         return f"ROW<{', '.join(f'{name} {kind}' for name, kind in columns.items())}>"
 
-    def encode_plan(self, shards: Shards, keys: tuple[int, ...], subject_key: bytes, null_text: str = "") -> EncodePlan:
+    def encode_plan(
+        self, shards: Shards, keys: tuple[int, ...], subject_key: SubjectKey, null_text: str = ""
+    ) -> EncodePlan:
         """What encode does with ``arguments``; ``keys`` as ``operators.shards.keys`` chooses them.
 
         ``null_text``: how the released output writes a missing value.
@@ -120,7 +122,7 @@ class Layout:
             reference=self.reference,
             watermark=self.watermark,
             null_text=null_text,
-            hash_key=hash_key(subject_key),
+            subject_key=subject_key,
         )
 
 

@@ -14,7 +14,6 @@ from pyflink.table import Schema, StreamTableEnvironment
 from anonymity.algorithm import Terms
 from anonymity.attributes import Numeric
 from anonymity.fingerprint import Fingerprint, fingerprint
-from anonymity.pseudonym import pseudonym_key
 from jobs.causes import SETTINGS, JobSetup
 from jobs.config.delivery import repeating_source
 from jobs.config.fixed import MAX_PARALLELISM
@@ -127,7 +126,7 @@ def operator_plan(config: Config, found: Layout, encoders: int = 1) -> OperatorP
         extremes=found.extremes,
         chain=chain_plan(config, found, null_text),
         encoders=encoders,
-        pseudonym_key=b"" if found.policy.pseudonym is None else pseudonym_key(config.subject_key),
+        subject_key=config.subject_key,
     )
 
 

@@ -73,7 +73,7 @@ def _codes(column: Sensitive, found: Layout, encode: EncodePlan) -> list[int | N
         read = replace(read, kind="single")
     null_text = encode.null_text if found.policy.missing == "value" else None
     values = () if column.reference is None else column.reference.values
-    return codes_of(values, read, encode.hash_key, null_text)
+    return codes_of(values, read, encode.subject_key.hash_key, null_text)
 
 
 def _problems(column: Sensitive, coded: Coded, found: Layout) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +16,7 @@ from anonymity.attributes import Numeric
 from anonymity.outcomes import REJECTIONS
 from anonymity.policy import SHARD_BY_SUBJECT, Policy, Shards
 from anonymity.regions.loads import Loads
+from anonymity.secret import SubjectKey
 from operators.encode.categories import Categories
 from operators.encode.columns import Batch, Mask, Read, members_schema, reading
 from operators.encode.divide import divider
@@ -36,7 +37,7 @@ class EncodePlan:
     null_text : how the released output writes a missing value
     watermark : the watermark when a row comes, missing before the first; None where nothing counts event time or is
         limited by it
-    hash_key : key of the subject hash, as ``operators.encode.hashing.hash_key`` derives it
+    subject_key : key of the subject hash
     """
 
     policy: Policy
@@ -49,7 +50,7 @@ class EncodePlan:
     subject: Read | None
     event_time: Read | None
     reference: Read | None
-    hash_key: str = field(repr=False)
+    subject_key: SubjectKey
     watermark: Read | None = None
     null_text: str = ""
 
@@ -218,7 +219,7 @@ class Encoder:
                 wrong.next(missing=None if self._keep_missing else missing)
                 members.append(member)
                 null_text = plan.null_text if self._keep_missing else None
-                sensitive.append(batch.published_codes(read, plan.hash_key, missing, null_text))
+                sensitive.append(batch.published_codes(read, plan.subject_key.hash_key, missing, null_text))
         passed = []
         for attribute, read in zip(plan.policy.noised, plan.noised, strict=True):
             with reading(read.value):
@@ -228,17 +229,17 @@ class Encoder:
                 wrong.next(missing=missing, bad_type=bad, outside_domain=_outside(values, attribute))
                 members.append(member)
                 if plan.divided_by_row:
-                    passed.append(batch.codes(read, plan.hash_key, missing, repeated=False))
+                    passed.append(batch.codes(read, plan.subject_key.hash_key, missing, repeated=False))
         for read in plan.passthrough:
             with reading(read.value):
                 member, missing = batch.member(read)
                 members.append(member)
                 if plan.divided_by_row:
-                    passed.append(batch.codes(read, plan.hash_key, missing, repeated=False))
+                    passed.append(batch.codes(read, plan.subject_key.hash_key, missing, repeated=False))
         subject = None
         if plan.subject is not None:
             with reading(plan.subject.value):
-                subject, missing = batch.subject(plan.subject, plan.hash_key)
+                subject, missing = batch.subject(plan.subject, plan.subject_key.hash_key)
                 wrong.next(missing=missing)
         watermark = None if plan.watermark is None else batch.watermark(plan.watermark)
         event_time = np.full(batch.rows, np.int64(NO_TIME))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pandas as pd
 from pyflink.table import DataTypes
 from pyflink.table.udf import ScalarFunction, udf
 
+from anonymity.secret import SubjectKey
 from operators.encode import hashing
 from operators.encode.columns import Batch, Read
 from state.forget import Forget
@@ -23,13 +24,13 @@ class ForgetPlan:
     Attributes
     ----------
     subject : how the one column is read, which holds subjects as the source does
-    hash_key : as ``operators.encode.encoder.EncodePlan.hash_key``
+    subject_key : as of ``operators.encode.encoder.EncodePlan``
     keys : (shards,) the Flink key of each shard
     by_subject : whether a person is in one shard only, which follows from the subject
     """
 
     subject: Read
-    hash_key: str = field(repr=False)
+    subject_key: SubjectKey
     keys: tuple[int, ...]
     by_subject: bool
 
@@ -56,7 +57,7 @@ def requests(plan: ForgetPlan, *series: Any) -> tuple[list[list[int]], list[byte
     keys : (rows,) of the shards that each request is for; none where a subject is missing
     blobs : (rows,) ``Forget.to_bytes``; None where a subject is missing
     """
-    subjects, missing = Batch(series).subject(plan.subject, plan.hash_key)
+    subjects, missing = Batch(series).subject(plan.subject, plan.subject_key.hash_key)
     known = np.ones(len(subjects), np.bool_) if missing is None else ~missing
     shards = hashing.slices(subjects, len(plan.keys)).tolist()
     keys: list[list[int]] = [
@@ -64,7 +65,7 @@ def requests(plan: ForgetPlan, *series: Any) -> tuple[list[list[int]], list[byte
         for shard, there in zip(shards, known.tolist(), strict=True)
     ]
     blobs = [
-        Forget(subject, code_of(subject, plan.hash_key)).to_bytes() if there else None
+        Forget(subject, code_of(subject, plan.subject_key.hash_key)).to_bytes() if there else None
         for subject, there in zip(subjects, known.tolist(), strict=True)
     ]
     return keys, blobs

@@ -5,7 +5,6 @@ A code is the same in every worker and after every restart: nothing here depends
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import numpy as np
@@ -22,23 +21,13 @@ _LOW = np.uint64(0xFFFF_FFFF)
 _HALF = np.uint64(32)
 
 
-def hash_key(subject_key: bytes) -> str:
-    """The key of the subject hash: 16 ASCII characters, of which 112 bits are drawn from ``subject_key``.
-
-    pandas takes the 16 bytes of SipHash's key as text in UTF-8, so each byte holds 7 bits. Who does not know the key
-    cannot find a subject by hashing guesses; without a ``subject_key`` (empty) everybody knows it.
-    """
-    digest = hashlib.blake2b(subject_key, digest_size=16, person=b"crenel-hash").digest()
-    return "".join(chr(byte & 0x7F) for byte in digest)
-
-
 def text_codes(values: NDArray[Any], key: str, *, repeated: bool) -> NDArray[np.uint64]:
     """Keyed SipHash-2-4 of the UTF-8 of each string, finalised by ``pandas.util.hash_array``.
 
     Parameters
     ----------
     values : (rows,) str; None where a value is missing, whose code means nothing
-    key : as ``hash_key`` makes it
+    key : ``anonymity.secret.SubjectKey.hash_key``
     repeated : equal strings are frequent: each is hashed once; the codes are the same either way
     """
     return pd.util.hash_array(values, encoding="utf-8", hash_key=key, categorize=repeated)

@@ -12,7 +12,7 @@ import hmac
 import re
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from math import isinf, isnan
 from typing import Any
@@ -21,6 +21,7 @@ from urllib.parse import quote
 import numpy as np
 import pyarrow as pa
 
+from anonymity.secret import Secret
 from state.chain import ChainState
 
 _MEMBERS = 2**128
@@ -39,14 +40,14 @@ class ChainPlan:
 
     Attributes
     ----------
-    key : of the HMAC; empty: none, and nothing is told of members, whose values could be guessed
+    key : of the HMAC; where it is none, nothing is told of members, whose values could be guessed
     in_force : what each row says was in force, in the order of its columns
     version, policy, hierarchies : of the code and of the configuration, told by the first row after each start
     null_text : how the released output writes a missing value
     lengths : of each published column the most characters, None: any, and whether shorter texts are filled up
     """
 
-    key: bytes = field(repr=False)
+    key: Secret
     in_force: tuple[float | None, ...]
     version: str
     policy: str
@@ -66,6 +67,7 @@ class Chain:
 
     def __init__(self, plan: ChainPlan, members: pa.Schema, stored: ChainState | None = None) -> None:
         self._plan = plan
+        self._key = plan.key.read()
         self._head = b"" if stored is None else stored.head
         self._following = 0 if stored is None else stored.following
         self._start = 0 if stored is None else stored.start + 1
@@ -99,7 +101,7 @@ class Chain:
         ids = told[0]
         if ids:
             self._begin_behind(ids[0])
-        digests = self._members(members, offsets) if self._plan.key else [None] * len(ids)
+        digests = self._members(members, offsets) if self._key else [None] * len(ids)
         before = zip(*([_field(_told(value)) for value in column] for column in told), strict=True)
         behind = zip(*([_field(_told(value)) for value in column] for column in generalisation), strict=True)
         rows = [self._link(*row) for row in zip(before, behind, digests, strict=True)]
@@ -148,8 +150,7 @@ class Chain:
 
     def _hash(self, what: bytes, content: bytes) -> bytes:
         message = what + content
-        key = self._plan.key
-        return hmac.digest(key, message, "sha256") if key else hashlib.sha256(message).digest()
+        return hmac.digest(self._key, message, "sha256") if self._key else hashlib.sha256(message).digest()
 
 
 class _Texts:

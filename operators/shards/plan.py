@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from anonymity.algorithm import Algorithm, Terms
+from anonymity.secret import NO_KEY, SubjectKey
 from operators.shards.chain import ChainPlan
 
 
@@ -26,7 +27,7 @@ class OperatorPlan:
     numbers : of each shard, by its Flink key
     extremes : the least and the largest value that a column holds, of the numeric quasi-identifiers whose noise, or
         whose rounding of ends, no domain bounds
-    pseudonym_key : as ``anonymity.pseudonym.pseudonym_key`` makes it; empty where the policy has no pseudonym
+    subject_key : codes of the policy's pseudonym are keyed with what follows from it
     chain : of the audit log; None where it has none
     encoders : how many encoders work side by side
     """
@@ -38,7 +39,7 @@ class OperatorPlan:
     encoded: tuple[str | None, ...]
     numbers: Mapping[int, int] = field(default_factory=dict)
     extremes: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    pseudonym_key: bytes = field(default=b"", repr=False)
+    subject_key: SubjectKey = NO_KEY
     chain: ChainPlan | None = None
     encoders: int = 1
 

@@ -17,7 +17,7 @@ import pytest
 from anonymity.attributes import Categorical, Numeric
 from anonymity.castle.parameters import CastleParameters
 from anonymity.errors import PolicyError
-from anonymity.fingerprint import changed_fields, fingerprint, told_fields
+from anonymity.fingerprint import changed_fields, fingerprint, require_same, told_fields
 from anonymity.hierarchy import from_paths
 from anonymity.nearest.parameters import NearestParameters
 from anonymity.policy import Policy, Shards
@@ -25,6 +25,7 @@ from anonymity.privacy import DifferentialPrivacy, Privacy
 from anonymity.promise.record import Sensitive
 from anonymity.promise.reference import Reference
 from anonymity.regions.tree import Cut, Region, RegionTree
+from anonymity.secret import NO_KEY, SubjectKey
 
 ROOT = Path(__file__).parents[2]
 
@@ -162,7 +163,7 @@ def test_the_fingerprint_tells_which_field_state_cannot_outlive(change: dict[str
     [
         ({"shards": Shards(5)}, "shards.count"),
         ({"shards": Shards(4, "age")}, "shards.by"),
-        ({"subject_key": b""}, "subject_key"),
+        ({"subject_key": NO_KEY}, "subject_key"),
         ({"members": {"income": "BIGINT", "trip": "INT"}}, "type of the column trip"),
     ],
 )
@@ -211,17 +212,18 @@ def test_without_noise_the_fingerprint_is_that_of_a_policy_without_steps() -> No
     assert written(policy=replace(POLICY, quasi_identifiers=STEPS)) == written()
 
 
+KEY = SubjectKey.of(b"key", "direct")
 KEYLESS = "8a0a68ab674bd64c"
 
 
 def test_the_fingerprint_is_the_same_in_every_process() -> None:
     # Written down once: where this changes, what was stored before can no longer be restored.
     stored = written()
-    assert written(subject_key=b"")["subject_key"] == KEYLESS
+    assert written(subject_key=NO_KEY)["subject_key"] == KEYLESS
     assert stored[f"{QI}.city.hierarchy"] == "40d3df3d11f69c08"
 
 
-def test_state_keeps_of_the_key_a_salted_digest_that_is_slow_to_guess_by() -> None:
+def test_state_keeps_of_a_key_that_is_not_stretched_a_salted_digest_that_is_slow_to_guess_by() -> None:
     stored = written()["subject_key"]
     digest = hashlib.blake2b(b"key", digest_size=16, person=b"crenel-subject").hexdigest()
     unsalted = hashlib.blake2b(json.dumps(digest).encode(), digest_size=8).hexdigest()
@@ -237,15 +239,36 @@ def test_state_keeps_of_the_key_a_salted_digest_that_is_slow_to_guess_by() -> No
     )
     assert other["subject_key"] != stored
     assert changed_fields(other, written()) == ()
-    assert changed_fields(other, written(subject_key=b"another")) == ("subject_key",)
-    assert changed_fields(other, written(subject_key=b"")) == ("subject_key",)
-    assert changed_fields(written(subject_key=b""), written()) == ("subject_key",)
+    assert changed_fields(other, written(subject_key=SubjectKey.of(b"another", "direct"))) == ("subject_key",)
+    assert changed_fields(other, written(subject_key=NO_KEY)) == ("subject_key",)
+    assert changed_fields(written(subject_key=NO_KEY), written()) == ("subject_key",)
 
 
 def test_the_key_is_compared_after_a_fingerprint_was_shipped() -> None:
     shipped = pickle.loads(pickle.dumps(written()))
     assert changed_fields(written() | {"subject_key": OLD_KEY}, shipped) == ()
-    assert changed_fields(written(), pickle.loads(pickle.dumps(written(subject_key=b"b")))) == ("subject_key",)
+    other = written(subject_key=SubjectKey.of(b"b", "direct"))
+    assert changed_fields(written(), pickle.loads(pickle.dumps(other))) == ("subject_key",)
+
+
+def test_state_keeps_of_a_stretched_key_a_digest_with_the_parameters_and_refuses_one_derived_otherwise() -> None:
+    key, direct = SubjectKey.of(b"key"), KEY
+    stretched = hashlib.scrypt(b"key", salt=b"crenel", n=2**16, r=8, p=1, maxmem=2**28, dklen=32)
+    digest = hashlib.blake2b(stretched, digest_size=16, person=b"crenel-subject").hexdigest()
+    now, old = written(subject_key=key), written(subject_key=direct)
+    assert now["subject_key"] == f"stretched-65536-8-1-{digest}"
+    assert changed_fields(dict(now), written(subject_key=SubjectKey.of(b"key"))) == ()
+    assert changed_fields(dict(now), written(subject_key=SubjectKey.of(b"another"))) == ("subject_key",)
+    assert changed_fields(dict(now), written(subject_key=NO_KEY)) == ("subject_key",)
+    for stored in (dict(old), dict(old) | {"subject_key": OLD_KEY}):
+        assert changed_fields(stored, now) == ("subject_key_derivation",)
+        assert changed_fields(stored, written(subject_key=direct)) == ()
+        with pytest.raises(PolicyError, match="subject_key_derivation: direct goes on with"):
+            require_same(stored, now, "key 17")
+    assert changed_fields(dict(now), old) == ("subject_key_derivation",)
+    with pytest.raises(PolicyError) as error:
+        require_same(dict(now), old, "key 17")
+    assert "earlier versions" not in str(error.value)
 
 
 OLD_KEY = "3142e7cf870344dc"
@@ -257,7 +280,7 @@ def test_state_of_earlier_versions_is_restored_without_what_it_lacks() -> None:
     old = dict(written()) | {"subject_key": OLD_KEY}
     assert set(now) - set(old) == {"type of the subject person", "source.query", "source.ddl"}
     assert changed_fields(old, now) == told_fields(old, now) == ()
-    other_key = written(subject_type="BIGINT", subject_key=b"other")
+    other_key = written(subject_type="BIGINT", subject_key=SubjectKey.of(b"other", "direct"))
     assert changed_fields(old, other_key) == ("subject_key",)
 
 
@@ -289,7 +312,7 @@ def written(**change: Any) -> dict[str, str]:
     arguments: dict[str, Any] = {
         "policy": POLICY,
         "shards": Shards(4),
-        "subject_key": b"key",
+        "subject_key": KEY,
         "members": {"income": "BIGINT", "trip": "STRING"},
     }
     return fingerprint(**{**arguments, **change})

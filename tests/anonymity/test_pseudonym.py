@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from anonymity.attributes import Numeric
 from anonymity.errors import PolicyError
 from anonymity.policy import Policy, Pseudonym
-from anonymity.pseudonym import codes, pseudonym_key
+from anonymity.pseudonym import codes
 from anonymity.release import Releases
+from anonymity.secret import SubjectKey
 
 DAY = 86_400_000
 SUBJECTS = st.integers(0, 2**64 - 1)
@@ -49,7 +50,7 @@ def releases(first: int, sizes: list[int], subjects: list[int], times: list[int]
 
 
 def made(scope: Scope, out: Releases, subject_key: bytes = b"a key", random_key: bytes = bytes(32)) -> list[str]:
-    return codes(Pseudonym("who", scope), pseudonym_key(subject_key), random_key, out)
+    return codes(Pseudonym("who", scope), SubjectKey.of(subject_key, "direct").pseudonym_key, random_key, out)
 
 
 GOLDEN: dict[Scope, list[str]] = {

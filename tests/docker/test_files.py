@@ -75,14 +75,15 @@ def test_everybody_reaches_compose_on_this_machine_alone() -> None:
     assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
-def test_only_the_jobmanager_has_the_keys_and_as_files() -> None:
+def test_all_processes_have_the_keys_as_files_so_that_the_job_graph_has_none() -> None:
     spec = DEPLOYMENT["spec"]
     parts = ("podTemplate", "jobManager", "taskManager")
-    assert [part for part in parts if "secretName" in json.dumps(spec[part])] == ["jobManager"]
+    assert [part for part in parts if "secretName" in json.dumps(spec[part])] == ["podTemplate"]
     assert not [part for part in parts if "secretKeyRef" in json.dumps(spec[part])]
-    (mount,) = [mount for mount in container("jobManager")["volumeMounts"] if mount["name"] == "keys"]
+    (mount,) = [mount for mount in container("podTemplate")["volumeMounts"] if mount["name"] == "keys"]
+    assert mount["readOnly"] is True
     path = f"{mount['mountPath']}/subject-key"
-    assert f"${{file:{path}}}" in (DOCKER / "README.md").read_text(encoding="utf-8")
+    assert f"{{file: {path}}}#' conf/kafka.yaml" in (DOCKER / "README.md").read_text(encoding="utf-8")
     assert "CRENEL_SUBJECT_KEY" not in COMPOSE["services"]["taskmanager"]["environment"]
 
 
@@ -98,7 +99,7 @@ def test_containers_write_to_volumes_alone() -> None:
     shared = container("podTemplate")
     assert shared["securityContext"]["readOnlyRootFilesystem"] is True
     volumes = {volume["name"]: volume for volume in DEPLOYMENT["spec"]["podTemplate"]["spec"]["volumes"]}
-    written = {mount["mountPath"] for mount in shared["volumeMounts"] if volumes[mount["name"]]["emptyDir"] == {}}
+    written = {mount["mountPath"] for mount in shared["volumeMounts"] if volumes[mount["name"]].get("emptyDir") == {}}
     (plugin,) = (variable["value"] for variable in shared["env"] if variable["name"] == "ENABLE_BUILT_IN_PLUGINS")
     # Flink's image links the plugin into a folder of that name.
     assert written == {"/tmp", "/opt/flink/log", f"/opt/flink/plugins/{plugin.removesuffix('.jar')}"}

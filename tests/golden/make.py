@@ -25,6 +25,7 @@ from anonymity.fingerprint import Fingerprint, fingerprint
 from anonymity.hierarchy import from_paths
 from anonymity.policy import Policy, Shards
 from anonymity.privacy import DifferentialPrivacy, NoiseWithin, Privacy
+from anonymity.secret import SubjectKey
 from state.castle import VERSION
 from state.stored import Stored
 from tests.support.drive import Kept, Setting, apply, columns_of
@@ -64,7 +65,9 @@ UNSALTED = "1abb1f63fb58f4fb"  # the key's hash as these snapshots have it: one 
 def fingerprint_of(policy: Policy) -> Fingerprint:
     """What stored state has in common with one of these policies."""
     types = {"illness": "STRING", "height": "INT", "dose": "DOUBLE", IDENTITY: "BIGINT"}
-    found = fingerprint(policy, Shards(), b"golden", {name: types[name] for name in policy.members})
+    found = fingerprint(
+        policy, Shards(), SubjectKey.of(b"golden", "direct"), {name: types[name] for name in policy.members}
+    )
     found["subject_key"] = UNSALTED
     return found
 

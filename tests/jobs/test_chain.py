@@ -32,8 +32,8 @@ policy:
 privacy: {k: 4, l: 2}
 castle: {delay: {tuples: 200}, reuse_limit: 500}
 shards: {count: 2}
-subject_key: a key of sixteen bytes
-audit_chain: {key: the key of the auditor}
+subject_key: {file: FOLDER/subject-key}
+audit_chain: {key: {file: FOLDER/audit-key}}
 flink: {execution.checkpointing.interval: 1 h}  # few files of each sink
 source:
   ddl: |
@@ -69,7 +69,9 @@ def ended(mini: Host, folder: Path, form: str, *, rows: int, people: int) -> Pat
     )
     (folder / "people.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (folder / "towns.csv").write_text("oslo;north;*\nbergen;north;*\nrome;south;*\npisa;south;*\n", encoding="utf-8")
-    text = CONFIGURATION.replace("INPUT", str(folder / "people.csv"))
+    for name in ("subject-key", "audit-key"):
+        (folder / name).write_text(f"a {name} of the tests\n", encoding="utf-8")
+    text = CONFIGURATION.replace("INPUT", str(folder / "people.csv")).replace("FOLDER", str(folder))
     text += "".join(f"  {s}: {{connector: filesystem, path: {folder / s}, format: {form}}}\n" for s in SINKS)
     (folder / "job.yaml").write_text(text, encoding="utf-8")
     done = mini.crenel("run", folder / "job.yaml", "--json")

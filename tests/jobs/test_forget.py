@@ -11,7 +11,7 @@ import pytest
 
 from jobs.config.load import load
 from operators.encode.forget import code_of
-from operators.encode.hashing import hash_key, text_codes
+from operators.encode.hashing import text_codes
 from tests.jobs.test_recovery import RELEASED, ROWS, configure, published, write
 from tests.support.cluster import Cluster, restored
 from tests.support.launch import Host, rows_of
@@ -61,7 +61,7 @@ def plain(configuration: Path) -> Path:
 
 
 def subject_hash(configuration: Path, who: str) -> np.uint64:
-    key = hash_key(load(configuration).subject_key)
+    key = load(configuration).subject_key.hash_key
     return np.uint64(text_codes(np.array([who], object), key, repeated=False)[0])
 
 
@@ -86,7 +86,7 @@ def test_a_savepoint_holds_nothing_of_a_person_who_was_forgotten(
     job = cluster.submit(configuration, restored(before), rate=RATE)
     done = mini.crenel("forget", plain(configuration), "--subject", LONELY)
     assert done.returncode == 0, done.stderr
-    code = code_of(subject, hash_key(load(configuration).subject_key))
+    code = code_of(subject, load(configuration).subject_key.hash_key)
     assert code in done.stdout
     assert LONELY not in done.stdout + done.stderr
 

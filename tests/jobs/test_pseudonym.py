@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jobs.config.load import load
-from operators.encode.hashing import hash_key, text_codes
+from operators.encode.hashing import text_codes
 from tests.support.launch import Host
 from tests.support.visits import RELEASED, Run, visits, write
 
@@ -29,10 +29,10 @@ def run(mini: Host, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_each_row_has_the_code_of_its_person_from_the_key_of_the_configuration(run: Run) -> None:
     subject_key = load(run.folder / "job.yaml").subject_key
-    key = hashlib.blake2b(subject_key, digest_size=32, person=b"crenel-pseudonym").digest()
+    key = subject_key.pseudonym_key
 
     def code(person: str) -> str:
-        (subject,) = text_codes(np.array([person], object), hash_key(subject_key), repeated=False).tolist()
+        (subject,) = text_codes(np.array([person], object), subject_key.hash_key, repeated=False).tolist()
         message = struct.pack("<Qq", subject, 0)
         return hashlib.blake2b(message, digest_size=16, key=key, person=b"crenel-stream").hexdigest()
 

@@ -19,6 +19,7 @@ from anonymity.algorithms import CASTLE, NEAREST, WINDOW
 from anonymity.castle.parameters import CastleParameters
 from anonymity.nearest.parameters import NearestParameters
 from anonymity.privacy import Privacy
+from anonymity.secret import Secret
 from anonymity.window.parameters import WindowParameters
 from evidence.outputs import Outputs, split_audit
 from evidence.verify import chain as reader
@@ -61,7 +62,7 @@ CHAINED = Chained(b"a key", "policy", "hierarchies")
 
 def plan(algorithm: str = "castle", key: bytes = b"a key", version: str = "1") -> OperatorPlan:
     lengths = ((None, False),) * 2
-    chain = ChainPlan(key, (3, 2, None), version, "policy", "hierarchies", "", lengths)
+    chain = ChainPlan(Secret("audit_chain.key", key), (3, 2, None), version, "policy", "hierarchies", "", lengths)
     return dataclasses.replace(planned(*MADE[algorithm]), chain=chain)
 
 
@@ -417,7 +418,9 @@ def test_a_summary_that_is_gone_is_seen_where_the_chain_has_ended(plain: Outputs
 
 
 def test_the_hashes_of_a_chain_are_fixed_and_a_closing_record_is_hashed_as_is_documented() -> None:
-    of = ChainPlan(b"a key", (3, 2, None), "1", "policy", "hierarchies", "", ((None, False),))
+    of = ChainPlan(
+        Secret("audit_chain.key", b"a key"), (3, 2, None), "1", "policy", "hierarchies", "", ((None, False),)
+    )
     made = writer.Chain(of, pa.schema([("illness", pa.string())]))
     told: list[list[Any]] = [[0, 1], [0, 0], [1000, None], ["cluster", "reused"], [3, 3], [3, 1], [2, 2], [0.1, 0.25]]
     generalisation = [[1, 1], [2.5, 2.5], ["ab", "ab"]]

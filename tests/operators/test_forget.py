@@ -13,9 +13,9 @@ from anonymity.castle.parameters import CastleParameters
 from anonymity.nearest.algorithm import NEAREST
 from anonymity.nearest.parameters import NearestParameters
 from anonymity.policy import Shards
+from anonymity.secret import SubjectKey
 from anonymity.window.algorithm import WINDOW
 from anonymity.window.parameters import WindowParameters
-from operators.encode import hashing
 from operators.encode.columns import Read
 from operators.encode.encoder import Encoder
 from operators.encode.forget import ForgetPlan, code_of, requests
@@ -104,7 +104,7 @@ def test_a_damaged_request_is_refused() -> None:
 
 
 def plan_for(shards: int, *, by_subject: bool) -> ForgetPlan:
-    return ForgetPlan(Read("who", "text", 0), hashing.hash_key(b"secret"), KEYS[:shards], by_subject)
+    return ForgetPlan(Read("who", "text", 0), SubjectKey.of(b"secret", "direct"), KEYS[:shards], by_subject)
 
 
 def test_the_hash_is_that_of_the_encoder_and_goes_to_the_shard_where_the_person_is() -> None:
@@ -131,9 +131,13 @@ def test_where_shards_are_not_by_subject_all_get_the_request_and_nobody_that_of_
 
 
 def test_the_code_tells_persons_apart_follows_from_the_key_and_holds_no_hash() -> None:
-    codes = {(n, key): code_of(np.uint64(n), hashing.hash_key(key)) for n in range(50) for key in (b"one", b"two")}
+    codes = {
+        (n, key): code_of(np.uint64(n), SubjectKey.of(key, "direct").hash_key)
+        for n in range(50)
+        for key in (b"one", b"two")
+    }
     assert len(set(codes.values())) == 100
-    assert code_of(np.uint64(7), hashing.hash_key(b"one")) == codes[7, b"one"]
+    assert code_of(np.uint64(7), SubjectKey.of(b"one", "direct").hash_key) == codes[7, b"one"]
     assert all(f"{n:016x}" not in code and len(code) == 16 for (n, _), code in codes.items())
 
 
@@ -141,4 +145,6 @@ def test_a_request_does_not_show_whom_it_is_about_beside_the_hash() -> None:
     _, (blob,) = requests(plan_for(1, by_subject=True), pd.Series(["Ann of Green Gables"]))
     assert blob is not None
     assert b"Gables" not in blob
-    assert Forget.from_bytes(blob).code == code_of(Forget.from_bytes(blob).subject, hashing.hash_key(b"secret"))
+    assert Forget.from_bytes(blob).code == code_of(
+        Forget.from_bytes(blob).subject, SubjectKey.of(b"secret", "direct").hash_key
+    )

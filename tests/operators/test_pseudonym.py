@@ -14,7 +14,7 @@ from anonymity.castle.parameters import CastleParameters
 from anonymity.mondrian.parameters import MondrianParameters
 from anonymity.nearest.parameters import NearestParameters
 from anonymity.policy import Pseudonym
-from anonymity.pseudonym import pseudonym_key
+from anonymity.secret import SubjectKey
 from anonymity.window.parameters import WindowParameters
 from operators.shards.function import END, ShardFunction
 from operators.shards.plan import OperatorPlan
@@ -33,7 +33,7 @@ def plan(algorithm: str, pseudonym: Pseudonym | None) -> OperatorPlan:
     made = planned(*MADE[algorithm])
     policy = dataclasses.replace(made.terms.policy, pseudonym=pseudonym)
     terms = dataclasses.replace(made.terms, policy=policy)
-    return dataclasses.replace(made, terms=terms, pseudonym_key=pseudonym_key(b"a key"))
+    return dataclasses.replace(made, terms=terms, subject_key=SubjectKey.of(b"a key", "direct"))
 
 
 def coded(harness: Harness) -> list[tuple[int, str, tuple[int, int]]]:

@@ -34,6 +34,7 @@ from anonymity.outcomes import KINDS, LINKABLE, REJECTIONS
 from anonymity.policy import Policy, Shards
 from anonymity.privacy import Confidence, NoiseWithin, Privacy
 from anonymity.release import Releases
+from anonymity.secret import SubjectKey
 from anonymity.window.algorithm import WINDOW
 from anonymity.window.parameters import WindowParameters
 from jobs.wiring.layout import layout
@@ -183,7 +184,7 @@ class Run:
 
 def run(algorithm: Algorithm, case: Case) -> Run:
     found = layout(case.policy, {name: COLUMNS[name] for name in case.policy.roles})
-    plan = found.encode_plan(Shards(1), KEYS[:1], b"secret")
+    plan = found.encode_plan(Shards(1), KEYS[:1], SubjectKey.of(b"secret", "direct"))
     terms = Terms(found.policy, case.privacy, MADE[algorithm.name], found.members_schema, fingerprint=PRINT)
     assert list(algorithm.problems(terms.policy, terms.privacy, terms.parameters)) == []
     shard, kept, outputs, watermark = algorithm.new(terms, 0, KEY), [], [], -1

@@ -14,6 +14,7 @@ from anonymity.attributes import Categorical, Numeric
 from anonymity.hierarchy import from_paths
 from anonymity.outcomes import REJECTIONS
 from anonymity.policy import Policy, Shards
+from anonymity.secret import SubjectKey
 from jobs.wiring.layout import layout
 from operators.encode.columns import Read, members_schema
 from operators.encode.encoder import EncodePlan, Encoder
@@ -69,7 +70,8 @@ def plan_of(
     policy: Policy = POLICY, columns: dict[str, str] = COLUMNS, shards: Shards | None = None, key: bytes = b"secret"
 ) -> EncodePlan:
     shards = shards or Shards(1)
-    return layout(policy, {name: columns[name] for name in policy.roles}).encode_plan(shards, KEYS[: shards.count], key)
+    found = layout(policy, {name: columns[name] for name in policy.roles})
+    return found.encode_plan(shards, KEYS[: shards.count], SubjectKey.of(key, "direct"))
 
 
 def without(*roles: str, **changed: Any) -> Policy:

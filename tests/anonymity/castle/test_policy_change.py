@@ -21,6 +21,7 @@ from anonymity.outcomes import KINDS
 from anonymity.policy import Policy, Shards
 from anonymity.privacy import DifferentialPrivacy, Privacy
 from anonymity.release import Releases
+from anonymity.secret import SubjectKey
 from state.block import NO_TIME
 from tests.support.checker import Checker
 from tests.support.drive import KEY, Kept, Setting, columns_of
@@ -351,7 +352,7 @@ QI = "policy.quasi_identifiers"
         ({"policy": replace(STORED, missing="value")}, ["policy.missing"]),
         ({"shards": Shards(5)}, ["shards.count"]),
         ({"shards": Shards(4, "town")}, ["shards.by"]),
-        ({"subject_key": b"another"}, ["subject_key"]),
+        ({"subject_key": SubjectKey.of(b"another", "direct")}, ["subject_key"]),
         ({"members": TYPES | {IDENTITY: "STRING"}}, [f"type of the column {IDENTITY}"]),
     ],
 )
@@ -380,7 +381,12 @@ def test_sampling_and_noise_can_neither_be_changed_nor_switched_on_or_off(
 
 def refused(change: dict[str, Any], **made: Any) -> list[str]:
     """The fields that a restore names when the policy of what it is made from has changed."""
-    made = {"policy": STORED, "shards": Shards(4), "subject_key": b"key", "members": TYPES} | made
+    made = {
+        "policy": STORED,
+        "shards": Shards(4),
+        "subject_key": SubjectKey.of(b"key", "direct"),
+        "members": TYPES,
+    } | made
     shown = Setting(STORED, Privacy(2), FAR, (pa.string(), pa.int64()))
     shard = Kept(shown, fingerprint(**made))
     shard.take(Push((Row((20.0, "Rome", 7.0), ("flu", 0), subject=1, event_time=5),)))

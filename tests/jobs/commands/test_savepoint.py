@@ -17,6 +17,7 @@ from anonymity.attributes import Numeric, QuasiIdentifier
 from anonymity.fingerprint import fingerprint
 from anonymity.policy import Policy, Shards
 from anonymity.privacy import DifferentialPrivacy
+from anonymity.secret import SubjectKey
 from jobs.commands.savepoint import SavepointError, read_shards, require_same, told
 from state.castle import VERSION, CastleState
 from state.codec import blob_at, pack
@@ -59,6 +60,7 @@ WINDOW = WindowState(
     swaps=1,
 )
 POLICY = Policy((Numeric("age", (17, 90)), Numeric("pay")), sensitive=("illness",), passthrough=("clinic",))
+KEY = SubjectKey.of(b"key", "direct")
 PUBLISHED = {"illness": "STRING", "clinic": "STRING"}
 
 
@@ -248,7 +250,13 @@ def test_every_field_that_is_not_as_it_was_is_named_once() -> None:
 
 def test_a_query_that_has_changed_is_told_once_and_not_refused() -> None:
     was, now = (
-        fingerprint(POLICY, Shards(4), b"key", PUBLISHED, source={"source.query": query, "source.ddl": ""})
+        fingerprint(
+            POLICY,
+            Shards(4),
+            KEY,
+            PUBLISHED,
+            source={"source.query": query, "source.ddl": ""},
+        )
         for query in ("SELECT UPPER(person) AS person FROM source", "SELECT person FROM source")
     )
     shards = [replace(STATE, shard=number, fingerprint=dict(was)) for number in range(2)]
@@ -271,7 +279,11 @@ def test_shards_that_were_stored_apart_must_all_be_the_same() -> None:
 def test_sampling_and_noise_that_were_switched_are_told(was: bool, is_now: bool, what: str) -> None:
     prints = [
         fingerprint(
-            POLICY, Shards(4), b"key", PUBLISHED, differential_privacy=DifferentialPrivacy(0.5, 9.0) if on else None
+            POLICY,
+            Shards(4),
+            KEY,
+            PUBLISHED,
+            differential_privacy=DifferentialPrivacy(0.5, 9.0) if on else None,
         )
         for on in (was, is_now)
     ]
@@ -288,8 +300,8 @@ def test_sampling_and_noise_that_were_switched_are_told(was: bool, is_now: bool,
 
 
 def test_only_a_drained_job_goes_on_with_another_epoch() -> None:
-    was, now = (fingerprint(POLICY, Shards(4), b"key", PUBLISHED, epoch=epoch) for epoch in (1, 2))
-    changed = fingerprint(replace(POLICY, missing="value"), Shards(8), b"key", PUBLISHED, epoch=2)
+    was, now = (fingerprint(POLICY, Shards(4), KEY, PUBLISHED, epoch=epoch) for epoch in (1, 2))
+    changed = fingerprint(replace(POLICY, missing="value"), Shards(8), KEY, PUBLISHED, epoch=2)
     drained = [replace(STATE, shard=n, fingerprint=dict(was), entries={"blocks": [0, "0"]}) for n in range(2)]
     assert require_same("there", drained, was)
     assert not require_same("there", drained, now)
@@ -303,13 +315,13 @@ def test_only_a_drained_job_goes_on_with_another_epoch() -> None:
     # Of one epoch, the way is told that is left.
     for shards, way in ((drained, "this job was drained"), (waiting, "flink stop --drain")):
         with pytest.raises(SavepointError, match=way):
-            require_same("there", shards, fingerprint(POLICY, Shards(8), b"key", PUBLISHED))
+            require_same("there", shards, fingerprint(POLICY, Shards(8), KEY, PUBLISHED))
 
 
 @pytest.mark.parametrize("was", ["castle", "window"])
 def test_state_of_the_other_algorithm_is_told_by_name(was: str) -> None:
     prints = {
-        name: fingerprint(POLICY, Shards(4), b"key", PUBLISHED, algorithm=name)  # type: ignore[arg-type]
+        name: fingerprint(POLICY, Shards(4), KEY, PUBLISHED, algorithm=name)  # type: ignore[arg-type]
         for name in ("castle", "window")
     }
     stored = replace(STATE if was == "castle" else WINDOW, fingerprint=prints.pop(was))
@@ -321,15 +333,15 @@ def test_state_of_the_other_algorithm_is_told_by_name(was: str) -> None:
 
 
 def test_the_fingerprint_of_castle_is_what_it_was_before_there_were_windows() -> None:
-    assert "algorithm" not in fingerprint(POLICY, Shards(4), b"key", PUBLISHED)
+    assert "algorithm" not in fingerprint(POLICY, Shards(4), KEY, PUBLISHED)
 
 
-CHANGED: list[tuple[tuple[QuasiIdentifier, ...], Shards, bytes, dict[str, str], str]] = [
-    (POLICY.quasi_identifiers, Shards(4), b"key", PUBLISHED, ""),
-    ((Numeric("age", (17, 91)), Numeric("pay")), Shards(4), b"key", PUBLISHED, "policy.quasi_identifiers.age.domain"),
-    (POLICY.quasi_identifiers, Shards(5), b"key", PUBLISHED, "shards.count"),
-    (POLICY.quasi_identifiers, Shards(4), b"another key", PUBLISHED, "subject_key"),
-    (POLICY.quasi_identifiers, Shards(4), b"key", PUBLISHED | {"clinic": "INT"}, "type of the column clinic"),
+CHANGED: list[tuple[tuple[QuasiIdentifier, ...], Shards, SubjectKey, dict[str, str], str]] = [
+    (POLICY.quasi_identifiers, Shards(4), KEY, PUBLISHED, ""),
+    ((Numeric("age", (17, 91)), Numeric("pay")), Shards(4), KEY, PUBLISHED, "policy.quasi_identifiers.age.domain"),
+    (POLICY.quasi_identifiers, Shards(5), KEY, PUBLISHED, "shards.count"),
+    (POLICY.quasi_identifiers, Shards(4), SubjectKey.of(b"another key", "direct"), PUBLISHED, "subject_key"),
+    (POLICY.quasi_identifiers, Shards(4), KEY, PUBLISHED | {"clinic": "INT"}, "type of the column clinic"),
 ]
 
 
@@ -337,7 +349,7 @@ CHANGED: list[tuple[tuple[QuasiIdentifier, ...], Shards, bytes, dict[str, str], 
 def test_a_change_of_the_policy_is_told_by_field(
     attributes: tuple[QuasiIdentifier, ...], shards: Shards, key: bytes, published: dict[str, str], field: str
 ) -> None:
-    stored = replace(STATE, fingerprint=fingerprint(POLICY, Shards(4), b"key", PUBLISHED))
+    stored = replace(STATE, fingerprint=fingerprint(POLICY, Shards(4), KEY, PUBLISHED))
     now = fingerprint(replace(POLICY, quasi_identifiers=attributes), shards, key, published)
     if not field:
         require_same("there", [stored], now)

@@ -9,6 +9,7 @@ import pytest
 from anonymity.attributes import Categorical
 from anonymity.fingerprint import fingerprint
 from anonymity.hierarchy import MISSING
+from anonymity.secret import NO_KEY
 from jobs.config.load import Config, ConfigError, load
 
 BUILT = """
@@ -109,7 +110,7 @@ def test_what_is_wrong_is_told_by_field_with_what_would_be_valid(tmp_path: Path,
 def test_a_fingerprint_tells_hierarchies_apart_by_what_they_are_and_not_by_how_they_are_written(tmp_path: Path) -> None:
     def of(*overrides: str) -> dict[str, str]:
         config = configured(tmp_path, *overrides)
-        return dict(fingerprint(config.policy, config.shards, b"", {}))
+        return dict(fingerprint(config.policy, config.shards, NO_KEY, {}))
 
     def changed(*overrides: str) -> list[str]:
         now = of(*overrides)

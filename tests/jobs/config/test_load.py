@@ -13,6 +13,7 @@ from anonymity.hierarchy import MISSING
 from anonymity.outcomes import REUSE_RISK
 from anonymity.policy import Shards
 from anonymity.privacy import DifferentialPrivacy, Privacy
+from anonymity.secret import NO_KEY, Secret, SubjectKey
 from jobs.config.delivery import repeating_source
 from jobs.config.load import Config, ConfigError, load
 
@@ -94,7 +95,7 @@ def test_every_field_arrives(tmp_path: Path) -> None:
     assert config.privacy == Privacy(10, 2)
     assert config.parameters == CastleParameters(1000, 600_000, 0.2, 40, 90, 0, "withhold")
     assert config.shards == Shards(4, "hours-per-week")
-    assert (config.seed, config.subject_key) == (7, b"sixteen bytes 16")
+    assert (config.seed, config.subject_key) == (7, SubjectKey.of(b"sixteen bytes 16"))
     assert config.source.query == "SELECT * FROM source"
     assert config.sinks == {
         "released": {"connector": "filesystem", "path": "/out", "sink.parallelism": "1", "auto-compaction": "true"},
@@ -269,7 +270,7 @@ def test_defaults_are_those_that_are_documented(tmp_path: Path) -> None:
     assert config.privacy == Privacy(3, 1)
     assert config.parameters == CastleParameters(5, None, 0.0, 50, 100, 0, "withhold")
     assert config.shards == Shards(1, "subject")
-    assert (config.seed, config.subject_key, config.source.query, config.flink) == (None, b"", None, {})
+    assert (config.seed, config.subject_key, config.source.query, config.flink) == (None, NO_KEY, None, {})
     assert list(config.policy.roles) == ["age"]
 
 
@@ -778,18 +779,50 @@ def test_requests_to_forget_are_read_and_need_a_subject(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("field", ["subject_key", "audit_chain.key"])
+def test_a_key_may_be_named_by_its_place(tmp_path: Path, field: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = (FULL, "sinks.audit={connector: blackhole}", "policy.pseudonym={column: who, scope: release}")
+    monkeypatch.setenv("CRENEL_TEST_KEY", "hunter2 and more")
+    (tmp_path / "key").write_text("hunter2\n")
+    config = configured(tmp_path, *given, f"{field}={{environment: CRENEL_TEST_KEY}}")
+    secret = config.subject_key if field == "subject_key" else config.audit_chain
+    assert secret is not None
+    assert secret.read() == b"hunter2 and more"
+    short = f"{field}={{file: {tmp_path / 'key'}}}"
+    if field == "subject_key":
+        assert problems(tmp_path, *given, short)[0].startswith("subject_key: is shorter than 16 bytes, and the")
+    else:
+        assert any(
+            text.startswith("audit_chain.key: is shorter") for text in configured(tmp_path, *given, short).warnings
+        )
+    for value, problem in (
+        ("{environment: CRENEL_TEST_UNSET}", "the environment variable CRENEL_TEST_UNSET is not set; set it where"),
+        ("{environment: 'A B'}", "environment: is no name of a variable"),
+        ("{file: key}", "file: is not absolute; workers have other folders"),
+        ("{provider: vault}", "provider: is not of the form 'module:function'"),
+        ("{provider: 'no_such_vault:key'}", "the provider no_such_vault:key raised ModuleNotFoundError"),
+        ("{vault: a}", "names no place; one of {environment: NAME}"),
+        ("{file: /a, environment: A}", "is neither text nor one place; text, or one of {environment"),
+        ("[a]", "is neither text nor one place"),
+        ("''", "is empty; text, best as ${CRENEL_"),
+    ):
+        (found,) = problems(tmp_path, *given, f"{field}={value}")
+        assert found.startswith(f"{field}: {problem}"), found
+
+
 def test_a_chain_goes_through_an_audit_log_and_its_key_is_shown_nowhere(tmp_path: Path) -> None:
     audit = "sinks.audit={connector: blackhole}"
     (problem,) = problems(tmp_path, SMALL, "audit_chain={}")
     assert problem.startswith("sinks.audit: is missing, and audit_chain goes through it")
     assert configured(tmp_path, SMALL, audit).audit_chain is None
     unkeyed = configured(tmp_path, SMALL, audit, "audit_chain={}")
-    assert unkeyed.audit_chain == b""
+    assert unkeyed.audit_chain is not None
+    assert not unkeyed.audit_chain
     assert any(warning.startswith("audit_chain.key: is not given") for warning in unkeyed.warnings)
     long = configured(tmp_path, SMALL, audit, "audit_chain.key=sixteen bytes or more")
     assert not any("audit_chain" in warning for warning in long.warnings)
     config = configured(tmp_path, SMALL, audit, "audit_chain.key=hunter2")
-    assert config.audit_chain == b"hunter2"
+    assert config.audit_chain == Secret("audit_chain.key", b"hunter2")
     assert any(warning.startswith("audit_chain.key: is shorter") for warning in config.warnings)
     assert "hunter2" not in repr(config)
     (problem,) = problems(tmp_path, SMALL, audit, "audit_chain=hunter2")

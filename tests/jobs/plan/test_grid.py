@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from anonymity.algorithm import known_algorithms
+from anonymity.secret import SubjectKey
 from evidence.choice import Wanted
 from evidence.sample import Sample
 from jobs.config.file import override, read
@@ -116,7 +117,7 @@ def test_a_block_can_be_pasted_into_the_configuration(algorithm: str, tmp_path: 
     config = load(whole)
     for name in ("algorithm", "parameters", "privacy", "shards", "subject_key"):
         assert getattr(config, name) == getattr(taken, name)
-    assert (config.privacy.k, config.privacy.l, config.subject_key) == (20, 3, b"another")
+    assert (config.privacy.k, config.privacy.l, config.subject_key) == (20, 3, SubjectKey.of(b"another"))
     assert ("windows" in config.sinks) == (algorithm == "window")
 
 

@@ -22,6 +22,7 @@ from anonymity.builders.mask import Mask
 from anonymity.builders.numbers import Numbers
 from anonymity.hierarchy import from_paths
 from anonymity.policy import Policy, Pseudonym, Shards
+from anonymity.secret import NO_KEY, SubjectKey
 from jobs.config.load import ConfigError
 from jobs.wiring.layout import Layout, layout
 from jobs.wiring.sink_columns import Column, written_null
@@ -373,7 +374,7 @@ def test_a_sink_with_two_columns_of_one_name_is_refused(quasi: Any, passed: str,
 
 def test_the_plan_reads_what_the_arguments_hold() -> None:
     found = layout(POLICY, COLUMNS)
-    plan = found.encode_plan(Shards(2), (3, 4), b"secret")
+    plan = found.encode_plan(Shards(2), (3, 4), SubjectKey.of(b"secret", "direct"))
     reads = [*plan.quasi_identifiers, *plan.sensitive, *plan.passthrough, plan.subject, plan.event_time, plan.reference]
     for read in reads:
         assert read is not None
@@ -388,9 +389,9 @@ def test_the_plan_reads_what_the_arguments_hold() -> None:
 
 
 def test_keys_stay_out_of_representations() -> None:
-    plan = layout(POLICY, COLUMNS).encode_plan(Shards(1), (0,), b"secret")
-    assert plan.hash_key not in repr(plan)
-    assert "secret" not in repr(plan)
+    plan = layout(POLICY, COLUMNS).encode_plan(Shards(1), (0,), SubjectKey.of(b"hunter2", "direct"))
+    assert plan.subject_key.hash_key not in repr(plan)
+    assert "hunter2" not in repr(plan)
 
 
 int64 = st.one_of(
@@ -552,7 +553,7 @@ def test_a_limit_of_event_time_reads_the_watermark_beside_the_time() -> None:
     found = layout(limited, COLUMNS)
     assert found.watermark is not None
     assert found.arguments[found.watermark.value] == "CURRENT_WATERMARK(`ts`)"
-    assert found.encode_plan(Shards(), (0,), b"").watermark == found.watermark
+    assert found.encode_plan(Shards(), (0,), NO_KEY).watermark == found.watermark
     assert layout(POLICY, COLUMNS).watermark is None
     for sql in ("BIGINT", "TIMESTAMP_LTZ(3)"):
         (problem,) = problems(limited, COLUMNS | {"ts": sql})
@@ -625,7 +626,7 @@ def test_ends_of_noise_without_a_domain_are_bounded_by_the_type_of_the_column() 
 )
 def test_how_a_missing_value_is_written_is_known(options: dict[str, str], text: str) -> None:
     assert written_null(options) == text
-    assert layout(POLICY, COLUMNS).encode_plan(Shards(), (0,), b"", written_null(options)).null_text == text
+    assert layout(POLICY, COLUMNS).encode_plan(Shards(), (0,), NO_KEY, written_null(options)).null_text == text
 
 
 @pytest.mark.parametrize(

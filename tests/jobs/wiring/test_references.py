@@ -13,6 +13,7 @@ from anonymity.privacy import Privacy
 from anonymity.promise.record import Sensitive
 from anonymity.promise.reference import Reference
 from anonymity.promises import T
+from anonymity.secret import SubjectKey
 from jobs.config.file import ConfigError
 from jobs.wiring.layout import layout
 from jobs.wiring.references import with_codes
@@ -21,7 +22,7 @@ from operators.encode.encoder import Encoder
 from state.block import Block
 from tests.support.encoding import arguments
 
-KEY = b"secret"
+KEY = SubjectKey.of(b"secret", "direct")
 
 
 def privacy_of(*values: str) -> Privacy:

@@ -17,6 +17,7 @@ from anonymity.builders.mask import Mask
 from anonymity.builders.numbers import Numbers
 from anonymity.hierarchy import MISSING, from_paths
 from anonymity.policy import Policy, Shards
+from anonymity.secret import NO_KEY
 from jobs.wiring.layout import layout
 from operators.encode.encoder import EncodePlan
 from tests.support.encoding import INF, KEYS, NAN, blocks_of, encoded
@@ -31,7 +32,7 @@ NETWORKS = Addresses((IPv4Network("10.0.0.0/16"),), (24, 16))
 def plan_of(builder: Builder, sql: str, missing: Any = "reject") -> EncodePlan:
     tree = from_paths(builder.paths())
     attribute = Categorical("x", tree.with_missing() if missing == "value" else tree, builder)
-    return layout(Policy((attribute,), missing=missing), {"x": sql}).encode_plan(Shards(1), KEYS[:1], b"")
+    return layout(Policy((attribute,), missing=missing), {"x": sql}).encode_plan(Shards(1), KEYS[:1], NO_KEY)
 
 
 def labels(plan: EncodePlan, values: list[Any]) -> list[str]:

@@ -25,6 +25,7 @@ from anonymity.hierarchy import MISSING, Hierarchy, from_paths
 from anonymity.outcomes import REJECTIONS
 from anonymity.policy import Policy, Shards
 from anonymity.regions.tree import Cut, Region, RegionTree
+from anonymity.secret import SubjectKey
 from jobs.wiring.layout import layout
 from operators.encode import hashing
 from operators.encode.columns import EARLIEST, LATEST, Read, members_schema
@@ -252,7 +253,7 @@ def test_nothing_of_a_rejected_row_is_in_a_block_but_its_time_and_reference(colu
         _, blobs = Encoder(plan).encode(*arguments(plan, rows))
         found = b"".join(blob for blob in blobs if blob is not None)
         assert found
-        hashed = hashing.text_codes(np.array([secret["person"]], object), plan.hash_key, repeated=False)
+        hashed = hashing.text_codes(np.array([secret["person"]], object), plan.subject_key.hash_key, repeated=False)
         assert hashed.tobytes() not in found
         for value in [*secret.values(), wrong]:
             for form in forms(value):
@@ -415,7 +416,7 @@ def test_the_watermark_rides_with_the_tuples_of_each_shard_and_tells_whose_it_is
     columns = {"person": "STRING", "age": "INT", "ts": "TIMESTAMP_LTZ(3) *ROWTIME*"}
     policy = Policy(quasi_identifiers=(Numeric("age", (0, 99)),), subject="person", event_time="ts")
     found = layout(policy, columns, counts_event_time="castle.delay.event_time")
-    plan = found.encode_plan(Shards(2), (0, 1), b"a key")
+    plan = found.encode_plan(Shards(2), (0, 1), SubjectKey.of(b"a key", "direct"))
     assert plan.watermark is not None
     rows = [{"person": f"p{i % 7}", "age": None if i == 3 else i, "ts": 1000 * i} for i in range(20)]
     passed = [None, *(1000 * i - 5000 for i in range(19))]
@@ -438,7 +439,7 @@ def distinct(sql: str, values: list[Any], null_text: str = "", missing: str = "v
     tree = AREA.with_missing()
     policy = Policy(quasi_identifiers=(Categorical("area", tree),), sensitive=("income",), missing=missing)  # type: ignore[arg-type]
     found = layout(policy, {"area": "STRING", "income": sql})
-    plan = found.encode_plan(Shards(), KEYS[:1], b"secret", null_text)
+    plan = found.encode_plan(Shards(), KEYS[:1], SubjectKey.of(b"secret", "direct"), null_text)
     [block] = blocks_of(plan, [{"area": "Zürich", "income": value} for value in values])
     assert len(block) == len(values)
     return len(set(block.sensitive[:, 0].tolist()))

@@ -16,6 +16,7 @@ import pytest
 from anonymity.attributes import Categorical, Numeric
 from anonymity.errors import PolicyError
 from anonymity.policy import Policy, Shards
+from anonymity.secret import SubjectKey
 from operators.encode import hashing
 from operators.encode.encoder import EncodePlan, Encoder
 from tests.support.encoding import AREA, GOOD, INF, NAN, ODD, blocks_of, encoded, plan_of
@@ -53,7 +54,7 @@ def test_text_codes_are_siphash_2_4() -> None:
 
 
 def test_subject_hashes_depend_on_the_key_and_keep_16_ascii_characters_of_it() -> None:
-    keys = [hashing.hash_key(key) for key in (b"", b"a", b"b", b"a" * 1000)]
+    keys = [SubjectKey.of(key).hash_key for key in (b"", b"a", b"b", b"a" * 1000)]
     assert len(set(keys)) == 4
     assert all(len(key.encode("ascii")) == 16 for key in keys)
     person = np.array(["ann"], object)
@@ -65,12 +66,12 @@ PEOPLE = ["ann", "bob", "Zürich", "東京 🏯", "", "7"]
 
 def test_codes_are_the_same_in_another_process() -> None:
     script = (
-        "import sys, json, numpy as np\nfrom operators.encode import hashing\n"
-        "values = np.array(json.loads(sys.argv[1]), object)\nkey = hashing.hash_key(b'secret')\n"
+        "import sys, json, numpy as np\nfrom operators.encode import hashing\nfrom anonymity.secret import SubjectKey\n"
+        "values = np.array(json.loads(sys.argv[1]), object)\nkey = SubjectKey.of(b'secret').hash_key\n"
         "codes = hashing.text_codes(values, key, repeated=False)\n"
         "print(codes.tolist(), hashing.slices(codes, 7).tolist(), hashing.combined([codes, codes]).tolist())"
     )
-    values, key = np.array(PEOPLE, object), hashing.hash_key(b"secret")
+    values, key = np.array(PEOPLE, object), SubjectKey.of(b"secret").hash_key
     codes = hashing.text_codes(values, key, repeated=True)
     here = f"{codes.tolist()} {hashing.slices(codes, 7).tolist()} {hashing.combined([codes, codes]).tolist()}"
     root = Path(__file__).parents[3]

@@ -20,6 +20,7 @@ from anonymity.builders.mask import Mask
 from anonymity.hierarchy import from_paths
 from anonymity.outcomes import REJECTIONS
 from anonymity.policy import Policy, Shards
+from anonymity.secret import SubjectKey
 from jobs.config.records import CsvSection, JsonSection
 from jobs.wiring.layout import layout
 from jobs.wiring.records import records_plan
@@ -142,7 +143,7 @@ def encoding(kind: str, **way: Any) -> tuple[EncodePlan, RecordsPlan]:
         records = CsvSection.model_validate({"column": "record", "fields": COLUMNS, **way})
     plan = records_plan(records.core(), found.asked)
     assert plan is not None
-    return found.encode_plan(Shards(3), (0, 1, 2), b"a key"), plan
+    return found.encode_plan(Shards(3), (0, 1, 2), SubjectKey.of(b"a key", "direct")), plan
 
 
 def outcome(encoder: ContainedEncoder, plan: EncodePlan, *batches: list[bytes | None]) -> dict[Any, list[Any]]:
@@ -226,7 +227,7 @@ def faulty() -> tuple[EncodePlan, RecordsPlan]:
     found = layout(policy, columns)
     forms: dict[str, Any] = {"age": (0, "number"), "note": (1, "text"), "area": (1, "text")}
     asked = tuple(forms.get(argument[0]) if argument else None for argument in found.asked)
-    return found.encode_plan(Shards(), (5,), b"a key"), RecordsPlan(Faulty(), asked)
+    return found.encode_plan(Shards(), (5,), SubjectKey.of(b"a key", "direct")), RecordsPlan(Faulty(), asked)
 
 
 def test_a_record_that_meets_a_defect_is_rejected_alone_with_its_field(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,63 @@
+"""How a configuration gives a key: as text, or by the place where every process reads it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pydantic import BeforeValidator
+
+from anonymity.secret import EnvironmentKey, FileKey, KeySource, ProvidedKey, Secret
+
+KEY_PLACES = "{environment: NAME}, {file: PATH}, or {provider: 'module:function'}"
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PROVIDER = re.compile(r"(\w+(?:\.\w+)*):(\w+)")
+
+
+def secret_field(name: str) -> BeforeValidator:
+    """Return what turns the value of the field ``name`` into a ``Secret``; None stays None."""
+
+    def read(value: Any) -> Secret | None:
+        if value is None or isinstance(value, Secret):
+            return value
+        if isinstance(value, str):
+            if not value:
+                raise ValueError("is empty")
+            return Secret(name, value.encode())
+        if not isinstance(value, dict) or len(value) != 1:
+            raise ValueError(f"is neither text nor one place; text, or one of {KEY_PLACES}")
+        ((kind, place),) = value.items()
+        if kind not in _SOURCES or not isinstance(place, str) or not place:
+            raise ValueError(f"names no place; one of {KEY_PLACES}")
+        return Secret(name, source=_SOURCES[kind](place))
+
+    return BeforeValidator(read)
+
+
+def _environment(name: str) -> KeySource:
+    if not _NAME.fullmatch(name):
+        raise ValueError("environment: is no name of a variable; letters, digits and '_', such as CRENEL_SUBJECT_KEY")
+    return EnvironmentKey(name)
+
+
+def _file(path: str) -> KeySource:
+    if not Path(path).is_absolute():
+        raise ValueError("file: is not absolute; workers have other folders, so begin the path with '/'")
+    return FileKey(path)
+
+
+def _provider(name: str) -> KeySource:
+    found = _PROVIDER.fullmatch(name)
+    if found is None:
+        raise ValueError("provider: is not of the form 'module:function'; such as my_company.vault:subject_key")
+    return ProvidedKey(found[1], found[2])
+
+
+_SOURCES: dict[str, Callable[[str], KeySource]] = {
+    "environment": _environment,
+    "file": _file,
+    "provider": _provider,
+}
