@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo check test laws lint image browser bench lock clean
+.PHONY: help demo check test durations laws lint image browser bench lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -22,6 +22,7 @@ help:
 	@echo 'make demo    run the job on a synthetic stream and show what comes out'
 	@echo 'make check   lint, types, and tests without Flink'
 	@echo 'make test    lint, types and all tests'
+	@echo 'make durations  where the time of all tests goes, into benchmarks/DURATIONS.md'
 	@echo 'make laws    invariants, checked with 50 times as many examples'
 	@echo 'make image   the image, built and run without Docker (needs root and debootstrap)'
 	@echo 'make browser what tests of the report need beside a Chromium'
@@ -46,6 +47,10 @@ check: lint $(READY)
 	@$(PYTEST) -m 'not cluster'
 test: lint $(READY)
 	@$(PYTEST)
+
+durations: $(READY)
+	@folder=$$(mktemp -d) && $(WITH_JAVA) { CRENEL_DURATIONS=$$folder $(BIN)/python -m pytest --numprocesses 3 --no-loadscope-reorder; \
+	$(BIN)/python -m tests.support.durations $$folder > benchmarks/DURATIONS.md; rm -rf $$folder; }
 
 # For the night. A failure tells the seed of its records; hypothesis tries it first in the next run.
 laws: $(READY)

@@ -8,20 +8,24 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support import durations, leftovers
 from tests.support.groups import Groups, order
 from tests.support.launch import Host, running
-from tests.support.leftovers import pytest_configure
 
 if TYPE_CHECKING:
     from tests.support.cluster import Cluster
-
-__all__ = ["pytest_configure"]
 
 # How long an example takes says nothing here: the first one compiles, and machines are shared.
 settings.register_profile("crenel", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("crenel")
 # `make laws`: 50 times as many examples of each invariant that does not set their number itself.
 settings.register_profile("nightly", settings.get_profile("crenel"), max_examples=5_000)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let nothing outlive the run, and record how long tests take where somebody asks for it."""
+    leftovers.pytest_configure(config)
+    durations.pytest_configure(config)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,0 +1,142 @@
+"""Where the time of the suite goes: seconds, CPU-seconds and starts of Java for each test.
+
+A pytest plugin that records where ``CRENEL_DURATIONS`` names a folder; as a command this makes a page of tables from that, as
+``make durations`` does. CPU-seconds count what a test's process used and whatever it started, so they hold on a
+machine that other work loads too. A session-scoped cluster counts for the test that first asks for it. Linux only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.groups import group_of
+
+VARIABLE = "CRENEL_DURATIONS"
+_WORKER = "PYTEST_XDIST_WORKER"
+_PROCESSES = Path("/proc")
+_POLL = 0.25  # seconds; what ends sooner counts what was seen of it
+_TICK = os.sysconf("SC_CLK_TCK")
+_SLOWEST = 60
+
+
+class _Children(threading.Thread):
+    """Watches the processes that have inherited this worker's environment."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self._mark = f"{_WORKER}={os.environ[_WORKER]}".encode() if _WORKER in os.environ else None
+        self._ours: dict[tuple[int, str], bool] = {}
+        self._used: dict[tuple[int, str], float] = {}
+        self._java: set[tuple[int, str]] = set()
+        self._lock = threading.Lock()
+
+    def run(self) -> None:
+        while True:
+            self.look()
+            time.sleep(_POLL)
+
+    def look(self) -> tuple[float, int]:
+        """CPU-seconds of all processes so far, and how many of them were Java."""
+        with self._lock:
+            for folder in _PROCESSES.iterdir():
+                if folder.name.isdecimal() and int(folder.name) != os.getpid():
+                    with suppress(OSError):  # it has ended, or is another user's
+                        self._read(folder)
+            return sum(self._used.values()), len(self._java)
+
+    def _read(self, folder: Path) -> None:
+        name, _, rest = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")
+        fields = rest.split()
+        process = int(folder.name), fields[19]
+        if process not in self._ours:
+            variables = (folder / "environ").read_bytes().split(b"\0")
+            self._ours[process] = self._mark in variables
+        if self._ours[process]:
+            self._used[process] = (int(fields[11]) + int(fields[12])) / _TICK
+            if name.endswith("(java"):
+                self._java.add(process)
+
+
+class Recorder:
+    """Writes one line of JSON for each test."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._file = (folder / f"{os.environ.get(_WORKER, 'main')}.jsonl").open("a", encoding="utf-8")
+        self._children = _Children()
+        self._children.start()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        seconds, own, (used, java) = time.monotonic(), time.process_time(), self._children.look()
+        try:
+            return (yield)  # type: ignore[return-value]
+        finally:
+            (used_after, java_after) = self._children.look()
+            record = {
+                "test": item.nodeid,
+                "group": (group_of(item.path) or "none").rpartition("/")[2],
+                "seconds": round(time.monotonic() - seconds, 2),
+                "cpu": round(time.process_time() - own + used_after - used, 2),
+                "java": java_after - java,
+            }
+            self._file.write(json.dumps(record) + "\n")
+            self._file.flush()
+
+
+def pytest_configure(config: Any) -> None:
+    """Record, where somebody asks for it, in each process that runs tests."""
+    in_worker = hasattr(config, "workerinput")
+    if (folder := os.environ.get(VARIABLE)) and (in_worker or not config.getoption("numprocesses", None)):
+        config.pluginmanager.register(Recorder(Path(folder)))
+
+
+def page(records: list[dict[str, Any]]) -> str:
+    """The tables, in Markdown: test groups, folders, files, and the slowest tests."""
+
+    def table(title: str, name: Callable[[dict[str, Any]], str], most: int) -> Iterator[str]:
+        summed: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0, 0])
+        for record in records:
+            for i, amount in enumerate((1, record["seconds"], record["cpu"], record["java"])):
+                summed[name(record)][i] += amount
+        yield f"\n## {title}\n"
+        yield "| | tests | seconds | CPU-seconds | starts of Java |\n|---|---|---|---|---|"
+        for key, (tests, seconds, cpu, java) in sorted(summed.items(), key=lambda entry: -entry[1][2])[:most]:
+            yield f"| {key} | {tests:.0f} | {seconds:.1f} | {cpu:.1f} | {java:.0f} |"
+
+    def file(record: dict[str, Any]) -> str:
+        return str(record["test"].partition("::")[0])
+
+    total = [sum(record[name] for record in records) for name in ("seconds", "cpu", "java")]
+    lines: list[str] = [
+        "# Where the time of the suite goes",
+        "",
+        f"Made by `make durations`: {len(records)} tests, {total[0]:.0f} seconds in all processes together, "
+        f"{total[1]:.0f} CPU-seconds, {total[2]} starts of Java.",
+        *table("Groups of tests", lambda record: str(record["group"]), 100),
+        *table("Folders", lambda record: "/".join(file(record).split("/")[:3]).removesuffix(".py"), 40),
+        *table("Files", file, 40),
+        *table("Slowest tests", lambda record: str(record["test"]), _SLOWEST),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def recorded(folder: Path) -> list[dict[str, Any]]:
+    """What all processes of a run have recorded."""
+    lines: Iterable[str] = (line for path in sorted(folder.glob("*.jsonl")) for line in path.open(encoding="utf-8"))
+    return [json.loads(line) for line in lines]
+
+
+if __name__ == "__main__":
+    print(page(recorded(Path(sys.argv[1]))), end="")
