@@ -23,7 +23,7 @@ help:
 	@echo 'make check   lint, types, and tests without Flink'
 	@echo 'make test    lint, types and all tests'
 	@echo 'make durations  where the time of all tests goes, into benchmarks/DURATIONS.md'
-	@echo 'make laws    invariants, checked with 50 times as many examples'
+	@echo 'make laws    invariants, checked with ten times as many examples, for the night'
 	@echo 'make image   the image, built and run without Docker (needs root and debootstrap)'
 	@echo 'make browser what tests of the report need beside a Chromium'
 	@echo 'make bench   the figures, as tables'
@@ -33,24 +33,30 @@ help:
 demo: $(READY)
 	@$(WITH_JAVA) $(BIN)/crenel demo
 
+# Runs commands, and says how long they took.
+timed = @begun=$$(date +%s); $(2) && echo "$(1): $$(($$(date +%s) - begun)) s"
+
 lint: $(INSTALLED)
-	$(BIN)/ruff check
-	$(BIN)/ruff format --check
-	$(BIN)/mypy
-	$(BIN)/hadolint docker/Dockerfile
-	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker/compose.yaml
-	$(BIN)/check-jsonschema --quiet --schemafile docker/kubernetes/flinkdeployment.schema.json docker/kubernetes/crenel.yaml
+	$(call timed,lint,$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/hadolint docker/Dockerfile && \
+		$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker/compose.yaml && \
+		$(BIN)/check-jsonschema --quiet --schemafile docker/kubernetes/flinkdeployment.schema.json docker/kubernetes/crenel.yaml)
+	$(call timed,types,$(BIN)/mypy)
+
+# Lint and types run beside the tests, which mostly wait at first.
+check: $(READY)
+	@$(MAKE) --no-print-directory --jobs=2 lint tests SELECTED="-m 'not cluster'"
+test: $(READY)
+	@$(MAKE) --no-print-directory --jobs=2 lint tests
 
 # The shell becomes pytest, so that a signal to make ends it. Which tests stay together: tests/support/groups.py.
-PYTEST = $(WITH_JAVA) exec $(BIN)/python -m pytest --numprocesses 3 --no-loadscope-reorder
-check: lint $(READY)
-	@$(PYTEST) -m 'not cluster'
-test: lint $(READY)
-	@$(PYTEST)
+PYTEST = $(BIN)/python -m pytest --numprocesses 3 --no-loadscope-reorder
+.PHONY: tests
+tests: $(READY)
+	@$(WITH_JAVA) exec $(PYTEST) $(SELECTED)
 
 durations: $(READY)
-	@folder=$$(mktemp -d) && $(WITH_JAVA) { CRENEL_DURATIONS=$$folder $(BIN)/python -m pytest --numprocesses 3 --no-loadscope-reorder; \
-	$(BIN)/python -m tests.support.durations $$folder > benchmarks/DURATIONS.md; rm -rf $$folder; }
+	@folder=$$(mktemp -d) && $(WITH_JAVA) { CRENEL_DURATIONS=$$folder $(PYTEST); code=$$?; \
+		$(BIN)/python -m tests.support.durations $$folder > benchmarks/DURATIONS.md; rm -rf $$folder; exit $$code; }
 
 # For the night. A failure tells the seed of its records; hypothesis tries it first in the next run.
 laws: $(READY)
@@ -69,8 +75,8 @@ bench: $(READY)
 
 $(READY): $(INSTALLED) $(SOURCES)
 	@echo 'compiling what has changed of the core (all of it takes about a minute)'
-	@$(BIN)/python -m anonymity.compiled.warm
-	@$(WITH_JAVA) $(BIN)/python -m jobs.local.classes || true
+	$(call timed,compile,$(BIN)/python -m anonymity.compiled.warm && \
+		{ $(WITH_JAVA) $(BIN)/python -m jobs.local.classes || true; })
 	@touch $@
 
 $(INSTALLED): $(PACKAGES) pyproject.toml
@@ -82,7 +88,7 @@ $(PACKAGES): requirements.lock requirements-java.lock
 		echo "Crenel needs Python 3.10, 3.11 or 3.12; found: '$(PYTHON)'. Name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@rm -rf $(VENV)
 	'$(PYTHON)' -m venv $(VENV) || { echo "Python's venv module is missing (on Debian: apt install python3-venv)" >&2; exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(call timed,packages,$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock)
 	@$(BIN)/python -m jobs.local.java >/dev/null 2>&1 || \
 		{ set -x; $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-java.lock; }
 	@touch $@

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from tests.support.cluster import Cluster
 
 # How long an example takes says nothing here: the first one compiles, and machines are shared.
-settings.register_profile("crenel", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
-settings.load_profile("crenel")
-# `make laws`: 50 times as many examples of each invariant that does not set their number itself.
-settings.register_profile("nightly", settings.get_profile("crenel"), max_examples=5_000)
+settings.register_profile(
+    "gate", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True, max_examples=100
+)
+settings.load_profile("gate")
+# `make laws`. Whatever sets a number of its own sets it in proportion (tests/support/examples.py).
+settings.register_profile("nightly", settings.get_profile("gate"), max_examples=1_000)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -29,8 +31,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest."""
+    """Begin with what takes longest; every invariant that is tried on examples is a law."""
     items.sort(key=order())
+    for item in items:
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker("laws")
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say how much of the time went to tests that start Flink."""
+    seconds = {True: 0.0, False: 0.0}
+    for report in (report for reports in terminalreporter.stats.values() for report in reports):
+        if isinstance(report, pytest.TestReport):
+            seconds["cluster" in report.keywords] += report.duration
+    told = ", ".join(f"{seconds[flink]:.0f} s {'with' if flink else 'without'} Flink" for flink in (False, True))
+    terminalreporter.write_line(f"tests, in all processes together: {told}")
 
 
 @pytest.hookimpl(optionalhook=True)

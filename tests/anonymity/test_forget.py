@@ -25,12 +25,13 @@ from anonymity.promises import T
 from anonymity.release import Releases
 from anonymity.window.parameters import WindowParameters
 from tests.support.drive import Setting, columns_of, hashes
+from tests.support.examples import FEW, LAWS, examples
 from tests.support.forgets import KeptAny, forgets_of, judged_any, with_forgets
 from tests.support.lasting_drive import LastingSetting, lasting_cases
 from tests.support.mondrian_drive import MondrianSetting, mondrian_cases
 from tests.support.nearest_drive import NearestSetting, nearest_cases
 from tests.support.source import IDENTITY, Finish, Forget, Push, Row
-from tests.support.strategies import FEW, LAWS, Case, cases, cuts
+from tests.support.strategies import Case, cases, cuts
 from tests.support.window_drive import WindowSetting, window_cases
 
 CASES: dict[str, Callable[..., st.SearchStrategy[Case]]] = {
@@ -145,7 +146,7 @@ def bytes_of(row: Row, shown: set[float]) -> Iterator[bytes]:
     st.booleans(),
     st.booleans(),
 )
-@settings(LAWS, max_examples=60)
+@settings(LAWS, max_examples=examples(60))
 def test_no_byte_of_the_forgotten_is_in_any_state(
     algorithm: str, seed: int, k: int, delay: int, block: int, noised: bool, compared: bool
 ) -> None:

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from anonymity.algorithm import Counters
 from anonymity.release import Releases
 from tests.support.drive import KEY, columns_of, taken
+from tests.support.examples import LAWS
 from tests.support.lasting_drive import lasting_cases
 from tests.support.mondrian_drive import mondrian_cases
 from tests.support.nearest_drive import nearest_cases
 from tests.support.source import Step
-from tests.support.strategies import LAWS, Case, cases, cuts
+from tests.support.strategies import Case, cases, cuts
 from tests.support.window_drive import window_cases
 
 CASES = {

@@ -16,7 +16,7 @@ from tests.jobs.test_recovery import RELEASED, ROWS, configure, published, write
 from tests.support.cluster import Cluster, restored
 from tests.support.launch import Host, rows_of
 
-pytestmark = pytest.mark.cluster("standalone")
+pytestmark = pytest.mark.cluster("standalone_restores")
 
 RATE = 1000  # rows a second: a minute until the input ends, and all that waits leaves
 FORGOTTEN = ("code", "shard", "event_time", "time", "tuples")

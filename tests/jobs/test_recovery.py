@@ -23,7 +23,7 @@ from tests.support.launch import Host, rows_of
 from tests.support.towns import TOWNS, write_towns
 from tests.support.visits import SUPPRESSED, audit_columns
 
-pytestmark = pytest.mark.cluster("standalone")
+pytestmark = pytest.mark.cluster("standalone_restores")
 
 ROWS = 60_000
 SLOW = 5000  # rows a second

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, Literal
 
 import pytest
-from hypothesis import Phase, find, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anonymity.algorithm import Algorithm, Counters, Terms
@@ -42,8 +42,8 @@ from tests.seams.in_order import IN_ORDER, InOrderParameters
 from tests.support.checker import check_published, diversity
 from tests.support.drive import KEY, PRINT
 from tests.support.encoding import KEYS, blocks_of
+from tests.support.examples import FEW, reach
 from tests.support.labels import in_interval, in_network, in_period, is_masked
-from tests.support.strategies import FEW, LAWS
 
 MADE: dict[str, Any] = {
     CASTLE.name: CastleParameters(25, 40, max_clusters=6),
@@ -268,9 +268,5 @@ def test_the_streams_of_this_law_bring_about_everything(algorithm: Algorithm) ->
         linkable = done.counters.suppressed.get(LINKABLE, 0)
         return odd and linkable > 0 and len(done.rows) < sum(map(len, case.batches))
 
-    found = find(
-        cases(levels=algorithm is OLA),
-        brings_about,
-        settings=settings(LAWS, max_examples=2000, phases=[Phase.generate]),
-    )
+    found = reach(cases(levels=algorithm is OLA), brings_about)
     judge(found, run(algorithm, found))

@@ -9,7 +9,7 @@ import pytest
 from tests.seams.stream import CONFIGURATION, visits
 from tests.support.cluster import Cluster, restored
 
-pytestmark = pytest.mark.cluster("standalone")
+pytestmark = pytest.mark.cluster("standalone_restores")
 
 REGIONS = """
 version: 1

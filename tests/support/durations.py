@@ -1,8 +1,8 @@
 """Where the time of the suite goes: seconds, CPU-seconds and starts of Java for each test.
 
-A pytest plugin that records where ``CRENEL_DURATIONS`` names a folder; as a command this makes a page of tables from that, as
-``make durations`` does. CPU-seconds count what a test's process used and whatever it started, so they hold on a
-machine that other work loads too. A session-scoped cluster counts for the test that first asks for it. Linux only.
+A pytest plugin that records where ``CRENEL_DURATIONS`` names a folder; as a command this makes a page of tables from
+that, as ``make durations`` does. CPU-seconds count what a test's process used and whatever it started, so they hold on
+a machine that other work loads too. A session-scoped cluster counts for the test that first asks for it. Linux only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Which tests run in one process of pytest-xdist: those that share a cluster.
 
 The marker says so: ``cluster("mini")`` shares the process of many jobs, ``cluster("standalone")`` the standalone
-cluster, and a file with a bare ``cluster`` has one of its own. All other tests go wherever there is time.
+cluster, and a file with a bare ``cluster`` has one of its own. All other tests go wherever there is time. What follows
+an underscore divides a group that would take longer than all else: ``standalone_restores`` has a cluster of its own.
 
 ``--dist loadgroup`` does not do it: pytest-xdist 3.8 marks groups in a field that pytest 9.2 no longer reads.
 """
@@ -46,6 +47,6 @@ def order() -> Callable[[pytest.Item], tuple[bool, bool, str]]:
 
     def key(item: pytest.Item) -> tuple[bool, bool, str]:
         group = known[item.path] if item.path in known else known.setdefault(item.path, group_of(item.path))
-        return group is None, group != _LONGEST, group or ""
+        return group is None, not (group or "").startswith(_LONGEST), group or ""
 
     return key

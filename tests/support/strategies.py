@@ -8,7 +8,6 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from anonymity.attributes import Categorical, Noised, Numeric, QuasiIdentifier
@@ -19,15 +18,6 @@ from anonymity.privacy import Confidence, NoiseWithin, Privacy
 from state.block import NO_TIME
 from tests.support.drive import Setting
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row, Step
-
-LAWS = settings(
-    max_examples=150,
-    deadline=None,  # the first example may wait for the compiler
-    derandomize=False,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
-)
-FEW = settings(LAWS, max_examples=50)
 
 LARGE = (0.0, -0.0, 1.0, 2.0**53, 2.0**53 + 2, -1e300, 1.7e308, -1.7e308, 1e-300, 5e-324, 0.1, 0.1 + 2**-56)
 ENDS = (None, None, 3.0, 0.7)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import Phase, find, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anonymity.attributes import Numeric
@@ -20,8 +20,9 @@ from anonymity.tuples.leaving import delay_of_bucket
 from state.block import NO_TIME
 from tests.support.deadlines import last_time
 from tests.support.drive import KEY, Kept, Setting, apply, columns_of, hashes, in_blocks, judged, steps_of
+from tests.support.examples import FEW, LAWS, reach
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row
-from tests.support.strategies import FEW, LAWS, ONE_BY_ONE, Case, cases, cuts
+from tests.support.strategies import ONE_BY_ONE, Case, cases, cuts
 
 
 @given(cases(), cuts)
@@ -192,7 +193,7 @@ def test_the_streams_of_these_laws_bring_about_everything(what: str) -> None:
         return (checker.kinds + checker.reasons + checker.confidence)[what] > 0
 
     made = cases(confident=True) if what in CONFIDENT else cases()
-    find(made, brings_about, settings=settings(LAWS, max_examples=2000, phases=[Phase.generate]))
+    reach(made, brings_about)
 
 
 @pytest.mark.parametrize("delay", [0, 1, 63, 64, 65, 127, 128, 999, 70_000])

@@ -26,6 +26,7 @@ from anonymity.privacy import Privacy
 from anonymity.space.boxes import enlargement
 from tests.support.checker import diversity
 from tests.support.drive import Setting, apply, in_blocks, judged
+from tests.support.examples import examples
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row
 
 # Figure 1: of five leaves Any loses 4/4, University 2/4, and what stands above Primary and Secondary School 1/4.
@@ -372,7 +373,7 @@ def test_a_cluster_of_twice_k_persons_is_split_into_as_many_parts_as_k_allows(pe
     st.lists(st.tuples(st.integers(0, 12), st.integers(0, 1000)), min_size=1, max_size=60),
     st.binary(min_size=32, max_size=32),
 )
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_each_part_of_a_split_has_k_persons_and_each_tuple_is_in_one(
     k: int, tuples: list[tuple[int, int]], key: bytes
 ) -> None:
@@ -388,7 +389,7 @@ def test_each_part_of_a_split_has_k_persons_and_each_tuple_is_in_one(
 
 
 @given(st.permutations(range(100)), st.binary(min_size=32, max_size=32))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_the_tuples_of_a_person_part_where_they_lie_apart(order: list[int], key: bytes) -> None:
     # Twenty persons have been to the same five places, which lie 200 apart.
     found = together(4, line(*((f"p{i // 5}", 200 * (i % 5) + i // 5) for i in order)), key=key)
@@ -397,7 +398,7 @@ def test_the_tuples_of_a_person_part_where_they_lie_apart(order: list[int], key:
 
 
 @given(st.permutations(range(12)), st.binary(min_size=32, max_size=32))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_a_split_finds_groups_that_lie_apart(order: list[int], key: bytes) -> None:
     # Four groups of three neighbours: whichever is drawn first takes its own.
     found = together(3, line(*((f"p{i}", 200 * (i // 3) + i % 3) for i in order)), key=key)
@@ -430,7 +431,7 @@ def test_a_cluster_that_is_not_diverse_enough_to_be_split_stays_whole() -> None:
     st.booleans(),
     st.binary(min_size=32, max_size=32),
 )
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_each_part_of_a_diverse_split_is_diverse_and_each_tuple_is_in_one(
     k: int, tuples: list[tuple[int, int, str, str]], both: bool, key: bytes
 ) -> None:

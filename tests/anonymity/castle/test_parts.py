@@ -21,6 +21,7 @@ from anonymity.policy import Policy
 from anonymity.privacy import Privacy
 from anonymity.space.domain import Boxes, Domain, domain
 from tests.support.drive import Setting
+from tests.support.examples import examples
 
 TREE = from_paths([(f"leaf {i}", f"twig {i // 3}", f"branch {i // 9}", "*") for i in range(27)])
 POLICY = Policy((Numeric("x", (0, 1000)), Categorical("place", TREE), Numeric("y", (-1, 1))))
@@ -141,7 +142,7 @@ def searches(draw: st.DrawFn) -> Search:
 
 
 @given(searches(), st.sampled_from((0, 1, 2, 9, 100, 3000)), st.data())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_the_nearest_are_those_left_that_enlarge_the_seed_least(
     search: Search, wanted: int, data: st.DataObject
 ) -> None:
@@ -156,7 +157,7 @@ def test_the_nearest_are_those_left_that_enlarge_the_seed_least(
 
 
 @given(searches())
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_what_is_left_has_a_number_each(search: Search) -> None:
     left = search.left
     found = picked(domain(POLICY), search.box, search.ends, search.taken, search.bucket, len(left))
@@ -164,7 +165,7 @@ def test_what_is_left_has_a_number_each(search: Search) -> None:
 
 
 @given(st.sampled_from((1, 2, 10, 31, 32, 33, 64, 100)), st.booleans(), st.integers(0, 2**32))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_what_is_left_over_goes_to_the_part_that_it_enlarges_least(count: int, wide: bool, seed: int) -> None:
     chance = np.random.default_rng(seed)
     groups, parts = random_boxes(chance, 5, wide), random_boxes(chance, count, True)
@@ -190,7 +191,7 @@ def buckets(draw: st.DrawFn) -> tuple[list[int], int, int, int]:
 
 
 @given(buckets())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_shares_follow_the_sizes_of_buckets_and_leave_enough_to_reach_l(
     made: tuple[list[int], int, int, int],
 ) -> None:

@@ -23,8 +23,9 @@ from state.codec import StateError
 from state.stored import Stored
 from tests.golden.make import HERE, SETTING, read, restored
 from tests.support.drive import Kept, Setting, columns_of
+from tests.support.examples import FEW
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row
-from tests.support.strategies import FEW, Case, cases, cuts
+from tests.support.strategies import Case, cases, cuts
 
 POLICY = Policy(
     (Numeric("x", (0, 1000)),), sensitive=("illness",), passthrough=(IDENTITY,), subject="who", event_time="at"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from hypothesis import Phase, find, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anonymity.attributes import Categorical, Numeric
@@ -15,10 +15,11 @@ from anonymity.nearest.parameters import NearestParameters
 from anonymity.policy import Policy
 from anonymity.privacy import Privacy
 from tests.support.drive import Kept, apply, columns_of, judged, steps_of
+from tests.support.examples import FEW, LAWS, reach
 from tests.support.nearest_drive import NearestSetting, nearest_cases
 from tests.support.source import IDENTITY, Finish, Push, Row
 from tests.support.space import Space
-from tests.support.strategies import FEW, LAWS, ONE_BY_ONE, Case, cuts
+from tests.support.strategies import ONE_BY_ONE, Case, cuts
 
 
 @given(nearest_cases(), cuts)
@@ -153,4 +154,4 @@ def test_the_streams_of_these_laws_bring_about_everything(what: str) -> None:
             return case.setting.privacy.l > 1 and counters.releases["cluster"] > 1
         return {**counters.suppressed, **counters.releases}[what] > 0
 
-    find(nearest_cases(), brings_about, settings=settings(LAWS, max_examples=2000, phases=[Phase.generate]))
+    reach(nearest_cases(), brings_about)

@@ -22,6 +22,7 @@ from anonymity.noise.budget import (
     share_within,
     smallest_epsilon,
 )
+from tests.support.examples import examples
 
 sizes = st.integers(1, 40)
 rates = st.floats(0.02, 0.98)
@@ -69,7 +70,7 @@ def test_delta_agrees_with_scipy_for_large_k(k: int, rate: float, factor: float)
 
 
 @given(st.integers(1, 12), st.integers(1, 19), st.integers(1, 400))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_delta_is_exact_where_gamma_is_a_fraction(k: int, part: int, more: int) -> None:
     rate, growth = Fraction(part, 20), Fraction(20, 20 - part) + Fraction(more - 1, 40)
     gamma = (growth - 1 + rate) / growth
@@ -183,7 +184,7 @@ def test_the_rate_1_has_no_epsilon() -> None:
 
 
 @given(sizes, st.floats(0.01, 8), st.floats(1e-9, 0.5), st.integers(1, 10**6))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_the_largest_rate_holds_and_no_larger_one_does(k: int, epsilon: float, wanted: float, further: int) -> None:
     rate = largest_sample_rate(k, epsilon, wanted)
     assert rate is not None
@@ -199,7 +200,7 @@ def test_the_largest_rate_holds_and_no_larger_one_does(k: int, epsilon: float, w
 
 
 @given(sizes, sizes, st.floats(0.01, 8), st.floats(0.01, 8), st.floats(1e-9, 0.5))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_more_is_let_in_for_a_larger_k_epsilon_or_delta(
     k: int, more: int, epsilon: float, still: float, wanted: float
 ) -> None:

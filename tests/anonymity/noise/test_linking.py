@@ -13,7 +13,7 @@ from anonymity.mondrian.parameters import MondrianParameters
 from anonymity.outcomes import LINKABLE
 from anonymity.privacy import Confidence, NoiseWithin
 from tests.anonymity.noise.test_within import HEIGHT, WEIGHT, Stream, classes, linking_range_of, run, terms
-from tests.support.strategies import FEW
+from tests.support.examples import FEW
 
 K, SIZE = 4, 60
 HALVES = replace(WEIGHT, step=0.5)  # heights that are one apart have weights that are one step apart

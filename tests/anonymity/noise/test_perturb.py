@@ -28,8 +28,9 @@ from anonymity.privacy import DifferentialPrivacy, Privacy
 from state.block import Block
 from tests.anonymity.castle.test_laws import check_restores
 from tests.support.drive import KEY, Kept, Setting, apply, columns_of, in_blocks
+from tests.support.examples import FEW
 from tests.support.source import IDENTITY, Push, Row
-from tests.support.strategies import FEW, Case, cases, cuts
+from tests.support.strategies import Case, cases, cuts
 
 DRAWS = 200_000
 UNLIKELY = 1e-4  # the seeds are fixed: a test that passed once always does

@@ -35,7 +35,7 @@ from state.block import Block
 from state.stored import Stored
 from tests.seams.in_order import IN_ORDER, InOrderParameters
 from tests.support.drive import KEY, PRINT
-from tests.support.strategies import FEW
+from tests.support.examples import FEW
 
 HEIGHT, WEIGHT = Noised("height", (100.0, 220.0), 1.0), Noised("weight", (30.0, 250.0), 0.1)
 MADE = {

@@ -33,9 +33,9 @@ from anonymity.release import Releases
 from anonymity.window.parameters import WindowParameters
 from state.stored import Stored
 from tests.support.drive import KEY, PRINT, Setting, columns_of, hashes
+from tests.support.examples import FEW
 from tests.support.sensitive import apart, ground_of, kept
 from tests.support.source import IDENTITY, Finish, Push, Row
-from tests.support.strategies import FEW
 
 REUSED = KINDS.index("reused")
 TREE = from_paths([[f"{i}", f"{i // 2}x", f"{i // 4}xx", "*"] for i in range(8)])

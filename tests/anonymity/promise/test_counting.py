@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from anonymity.compiled.jit import entry
 from anonymity.errors import InvariantError
 from anonymity.promise.counting import Counts, add, discard, empty_counts, grown, stable_order
+from tests.support.examples import examples
 
 OWNERS = st.sampled_from((0, 1, 2, 7, 2**31 - 1))
 VALUES = st.sampled_from((0, 1, 2, 3, 2**32, 2**63, 2**64 - 1))
@@ -48,7 +49,7 @@ def test_a_sixth_of_a_table_is_free() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), OWNERS, VALUES), max_size=300))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 def test_counts_are_those_of_a_counter(steps: list[tuple[int, int, int]]) -> None:
     # The table of 16 slots gets nearly full, so entries collide and wrap around its end.
     counts, expected = empty_counts(0), Counter[tuple[int, int]]()

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from anonymity.hierarchy import from_paths
 from anonymity.promise.distances import distance, table_of
 from anonymity.promise.reference import Distance, Reference
+from tests.support.examples import LAWS
 from tests.support.sensitive import Ground, apart, ground_of, picks
 from tests.support.sensitive import distance as judged
-from tests.support.strategies import LAWS
 
 TREE = from_paths(["ampz", "bmpz", "cnpz", "doqz", "eoqz", "fffz"])
 """f stands alone up to the root."""

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from anonymity.promise.record import Parameter, Promise
 from anonymity.promise.reference import Reference
 from anonymity.promises import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
+from tests.support.examples import LAWS
 from tests.support.sensitive import keeps, kept, picks
-from tests.support.strategies import LAWS
 
 tenths = st.integers(1, 60).map(lambda tenth: tenth / 10)
 asked: st.SearchStrategy[tuple[Promise, Parameter]] = st.one_of(

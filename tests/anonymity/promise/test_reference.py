@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from anonymity.compiled.jit import Int, entry
 from anonymity.promise.lookup import UNKNOWN, Lookup, lookup_of, note_number, with_numbers
 from anonymity.promise.reference import DistributionError, Reference, load
-from tests.support.strategies import LAWS
+from tests.support.examples import LAWS
 
 
 def written(folder: Path, text: str) -> Path:

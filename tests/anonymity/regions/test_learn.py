@@ -15,9 +15,9 @@ from anonymity.policy import Policy
 from anonymity.regions.learn import TOLERANCE, RegionsError, learn
 from anonymity.regions.loss import ExpectedLoss, Sample
 from anonymity.regions.tree import RegionTree
+from tests.support.examples import LAWS
 from tests.support.regions import Case, cases, distinct, learned, leaves, walk
 from tests.support.space import Tree
-from tests.support.strategies import LAWS
 
 
 @given(learned(), st.integers(0, 2**32))

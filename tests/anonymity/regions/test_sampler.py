@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from anonymity.regions.sampler import Sampler
 from state.block import Block
-from tests.support.strategies import LAWS
+from tests.support.examples import LAWS
 
 _NONE = pa.record_batch([], schema=pa.schema([]))
 

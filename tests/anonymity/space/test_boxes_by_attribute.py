@@ -24,6 +24,7 @@ from anonymity.space.boxes_by_attribute import (
 )
 from anonymity.space.domain import NONE, Boxes, Domain, domain
 from anonymity.space.lanes import least
+from tests.support.examples import examples
 
 
 def policy_of(leaves: int) -> Policy:
@@ -72,7 +73,7 @@ def within(tree: Hierarchy, boxes: Boxes, point: Boxes) -> NDArray[np.bool_]:
 
 
 @given(st.integers(1, 100), st.integers(0, 2**32), st.data())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_boxes_that_contain_one_are_found_in_order(count: int, seed: int, data: st.DataObject) -> None:
     chance, laid = np.random.default_rng(seed), boxes_by_attribute(count, FEW)
     boxes, point = some_boxes(FEW, count, chance), some_point(FEW, chance)
@@ -88,7 +89,7 @@ def test_boxes_that_contain_one_are_found_in_order(count: int, seed: int, data: 
 
 @pytest.mark.parametrize("policy", [FEW, MANY], ids=["few leaves", "many leaves"])
 @given(st.integers(0, 100), st.integers(0, 2**32))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_the_least_enlargement_is_that_of_one_of_the_boxes_that_count(policy: Policy, count: int, seed: int) -> None:
     chance, tree, laid = np.random.default_rng(seed), tree_of(policy), boxes_by_attribute(100, policy, rises=True)
     assert (laid.begin[0] == NONE) == (policy is MANY)

@@ -24,11 +24,11 @@ from anonymity.space.domain import Boxes, domain
 from anonymity.space.ends import round_all
 from anonymity.window.parameters import WindowParameters
 from tests.support.drive import KEY, Kept, Setting, columns_of, in_blocks, taken
+from tests.support.examples import FEW
 from tests.support.lasting_drive import LastingSetting
 from tests.support.nearest_drive import NearestSetting
 from tests.support.source import IDENTITY, Advance, Push, Row
 from tests.support.space import Box, Space
-from tests.support.strategies import FEW
 
 GRIDS = st.sampled_from((5.0, 0.1, 0.25, 1e-3, 7.0, 3e10, 0.3))
 NUMBERS = st.floats(-1e12, 1e12) | st.integers(-1000, 1000).map(lambda i: i / 10) | st.floats(allow_nan=False)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import Phase, find, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anonymity.attributes import Numeric
@@ -17,8 +17,9 @@ from anonymity.privacy import Privacy
 from anonymity.window.parameters import WindowParameters
 from state.block import NO_TIME
 from tests.support.drive import KEY, columns_of, hashes, in_blocks
+from tests.support.examples import FEW, LAWS, reach
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row
-from tests.support.strategies import FEW, LAWS, ONE_BY_ONE, Case, cuts
+from tests.support.strategies import ONE_BY_ONE, Case, cuts
 from tests.support.window_drive import KeptWindow, WindowSetting, judged_windows, taken_by, window_cases
 
 
@@ -159,7 +160,7 @@ def test_the_streams_of_these_laws_bring_about_everything(what: str) -> None:
         return happened[what] > 0 or (what == "carried" and counters.longest_delay > (counters.size or 10**9))
 
     made = window_cases(confident=True) if what in CONFIDENT else window_cases()
-    find(made, brings_about, settings=settings(LAWS, max_examples=2000, phases=[Phase.generate]))
+    reach(made, brings_about)
 
 
 @pytest.mark.parametrize("event_time", [-(2**63) + 1, -(2**62), 0, 2**62, 2**63 - 1])

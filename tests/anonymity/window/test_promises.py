@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from hypothesis import Phase, find, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anonymity.attributes import Numeric
@@ -17,8 +17,8 @@ from anonymity.release import Releases
 from anonymity.window.parameters import WindowParameters
 from tests.seams.at_most import AT_MOST
 from tests.support.drive import columns_of, in_blocks
+from tests.support.examples import FEW, LAWS, reach
 from tests.support.source import IDENTITY, Push, Row
-from tests.support.strategies import FEW, LAWS
 from tests.support.window_drive import KeptWindow, WindowSetting, judged_windows, take, told
 
 POLICY = Policy((Numeric("x", (0, 100)),), sensitive=("illness",), passthrough=(IDENTITY,), subject="who")
@@ -87,7 +87,7 @@ def test_repairs_of_people_who_come_again_are_among_them(what: str) -> None:
         several = any((out.tuples > out.subjects).any() and (out.diversity > 2).any() for out in outputs)
         return several if what == "several values" else checker.actions[what] > 0
 
-    find(few_people, brings_about, settings=settings(LAWS, max_examples=2000, phases=[Phase.generate]))
+    reach(few_people, brings_about)
 
 
 # Further promises.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pyarrow as pa
-from hypothesis import Phase, find, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anonymity.attributes import Categorical, Numeric
@@ -16,8 +16,8 @@ from anonymity.window.log import ACTIONS
 from anonymity.window.parameters import WindowParameters
 from state.block import NO_TIME
 from tests.support.drive import in_blocks
+from tests.support.examples import LAWS, reach
 from tests.support.source import IDENTITY, Row
-from tests.support.strategies import LAWS
 from tests.support.window_drive import WindowSetting, take, taken_by
 from tests.support.window_reference import Reference
 
@@ -120,7 +120,7 @@ def test_windows_with_several_swaps_and_merges_are_among_them() -> None:
         kinds = [action.pair is None for action in reference(*window).actions]
         return kinds.count(True) > 1 and kinds.count(False) > 1
 
-    find(windows(repeats=False), several, settings=settings(LAWS, max_examples=2000, phases=[Phase.generate]))
+    reach(windows(repeats=False), several)
 
 
 def test_a_tuple_has_no_event_time_in_a_stream_without_any() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import Phase, find, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anonymity.attributes import Numeric
@@ -23,8 +23,9 @@ from tests.anonymity.castle.test_stored import mended
 from tests.golden.make import FINGERPRINT, read
 from tests.golden.make_windows import HERE, SETTING
 from tests.support.drive import columns_of
+from tests.support.examples import FEW, LAWS, reach
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row
-from tests.support.strategies import FEW, LAWS, Case, cuts
+from tests.support.strategies import Case, cuts
 from tests.support.window_drive import KeptWindow, WindowSetting, window_cases
 
 POLICY = Policy(
@@ -85,11 +86,7 @@ def test_what_is_stored_is_what_waits_four_times_over_at_most(case: Case, cut: t
 
 
 def test_blocks_that_are_stored_anew_are_among_them() -> None:
-    find(
-        window_cases(),
-        lambda case: run(case, (0,)),
-        settings=settings(LAWS, max_examples=2000, phases=[Phase.generate]),
-    )
+    reach(window_cases(), lambda case: run(case, (0,)))
 
 
 def test_memory_is_given_back_after_a_burst_and_nothing_else_changes() -> None:

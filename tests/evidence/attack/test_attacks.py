@@ -35,7 +35,8 @@ from evidence.sample import Sample
 from evidence.setting import Setting
 from state.block import NO_TIME, Block
 from tests.evidence.test_replay import sample_of, setting_of
-from tests.support.strategies import FEW, Case, cases
+from tests.support.examples import FEW
+from tests.support.strategies import Case, cases
 
 AGE = Numeric("age", (0, 100))
 

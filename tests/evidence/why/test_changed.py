@@ -10,7 +10,8 @@ from anonymity.policy import Shards
 from evidence.replay import replay_outputs
 from evidence.why.changed import one_level_up, without
 from tests.evidence.test_replay import contains, sample_of, setting_of
-from tests.support.strategies import FEW, Case, cases
+from tests.support.examples import FEW
+from tests.support.strategies import Case, cases
 
 
 @FEW

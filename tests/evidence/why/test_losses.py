@@ -12,7 +12,8 @@ from evidence.outputs import Outputs
 from evidence.replay import replay_outputs
 from evidence.why.losses import losses
 from tests.evidence.test_replay import sample_of, setting_of
-from tests.support.strategies import FEW, Case, cases
+from tests.support.examples import FEW
+from tests.support.strategies import Case, cases
 
 
 @FEW

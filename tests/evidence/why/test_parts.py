@@ -15,7 +15,7 @@ from anonymity.policy import Policy
 from evidence.sample import Sample
 from evidence.why.parts import above_their_share
 from state.block import NO_TIME, Block
-from tests.support.strategies import FEW
+from tests.support.examples import FEW
 
 TREE = from_paths([(f"v{i}", f"g{i // 3}", "*") for i in range(8)] + [("alone", "only", "*")])
 COUNT = 4000

@@ -14,7 +14,7 @@ from jobs.commands.cli import app
 from jobs.commands.plan import minute
 from jobs.commands.synthetic import write
 from jobs.config.load import load
-from tests.support.launch import crenel
+from tests.support.launch import Host
 from tests.support.visitors import assert_tells_nobody
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -48,11 +48,11 @@ def test_times_are_told_in_minutes() -> None:
     assert (minute(90_000), minute(6_000), minute(6 * 3_600_000)) == ("1.5 min", "0.1 min", "360 min")
 
 
-@pytest.mark.cluster
-def test_a_plan_is_made_from_a_file_and_can_be_pasted(tmp_path: Path) -> None:
+@pytest.mark.cluster("mini")
+def test_a_plan_is_made_from_a_file_and_can_be_pasted(mini: Host, tmp_path: Path) -> None:
     stream, picture = tmp_path / "stream.csv", tmp_path / "plan.svg"
     write(stream, 1500, 1)
-    result = crenel(
+    result = mini.crenel(
         "plan", DEMO, "--sample", stream, "--rows", "1000", "--settings", "4", "--json", "--plot", picture,
         "--most-delay", "300 min", "--vary", "algorithm=nearest,castle", "--vary", "shards=1",
     )  # fmt: skip
@@ -76,11 +76,11 @@ def test_a_plan_is_made_from_a_file_and_can_be_pasted(tmp_path: Path) -> None:
     assert_tells_nobody(stream, result.stdout)
 
 
-@pytest.mark.cluster
-def test_a_sample_of_one_row_is_refused_by_its_option(tmp_path: Path) -> None:
+@pytest.mark.cluster("mini")
+def test_a_sample_of_one_row_is_refused_by_its_option(mini: Host, tmp_path: Path) -> None:
     stream = tmp_path / "stream.csv"
     write(stream, 1, 1)
-    result = crenel("plan", DEMO, "--sample", stream)
+    result = mini.crenel("plan", DEMO, "--sample", stream)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.startswith(f"crenel: --sample: {stream} gave ")
     assert result.stderr.count("\n") == 1

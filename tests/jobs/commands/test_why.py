@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from jobs.commands.cli import app
 from jobs.commands.synthetic import write
-from tests.support.launch import crenel
+from tests.support.launch import Host
 from tests.support.visitors import assert_tells_nobody
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -31,11 +31,11 @@ def test_outputs_that_are_not_there_are_one_line() -> None:
     assert result.stderr.count("\n") == 1
 
 
-@pytest.mark.cluster
-def test_what_was_suppressed_is_told_with_what_would_have_saved_it(tmp_path: Path) -> None:
+@pytest.mark.cluster("mini")
+def test_what_was_suppressed_is_told_with_what_would_have_saved_it(mini: Host, tmp_path: Path) -> None:
     stream = tmp_path / "stream.csv"
     write(stream, 1500, 1)
-    result = crenel("why", DEMO, "--sample", stream, "--json", *HARD)
+    result = mini.crenel("why", DEMO, "--sample", stream, "--json", *HARD)
     assert result.returncode == 0, result.stderr
     told = json.loads(result.stdout)
     assert sum(of["share"] for of in told["losses"].values()) == pytest.approx(1)
@@ -55,13 +55,13 @@ def test_what_was_suppressed_is_told_with_what_would_have_saved_it(tmp_path: Pat
     assert_tells_nobody(stream, result.stdout)
 
 
-@pytest.mark.cluster
-def test_with_nothing_suppressed_it_says_so_and_tells_losses(tmp_path: Path) -> None:
+@pytest.mark.cluster("mini")
+def test_with_nothing_suppressed_it_says_so_and_tells_losses(mini: Host, tmp_path: Path) -> None:
     stream = tmp_path / "stream.csv"
     write(stream, 1500, 1)
     # Without reuse the last tuples would be too few.
     changes = ("--set", "privacy.k=2", "--set", "shards.count=1", "--set", "nearest.reuse_limit=1000")
-    result = crenel("why", DEMO, "--sample", stream, *changes)
+    result = mini.crenel("why", DEMO, "--sample", stream, *changes)
     assert result.returncode == 0, result.stderr
     assert "Nothing was suppressed" in result.stdout
     assert "Loss by attribute" in result.stdout

@@ -14,7 +14,8 @@ from evidence.replay import replay_outputs
 from jobs.commands.why_figures import of_run, suppressed_tuples
 from jobs.config.load import Config, load
 from tests.evidence.test_replay import sample_of, setting_of
-from tests.support.strategies import FEW, Case, cases
+from tests.support.examples import FEW
+from tests.support.strategies import Case, cases
 
 DEMO = Path(__file__).resolve().parents[3] / "conf" / "demo.yaml"
 

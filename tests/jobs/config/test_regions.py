@@ -22,8 +22,8 @@ from anonymity.regions.tree import Region, RegionTree
 from benchmarks.adult import DATA
 from jobs.config.load import ConfigError, load
 from jobs.config.regions import read_regions, regions_text
+from tests.support.examples import LAWS
 from tests.support.regions import learned
-from tests.support.strategies import LAWS
 
 TOWNS = from_paths([(f"{side}{i}", side, "*") for side in ("north", "south") for i in range(4)])
 POLICY = Policy((Categorical("town", TOWNS), Numeric("age", (0, 90)), Numeric("pay")))

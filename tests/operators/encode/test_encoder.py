@@ -49,6 +49,7 @@ from tests.support.encoding import (
     plan_of,
     without,
 )
+from tests.support.examples import examples
 from tests.support.fakes import FakeMetrics
 
 
@@ -136,7 +137,7 @@ policies = st.sampled_from(
 
 
 @given(policies, shards, st.lists(rows, max_size=25), st.lists(st.integers(0, 25), max_size=6))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_any_cutting_into_batches_gives_the_same_tuples_in_the_same_order(
     policy: Policy, shards: Shards, rows: list[dict[str, Any]], cuts: list[int]
 ) -> None:
@@ -147,7 +148,7 @@ def test_any_cutting_into_batches_gives_the_same_tuples_in_the_same_order(
 
 
 @given(shards, st.booleans(), st.lists(rows, max_size=25))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_every_row_is_in_one_block_or_rejected_for_the_first_thing_wrong(
     shards: Shards, keep_missing: bool, rows: list[dict[str, Any]]
 ) -> None:

@@ -35,13 +35,14 @@ from operators.encode.json_fields import JsonField, JsonFields
 from operators.encode.records import RecordsPlan
 from state.block import Block
 from tests.support.encoding import tuples_of
+from tests.support.examples import examples
 from tests.support.odd_records import csv_line, json_record
 
 BATCH = 20
 SEEDS = st.integers(0, 2**48 - 1)
 """Of a batch of records; hypothesis prints the one that fails."""
 
-SHARE = settings(max_examples=settings.default.max_examples // 4)
+SHARE = settings(max_examples=25 if examples(1) == 1 else 1250)
 """Four fuzzes: 2,000 records by default, 100,000 by `make laws`."""
 
 JSON_FIELDS = tuple(

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from hypothesis import Phase, find, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anonymity.nearest.shard import Nearest
 from tests.support.drive import Kept, apply, columns_of, judged, steps_of
+from tests.support.examples import LAWS, reach
 from tests.support.forgets import forgets_of, with_forgets
 from tests.support.lasting_drive import lasting_cases
 from tests.support.nearest_drive import NearestSetting
 from tests.support.observer import Observer
-from tests.support.strategies import LAWS, ONE_BY_ONE, Case, cuts
+from tests.support.strategies import ONE_BY_ONE, Case, cuts
 
 
 @given(lasting_cases(), cuts)
@@ -91,4 +92,4 @@ def test_the_observer_finds_persons_where_each_release_stands_alone() -> None:
         assert isinstance(shard, Nearest)
         return observer.fewest == 1 and privacy.k > 2
 
-    assert find(lasting_cases(), found, settings=settings(max_examples=2000, phases=[Phase.generate], deadline=None))
+    assert reach(lasting_cases(), found)

@@ -1,0 +1,74 @@
+"""How many examples laws are tried with, and seeds by which streams that bring something about are found again.
+
+The number follows the profile of hypothesis (``tests/conftest.py``): ``make laws`` tries ten times as many as the gate.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any, TypeVar
+
+from hypothesis import HealthCheck, Phase, find, settings
+from hypothesis.strategies import SearchStrategy
+
+_T = TypeVar("_T")
+_SEEDS = Path(__file__).with_name("seeds.json")
+_LEARN = "CRENEL_LEARN_SEEDS"
+_TRIED = 40
+_MOST = 2000
+
+_KNOWN: dict[str, int] = json.loads(_SEEDS.read_text(encoding="utf-8"))
+
+
+def examples(many: int) -> int:
+    """Of a law that deserves ``many`` examples, how many this profile tries (``many`` where it tries 100)."""
+    return max(1, round(many * settings.default.max_examples / 100))
+
+
+LAWS = settings(
+    max_examples=examples(150),
+    deadline=None,  # the first example may wait for the compiler
+    derandomize=False,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+)
+FEW = settings(LAWS, max_examples=examples(50))
+
+
+def reach(strategy: SearchStrategy[_T], condition: Callable[[_T], bool]) -> _T:
+    """Find an example that meets a condition, or fail.
+
+    The search begins where the seed of the test, in ``seeds.json``, soon finds one; ``make laws`` begins anywhere.
+    Where a strategy has changed, a test takes longer and passes all the same; ``CRENEL_LEARN_SEEDS=1`` learns the seeds
+    anew.
+    """
+    test = os.environ["PYTEST_CURRENT_TEST"].rpartition(" ")[0]
+    if os.environ.get(_LEARN):
+        _KNOWN[test] = min(range(_TRIED), key=lambda seed: _needed(strategy, condition, seed))
+        _SEEDS.write_text(json.dumps(dict(sorted(_KNOWN.items())), indent=1) + "\n", encoding="utf-8")
+    seed = _KNOWN.get(test) if settings.default.max_examples <= 100 else None
+    return find(strategy, condition, settings=_search(_MOST), random=None if seed is None else Random(seed))
+
+
+def _needed(strategy: SearchStrategy[Any], condition: Callable[[Any], bool], seed: int) -> int:
+    """How many examples it takes from a seed on."""
+    looked = 0
+
+    def counted(example: Any) -> bool:
+        nonlocal looked
+        looked += 1
+        return condition(example)
+
+    try:
+        find(strategy, counted, settings=_search(_MOST // 10), random=Random(seed))
+    except Exception:  # none was found so soon
+        return _MOST
+    return looked
+
+
+def _search(most: int) -> settings:
+    return settings(LAWS, max_examples=most, phases=[Phase.generate], database=None)
