@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo check test durations laws lint image browser bench lock clean
+.PHONY: help demo check test durations laws mutants lint image browser bench lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -24,6 +24,7 @@ help:
 	@echo 'make test    lint, types and all tests'
 	@echo 'make durations  where the time of all tests goes, into benchmarks/DURATIONS.md'
 	@echo 'make laws    invariants, checked with ten times as many examples, for the night'
+	@echo 'make mutants a hundred small faults, each of which the tests should notice (up to an hour)'
 	@echo 'make image   the image, built and run without Docker (needs root and debootstrap)'
 	@echo 'make browser what tests of the report need beside a Chromium'
 	@echo 'make bench   the figures, as tables'
@@ -61,6 +62,10 @@ durations: $(READY)
 # For the night. A failure tells the seed of its records; hypothesis tries it first in the next run.
 laws: $(READY)
 	@exec $(BIN)/python -m pytest -m laws --hypothesis-profile nightly --hypothesis-show-statistics
+
+# ARGUMENTS='--against FILE' compares with earlier results; --help names the others.
+mutants: $(READY)
+	@$(WITH_JAVA) exec $(BIN)/python -m tests.mutants $(ARGUMENTS)
 
 # Heavy, and not for every machine: tests/docker/image.py.
 image: $(READY)

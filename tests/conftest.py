@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from tests.support import durations, leftovers
 from tests.support.groups import Groups, order
@@ -22,6 +22,10 @@ settings.register_profile(
 settings.load_profile("gate")
 # `make laws`. Whatever sets a number of its own sets it in proportion (tests/support/examples.py).
 settings.register_profile("nightly", settings.get_profile("gate"), max_examples=1_000)
+# `make mutants`: the examples of the gate; that one fails is enough, and making it smaller takes minutes.
+settings.register_profile(
+    "mutants", settings.get_profile("gate"), phases=[Phase.explicit, Phase.generate, Phase.target]
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
