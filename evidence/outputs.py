@@ -28,6 +28,8 @@ class Outputs:
     rejected : one row a row that was not let in
     further : the algorithm's own outputs, and ``forgotten`` and ``summary``, by the name of the sink
     closing : the closing records of a chained audit log, in the columns of ``audit``; None where the run kept none
+    files : name and number of rows of each file of ``released``, in the order of its rows; None where it was not read
+        from files
     """
 
     policy: Policy
@@ -37,6 +39,7 @@ class Outputs:
     rejected: pa.Table | None = None
     further: dict[str, pa.Table] = field(default_factory=dict)
     closing: pa.Table | None = None
+    files: tuple[tuple[str, int], ...] | None = None
 
     @property
     def generalisation(self) -> tuple[str, ...]:

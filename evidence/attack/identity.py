@@ -97,7 +97,10 @@ def fits(seen: Groups, weight: Floats, points: Floats) -> Tries:
     Which rows are whose need not be known for this.
     """
     first = ranked(seen.lower, seen.upper, weight, np.ascontiguousarray(points), seen.scale, 1)[:, 0]
-    return Tries(len(first), float((1 / seen.size[first[first >= 0]]).sum()))
+    # Rows that lie apart and tell the same may be the person's as well.
+    _, alike = np.unique(np.column_stack([seen.lower, seen.upper]), axis=0, return_inverse=True)
+    size = np.bincount(alike.reshape(-1), seen.size)[alike.reshape(-1)]
+    return Tries(len(first), float((1 / size[first[first >= 0]]).sum()))
 
 
 def link(scene: Scene, truth: Truth, seen: Groups, rows: Integers) -> Tries:

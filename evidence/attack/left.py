@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import numpy as np
 
+from anonymity.policy import Shards
 from evidence.attack import disclosure, identity
 from evidence.attack.effort import AttackError, Effort, Found
 from evidence.attack.queries import errors, median
-from evidence.attack.result import ALL, Tries
-from evidence.attack.scene import Groups, Scene, groups
+from evidence.attack.result import ALL, PLACED, Tries
+from evidence.attack.scene import Groups, Scene, groups, placed, runs
 from evidence.attack.search import Integers, crowds
 from evidence.attack.sums import Sums
 from evidence.outputs import Outputs
 from evidence.sample import Sample
 
 
-def attack_outputs(outputs: Outputs, sample: Sample, k: int, effort: Effort, *, exact: bool = True) -> Found:
+def attack_outputs(
+    outputs: Outputs, sample: Sample, k: int, effort: Effort, *, exact: bool = True, shards: Shards | None = None
+) -> Found:
     """Attack what a run has left.
 
     Parameters
@@ -27,6 +30,7 @@ def attack_outputs(outputs: Outputs, sample: Sample, k: int, effort: Effort, *, 
     sample : all that came in
     k : that was promised
     exact : whether each row lies in its generalisation, so that no noise was added before
+    shards : how the run divided the input; None: it had one shard
 
     Raises
     ------
@@ -36,31 +40,35 @@ def attack_outputs(outputs: Outputs, sample: Sample, k: int, effort: Effort, *, 
     if not len(outputs.released):
         raise AttackError("sinks.released: holds no row; there is nothing to attack")
     random, sums = np.random.default_rng(0), Sums("outputs")
-    scene = Scene.of(outputs, sample)
+    scene = Scene.of(outputs, sample, shards)
     seen = groups(scene)
     if exact:
         _require_input(scene, seen)
-    weight = identity.weights(seen, random)
+    observers = [(ALL, seen, random)]
+    if scene.placement is not None:
+        # Random numbers of its own, so that the other figures stay what they are.
+        reader, apart = placed(scene, scene.placement), runs(scene, scene.placement)
+        observers.append((PLACED, groups(reader, apart), random.spawn(1)[0]))
+    weights = [identity.weights(of, own) for _, of, own in observers]
     most = effort.seeds * effort.targets
     targets = random.permutation(len(sample))[:most]
     blind = Tries(len(targets), len(targets) / len(seen.of))
-    sums.add(
-        "re-identification at 1",
-        ALL,
-        identity.fits(seen, weight, scene.points[targets]),
-        baseline=blind,
-        promised=1 / k,
-        note="at most: were the people looked for in one of the rows that fit best",
-    )
+    note = "at most: were the people looked for in one of the rows that fit best"
+    for (knows, of, _), weight in zip(observers, weights, strict=True):
+        found = identity.fits(of, weight, of.points[targets])
+        sums.add("re-identification at 1", knows, found, baseline=blind, promised=1 / k, note=note)
     rows = random.permutation(len(seen.of))[:most]
     blind = Tries(len(rows), len(rows) / len(sample))
     note = "of the very row; of a person of several rows as often or more often"
-    sums.add("linking", ALL, identity.link_unseen(seen, rows), baseline=blind, promised=1 / k, note=note)
+    for knows, of, _ in observers:
+        sums.add("linking", knows, identity.link_unseen(of, rows), baseline=blind, promised=1 / k, note=note)
     for name in sample.policy.sensitive:
         value = disclosure.values(outputs.released[name], sample.tuples.members.column(name))
-        right, usual = disclosure.disclose(seen, weight, scene.points[targets], value, value.known[targets])
-        sums.add(f"disclosure of {name}", ALL, right, baseline=usual)
-        add_homogeneity(sums, name, ALL, disclosure.homogeneity(seen, value.released, random))
+        for (knows, of, _), weight in zip(observers, weights, strict=True):
+            right, usual = disclosure.disclose(of, weight, of.points[targets], value, value.known[targets])
+            sums.add(f"disclosure of {name}", knows, right, baseline=usual)
+        for knows, of, own in observers:
+            add_homogeneity(sums, name, knows, disclosure.homogeneity(of, value.released, own))
     pseudonym = outputs.policy.pseudonym
     if pseudonym is not None and pseudonym.links_releases and pseudonym.column in outputs.released.column_names:
         codes = outputs.released[pseudonym.column].to_pandas().astype(str)

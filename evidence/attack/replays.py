@@ -12,22 +12,26 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from evidence.attack import disclosure, identity
-from evidence.attack.downcoding import downcode
+from evidence.attack.downcoding import downcode, downcode_placed
 from evidence.attack.effort import AttackError, Effort, Found
 from evidence.attack.left import add_homogeneity, add_intersection
 from evidence.attack.minimality import minimality
 from evidence.attack.queries import errors, median
-from evidence.attack.result import ALL, Tries
+from evidence.attack.result import ALL, PLACED, Tries
 from evidence.attack.scene import (
     Groups,
     Moments,
+    Placement,
     Scene,
     Truth,
     groups,
     groups_by_moment,
+    moments_of_order,
     part_of,
     persons_of,
+    placed,
     points_of,
+    runs,
 )
 from evidence.attack.search import Floats, Integers
 from evidence.attack.sums import Sums
@@ -78,7 +82,7 @@ def attack_replays(
         outside = outside[np.unique(person[outside], return_index=True)[1]]
         known = part_of(sample, inside)
         replayed = replay_outputs(known, replace(setting, seed=setting.seed + number), _LOOKS)
-        scene = Scene.of_replay(replayed, known)
+        scene = Scene.of_replay(replayed, known, setting.shards)
         released += len(scene.lower)
         if len(scene.lower):
             wanted = fold[person[inside]] == (number + 1) % FOLDS
@@ -109,26 +113,45 @@ class _Attacker:
     """Attacks on one replay; what they come to is added to ``sums``."""
 
     def __init__(self, scene: Scene, setting: Setting, effort: Effort, sums: Sums, random: np.random.Generator) -> None:
-        if scene.truth is None:
-            raise ValueError("it is not known whose the rows are")
+        if scene.truth is None or scene.placement is None:
+            raise ValueError("it is not known whose the rows are, or where they lie")
+        self._placement = scene.placement
+        # Of its own, so that the other figures stay what they are.
+        self._random_placed = random.spawn(1)[0]
         self._scene, self._truth, self._setting, self._effort = scene, scene.truth, setting, effort
         self._sums, self._random = sums, random
         self._k = setting.privacy.k
         seen = groups(scene)
         self.blind = _Observer(ALL, seen, identity.weights(seen, random))
         self._timed = [*self._watchers(scene.truth)]
+        self._placed = [*self._readers(scene.truth, scene.placement)]
         self._releases = groups_by_moment(scene, scene.truth.position, 0, self._k)
 
-    def _watchers(self, truth: Truth) -> Iterator[_Observer]:
-        known: list[tuple[str, Moments, int]] = [
+    def _known(self, truth: Truth) -> list[tuple[str, Moments, int]]:
+        """What may be known of when rows came."""
+        known = [
             (f"order to within {rows}" if rows else "exact order", truth.position, rows)
             for rows in self._effort.within_rows
         ]
         if truth.time is not None:
             known += [(f"times to within {_told(time)}", truth.time, time) for time in self._effort.within_time]
-        for words, moments, within in known:
+        return known
+
+    def _watchers(self, truth: Truth) -> Iterator[_Observer]:
+        for words, moments, within in self._known(truth):
             seen = groups_by_moment(self._scene, moments, within, self._k)
             yield _Observer(f"{ALL}, {words}", seen, identity.weights(seen, self._random))
+
+    def _readers(self, truth: Truth, placement: Placement) -> Iterator[_Observer]:
+        """Attackers who read placements, and did not see rows leave."""
+        scene, random = placed(self._scene, placement), self._random_placed
+        seen = groups(scene, runs(scene, placement))
+        yield _Observer(PLACED, seen, identity.weights(seen, random))
+        for words, moments, within in self._known(truth)[:1]:
+            clock = moments.came if moments is truth.position else scene.sample.clock
+            guessed = moments_of_order(scene, placement, moments.came, clock)
+            seen = groups_by_moment(scene, guessed, within, self._k)
+            yield _Observer(f"{PLACED}, {words}", seen, identity.weights(seen, random))
 
     def targets(self, wanted: NDArray[np.bool_]) -> Integers:
         """People among some tuples, each by one of their released tuples."""
@@ -148,17 +171,17 @@ class _Attacker:
         five = Tries(blind.count, min(5 * blind.succeeded, blind.count))
         release = identity.told(scene, truth, self._releases, targets)
         for most, promise, baseline in ((1, promised, blind), (5, min(5 * promised, 1.0), five)):
-            for who in (self.blind, *self._timed):
+            for who in (self.blind, *self._timed, *self._placed):
                 found = identity.rank(scene, truth, who.seen, who.weight, targets, most).within(most)
                 add(f"re-identification at {most}", who.knows, found, baseline=baseline, promised=promise)
                 if who is self.blind and most == 1:
                     self._some_known(targets, blind)
             add(f"re-identification at {most}", TOLD, release.within(most), baseline=baseline, promised=promise)
         blind = Tries(len(rows), len(rows) / len(scene.points))
-        for who in (self.blind, *self._timed):
+        for who in (self.blind, *self._timed, *self._placed):
             found = identity.link(scene, truth, who.seen, rows)
             add("linking", who.knows, found, baseline=blind, promised=promised)
-        for who in self._timed:
+        for who in (*self._timed, *self._placed):
             alone = rows[who.seen.size[who.seen.of[rows]] < self._k]
             found = identity.link(scene, truth, who.seen, alone)
             note = "{count} rows that left with fewer than k at once under their generalisation"
@@ -199,7 +222,7 @@ class _Attacker:
             came = [of.tuples.members.column(name) for of in (scene.sample, control)]
             value = disclosure.values(scene.outputs.released[name], pa.concat_arrays(came))
             truth, held = value.known[targets], value.known[len(scene.sample) :]
-            for who in (self.blind, *self._timed):
+            for who in (self.blind, *self._timed, *self._placed):
                 right, usual = disclosure.disclose(who.seen, who.weight, who.seen.points[targets], value, truth)
                 self._sums.add(f"disclosure of {name}", who.knows, right, baseline=usual)
             told, common = self._releases, disclosure.majorities(self._releases, value.released)
@@ -211,16 +234,24 @@ class _Attacker:
             others, _ = disclosure.disclose(self.blind.seen, self.blind.weight, outside, value, held)
             attack = f"disclosure of {name}, beside control"
             self._sums.add(attack, ALL, right, baseline=others, excess=True)
-            for who in (self.blind, *self._timed[:1]):
-                add_homogeneity(
-                    self._sums, name, who.knows, disclosure.homogeneity(who.seen, value.released, self._random)
-                )
+            for who, random in (
+                *((who, self._random) for who in (self.blind, *self._timed[:1])),
+                (self._placed[0], self._random_placed),
+            ):
+                add_homogeneity(self._sums, name, who.knows, disclosure.homogeneity(who.seen, value.released, random))
 
     def downcoding(self) -> None:
         """Finer generalisations than were published."""
         found, chance = downcode(self._scene, self._truth, self.blind.seen)
         note = "rows that get a finer generalisation which is right; baseline: people drawn by chance"
         self._sums.add("downcoding", "nothing of anybody", found, baseline=chance, note=note)
+        found, without = downcode_placed(self._scene, self._truth, self._placement.writer)
+        knows = "nothing of anybody, placement"
+        note = (
+            "{count} rows, of which it is guessed in which half of a quasi-identifier they lie: where most other rows "
+            "of their writer do; baseline: where most such rows do"
+        )
+        self._sums.add("downcoding of fully generalised rows", knows, found, baseline=without, note=note)
 
     def minimality(self) -> None:
         """Sensitive values by why groups were formed."""

@@ -8,6 +8,8 @@ from typing import Any
 
 ALL = "quasi-identifiers"
 """What an observer knows who knows all of them."""
+PLACED = f"{ALL}, placement"
+"""What an attacker knows who reads in which file, by which writer and behind which others each row lies."""
 
 _Z = 1.959963984540054
 """Of a normal distribution, 95 % lie within so many standard deviations."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,14 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anonymity.attributes import Numeric
-from anonymity.policy import Policy
-from evidence.attack.search import Floats, Integers
+from anonymity.policy import SHARD_BY_SUBJECT, Policy, Shards
+from evidence.attack.search import Floats, Integers, crowds
 from evidence.outputs import Outputs
 from evidence.replay import Replayed
 from evidence.sample import Sample
 
 _FOR_SURE = 1e-9
 """The scale of what an observer knows without doubt: outside of it nothing is near."""
+
+_PART = re.compile(r"(.*-\d+)-(\d+)(?:\.\w+)*")
+"""A part file of Flink: a prefix of the sink with the number of the subtask that writes, and the number of the file."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,53 @@ class Truth:
 
 
 @dataclass(frozen=True)
+class Placement:
+    """Where each released row lies: with which writer, and behind how many rows.
+
+    A writer is a subtask of the sink, which writes a part file after the other, or a partition of Kafka. All rows of a
+    shard have one writer.
+
+    Attributes
+    ----------
+    writer : (released rows,) from 0
+    order : (released rows,) how many rows of its writer lie before it, by the numbers of the files
+    shard : (tuples,) the shard that quasi-identifiers tell of each; None where they tell none
+    """
+
+    writer: Integers
+    order: Integers
+    shard: Integers | None
+
+    @classmethod
+    def of(cls, writer: Integers, sample: Sample, shards: Shards, number: Integers | None = None) -> Placement:
+        """The placement of rows that come in the order of writing.
+
+        Parameters
+        ----------
+        writer : (released rows,) from 0
+        number : (released rows,) of the file; None: each writer wrote one
+        """
+        by = np.argsort(writer, kind="stable") if number is None else np.lexsort((number, writer))
+        begin = np.concatenate([[0], np.cumsum(np.bincount(writer))])
+        order = np.empty(len(writer), np.int64)
+        order[by] = np.arange(len(writer)) - begin[writer[by]]
+        told = shards.count > 1 and shards.by != SHARD_BY_SUBJECT
+        return cls(writer, order, sample.shards(shards) if told else None)
+
+    @classmethod
+    def of_files(cls, files: Sequence[tuple[str, int]], sample: Sample, shards: Shards) -> Placement:
+        """The placement of the rows of files, each with its name and number of rows, in their order.
+
+        A file that is not named as Flink names part files counts as a writer of its own.
+        """
+        parts = [(part[1], int(part[2])) if (part := _PART.fullmatch(name)) else (name, 0) for name, _ in files]
+        rows = [count for _, count in files]
+        writer = np.unique([name for name, _ in parts], return_inverse=True)[1].reshape(-1).astype(np.int64)
+        numbers = np.array([number for _, number in parts], np.int64)
+        return cls.of(np.repeat(writer, rows), sample, shards, np.repeat(numbers, rows))
+
+
+@dataclass(frozen=True)
 class Scene:
     """What left, beside what came in.
 
@@ -64,6 +116,7 @@ class Scene:
     lower, upper : (released rows, quasi-identifiers) of what is published of each
     scale : (quasi-identifiers,) by which distances are divided
     truth : None where it is not known
+    placement : None where it is not known
     """
 
     outputs: Outputs
@@ -74,23 +127,30 @@ class Scene:
     upper: Floats
     scale: Floats
     truth: Truth | None = None
+    placement: Placement | None = None
 
     @classmethod
-    def of(cls, outputs: Outputs, sample: Sample) -> Scene:
+    def of(cls, outputs: Outputs, sample: Sample, shards: Shards | None = None) -> Scene:
         """A scene whose truth is not known."""
         lower, upper = boxes(outputs.policy, outputs.released)
         points = points_of(sample)
-        return cls(outputs, sample, points, persons_of(sample), lower, upper, _scale(sample.policy, points))
+        placement = None
+        if outputs.files is not None:
+            placement = Placement.of_files(outputs.files, sample, shards or Shards())
+        scale = _scale(sample.policy, points)
+        return cls(outputs, sample, points, persons_of(sample), lower, upper, scale, placement=placement)
 
     @classmethod
-    def of_replay(cls, replayed: Replayed, sample: Sample) -> Scene:
-        """A scene whose truth is known."""
+    def of_replay(cls, replayed: Replayed, sample: Sample, shards: Shards | None = None) -> Scene:
+        """A scene whose truth is known; each shard has a writer of its own, which tells most."""
         last = len(sample) - 1
         position = Moments(np.arange(len(sample)), replayed.left, last)
         time = None
         if sample.milliseconds:
             time = Moments(sample.tuples.event_time, sample.clock[replayed.left], int(sample.clock[-1]))
-        return replace(cls.of(replayed.outputs, sample), truth=Truth(replayed.row, position, time))
+        placement = Placement.of(replayed.shard, sample, shards or Shards())
+        found = cls.of(replayed.outputs, sample)
+        return replace(found, truth=Truth(replayed.row, position, time), placement=placement)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -144,9 +204,12 @@ class Groups:
         return np.argsort(self.of, kind="stable"), np.concatenate([[0], np.cumsum(self.size)])
 
 
-def groups(scene: Scene) -> Groups:
-    """For an observer who sees what left, and in no order."""
-    both = np.concatenate([scene.lower, scene.upper], axis=1)
+def groups(scene: Scene, apart: Integers | None = None) -> Groups:
+    """For an observer who sees what left, and in no order.
+
+    ``apart``: (released rows,) rows with different numbers are told apart in any case; None: no others are.
+    """
+    both = np.column_stack([np.zeros(len(scene.lower)) if apart is None else apart, scene.lower, scene.upper])
     _, first, of, size = np.unique(both, axis=0, return_index=True, return_inverse=True, return_counts=True)
     return Groups(scene.lower[first], scene.upper[first], scene.scale, of.reshape(-1), size, scene.points)
 
@@ -185,6 +248,73 @@ def groups_by_moment(scene: Scene, moments: Moments, within: int, k: int) -> Gro
         points=np.column_stack([moments.came.astype(np.float64), scene.points]),
         timed=True,
     )
+
+
+def placed(scene: Scene, placement: Placement) -> Scene:
+    """The scene of an attacker who reads placements.
+
+    Where the shards of persons are known, the writer is one dimension more, the first. The attacker guesses the writer
+    of a shard: the one of whose rows the largest share can be of the shard's persons.
+    """
+    shard, writer = placement.shard, placement.writer
+    if shard is None:
+        return scene
+    seen = groups(scene, writer)
+    inside = np.zeros((len(seen.size), int(shard.max(initial=0)) + 1))
+    for number in range(inside.shape[1]):
+        points = np.ascontiguousarray(scene.points[shard == number])
+        inside[:, number] = crowds(
+            seen.lower, seen.upper, points, seen.scale, *seen.reach(np.arange(len(seen.size)), points)
+        )
+    inside *= (seen.size / np.maximum(inside.sum(axis=1), 1))[:, None]
+    of_writer = np.zeros((int(writer.max(initial=0)) + 1, inside.shape[1]))
+    first = np.empty(len(seen.size), np.int64)
+    first[seen.of] = writer
+    np.add.at(of_writer, first, inside)
+    of_writer /= np.maximum(np.bincount(writer), 1)[:, None]
+    return replace(
+        scene,
+        lower=np.column_stack([writer, scene.lower]),
+        upper=np.column_stack([writer, scene.upper]),
+        points=np.column_stack([of_writer.argmax(axis=0)[shard], scene.points]),
+        scale=np.concatenate([[_FOR_SURE], scene.scale]),
+    )
+
+
+def runs(scene: Scene, placement: Placement) -> Integers:
+    """(released rows,) a number for all that lie in a row with one writer under one generalization.
+
+    These are rows of one release, or of releases that follow each other and cannot be told apart.
+    """
+    by = np.lexsort((placement.order, placement.writer))
+    both = np.column_stack([placement.writer, scene.lower, scene.upper])[by]
+    run = np.zeros(len(by), np.int64)
+    run[by[1:]] = np.cumsum((both[1:] != both[:-1]).any(axis=1))
+    return run
+
+
+def moments_of_order(scene: Scene, placement: Placement, came: Integers, clock: Integers) -> Moments:
+    """When rows left, as an attacker guesses it who knows when everybody's row came and reads the files later.
+
+    Of a writer's rows as large a share had been written as of the tuples had come that may be with this writer.
+
+    Parameters
+    ----------
+    scene : as ``placed`` gives it
+    came : (tuples,) when each came
+    clock : (tuples,) what the clock said by then
+    """
+    run, left = runs(scene, placement), np.zeros(len(placement.writer), np.int64)
+    begin = np.full(int(run.max(initial=-1)) + 1, len(run))
+    np.minimum.at(begin, run, placement.order)
+    for writer in np.unique(placement.writer).tolist():
+        rows = placement.writer == writer
+        mine = np.arange(len(clock))
+        if placement.shard is not None:
+            mine = np.flatnonzero(scene.points[:, 0] == writer)
+        if len(mine):
+            left[rows] = clock[mine[begin[run[rows]] * len(mine) // rows.sum()]]
+    return Moments(came, left, int(clock[-1]) + 1)
 
 
 def boxes(policy: Policy, released: pa.Table) -> tuple[Floats, Floats]:

@@ -120,7 +120,7 @@ def _left(config: Config, outputs: Outputs | None, beginning: Beginning, effort:
     if outputs is None or not beginning.whole:
         return None
     exact = config.differential_privacy is None
-    return attack_outputs(outputs, beginning.sample, config.privacy.k, effort, exact=exact)
+    return attack_outputs(outputs, beginning.sample, config.privacy.k, effort, exact=exact, shards=config.shards)
 
 
 def _setting(config: Config, beginning: Beginning) -> Setting:

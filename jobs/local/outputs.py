@@ -48,7 +48,8 @@ def read_outputs(config: Config, *, foreign: bool = False) -> Outputs:
         connector = config.sinks["released"]["connector"]
         raise OutputsError(f"sinks.released.connector: {connector!r} keeps nothing that could be read; choose another")
     folders = {name: folder for name, options in kept.items() if (folder := _folder(options)) is not None}
-    texts = {name: read_folder(name, folder, kept[name], schemas[name].names) for name, folder in folders.items()}
+    read = {name: read_folder(name, folder, kept[name], schemas[name].names) for name, folder in folders.items()}
+    texts = {name: None if found is None else found[0] for name, found in read.items()}
     if all(table is None for table in texts.values()) and len(texts) == len(kept):
         raise OutputsError(f"sinks.released.path: {folders['released']} holds no finished file; has the job run?")
     if texts.keys() != kept.keys():
@@ -65,6 +66,7 @@ def read_outputs(config: Config, *, foreign: bool = False) -> Outputs:
         **{name: tables.pop(name, None) for name in _OF_OUTPUTS},
         further=tables,
         closing=closing,
+        files=found[1] if (found := read.get("released")) is not None else None,
     )
     for name in ("released", "audit"):
         table = getattr(outputs, name)

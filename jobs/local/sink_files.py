@@ -26,8 +26,10 @@ class OutputsError(InputError):
 
 def read_folder(
     sink: str, folder: Path, options: Mapping[str, str], columns: Sequence[str]
-) -> dict[str, pa.ChunkedArray] | None:
-    """All rows of the finished files of a folder, as columns of text; None where there is no such file.
+) -> tuple[dict[str, pa.ChunkedArray], tuple[tuple[str, int], ...]] | None:
+    """All rows of the finished files of a folder, as columns of text, and the name and the rows of each file.
+
+    The rows come in the order of the files. None where there is no such file.
 
     Parameters
     ----------
@@ -45,15 +47,16 @@ def read_folder(
         if folder.exists() and not files and _unfinished(folder):
             raise OutputsError(f"{place} holds unfinished files only; wait for a checkpoint, or for the job's end")
         read = {"csv": _csv, "json": _json, "parquet": _parquet}[options["format"]]
-        parts = [part for file in files if (part := read(place, file, options, columns)) is not None]
+        parts = [(file.name, part) for file in files if (part := read(place, file, options, columns)) is not None]
     except OSError as error:
         raise OutputsError(f"{place} cannot be read: {error.strerror}") from None
     if not parts:
         return None
-    return {
-        name: pa.chunked_array([chunk for part in parts for chunk in part[name].chunks], pa.string())
+    texts = {
+        name: pa.chunked_array([chunk for _, part in parts for chunk in part[name].chunks], pa.string())
         for name in columns
     }
+    return texts, tuple((name, len(next(iter(part.values())))) for name, part in parts)
 
 
 def _finished(folder: Path) -> Iterator[Path]:

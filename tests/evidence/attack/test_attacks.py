@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -18,17 +19,28 @@ from anonymity.castle.parameters import CastleParameters
 from anonymity.hierarchy import from_paths
 from anonymity.mondrian.algorithm import MONDRIAN
 from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.policy import Policy
+from anonymity.policy import Policy, Shards
 from anonymity.privacy import Privacy
+from anonymity.promises import ALPHA
 from evidence.attack import disclosure, identity
-from evidence.attack.downcoding import downcode
+from evidence.attack.downcoding import downcode, downcode_placed
 from evidence.attack.effort import AttackError, Effort, Found
 from evidence.attack.left import attack_outputs
 from evidence.attack.minimality import minimality
 from evidence.attack.queries import errors, median
 from evidence.attack.replays import attack_replays
-from evidence.attack.result import Tries, excess, wilson
-from evidence.attack.scene import Moments, Scene, Truth, groups, groups_by_moment
+from evidence.attack.result import ALL, PLACED, Attack, Tries, excess, wilson
+from evidence.attack.scene import (
+    Moments,
+    Placement,
+    Scene,
+    Truth,
+    groups,
+    groups_by_moment,
+    moments_of_order,
+    placed,
+    runs,
+)
 from evidence.outputs import Outputs
 from evidence.replay import replay_outputs
 from evidence.sample import Sample
@@ -252,6 +264,101 @@ def stream(count: int = 3000) -> Sample:
     return sample(random.random((count, 3)).tolist(), attributes, illness=illness)
 
 
+def test_file_names_tell_writer_and_order() -> None:
+    files = [("part-7f-0-0", 2), ("part-7f-0-10", 1), ("part-7f-0-2.csv", 1), ("part-7f-1-0", 2), ("rows", 1)]
+    found = Placement.of_files(files, sample([[20]] * 7), Shards())
+    assert found.writer.tolist() == [0, 0, 0, 0, 1, 1, 2]
+    assert found.order.tolist() == [0, 1, 3, 2, 0, 1, 0]
+    assert found.shard is None
+
+
+def test_rows_that_lie_together_under_one_generalization_are_a_run() -> None:
+    ends = {"age_min": [20.0, 20.0, 30.0, 20.0, 20.0], "age_max": [20.0, 20.0, 30.0, 20.0, 20.0]}
+    people = sample([[20], [20], [30], [20], [20]], illness=["flu", "hiv", "flu", "hiv", "hiv"])
+    of = scene(people, ends, range(5))
+    assert runs(of, Placement.of(np.array([0, 0, 0, 0, 1]), people, Shards())).tolist() == [0, 0, 1, 2, 3]
+    backwards = Placement.of(np.zeros(5, np.int64), people, Shards(), np.array([2, 3, 1, 0, 0]))
+    assert runs(of, backwards).tolist() == [2, 2, 1, 0, 0]
+
+
+def test_the_order_of_a_file_tells_about_when_its_rows_were_written() -> None:
+    """Two writers, of the even and the odd persons; the second publishes half as many rows of as many persons."""
+    people = sample([[age] for age in [10, 90] * 6])
+    ends = {"age_min": [*range(5, 11), 88, 89, 90], "age_max": [*[10] * 6, *[90] * 3]}
+    of = scene(people, ends, [0, 2, 4, 6, 8, 10, 1, 5, 9])
+    found = Placement.of(np.array([0] * 6 + [1] * 3), people, Shards(2, "age"))
+    moments = moments_of_order(placed(of, found), found, np.arange(12), np.arange(12))
+    assert moments.left.tolist() == [0, 2, 4, 6, 8, 10, 1, 5, 9]
+
+
+def written_by_four(shards: Shards, person: Sequence[int] | None = None) -> dict[tuple[str, str], Attack]:
+    """Four part files, each with a release of twenty neighbors by age and five fully generalized rows."""
+    people = sample([[age] for age in range(100)], person=person)
+    lower = [end for writer in range(4) for end in [25.0 * writer] * 20 + [0.0] * 5]
+    upper = [end for writer in range(4) for end in [25.0 * writer + 19] * 20 + [100.0] * 5]
+    by_hand = scene(people, {"age_min": lower, "age_max": upper}, range(100))
+    outputs = replace(by_hand.outputs, files=tuple((f"part-7f-{writer}-0", 25) for writer in range(4)))
+    found = attack_outputs(outputs, people, 10, Effort(seeds=1, targets=100), shards=shards)
+    return {(a.name, a.knows): a for a in found.attacks}
+
+
+def test_a_part_file_tells_the_values_that_a_full_generalization_hides_where_shards_divide_them() -> None:
+    """A configuration of this kind is refused; the outputs are made by hand."""
+    found = written_by_four(Shards(4, "age"))
+    # One of twenty of a release; of the other rows one of all, and by the part file one of a quarter of all.
+    assert found["linking", ALL].success == pytest.approx(0.8 / 20 + 0.2 / 100)
+    assert found["linking", PLACED].success == pytest.approx(0.8 / 20 + 0.2 / 25)
+    # Those who are in no release fit the twenty rows that tell nothing, and then only five of them.
+    assert found["re-identification at 1", ALL].success == pytest.approx(0.8 / 20 + 0.2 / 20)
+    assert found["re-identification at 1", PLACED].success == pytest.approx(0.8 / 20 + 0.2 / 5)
+
+
+def test_a_part_file_tells_nothing_of_persons_where_shards_divide_them_by_subject() -> None:
+    found = written_by_four(Shards(4), person=range(100))
+    for name in ("linking", "re-identification at 1", "disclosure of illness"):
+        assert found[name, PLACED].success == pytest.approx(found[name, ALL].success)
+
+
+def test_other_rows_of_a_writer_tell_half_of_the_domain_of_a_fully_generalized_row() -> None:
+    people = sample([[10], [12], [80], [82], [11], [81], [83]])
+    ends = {"age_min": [10.0, 10.0, 80.0, 80.0] + [0.0] * 3, "age_max": [12.0, 12.0, 82.0, 82.0] + [100.0] * 3}
+    of = scene(people, ends, range(7))
+    assert downcode_placed(of, truth(of), np.array([0, 0, 1, 1, 0, 1, 1])) == (Tries(3, 3.0), Tries(3, 2.0))
+    assert downcode_placed(of, truth(of), np.array([0, 0, 1, 1, 1, 0, 0])) == (Tries(3, 0.0), Tries(3, 2.0))
+    assert downcode_placed(of, truth(of), np.array([0, 0, 0, 0, 1, 1, 1]))[0] == Tries(0, 0.0)
+
+
+FULLY = "downcoding of fully generalised rows", "nothing of anybody, placement"
+
+
+def replays_with_four_shards(by: str, suppression: Literal["withhold", "generalise"]) -> dict[tuple[str, str], Attack]:
+    """``Setting`` does not refuse what a configuration refuses."""
+    parameters = CastleParameters(delay_tuples=100, suppression=suppression)
+    setting = Setting(CASTLE, Privacy(8, 2, ((ALPHA, 0.62),)), parameters, Shards(4, by))
+    effort = Effort(seeds=2, targets=300, known=(), draws=0, queries=20)
+    return {(a.name, a.knows): a for a in attack_replays(stream(), setting, effort).attacks}
+
+
+@pytest.mark.parametrize("suppression", ["generalise", "withhold"])
+@pytest.mark.parametrize("by", ["subject", "x"])
+def test_placement_gains_only_where_full_generalization_meets_shards_by_value(
+    by: str, suppression: Literal["withhold", "generalise"]
+) -> None:
+    found = replays_with_four_shards(by, suppression)
+    assert (FULLY in found) == (suppression == "generalise")
+    if FULLY in found:
+        fully = found[FULLY]
+        assert fully.baseline is not None
+        assert (fully.low > fully.baseline + 0.1) == (by == "x")
+    for name in ("re-identification at 1", "re-identification at 5", "linking", "disclosure of illness"):
+        assert found[name, PLACED].low <= found[name, ALL].high
+        assert not found[name, PLACED].above
+        # Who watches rows leave knows no less of when they leave than the order in files tells.
+        assert found[name, f"{PLACED}, exact order"].low <= found[name, f"{ALL}, exact order"].high
+    if suppression == "withhold":
+        assert found["homogeneity in illness", PLACED].success == 0
+
+
 EFFORT = Effort(seeds=5, targets=300, known=(1, 2), draws=6, tuples=600, queries=20)
 
 
@@ -273,6 +380,9 @@ def test_who_knows_less_succeeds_no_more_often_beyond_the_bounds(found: Found) -
     assert of[first, chain[-1]].low <= of[first, "quasi-identifiers, and the release"].high
     for name, knows in (("re-identification at 1", "quasi-identifiers"), ("linking", "quasi-identifiers")):
         assert of[name, knows].low <= 1 / 8 == of[name, knows].promised
+    # Rows that are reused lie alone in a file: nobody need have watched them leave.
+    assert of["homogeneity in illness", ALL].success == 0
+    assert of["homogeneity in illness", PLACED].low > 0.01
     alone = of["linking of rows that left alone", "quasi-identifiers, exact order"]
     assert alone.above
     assert alone.success > 0.3
