@@ -148,7 +148,7 @@ class SubjectKey:
     Parameters
     ----------
     secret : where the key is; None: there is none, and everybody can hash subjects as this job does
-    derivation : ``scrypt`` stretches the key first, so that each guess costs 64 MiB and some 0.2 s; ``direct`` derives
+    derivation : ``scrypt`` stretches the key first, so that each guess costs 64 MiB and some 0.3 s; ``direct`` derives
         from the key as it is, as earlier versions did
 
     Examples
