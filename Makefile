@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo check test durations laws mutants lint image browser bench lock clean
+.PHONY: help demo check test tests durations laws mutants lint image browser bench lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -51,7 +51,6 @@ test: $(READY)
 
 # The shell becomes pytest, so that a signal to make ends it. Which tests stay together: tests/support/groups.py.
 PYTEST = $(BIN)/python -m pytest --numprocesses 3 --no-loadscope-reorder
-.PHONY: tests
 tests: $(READY)
 	@$(WITH_JAVA) exec $(PYTEST) $(SELECTED)
 

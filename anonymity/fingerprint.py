@@ -81,7 +81,7 @@ def fingerprint(
         "policy.missing": policy.missing,
         "shards.count": shards.count,
         "shards.by": shards.by,
-        "subject_key": "" if subject_key else subject_key.stored,
+        _KEY: NO_KEY.stored,
     }
     for attribute in policy.quasi_identifiers:
         place = f"policy.quasi_identifiers.{attribute.name}"
@@ -113,7 +113,7 @@ def fingerprint(
     found = Fingerprint({name: _short(value) for name, value in fields.items()})
     found.key = subject_key
     if subject_key:
-        found["subject_key"] = subject_key.stored
+        found[_KEY] = subject_key.stored
     return found
 
 

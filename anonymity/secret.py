@@ -21,7 +21,7 @@ from anonymity.errors import PolicyError
 Derivation = Literal["scrypt", "direct"]
 
 SHORTEST_KEY = 16
-"""Bytes of a key that nobody is warned of."""
+"""The fewest bytes of a key that causes no warning."""
 
 _COST, _BLOCK, _LANES = 2**16, 8, 1
 _STRETCHED = f"stretched-{_COST}-{_BLOCK}-{_LANES}"
@@ -31,8 +31,10 @@ _SCHEME = "scrypt"
 _SALT_BYTES = 16
 _SALTED_COST = 2**14
 
+_EVERYWHERE = "where the job is submitted and on every worker"
 
-@runtime_checkable
+
+@runtime_checkable  # pydantic asks of an object whether it is one
 class KeySource(Protocol):
     """A place that holds a key, which is read in each process that needs it."""
 
@@ -70,7 +72,7 @@ class FileKey:
 
 @dataclass(frozen=True)
 class ProvidedKey:
-    """A key that a function without arguments returns as bytes or text.
+    """A key that a function without arguments returns as bytes or text; each process calls it once.
 
     Attributes
     ----------
@@ -82,7 +84,7 @@ class ProvidedKey:
 
     def read(self) -> bytes:
         try:
-            key = getattr(import_module(self.module), self.function)()
+            key = _provided(self.module, self.function)
         except Exception as error:  # of a stranger's code: the message may hold the key
             raise ValueError(
                 f"the provider {self.module}:{self.function} raised {type(error).__name__}; it must be importable, and "
@@ -91,9 +93,6 @@ class ProvidedKey:
         if not isinstance(key, bytes | str) or not key:
             raise ValueError(f"the provider {self.module}:{self.function} returned no key; return bytes or text")
         return key if isinstance(key, bytes) else key.encode()
-
-
-_EVERYWHERE = "where the job is submitted and on every worker"
 
 
 @dataclass(frozen=True)
@@ -208,16 +207,15 @@ class SubjectKey:
     @cached_property
     def stored(self) -> str:
         """What the state stores to tell this key from another, which costs as much to guess by as the key itself."""
-        digest = _digest(self._material)
         if not self:
-            return digest
-        return f"{_STRETCHED}-{digest}" if self.derivation == "scrypt" else _salted(digest)
+            return self.digest
+        return f"{_STRETCHED}-{self.digest}" if self.derivation == "scrypt" else _salted(self.digest)
 
     def matches(self, stored: str) -> bool:
         """Whether the state stored ``stored`` of this key, perhaps in another process."""
         if stored.startswith(f"{_SCHEME}-"):
-            digest, parts = _digest(self._material), stored.split("-")
-            return len(parts) == 3 and secrets.compare_digest(_slow(digest, parts[1]), parts[2])
+            parts = stored.split("-")
+            return len(parts) == 3 and secrets.compare_digest(_slow(self.digest, parts[1]), parts[2])
         return secrets.compare_digest(stored.encode(), self.stored.encode())
 
     @property
@@ -239,6 +237,11 @@ def _shipped(secret: Secret | None, derivation: Derivation, material: bytes) -> 
     if material:
         made.__dict__["_material"] = material
     return made
+
+
+@lru_cache(maxsize=16)
+def _provided(module: str, function: str) -> Any:
+    return getattr(import_module(module), function)()
 
 
 @lru_cache(maxsize=16)

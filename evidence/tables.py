@@ -145,8 +145,8 @@ def _members(sample: Sample, left: Sequence[Left]) -> dict[str, Any]:
             columns[name] = sample.tuples.members.column(name).take(rows).cast(pa.string())
     if policy.pseudonym is not None:
         key = sample.subject_key.pseudonym_key
-        told = [codes(policy.pseudonym, key, part.random_key, part.releases) for part in left]
-        columns[policy.pseudonym.column] = pa.array([code for part in told for code in part], pa.string())
+        found = [codes(policy.pseudonym, key, part.random_key, part.releases) for part in left]
+        columns[policy.pseudonym.column] = pa.array([code for part in found for code in part], pa.string())
     return columns
 
 

@@ -118,6 +118,8 @@ class Emitter:
 
     def __init__(self, plan: OperatorPlan) -> None:
         self._plan = plan
+        has_pseudonym = plan.terms.policy.pseudonym is not None
+        self._pseudonym_key = plan.subject_key.pseudonym_key if has_pseudonym else b""
         self._labels = [np.array(a.hierarchy.labels, object) for a in plan.terms.policy.categorical]
 
     def releases(
@@ -220,7 +222,7 @@ class Emitter:
     def _members(self, releases: Releases, random_key: bytes) -> list[list[Any]]:
         pseudonym, columns = self._plan.terms.policy.pseudonym, list(releases.members)
         if pseudonym is not None:
-            columns.append(codes(pseudonym, self._plan.subject_key.pseudonym_key, random_key, releases))
+            columns.append(codes(pseudonym, self._pseudonym_key, random_key, releases))
         if not columns:
             columns.append([True] * int(releases.tuples.sum()))
         return columns

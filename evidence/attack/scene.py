@@ -87,8 +87,8 @@ class Placement:
         begin = np.concatenate([[0], np.cumsum(np.bincount(writer))])
         order = np.empty(len(writer), np.int64)
         order[by] = np.arange(len(writer)) - begin[writer[by]]
-        told = shards.count > 1 and shards.by != SHARD_BY_SUBJECT
-        return cls(writer, order, sample.shards(shards) if told else None)
+        values_tell = shards.count > 1 and shards.by != SHARD_BY_SUBJECT
+        return cls(writer, order, sample.shards(shards) if values_tell else None)
 
     @classmethod
     def of_files(cls, files: Sequence[tuple[str, int]], sample: Sample, shards: Shards) -> Placement:
@@ -205,9 +205,10 @@ class Groups:
 
 
 def groups(scene: Scene, apart: Integers | None = None) -> Groups:
-    """For an observer who sees what left, and in no order.
+    """Group the rows that an observer cannot tell apart who does not know their order.
 
-    ``apart``: (released rows,) rows with different numbers are told apart in any case; None: no others are.
+    ``apart``: (released rows,) a number for each; rows with different numbers are never in one group. None: the
+    generalization alone decides.
     """
     both = np.column_stack([np.zeros(len(scene.lower)) if apart is None else apart, scene.lower, scene.upper])
     _, first, of, size = np.unique(both, axis=0, return_index=True, return_inverse=True, return_counts=True)
@@ -294,9 +295,10 @@ def runs(scene: Scene, placement: Placement) -> Integers:
 
 
 def moments_of_order(scene: Scene, placement: Placement, came: Integers, clock: Integers) -> Moments:
-    """When rows left, as an attacker guesses it who knows when everybody's row came and reads the files later.
+    """Estimate when each row was released, for an attacker who knows when each record came and reads the files later.
 
-    Of a writer's rows as large a share had been written as of the tuples had come that may be with this writer.
+    The attacker assumes that a writer keeps pace: when it wrote the first half of its rows, the first half of the
+    tuples that may belong to it had come, and so for every other share.
 
     Parameters
     ----------

@@ -158,7 +158,7 @@ def _import_extensions(content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _unreadable(file: File) -> list[str]:
-    """What is wrong with the places of keys, which are read here too: lengths are judged, and references are coded."""
+    """Return what is wrong with the places of keys: this process judges their lengths and hashes references by them."""
     problems = []
     for secret in (file.subject_key, None if file.audit_chain is None else file.audit_chain.key):
         try:

@@ -21,8 +21,8 @@ def secret_field(name: str) -> BeforeValidator:
     """Return what turns the value of the field ``name`` into a ``Secret``; None stays None."""
 
     def read(value: Any) -> Secret | None:
-        if value is None or isinstance(value, Secret):
-            return value
+        if value is None:
+            return None
         if isinstance(value, str):
             if not value:
                 raise ValueError("is empty")

@@ -98,6 +98,7 @@ class Encoder:
 
     def __init__(self, plan: EncodePlan, number: int = 0) -> None:
         self._plan, self._number = plan, number
+        self._hash_key = plan.subject_key.hash_key  # where it cannot be read, the job ends before its first row
         self._keep_missing = plan.policy.missing == "value"
         self._categories = {
             attribute.name: Categories(attribute, keep_missing=self._keep_missing)
@@ -219,7 +220,7 @@ class Encoder:
                 wrong.next(missing=None if self._keep_missing else missing)
                 members.append(member)
                 null_text = plan.null_text if self._keep_missing else None
-                sensitive.append(batch.published_codes(read, plan.subject_key.hash_key, missing, null_text))
+                sensitive.append(batch.published_codes(read, self._hash_key, missing, null_text))
         passed = []
         for attribute, read in zip(plan.policy.noised, plan.noised, strict=True):
             with reading(read.value):
@@ -229,17 +230,17 @@ class Encoder:
                 wrong.next(missing=missing, bad_type=bad, outside_domain=_outside(values, attribute))
                 members.append(member)
                 if plan.divided_by_row:
-                    passed.append(batch.codes(read, plan.subject_key.hash_key, missing, repeated=False))
+                    passed.append(batch.codes(read, self._hash_key, missing, repeated=False))
         for read in plan.passthrough:
             with reading(read.value):
                 member, missing = batch.member(read)
                 members.append(member)
                 if plan.divided_by_row:
-                    passed.append(batch.codes(read, plan.subject_key.hash_key, missing, repeated=False))
+                    passed.append(batch.codes(read, self._hash_key, missing, repeated=False))
         subject = None
         if plan.subject is not None:
             with reading(plan.subject.value):
-                subject, missing = batch.subject(plan.subject, plan.subject_key.hash_key)
+                subject, missing = batch.subject(plan.subject, self._hash_key)
                 wrong.next(missing=missing)
         watermark = None if plan.watermark is None else batch.watermark(plan.watermark)
         event_time = np.full(batch.rows, np.int64(NO_TIME))

@@ -40,7 +40,7 @@ class ChainPlan:
 
     Attributes
     ----------
-    key : of the HMAC; where it is none, nothing is told of members, whose values could be guessed
+    key : of the HMAC; without one, rows hold no hash of members, because the values could be guessed
     in_force : what each row says was in force, in the order of its columns
     version, policy, hierarchies : of the code and of the configuration, told by the first row after each start
     null_text : how the released output writes a missing value

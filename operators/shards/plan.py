@@ -27,7 +27,7 @@ class OperatorPlan:
     numbers : of each shard, by its Flink key
     extremes : the least and the largest value that a column holds, of the numeric quasi-identifiers whose noise, or
         whose rounding of ends, no domain bounds
-    subject_key : codes of the policy's pseudonym are keyed with what follows from it
+    subject_key : the key that pseudonyms are derived from
     chain : of the audit log; None where it has none
     encoders : how many encoders work side by side
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,20 @@ def test_a_worker_that_reads_another_key_says_so(place: Path) -> None:
     place.unlink()
     with pytest.raises(PolicyError, match=r"^audit_chain.key: the file of the key cannot be read: No such file"):
         log.read()
+
+
+CALLS: list[int] = []
+
+
+def counting() -> bytes:
+    CALLS.append(1)
+    return KEY
+
+
+def test_a_process_asks_a_provider_once() -> None:
+    secrets = [Secret(name, source=ProvidedKey("tests.anonymity.test_secret", "counting")) for name in ("a", "b")]
+    assert [secret.read() for secret in secrets * 2] == [KEY] * 4
+    assert len(import_module("tests.anonymity.test_secret").CALLS) == 1
 
 
 @pytest.mark.parametrize(

@@ -21,11 +21,14 @@ _LEARN = "CRENEL_LEARN_SEEDS"
 _TRIED = 40
 _MOST = 2000
 
+IS_NIGHTLY = settings.default.max_examples > 100
+"""Whether this is ``make laws``, which tries far more than the gate."""
+
 _KNOWN: dict[str, int] = json.loads(_SEEDS.read_text(encoding="utf-8"))
 
 
 def examples(many: int) -> int:
-    """Of a law that deserves ``many`` examples, how many this profile tries (``many`` where it tries 100)."""
+    """Return how many examples this profile tries of a law of which the gate tries ``many``."""
     return max(1, round(many * settings.default.max_examples / 100))
 
 
@@ -50,7 +53,7 @@ def reach(strategy: SearchStrategy[_T], condition: Callable[[_T], bool]) -> _T:
     if os.environ.get(_LEARN):
         _KNOWN[test] = min(range(_TRIED), key=lambda seed: _needed(strategy, condition, seed))
         _SEEDS.write_text(json.dumps(dict(sorted(_KNOWN.items())), indent=1) + "\n", encoding="utf-8")
-    seed = _KNOWN.get(test) if settings.default.max_examples <= 100 else None
+    seed = _KNOWN.get(test) if not IS_NIGHTLY else None
     return find(strategy, condition, settings=_search(_MOST), random=None if seed is None else Random(seed))
 
 

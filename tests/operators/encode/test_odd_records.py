@@ -35,14 +35,14 @@ from operators.encode.json_fields import JsonField, JsonFields
 from operators.encode.records import RecordsPlan
 from state.block import Block
 from tests.support.encoding import tuples_of
-from tests.support.examples import examples
+from tests.support.examples import IS_NIGHTLY
 from tests.support.odd_records import csv_line, json_record
 
 BATCH = 20
 SEEDS = st.integers(0, 2**48 - 1)
 """Of a batch of records; hypothesis prints the one that fails."""
 
-SHARE = settings(max_examples=25 if examples(1) == 1 else 1250)
+SHARE = settings(max_examples=1250 if IS_NIGHTLY else 25)
 """Four fuzzes: 2,000 records by default, 100,000 by `make laws`."""
 
 JSON_FIELDS = tuple(
@@ -91,7 +91,6 @@ def some_records(seed: int, kind: str) -> tuple[list[bytes | None], dict[str, An
     return [csv_line(chance, len(CSV_KINDS), *marks) for _ in range(BATCH)], way
 
 
-@pytest.mark.laws
 @pytest.mark.parametrize("kind", ["json", "csv"])
 @SHARE
 @given(seed=SEEDS)
@@ -166,7 +165,6 @@ def outcome(encoder: ContainedEncoder, plan: EncodePlan, *batches: list[bytes | 
     return found
 
 
-@pytest.mark.laws
 @pytest.mark.parametrize("kind", ["json", "csv"])
 @SHARE
 @given(seed=SEEDS)
