@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,10 @@ from tests.support.launch import Host, running
 
 if TYPE_CHECKING:
     from tests.support.cluster import Cluster
+
+# A job of a test is over before Java's best compiler has paid for itself: without it, a job takes a third less of the
+# processor. All that tests start reads the variable.
+os.environ["JVM_ARGS"] = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {os.environ.get('JVM_ARGS', '')}".strip()
 
 # How long an example takes says nothing here: the first one compiles, and machines are shared.
 settings.register_profile(

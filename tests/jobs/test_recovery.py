@@ -147,32 +147,19 @@ def require_chained(mini: Host, configuration: Path) -> None:
     assert len({row["chain_start"] for row in audit}) > 1
 
 
-@pytest.fixture(scope="module", params=["castle by subject", "nearest by regions"])
-def way(request: pytest.FixtureRequest) -> str:
-    """An algorithm, and how the stream is divided."""
-    return str(request.param)
-
-
-@pytest.fixture(scope="module")
-def uninterrupted(
-    cluster: Cluster, people: Path, way: str, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, list[str]]:
-    """What a run publishes that nothing disturbs; each tuple of the input left it once."""
-    output = tmp_path_factory.mktemp("uninterrupted")
-    cluster.wait_for_end(cluster.submit(configure(people, output, way=way)))
-    found = published(output)
-    ids = [int(row["id"]) for row in rows_of(output / "out" / "released", RELEASED)]
-    assert len(ids) == len(set(ids))
-    assert len(ids) + len(found["suppressed"]) == ROWS
-    assert len(ids) > 0.9 * ROWS
-    return found
-
-
 def test_killed_at_random_stopped_and_restored_at_another_parallelism_and_back(
-    cluster: Cluster, mini: Host, people: Path, way: str, uninterrupted: dict[str, list[str]], tmp_path: Path
+    cluster: Cluster, mini: Host, people: Path, tmp_path: Path
 ) -> None:
+    undisturbed = configure(people, tmp_path / "undisturbed", way="nearest by regions")
+    cluster.wait_for_end(cluster.submit(undisturbed))
+    uninterrupted = published(undisturbed.parent)
+    ids = [int(row["id"]) for row in rows_of(undisturbed.parent / "out" / "released", RELEASED)]
+    assert len(ids) == len(set(ids))
+    assert len(ids) + len(uninterrupted["suppressed"]) == ROWS
+    assert len(ids) > 0.9 * ROWS
+
     chance = random.Random(os.environ.get("CRENEL_TEST_SEED"))
-    configuration = configure(people, tmp_path, way=way)
+    configuration = configure(people, tmp_path / "killed", way="nearest by regions")
     job = cluster.submit(configuration, rate=SLOW // 2)
     for part in ("worker", "taskmanager"):
         kill(cluster, job, part, chance)
@@ -182,18 +169,18 @@ def test_killed_at_random_stopped_and_restored_at_another_parallelism_and_back(
 
     # In the words of the documentation.
     where = ("-py", "tests/support/paced.py", "--config", configuration)
-    before = published(tmp_path)["released"]
+    before = published(configuration.parent)["released"]
     run = ("run", "-d", "-p", "2", "-s", savepoint)
     job = job_id(succeeded(cluster.flink(*run, *PYTHON, *where, CRENEL_TEST_RATE=str(SLOW // 4))))
     kill(cluster, job, "worker", chance)
-    cluster.wait(lambda: published(tmp_path)["released"] != before, "release after the restore")
+    cluster.wait(lambda: published(configuration.parent)["released"] != before, "release after the restore")
     stopped = succeeded(cluster.flink("stop", "--type", "canonical", "--savepointPath", tmp_path / "savepoints", job))
     savepoint = Path(stopped.stdout.split("Savepoint completed. Path: ")[1].split()[0].removeprefix("file:"))
     assert raw_values(savepoint) == []
 
-    assert published(tmp_path)["released"] not in ([], uninterrupted["released"])  # stopped in the middle
+    assert published(configuration.parent)["released"] not in ([], uninterrupted["released"])  # stopped in the middle
     cluster.wait_for_end(cluster.submit(configuration, restored(savepoint)))
-    assert published(tmp_path) == uninterrupted
+    assert published(configuration.parent) == uninterrupted
     require_chained(mini, configuration)
 
 

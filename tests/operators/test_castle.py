@@ -99,24 +99,6 @@ def test_shards_do_not_mix() -> None:
         assert {visit // 20 * 20 % 3 for _, visit in members(release)} == {release[1]}
 
 
-def test_a_new_function_goes_on_from_the_state_of_the_one_that_died() -> None:
-    whole = Harness(ShardFunction(plan(delay_event_time=30_000)))
-    runtime, parts = FakeRuntime(), []
-    for first in range(0, 240, 30):
-        whole.element(KEY, block(first, 30).to_bytes())
-        whole.advance(first * 1000)
-        part = Harness(ShardFunction(plan(delay_event_time=30_000)), runtime)
-        part.element(KEY, block(first, 30).to_bytes())
-        part.advance(first * 1000)
-        parts.append(part)
-    whole.advance(END)
-    last = Harness(ShardFunction(plan(delay_event_time=30_000)), runtime)
-    last.advance(END)
-
-    assert [row for part in [*parts, last] for row in part.main] == whole.main
-    assert last.side["summary"] == whole.side["summary"]
-
-
 LONG = {"delay_tuples": 10_000, "delay_event_time": 10**9}
 SHORT = {"delay_tuples": 10_000, "delay_event_time": 5000}
 

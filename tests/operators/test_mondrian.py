@@ -34,19 +34,3 @@ def test_all_of_a_bounded_input_is_one_window() -> None:
     assert left(harness) == list(range(150))
     assert not harness.runtime.state[KEY, "blocks"]
     assert ("windows", 1) in [(name, amount) for _, name, amount in harness.side["summary"]]
-
-
-def test_a_new_function_goes_on_from_the_state_of_the_one_that_died() -> None:
-    window = ClosedBy(40, 15_000)
-    whole, runtime, parts = started(window), FakeRuntime(), []
-    for first in range(0, 240, 12):
-        whole.element(KEY, block(first, 12).to_bytes())
-        whole.advance(first * 1000)
-        parts.append(started(window, runtime))
-        parts[-1].element(KEY, block(first, 12).to_bytes())
-        parts[-1].advance(first * 1000)
-    whole.advance(END)
-    parts.append(started(window, runtime))
-    parts[-1].advance(END)
-    assert [row for part in parts for row in part.main] == whole.main
-    assert parts[-1].side["summary"] == whole.side["summary"]

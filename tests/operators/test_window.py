@@ -18,7 +18,7 @@ from anonymity.hierarchy import from_paths
 from anonymity.privacy import Privacy
 from anonymity.window.algorithm import WINDOW
 from anonymity.window.outputs import REPAIRS, WINDOWS
-from anonymity.window.parameters import AdaptiveTarget, WindowParameters
+from anonymity.window.parameters import WindowParameters
 from operators.shards.function import END, WAKE_UP, ShardFunction
 from operators.shards.plan import OperatorPlan
 from state.block import Block
@@ -170,27 +170,6 @@ def test_what_a_window_took_is_measured() -> None:
         assert window["milliseconds"] > 0
         rate = (window["swaps"] + window["merges"]) / window["milliseconds"] * 1000
         assert window["repairs_per_second"] == pytest.approx(rate)
-
-
-def test_a_new_function_goes_on_from_the_state_of_the_one_that_died() -> None:
-    window = {"event_time": 15_000, "target": AdaptiveTarget(3, dwell=0), "delay_tuples": 50}
-    whole = started(**window)
-    runtime, parts = FakeRuntime(), []
-    for first in range(0, 240, 12):
-        whole.element(KEY, block(first, 12).to_bytes())
-        whole.advance(first * 1000)
-        part = started(runtime, **window)
-        part.element(KEY, block(first, 12).to_bytes())
-        part.advance(first * 1000)
-        parts.append(part)
-    whole.advance(END)
-    last = started(runtime, **window)
-    last.advance(END)
-    assert [row for part in [*parts, last] for row in part.main] == whole.main
-    for side in ("repairs", "windows"):
-        told = [record for part in [*parts, last] for record in records(part, side)]
-        assert told == records(whole, side) != []
-    assert last.side["summary"] == whole.side["summary"]
 
 
 def test_a_quiet_shard_releases_what_a_shorter_window_has_made_overdue() -> None:

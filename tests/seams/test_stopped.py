@@ -1,4 +1,7 @@
-"""The algorithm and the promise of the tests, and what else waits, stopped and restored on a cluster."""
+"""The algorithm and the promise of the tests, stopped and restored on a cluster.
+
+That each algorithm goes on from its state: ``tests/operators/test_restored.py``.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +14,12 @@ from tests.support.cluster import Cluster, restored
 
 pytestmark = pytest.mark.cluster("standalone_restores")
 
-REGIONS = """
-version: 1
-attributes: {x: {domain: [0, 100]}}
-tree:
-  cut: x
-  below: 40
-  left: {shard: 0, share: 0.4, loss: 0.2}
-  right: {shard: 1, share: 0.6, loss: 0.3}
-"""
 
-
-@pytest.mark.parametrize("algorithm", ["in_order", "castle", "nearest", "lasting", "regions", "mondrian", "ola"])
 def test_a_job_that_is_stopped_and_restored_publishes_what_it_would_have_published(
-    cluster: Cluster, tmp_path: Path, algorithm: str
+    cluster: Cluster, tmp_path: Path
 ) -> None:
     (tmp_path / "in.csv").write_text("\n".join(visits(20_000)) + "\n", encoding="ascii")
-    undisturbed, disturbed = (paced(tmp_path, name, algorithm) for name in ("undisturbed", "disturbed"))
+    undisturbed, disturbed = (paced(tmp_path, name) for name in ("undisturbed", "disturbed"))
     beside = cluster.submit(undisturbed)
     job = cluster.submit(disturbed, rate=2000)
     cluster.wait(lambda: bool(lines(disturbed, "released")), "release")
@@ -42,29 +34,13 @@ def test_a_job_that_is_stopped_and_restored_publishes_what_it_would_have_publish
     assert len(found["released"]) > 10_000
 
 
-def paced(folder: Path, name: str, algorithm: str) -> Path:
+def paced(folder: Path, name: str) -> Path:
     """A configuration in a folder of its own, whose source can be as slow as a live one."""
     of = folder / name
     of.mkdir()
     text = CONFIGURATION.format(folder=of).replace(f"{of}/in.csv", f"{folder}/in.csv")
     text = text.replace("\nsinks:", "\n  query: SELECT paced(id) AS id, who, x, illness FROM source\nsinks:")
     text += "flink: {execution.checkpointing.interval: 1 s, python.fn-execution.bundle.size: '200'}\n"
-    section = {
-        "castle": "castle: {delay: {tuples: 40}}",
-        "nearest": "algorithm: nearest\nnearest: {delay: {tuples: 40, jitter: 0.25}, reuse_limit: 1000}",
-        "lasting": "algorithm: nearest\nnearest: {delay: {tuples: 40, jitter: 0.25}, reuse_limit: 1000}",
-        "regions": "algorithm: nearest\nnearest: {delay: {tuples: 20, jitter: 0.25}, reuse_limit: 1000}\n"
-        "shards: {count: 2, by: regions, regions: regions.yaml}",
-        "mondrian": "algorithm: mondrian\nmondrian: {window: {tuples: 500}}",
-        "ola": "algorithm: ola\nola: {window: {tuples: 500}}",
-    }.get(algorithm, "algorithm: in_order\nin_order: {most: 20}")
-    text = text.replace("algorithm: in_order\nin_order: {most: 20}", section)
-    if algorithm == "lasting":
-        text = text.replace("at_most: 0.6", "persons: {promise: lasting}")
-    if algorithm == "ola":  # which moves numbers by levels
-        levels = "{type: categorical, hierarchy: {numbers: {domain: [0, 100], levels: [1, 5, 20]}}}"
-        text = text.replace("{type: numeric, domain: [0, 100]}", levels)
-    (of / "regions.yaml").write_text(REGIONS, encoding="utf-8")
     (of / "job.yaml").write_text(text, encoding="utf-8")
     return of / "job.yaml"
 

@@ -8,17 +8,20 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from random import Random
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from hypothesis import HealthCheck, Phase, find, settings
+from hypothesis.errors import NoSuchExample
 from hypothesis.strategies import SearchStrategy
 
 _T = TypeVar("_T")
 _SEEDS = Path(__file__).with_name("seeds.json")
 _LEARN = "CRENEL_LEARN_SEEDS"
 _TRIED = 40
+_SOON = 5
 _MOST = 2000
 
 IS_NIGHTLY = settings.default.max_examples > 100
@@ -51,26 +54,30 @@ def reach(strategy: SearchStrategy[_T], condition: Callable[[_T], bool]) -> _T:
     """
     test = os.environ["PYTEST_CURRENT_TEST"].rpartition(" ")[0]
     if os.environ.get(_LEARN):
-        _KNOWN[test] = min(range(_TRIED), key=lambda seed: _needed(strategy, condition, seed))
+        _KNOWN[test] = _learned(strategy, condition)
         _SEEDS.write_text(json.dumps(dict(sorted(_KNOWN.items())), indent=1) + "\n", encoding="utf-8")
     seed = _KNOWN.get(test) if not IS_NIGHTLY else None
     return find(strategy, condition, settings=_search(_MOST), random=None if seed is None else Random(seed))
 
 
-def _needed(strategy: SearchStrategy[Any], condition: Callable[[Any], bool], seed: int) -> int:
-    """How many examples it takes from a seed on."""
-    looked = 0
+def _learned(strategy: SearchStrategy[_T], condition: Callable[[_T], bool]) -> int:
+    """Return a seed by which an example is soon found: the first that needs few, or the best of those tried."""
+    best, least = 0, _MOST
+    for seed in range(_TRIED):
+        looked = 0
 
-    def counted(example: Any) -> bool:
-        nonlocal looked
-        looked += 1
-        return condition(example)
+        def counted(example: _T) -> bool:
+            nonlocal looked
+            looked += 1
+            return condition(example)
 
-    try:
-        find(strategy, counted, settings=_search(_MOST // 10), random=Random(seed))
-    except Exception:  # none was found so soon
-        return _MOST
-    return looked
+        with suppress(NoSuchExample):
+            find(strategy, counted, settings=_search(least), random=Random(seed))
+            if looked < least:
+                best, least = seed, looked
+        if least <= _SOON:
+            break
+    return best
 
 
 def _search(most: int) -> settings:

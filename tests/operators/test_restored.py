@@ -1,0 +1,89 @@
+"""A new operator goes on from the state of the one that died, whatever the algorithm."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from anonymity.algorithms import CASTLE, NEAREST, WINDOW
+from anonymity.attributes import Categorical
+from anonymity.batch.windows import ClosedBy
+from anonymity.castle.parameters import CastleParameters
+from anonymity.mondrian.algorithm import MONDRIAN
+from anonymity.mondrian.parameters import MondrianParameters
+from anonymity.nearest.parameters import NearestParameters
+from anonymity.ola.algorithm import OLA
+from anonymity.ola.parameters import OlaParameters
+from anonymity.privacy import Lasting, Privacy
+from anonymity.window.outputs import WINDOWS
+from anonymity.window.parameters import AdaptiveTarget, WindowParameters
+from operators.shards.function import END, ShardFunction
+from operators.shards.plan import OperatorPlan
+from tests.seams.in_order import IN_ORDER, InOrderParameters
+from tests.support.fakes import FakeRuntime, Harness
+from tests.support.operator_stream import KEY, block, planned
+
+MEASURED = ("milliseconds", "repairs_per_second")
+NEAREST_PARAMETERS = NearestParameters(40, 30_000, delay_jitter=0.25, reuse_limit=1000)
+
+
+def with_terms(made: OperatorPlan, **changed: Any) -> OperatorPlan:
+    """The same plan under other terms."""
+    return dataclasses.replace(made, terms=dataclasses.replace(made.terms, **changed))
+
+
+def of_labels(made: OperatorPlan) -> OperatorPlan:
+    """The same plan without numeric quasi-identifiers, which OLA does not take."""
+    policy = made.terms.policy
+    labels = tuple(each for each in policy.quasi_identifiers if isinstance(each, Categorical))
+    made = with_terms(made, policy=dataclasses.replace(policy, quasi_identifiers=labels))
+    return dataclasses.replace(made, integers=frozenset())
+
+
+PLANS = {
+    "castle": planned(CASTLE, CastleParameters(delay_event_time=30_000, reuse_limit=50)),
+    "nearest": planned(NEAREST, NEAREST_PARAMETERS),
+    "lasting": with_terms(planned(NEAREST, NEAREST_PARAMETERS), privacy=Privacy(3, 2, lasting=Lasting())),
+    # Three values of three: hardly a group has them, so most must be repaired.
+    "window": with_terms(
+        planned(
+            WINDOW, WindowParameters(tuples=20, event_time=15_000, target=AdaptiveTarget(3, dwell=0), delay_tuples=50)
+        ),
+        privacy=Privacy(3, 3),
+    ),
+    "mondrian": planned(MONDRIAN, MondrianParameters(ClosedBy(40, 15_000))),
+    "ola": of_labels(planned(OLA, OlaParameters(ClosedBy(40, 15_000)))),
+    "in order": planned(IN_ORDER, InOrderParameters(20)),
+}
+
+
+@pytest.mark.parametrize("algorithm", PLANS)
+def test_a_new_function_goes_on_from_the_state_of_the_one_that_died(algorithm: str) -> None:
+    plan = PLANS[algorithm]
+    whole, runtime, parts = Harness(ShardFunction(plan)), FakeRuntime(), []
+    for first in range(0, 240, 12):
+        tuples = block(first, 12)
+        if plan.terms.policy.numeric == ():
+            tuples = dataclasses.replace(tuples, numeric=np.empty((12, 0)))
+        parts.append(Harness(ShardFunction(plan), runtime))
+        for harness in (whole, parts[-1]):
+            harness.element(KEY, tuples.to_bytes())
+            harness.advance(first * 1000)
+    parts.append(Harness(ShardFunction(plan), runtime))
+    for harness in (whole, parts[-1]):
+        harness.advance(END)
+
+    assert len(whole.main) > 3
+    assert [release for part in parts for release in part.main] == whole.main
+    assert parts[-1].side["summary"] == whole.side["summary"]
+    for side in whole.side.keys() - {"summary"}:
+        assert [told for part in parts for told in unmeasured(part, side)] == unmeasured(whole, side) != []
+
+
+def unmeasured(harness: Harness, side: str) -> list[list[Any]]:
+    """Records of a side output, without what a clock measures."""
+    clock = [i for i, name in enumerate(WINDOWS.columns) if name in MEASURED] if side == "windows" else []
+    return [[value for i, value in enumerate(record) if i not in clock] for record in harness.side.get(side, [])]
