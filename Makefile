@@ -23,7 +23,7 @@ help:
 	@echo 'make check   lint, types, and tests without Flink'
 	@echo 'make test    lint, types and all tests'
 	@echo 'make durations  where the time of all tests goes, into benchmarks/DURATIONS.md'
-	@echo 'make laws    invariants, checked with ten times as many examples, for the night'
+	@echo 'make laws    invariants, checked with 33 times as many examples, for the night'
 	@echo 'make mutants a hundred small faults, each of which the tests should notice (up to an hour)'
 	@echo 'make image   the image, built and run without Docker (needs root and debootstrap)'
 	@echo 'make browser what tests of the report need beside a Chromium'

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
 
+from anonymity.compiled.folders import cached
 from tests.support import durations, leftovers
 from tests.support.groups import Groups, order
 from tests.support.launch import Host, running
@@ -20,9 +22,17 @@ if TYPE_CHECKING:
 # processor. All that tests start reads the variable.
 os.environ["JVM_ARGS"] = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {os.environ.get('JVM_ARGS', '')}".strip()
 
-# How long an example takes says nothing here: the first one compiles, and machines are shared.
+# How long an example takes says nothing here: the first one compiles, and machines are shared. Each run tries other
+# examples, under `CI` too; one that fails is tried first in the next run of this user, in a fresh clone too.
+_examples = cached("examples")
 settings.register_profile(
-    "gate", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True, max_examples=100
+    "gate",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
+    max_examples=30,
+    derandomize=False,
+    database=None if _examples is None else DirectoryBasedExampleDatabase(_examples),
 )
 settings.load_profile("gate")
 # `make laws`. Whatever sets a number of its own sets it in proportion (tests/support/examples.py).

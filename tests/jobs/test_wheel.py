@@ -35,10 +35,11 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build = ("wheel", "--no-build-isolation", "--no-deps", "--no-index", "--wheel-dir", folder, sources)
     succeeded(sys.executable, "-m", "pip", *build)
     shutil.rmtree(sources)
-    succeeded(sys.executable, "-m", "venv", folder / "environment")
+    succeeded(sys.executable, "-m", "venv", "--without-pip", folder / "environment")
     bin_folder = folder / "environment" / "bin"
     (wheel,) = folder.glob("*.whl")
-    succeeded(bin_folder / "python", "-m", "pip", "install", "--no-deps", "--no-index", wheel)
+    pip = (sys.executable, "-m", "pip", "--python", bin_folder / "python")
+    succeeded(*pip, "install", "--no-deps", "--no-index", wheel)
     asked = succeeded(bin_folder / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))")
     Path(asked.strip(), "dependencies.pth").write_text(f"{Path(pyflink.__file__).parents[1]}\n", encoding="utf-8")
     return bin_folder
