@@ -58,8 +58,9 @@ def weights(seen: Groups, random: np.random.Generator, people: int | None = None
     points, times = seen.points, 1.0
     if people is not None and people < len(points):
         points, times = points[np.sort(random.choice(len(points), people, replace=False))], len(points) / people
-    every = np.arange(len(seen.size))
-    counted = crowds(seen.lower, seen.upper, points, seen.scale, *seen.reach(every, points)) * times
+    # A part file holds many groups of one generalization. People are counted once for all of these.
+    first, of = _generalizations(seen)
+    counted = crowds(seen.lower[first], seen.upper[first], points, seen.scale, *seen.reach(first, points))[of] * times
     return 1 / np.maximum(counted, 1) * (1 + 1e-9 * random.random(len(counted)))
 
 
@@ -98,8 +99,8 @@ def fits(seen: Groups, weight: Floats, points: Floats) -> Tries:
     """
     first = ranked(seen.lower, seen.upper, weight, np.ascontiguousarray(points), seen.scale, 1)[:, 0]
     # Rows that lie apart and tell the same may be the person's as well.
-    _, alike = np.unique(np.column_stack([seen.lower, seen.upper]), axis=0, return_inverse=True)
-    size = np.bincount(alike.reshape(-1), seen.size)[alike.reshape(-1)]
+    of = _generalizations(seen)[1]
+    size = np.bincount(of, seen.size)[of]
     return Tries(len(first), float((1 / size[first[first >= 0]]).sum()))
 
 
@@ -159,6 +160,13 @@ def intersect(scene: Scene, owner: Integers, random: np.random.Generator, most: 
         scene.person,
         int(scene.person.max()) + 1,
     )
+
+
+def _generalizations(seen: Groups) -> tuple[Integers, Integers]:
+    """Return one group of each generalization, and of each group the number of its generalization."""
+    both = np.column_stack([seen.lower, seen.upper])
+    _, first, of = np.unique(both, axis=0, return_index=True, return_inverse=True)
+    return first, of.reshape(-1)
 
 
 def _noised(scene: Scene, rows: Integers) -> tuple[Floats, Floats]:
