@@ -67,36 +67,31 @@ def downcode(scene: Scene, truth: Truth, seen: Groups) -> tuple[Tries, Tries]:
 
 
 def downcode_placed(scene: Scene, truth: Truth, writer: Integers) -> tuple[Tries, Tries]:
-    """Guess in which half of a quasi-identifier the values of fully generalized rows lie, by the writer of each.
+    """Give fully generalized rows the range of the other rows of their writer, in one attribute.
 
-    A row counts as fully generalized where its generalization holds all others. The halves have as many of the other
-    rows. Of each writer the attribute is chosen in which its other rows differ most from those of all writers, and the
-    half is guessed that most of them lie in. The second result guesses the half that most fully generalized rows of
-    all writers lie in.
+    A row counts as fully generalized where its generalization holds all others. The attribute is the one whose range
+    holds the fewest people. The first result counts rows whose value lies in that range; the second counts as many
+    people drawn by chance.
 
     Parameters
     ----------
     writer : (released rows,) from 0
     """
     whole = ((scene.lower <= scene.lower.min(axis=0)) & (scene.upper >= scene.upper.max(axis=0))).all(axis=1)
-    middle = scene.lower / 2 + scene.upper / 2
-    tries = right = usual = 0
-    if whole.all() or not whole.any():
-        return Tries(0, 0.0), Tries(0, 0.0)
-    half = np.median(middle[~whole], axis=0)
-    of_all = (middle[~whole] > half).mean(axis=0)
-    commonest = (scene.points[truth.row[whole]] > half).mean(axis=0) > 0.5
+    known = scene.points[truth.row]
+    tries, right, chance = 0, 0.0, 0.0
     for number in np.unique(writer[whole]).tolist():
-        mine = writer == number
-        if whole[mine].all():
+        mine, others = (writer == number) & whole, (writer == number) & ~whole
+        if not others.any():
             continue
-        share = (middle[mine & ~whole] > half).mean(axis=0)
-        column = int(np.abs(share - of_all).argmax())
-        above = scene.points[truth.row[mine & whole], column] > half[column]
-        tries += len(above)
-        right += int((above == (share[column] > 0.5)).sum())
-        usual += int((above == commonest[column]).sum())
-    return Tries(tries, float(right)), Tries(tries, float(usual))
+        lower, upper = scene.lower[others].min(axis=0), scene.upper[others].max(axis=0)
+        share = ((scene.points >= lower) & (scene.points <= upper)).mean(axis=0)
+        column = int(share.argmin())
+        value = known[mine, column]
+        tries += len(value)
+        right += float(((value >= lower[column]) & (value <= upper[column])).sum())
+        chance += float(len(value) * share[column])
+    return Tries(tries, right), Tries(tries, chance)
 
 
 def _of_ends(lower: Floats, upper: Floats, grid: float | None) -> _Claims:

@@ -247,11 +247,8 @@ class _Attacker:
         self._sums.add("downcoding", "nothing of anybody", found, baseline=chance, note=note)
         found, without = downcode_placed(self._scene, self._truth, self._placement.writer)
         knows = "nothing of anybody, placement"
-        note = (
-            "{count} rows, of which it is guessed in which half of a quasi-identifier they lie: where most other rows "
-            "of their writer do; baseline: where most such rows do"
-        )
-        self._sums.add("downcoding of fully generalised rows", knows, found, baseline=without, note=note)
+        note = "{count} fully generalized rows; each gets its writer's range; baseline: drawn by chance"
+        self._sums.add("downcoding of fully generalized rows", knows, found, baseline=without, note=note)
 
     def minimality(self) -> None:
         """Sensitive values by why groups were formed."""

@@ -319,16 +319,18 @@ def test_a_part_file_tells_nothing_of_persons_where_shards_divide_them_by_subjec
         assert found[name, PLACED].success == pytest.approx(found[name, ALL].success)
 
 
-def test_other_rows_of_a_writer_tell_half_of_the_domain_of_a_fully_generalized_row() -> None:
+def test_other_rows_of_a_writer_tell_the_range_of_a_fully_generalized_row() -> None:
     people = sample([[10], [12], [80], [82], [11], [81], [83]])
     ends = {"age_min": [10.0, 10.0, 80.0, 80.0] + [0.0] * 3, "age_max": [12.0, 12.0, 82.0, 82.0] + [100.0] * 3}
     of = scene(people, ends, range(7))
-    assert downcode_placed(of, truth(of), np.array([0, 0, 1, 1, 0, 1, 1])) == (Tries(3, 3.0), Tries(3, 2.0))
-    assert downcode_placed(of, truth(of), np.array([0, 0, 1, 1, 1, 0, 0])) == (Tries(3, 0.0), Tries(3, 2.0))
+    for writer, right in (([0, 0, 1, 1, 0, 1, 1], 2.0), ([0, 0, 1, 1, 1, 0, 0], 0.0)):
+        found, chance = downcode_placed(of, truth(of), np.array(writer))
+        assert found == Tries(3, right)
+        assert chance.succeeded == pytest.approx(3 * 3 / 7)
     assert downcode_placed(of, truth(of), np.array([0, 0, 0, 0, 1, 1, 1]))[0] == Tries(0, 0.0)
 
 
-FULLY = "downcoding of fully generalised rows", "nothing of anybody, placement"
+FULLY = "downcoding of fully generalized rows", "nothing of anybody, placement"
 
 
 def replays_with_four_shards(by: str, suppression: Literal["withhold", "generalise"]) -> dict[tuple[str, str], Attack]:
