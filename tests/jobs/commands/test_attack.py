@@ -61,6 +61,8 @@ def test_a_run_and_replays_of_its_input_are_attacked(job: Path, mini: Host) -> N
             assert 0 <= of["low"] <= of["success"] <= of["high"] <= 1
     assert replayed["linking", "quasi-identifiers, times to within 5 s"]["success"] > 0
     assert left["homogeneity in illness", "quasi-identifiers"]["success"] == 0
+    assert ("linking", "quasi-identifiers, placement") in left
+    assert ("linking", "quasi-identifiers, placement, times to within 5 s") in replayed
     # What is shown has no name and no value of anybody.
     text = json.dumps(found)
     for row in visits()[:200]:
