@@ -16,11 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from anonymity.algorithm import Algorithm
+from anonymity.attributes import Numeric
 from anonymity.castle.algorithm import CASTLE
 from anonymity.castle.parameters import CastleParameters
 from anonymity.nearest.algorithm import NEAREST
 from anonymity.nearest.parameters import NearestParameters
+from anonymity.policy import Shards
 from anonymity.privacy import Lasting, Privacy
+from anonymity.promises import ALPHA
 from anonymity.window.algorithm import WINDOW
 from anonymity.window.parameters import WindowParameters
 from benchmarks import adult, lasting, window
@@ -29,13 +32,15 @@ from benchmarks.nearest import JITTER, of_attributes
 from benchmarks.table import Table
 from evidence.attack.effort import Effort, Found
 from evidence.attack.replays import TOLD, attack_replays
-from evidence.attack.result import ALL, Attack
+from evidence.attack.result import ALL, PLACED, Attack
 from evidence.replay import replay
 from evidence.sample import Sample
 from evidence.setting import Setting
 from jobs.commands import synthetic
 
 EFFORT = Effort(targets=300, draws=20, tuples=2000)
+_EFFORT_WITH_PLACEMENT = replace(EFFORT, within_rows=(0,), within_time=(), known=(), draws=0)
+"""Effort of the tables about placement: without the attacks that placement does not change."""
 _BLOCK = 2000
 _REUSE = 1000
 
@@ -126,6 +131,35 @@ def _of_persons(delay: int) -> dict[str, Setting]:
     }
 
 
+def _of_four_shards(delay: int, alpha: float) -> dict[str, Setting]:
+    """Return nearest with four shards by subject and by age, each with both kinds of suppression.
+
+    A configuration refuses ``generalise`` where shards divide by age; a ``Setting`` does not.
+
+    Parameters
+    ----------
+    alpha : of alpha-k-anonymity, so low that tuples are suppressed
+    """
+    privacy = Privacy(10, 2, ((ALPHA, alpha),))
+    return {
+        f"by {by}, {parameters.suppression}": Setting(NEAREST, privacy, parameters, Shards(4, by))
+        for by in ("subject", "age")
+        for parameters in (NearestParameters(delay), NearestParameters(delay, suppression="generalise"))
+    }
+
+
+def _demo_with_domain() -> Sample:
+    """Return the demo with a domain of salaries, their range: fully generalized rows need one."""
+    sample = _demo()
+    salaries = sample.tuples.numeric[:, [of.name for of in sample.policy.numeric].index("salary")]
+    domain = (float(salaries.min()), float(salaries.max()))
+    attributes = tuple(
+        replace(of, domain=domain) if isinstance(of, Numeric) and of.name == "salary" else of
+        for of in sample.policy.quasi_identifiers
+    )
+    return replace(sample, policy=replace(sample.policy, quasi_identifiers=attributes))
+
+
 TITLES = {
     "adult": "Adult, 10 quasi-identifiers, k 10, l 2, delay 1,000",
     "adult-3": "Adult, 3 quasi-identifiers, delay 100",
@@ -133,41 +167,80 @@ TITLES = {
     "demo": "The demo, k 10, l 2, delay 200",
     "returning": "2,000 persons of Adult, ten records each, 6 quasi-identifiers, k 10, delay 1,000",
 }
+TITLES_WITH_PLACEMENT = {
+    "placement-adult": "Adult, 10 quasi-identifiers, nearest, k 10, l 2, alpha 0.8, delay 1,000, four shards",
+    "placement-demo": "The demo, nearest, k 10, l 2, alpha 0.4, delay 200, four shards",
+}
+"""Of the streams that are attacked without and with placement."""
 _STREAMS: dict[str, Callable[[], list[tuple[Sample, dict[str, Setting]]]]] = {
     "adult": lambda: [(_adult(), _settings(Privacy(10, 2), 1000, tuples=500))],
     "adult-3": lambda: [(_adult_of_three(2), _paper(10, 2)), (_adult_of_three(3), _paper(20, 3))],
     "taxi": lambda: [(_taxi(), _settings(Privacy(10), 200, tuples=100))],
     "demo": lambda: [(_demo(), _settings(Privacy(10, 2), 200, tuples=100))],
     "returning": lambda: [(_returning(), _of_persons(1000))],
+    "placement-adult": lambda: [(_adult(), _of_four_shards(1000, 0.8))],
+    "placement-demo": lambda: [(_demo_with_domain(), _of_four_shards(200, 0.4))],
 }
 
 
 @cache
 def measured(stream: str) -> list[Measured]:
-    """Attacks on each setting of a stream, by its name in ``TITLES``."""
+    """Attacks on each setting of a stream, by its name in ``TITLES`` or ``TITLES_WITH_PLACEMENT``."""
     found = []
+    effort = _EFFORT_WITH_PLACEMENT if stream in TITLES_WITH_PLACEMENT else EFFORT
     for sample, settings in _STREAMS[stream]():
         for name, setting in settings.items():
             print(f"{stream}: {name}", file=sys.stderr, flush=True)
             totals = replay(sample, setting)
             loss = 0.0 if totals.mean_loss is None else totals.mean_loss
-            attacks = attack_replays(sample, replace(setting, seed=1), EFFORT)
+            attacks = attack_replays(sample, replace(setting, seed=1), effort)
             found.append(Measured(name, setting.privacy.k, attacks, loss, totals.share_suppressed))
     return found
 
 
-def tables(names: tuple[str, ...] = tuple(TITLES)) -> Iterator[Table]:
-    """Two tables by stream: who somebody is, and what their value is."""
+def tables(names: tuple[str, ...] = (*TITLES, *TITLES_WITH_PLACEMENT)) -> Iterator[Table]:
+    """Yield two tables of each stream, about identity and about values; with placement one, about what it tells."""
     for name in names:
         runs = measured(name)
-        yield _of_identity(name, runs)
-        yield _of_values(name, runs)
+        if name in TITLES_WITH_PLACEMENT:
+            yield _of_placement(name, runs)
+        else:
+            yield _of_identity(name, runs)
+            yield _of_values(name, runs)
 
 
 def watchers(runs: list[Measured]) -> list[str]:
-    """What observers know who know more than quasi-identifiers, by what was tried."""
+    """Return what observers know beside quasi-identifiers, by what was tried; without placements."""
     found = [a.knows for run in runs for a in run.found.attacks if a.name == "linking" and a.knows != ALL]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(knows for knows in found if not knows.startswith(PLACED)))
+
+
+def _of_placement(name: str, runs: list[Measured]) -> Table:
+    """Tabulate attacks with placement, each beside the same attack without."""
+    attackers = {
+        "": ALL,
+        ", placement": PLACED,
+        ", exact order": f"{ALL}, exact order",
+        ", exact order, placement": f"{PLACED}, exact order",
+    }
+    header = ["setting", "loss", "suppressed"]
+    header += [f"{attack}{known}" for attack in ("re-identified at 1", "linked") for known in attackers]
+    header += ["homogeneous, placement", "range of fully generalized rows", "by chance"]
+    table = Table(f"{TITLES_WITH_PLACEMENT[name]}: what placement tells, % (bounds)", header)
+    for run in runs:
+        homogeneity = next(a.name for a in run.found.attacks if a.name.startswith("homogeneity"))
+        fully = run.attack("downcoding of fully generalized rows", "nothing of anybody, placement")
+        table.add(
+            run.name,
+            f"{run.loss:.3f}",
+            f"{run.suppressed:.1%}",
+            *(_told(run.attack("re-identification at 1", knows)) for knows in attackers.values()),
+            *(_told(run.attack("linking", knows)) for knows in attackers.values()),
+            _told(run.attack(homogeneity, PLACED), bounds=False),
+            _told(fully),
+            _baseline(fully),
+        )
+    return table
 
 
 def _of_identity(name: str, runs: list[Measured]) -> Table:
