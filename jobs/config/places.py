@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from urllib.parse import unquote, urlparse
+from urllib.parse import urlparse
 
 from jobs.config.delivery import OF_RECORDS
 
@@ -18,12 +19,23 @@ FOLDERS = (
 """Settings of Flink that name a folder for state."""
 
 
+_URI = re.compile(r"(?P<scheme>[^/:]+):(?://[^/]*)?(?P<path>.*)", re.DOTALL)
+
+
 def local_path(text: str) -> Path | None:
-    """The path that a text or a URI names, relative to the working directory; None where it is not of this machine."""
-    found = urlparse(text)
-    if found.scheme not in ("", "file"):
-        return None
-    return Path(unquote(found.path) if found.scheme else text)
+    """Return the path that a text or a URI names for Flink; None where it is not of this machine.
+
+    Flink decodes nothing in a path: ``file:///a%20b`` is the file ``a%20b``.
+    """
+    found = _URI.fullmatch(text)
+    if found is None:
+        return Path(text)
+    return Path(found["path"]) if found["scheme"] == "file" else None
+
+
+def file_uri(path: Path) -> str:
+    """Return the URI that names a path for Flink; what ``Path.as_uri`` encodes would name another file."""
+    return f"file://{path.absolute()}"
 
 
 def local_folder(options: Mapping[str, str]) -> Path | None:
@@ -78,8 +90,7 @@ def find_missing_inputs(sources: Mapping[str, Mapping[str, str]]) -> Iterator[st
     """
     for field, options in sources.items():
         folder = local_folder(options)
-        # Flink takes the path of a URI literally, with its '%20'.
-        if folder is not None and not folder.exists() and not Path(urlparse(options["path"]).path).exists():
+        if folder is not None and not folder.exists():
             yield f"{field}: 'path' = '{folder}' is not there; give the path of a file or a folder on this machine"
 
 

@@ -19,7 +19,7 @@ from jobs.causes import JobSetup
 from jobs.config.brokers import cautions_of_brokers
 from jobs.config.delivery import CHECKPOINTS
 from jobs.config.load import Config, ConfigError
-from jobs.config.places import find_missing_inputs, places
+from jobs.config.places import file_uri, find_missing_inputs, places
 from jobs.config.source import parse_options
 from jobs.failure import why_failed, why_full, why_refused
 from jobs.local.ahead import core_loading, start_java
@@ -106,7 +106,7 @@ def local_settings(settings: Mapping[str, str], parallelism: int | None, folder:
     """
     port = free_port()
     # Flink's default, the memory of its JobManager, takes no more than 5 MB of a shard.
-    kept = {} if settings.keys() & set(CHECKPOINTS) else {CHECKPOINTS[0]: (folder / "checkpoints").as_uri()}
+    kept = {} if settings.keys() & set(CHECKPOINTS) else {CHECKPOINTS[0]: file_uri(folder / "checkpoints")}
     chosen = {} if parallelism is None else {"parallelism.default": str(parallelism)}
     return {**LOCAL, "rest.port": port, "rest.bind-port": port, **kept, **settings, **chosen}
 
@@ -168,6 +168,7 @@ def _start(
     from jobs.wiring.environment import local_environment
     from jobs.wiring.pipeline import build
     from jobs.wiring.source_table import read_options
+    from jobs.wiring.sql_types import literal
 
     java.join()
     try:
@@ -178,7 +179,7 @@ def _start(
             # A sink of our own beside the user's.
             tables.execute_sql(
                 "CREATE TEMPORARY TABLE crenel_local_summary (shard INT, name STRING, amount DOUBLE) "
-                f"WITH ('connector' = 'filesystem', 'path' = '{folder.as_uri()}', 'format' = 'csv')"
+                f"WITH ('connector' = 'filesystem', 'path' = {literal(file_uri(folder))}, 'format' = 'csv')"
             )
             job.insert("crenel_local_summary", "SELECT shard, name, amount FROM crenel_summary")
             require_brokers(job.setup.tables)

@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from urllib.parse import quote
 
 from jobs.local import worker_boot
 from jobs.local.stop import folder_until_exit
@@ -84,10 +85,11 @@ def _pool_address(servicer: Any) -> str:
         server = grpc.server(thread_pool_executor.shared_unbounded_instance())  # type: ignore[no-untyped-call]
         beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
         is_short = len(os.fsencode(path)) <= _LONGEST
-        port = server.add_insecure_port(f"unix:{path}" if is_short else "127.0.0.1:0")
+        address = f"unix:{quote(path)}"
+        port = server.add_insecure_port(address if is_short else "127.0.0.1:0")
         server.start()
         atexit.register(server.stop, 1)
-        _pools.append(f"unix:{path}" if is_short else f"127.0.0.1:{port}")
+        _pools.append(address if is_short else f"127.0.0.1:{port}")
     return _pools[0]
 
 

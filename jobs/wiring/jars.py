@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
+from urllib.parse import unquote
 from zipfile import is_zipfile
 
 from pyflink.common import Configuration
@@ -42,6 +44,8 @@ def jars(settings: Mapping[str, str], present: Mapping[str, str]) -> dict[str, s
 def _urls(name: str, value: str, problems: list[str]) -> Iterator[str]:
     for text in map(str.strip, Configuration.parse_list_value(value)):
         path = local_path(text)
+        if path is not None and not path.exists():  # Java reads a URL, in which '%20' is a space
+            path = Path(unquote(str(path)))
         if path is None:
             yield text
         elif not text or not (path.is_file() if name == JARS[0] else path.exists()):

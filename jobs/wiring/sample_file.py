@@ -8,6 +8,7 @@ from pathlib import Path
 from pyflink.table import StreamTableEnvironment
 
 from jobs.config.load import Source
+from jobs.config.places import file_uri
 from jobs.local.sample import SampleError
 from jobs.wiring.source_table import SOURCE, parsing, source_table
 from jobs.wiring.sql_types import literal
@@ -35,7 +36,7 @@ def read_from(tables: StreamTableEnvironment, source: Source, file: Path) -> str
     options = source_table(tables).options
     if options is None:
         raise SampleError("--sample: source.ddl creates no table 'source' with a connector that could be replaced")
-    changed = {"path": file.absolute().as_uri()}
+    changed = {"path": file_uri(file)}
     if options.get("connector") != "filesystem":
         changed |= {"connector": "filesystem", **_format(options, file)}
         kept = "EXCLUDING OPTIONS"

@@ -72,8 +72,9 @@ def test_a_run_and_replays_of_its_input_are_attacked(job: Path, mini: Host) -> N
 
 @pytest.mark.cluster("mini")
 def test_a_file_takes_the_place_of_the_source_and_must_be_the_input_of_the_run(job: Path, mini: Host) -> None:
-    write(job.parent / "part", visits()[:900])
-    part = job.parent / "part" / "in.csv"
+    folder = job.parent / "a b%20ß"
+    write(folder, visits()[:900])
+    part = folder / "in.csv"
     ended = mini.crenel("attack", job, *LITTLE, "--sample", part)
     assert ended.returncode == 2
     assert "sinks.released: " in ended.stderr

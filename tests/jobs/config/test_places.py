@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from jobs.config.places import (
     cautions_of_leftovers,
     cautions_of_places,
+    file_uri,
     find_missing_inputs,
     local_path,
     without_scheme,
@@ -31,13 +32,21 @@ def files(folder: Path | str) -> dict[str, str]:
         ("/data/in.csv", "/data/in.csv"),
         ("data/50%25.csv", "data/50%25.csv"),
         ("file:/data/in.csv", "/data/in.csv"),
-        ("file:///data/a%20b.csv", "/data/a b.csv"),
+        ("file://localhost/data/in.csv", "/data/in.csv"),
+        ("file:///data/a%20b#1?.csv", "/data/a%20b#1?.csv"),
+        ("data/12:30.csv", "data/12:30.csv"),
         ("s3://bucket/in.csv", None),
         ("hdfs:///in.csv", None),
     ],
 )
 def test_a_path_of_this_machine_is_told_from_others(text: str, path: str | None) -> None:
     assert local_path(text) == (None if path is None else Path(path))
+
+
+@pytest.mark.parametrize("name", ["in.csv", "a b", "a%20b", "ß#1?"])
+def test_a_uri_names_the_path_that_it_was_made_of(name: str) -> None:
+    assert local_path(file_uri(Path("/data") / name)) == Path("/data") / name
+    assert file_uri(Path(name)) == f"file://{Path.cwd()}/{name}"
 
 
 def test_a_source_that_is_not_there_is_told_of(tmp_path: Path) -> None:
@@ -57,6 +66,7 @@ def test_a_local_job_cannot_read_what_is_not_there(tmp_path: Path) -> None:
         {"connector": "kafka", "path": "/none"},
     ):
         assert list(find_missing_inputs({"source.ddl": options})) == []
+    assert [*find_missing_inputs({"source.ddl": files(f"file://{tmp_path}/%61%20b")})]
     (problem,) = find_missing_inputs({"source.ddl": files(tmp_path), "source.forget.ddl": files(tmp_path / "none")})
     assert problem.startswith(f"source.forget.ddl: 'path' = '{tmp_path}/none' is not there; give the path of a file")
 

@@ -127,6 +127,7 @@ def test_a_python_that_the_configuration_names_is_used(folder: Path) -> None:
 POOL = """
 import os
 import sys
+from urllib.parse import unquote
 from jobs.local.worker import keep_pool_private
 keep_pool_private()
 from pyflink.fn_execution.beam.beam_worker_pool_service import BeamFnLoopbackWorkerPoolServicer
@@ -134,15 +135,22 @@ addresses = {BeamFnLoopbackWorkerPoolServicer().start() for _ in range(2)}
 print(*addresses)
 for address in addresses:
     if address.startswith("unix:"):
-        print(oct(os.stat(os.path.dirname(address.removeprefix("unix:"))).st_mode & 0o777))
+        print(oct(os.stat(os.path.dirname(unquote(address.removeprefix("unix:")))).st_mode & 0o777))
 """
 
 
-@pytest.mark.parametrize(("depth", "told"), [(1, r"unix:\S+/pool\n0o700\n"), (100, r"127\.0\.0\.1:\d+\n")])
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("x", r"unix:\S+/pool\n0o700\n"),
+        ("a b%20ß", r"unix:\S+/a%20b%2520%C3%9F/\S+/pool\n0o700\n"),
+        ("x" * 100, r"127\.0\.0\.1:\d+\n"),
+    ],
+)
 def test_only_this_user_reaches_the_pool_of_workers_or_this_machine_where_its_path_is_long(
-    folder: Path, depth: int, told: str
+    folder: Path, name: str, told: str
 ) -> None:
-    place = folder / ("x" * depth)
+    place = folder / name
     place.mkdir()
     done = run(sys.executable, "-c", POOL, TMPDIR=str(place), PYTHONPATH=str(ROOT))
     assert re.fullmatch(told, done.stdout), done.stderr
