@@ -16,7 +16,7 @@ from jobs.config.fixed import FIXED, overridden
 from jobs.config.load import ConfigError, load
 from jobs.config.overlaps import find_sinks_in_state
 from jobs.config.places import FOLDERS, without_scheme
-from jobs.failure import why_failed, why_refused
+from jobs.failure import why_failed, why_refused, without_passwords
 from jobs.wiring.environment import cluster_environment
 from jobs.wiring.pipeline import build
 
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigError as error:
         return _end(f"{options.config} is not a valid configuration:", error.problems, 2)
     except (Py4JError, JavaException) as error:
-        return _end(f"Flink refuses {options.config}:", [why_refused(error)], 2)
+        return _end(f"Flink refuses {options.config}:", [why_refused(error, config)], 2)
     print(f"Job {client.get_job_id()} was submitted.", flush=True)
     if tables.get_config().get("execution.attached", "false") == "true":
         try:
@@ -70,11 +70,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _warn(warnings: Iterable[str]) -> None:
     for warning in warnings:
-        print(f"warning: {warning}", file=sys.stderr, flush=True)
+        print(f"warning: {without_passwords(warning)}", file=sys.stderr, flush=True)
 
 
 def _end(what: str, problems: Sequence[str], code: int) -> int:
-    print("\n  ".join([what, *problems]), file=sys.stderr, flush=True)
+    print(without_passwords("\n  ".join([what, *problems])), file=sys.stderr, flush=True)
     return code
 
 

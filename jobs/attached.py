@@ -15,7 +15,7 @@ from pyflink.java_gateway import get_gateway
 from pyflink.util.exceptions import JavaException
 
 from jobs.causes import JobSetup
-from jobs.failure import why_failed
+from jobs.failure import why_failed, without_passwords
 from jobs.local.rest import Rest
 
 _POLL = 0.5  # seconds between two looks at whether the job has ended
@@ -32,7 +32,7 @@ def wait(client: JobClient, setup: JobSetup) -> None:
     while not ended.done():
         if restarts is not None and looks % _EVERY == 0:
             for line in restarts.told():
-                print(line, file=sys.stderr, flush=True)
+                print(without_passwords(line), file=sys.stderr, flush=True)
         looks += 1
         time.sleep(_POLL)
     ended.result()

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
+from anonymity.errors import PolicyError
 from jobs.causes import CAUSES, DISK_FULL, Cause, JobSetup, Thrown, path_in
+from jobs.config.brokers import SERVERS
+from jobs.config.places import places
+from jobs.config.source import parse_options, parse_texts
 from operators.signed_errors import signed_error
+
+if TYPE_CHECKING:
+    from jobs.config.load import Config
 
 _SERIALIZED = "org.apache.flink.util.SerializedThrowable"
 _LONGEST = 100
@@ -19,17 +27,86 @@ _DEEPEST = 40
 _IN_PYTHON = "Traceback (most recent call last):"
 _CAUSE = re.compile(r"^(?:Caused by: )?(?P<name>(?:[\w$]+\.)+[\w$]+)(?:: (?P<message>.*))?$", re.DOTALL)
 
+_MASK = "******"
+_HARMLESS = tuple(
+    f".{name}"
+    for name in ("connector", "format", "path", "topic", "table-name", "catalog-name", "hostname", "port", SERVERS)
+)
+"""Ends of the names of options, with a dot in front, whose values a message shows."""
 
-def why_refused(error: BaseException, places: Mapping[str, str] | None = None) -> str:
-    """Why a job did not start: the message of the last cause. No record has been read by then.
+_NAMES_A_SECRET = re.compile(r"passw|pwd|secret|token|credential|auth|jaas|api-?key|access-?key|account\.key", re.I)
+"""Matches the names of options and settings whose values a message never shows."""
 
-    ``places``: paths by the fields that name them; the one that the message speaks of is told with its field.
+_MEASURE = re.compile(r"true|false|[\d.:-]+ ?[a-z]{0,12}", re.I)
+"""Matches values that a message shows: a switch, a number, a duration or a size."""
+
+_SHORTEST = 4
+"""The fewest characters of a value to search a message for: most messages contain a shorter one, as a separator is."""
+
+_USER = re.compile(r"(?<=://)[^/\s]\S*@")
+"""Matches user and password of a URL, up to the last ``@``: a password may hold any character but white space."""
+
+_PARAMETER = re.compile(rf"(?P<name>[?&;][^=&;\s]*(?:{_NAMES_A_SECRET.pattern})[^=&;\s]*=)[^&;\s]*", re.I)
+"""Matches a parameter of a URL that is named as a secret."""
+
+_LITERAL = re.compile(r"_UTF-16LE'(?:[^']|'')*'")
+"""Matches a text of a statement as Flink writes it in a plan."""
+
+
+def without_passwords(text: str) -> str:
+    """Replace user and password of each URL in a text, and its parameters that are named as secrets."""
+    return _PARAMETER.sub(rf"\g<name>{_MASK}", _USER.sub(f"{_MASK}@", text))
+
+
+def why_refused(error: BaseException, config: Config | None = None) -> str:
+    """Return why a job did not start: the message of the last cause. Flink has read no record by then.
+
+    The message quotes options of tables and parts of the query. Values of options that may be secret, texts of the
+    query and passwords within URLs are replaced by ``******``.
+
+    Parameters
+    ----------
+    error : what py4j raised
+    config : of the job; names the field of a path that the message contains. None: the message is about a statement
+        without variables
     """
     causes = list(_causes(error))
+    withheld = () if config is None else _withheld(config)
+    paths = {} if config is None else places(config.sinks, config.flink)
     for name, message in reversed(causes):
         if message:
-            return f"{_short(name)}{_place([(name, message)], places or {})}: {_first_lines(message)}"
-    return _short(causes[-1][0]) if causes else f"{type(error).__name__}: {_first_lines(str(error))}"
+            return f"{_short(name)}{_place([(name, message)], paths)}: {_first_lines(_masked(message, withheld))}"
+    if causes:
+        return _short(causes[-1][0])
+    return f"{type(error).__name__}: {_first_lines(_masked(str(error), withheld))}"
+
+
+def _withheld(config: Config) -> Iterator[str]:
+    """Yield the values of a configuration that a message must not show."""
+    for key in (config.subject_key, config.audit_chain):
+        with suppress(PolicyError):  # its place cannot be read any more
+            yield "" if key is None else key.read().decode(errors="replace")
+    yield from (value for name, value in config.flink.items() if _NAMES_A_SECRET.search(name))
+    source = config.source
+    statements = [source.ddl] if source.forget is None else [source.ddl, source.forget.ddl]
+    for options in (*map(parse_options, statements), *config.sinks.values()):
+        for name, value in options.items():
+            is_harmless = f".{name}".endswith(_HARMLESS) or _MEASURE.fullmatch(value)
+            if _NAMES_A_SECRET.search(name) or not is_harmless:
+                yield value
+    forget_query = None if source.forget is None else source.forget.query
+    for field, query in (("source.query", source.query), ("source.forget.query", forget_query)):
+        if query is not None and field in source.varied:
+            yield from parse_texts(query)
+
+
+def _masked(message: str, withheld: Iterable[str]) -> str:
+    """Replace in a message of Flink what may be secret; ``withheld``: values as a configuration has them."""
+    for value in sorted(withheld, key=len, reverse=True):  # a value may be part of another
+        if len(value) >= _SHORTEST:
+            # Flink doubles quotes where it lists options.
+            message = message.replace(value, _MASK).replace(value.replace("'", "''"), _MASK)
+    return without_passwords(_LITERAL.sub(f"'{_MASK}'", message))
 
 
 def why_failed(error: BaseException | str, setup: JobSetup | None = None, name: str = "") -> str:

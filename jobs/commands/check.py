@@ -18,6 +18,7 @@ from jobs.commands.savepoint import read_shards, require_same, told
 from jobs.config.brokers import cautions_of_brokers
 from jobs.config.load import Config, load
 from jobs.config.start import STATE
+from jobs.failure import without_passwords
 from jobs.local.ahead import start_java
 from jobs.local.first_rows import cautions_of_first_rows
 from jobs.local.logs import flink_logs
@@ -62,7 +63,7 @@ def show_configuration(path: Path, overrides: Sequence[str], console: Console, a
             held = f"with -n; nothing waits in the {there} shards of before, and those of this epoch begin anew"
         console.print(f"It can go on from {against}: {held}.", soft_wrap=True)
     for warning in (*changed, *config.warnings, *planned.warnings):
-        console.print(f"Warning: {warning}.", soft_wrap=True)
+        console.print(f"Warning: {without_passwords(warning)}.", soft_wrap=True)
     console.print()
     _print(console, "policy", roles(config))
     _print(console, f"privacy and {config.algorithm.name}", promises(config))

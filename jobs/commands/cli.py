@@ -23,6 +23,7 @@ from jobs.commands.hierarchy import hierarchy_text
 from jobs.commands.plot import draw
 from jobs.commands.shell import Configuration, Overrides, app, console, end, reported, warn
 from jobs.config.load import load
+from jobs.failure import without_passwords
 from jobs.local.folders import clean as remove_abandoned
 from jobs.local.run import run as run_job
 from jobs.local.stop import temporary_folder
@@ -62,7 +63,7 @@ def run(
             shown.print(f"Warning: {warning}.", soft_wrap=True)
         table = Table.grid(padding=(0, 2))
         for name, options in config.sinks.items():
-            table.add_row(name, f"{options['connector']} {options.get('path', '')}")
+            table.add_row(name, without_passwords(f"{options['connector']} {options.get('path', '')}"))
         if place is not None:
             table.add_row("report", str(place.path))
         shown.print()

@@ -61,7 +61,7 @@ def request(path: Path, overrides: Sequence[str], subjects: Sequence[str], conso
             batches = local_environment({**settings, "execution.runtime-mode": "BATCH"}, checkpoints=False)
             write_requests(batches, source, column, subjects)
         except (Py4JError, JavaException) as error:
-            raise refused(error) from None
+            raise refused(error, config) from None
     console.print(f"{len(codes)} requests were written. The output 'forgotten' tells of them by these codes, in order:")
     for code in codes:
         console.print(code)

@@ -13,6 +13,7 @@ from rich.console import Console
 from anonymity.errors import InputError
 from jobs.commands.savepoint import SavepointError
 from jobs.config.load import ConfigError
+from jobs.failure import without_passwords
 from jobs.local.java import JavaError
 from jobs.local.logs import JobError
 
@@ -36,7 +37,7 @@ Overrides = Annotated[
 def warn(warnings: Iterable[str]) -> None:
     """Say on stderr what to know before something works."""
     for warning in warnings:
-        typer.echo(f"crenel: warning: {warning}", err=True)
+        typer.echo(f"crenel: warning: {without_passwords(warning)}", err=True)
 
 
 def console() -> Console:
@@ -68,5 +69,5 @@ def _listed(problems: Sequence[str]) -> str:
 
 def end(message: str, code: int) -> NoReturn:
     """End the program with a word on stderr."""
-    typer.echo(f"crenel: {message}", err=True)
+    typer.echo(f"crenel: {without_passwords(message)}", err=True)
     raise typer.Exit(code)

@@ -109,3 +109,8 @@ def parse_options(ddl: str) -> dict[str, str]:
         for name, sign, value in zip(tokens, tokens[1:], tokens[2:], strict=False)
         if sign[0] == "=" and name["text"] is not None and value["text"] is not None
     }
+
+
+def parse_texts(statement: str) -> list[str]:
+    """Return the texts that stand in a statement in SQL, without their quotes."""
+    return [text.replace("''", "'") for found in _TOKEN.finditer(statement) if (text := found["text"]) is not None]

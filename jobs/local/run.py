@@ -19,7 +19,7 @@ from jobs.causes import JobSetup
 from jobs.config.brokers import cautions_of_brokers
 from jobs.config.delivery import CHECKPOINTS
 from jobs.config.load import Config, ConfigError
-from jobs.config.places import file_uri, find_missing_inputs, places
+from jobs.config.places import file_uri, find_missing_inputs
 from jobs.config.source import parse_options
 from jobs.failure import why_failed, why_full, why_refused
 from jobs.local.ahead import core_loading, start_java
@@ -149,10 +149,9 @@ def require_brokers(tables: Mapping[str, Mapping[str, str]]) -> None:
         raise ConfigError("it", silent)
 
 
-def refused(error: BaseException, config: Config | None = None) -> ConfigError:
-    """What to raise where Flink does not take what a configuration says; with ``config`` its paths are told of."""
-    full = None if config is None else why_full(error, JobSetup.of({}, config.sinks, config.flink))
-    why = full or why_refused(error, None if config is None else places(config.sinks, config.flink))
+def refused(error: BaseException, config: Config) -> ConfigError:
+    """Return what to raise where Flink does not take what a configuration says."""
+    why = why_full(error, JobSetup.of({}, config.sinks, config.flink)) or why_refused(error, config)
     return ConfigError("it", [f"Flink refuses the source, the query, a sink or a setting: {why}"])
 
 

@@ -153,7 +153,7 @@ def reading(config: Config, file: Path | None = None) -> Iterator[tuple[SourceBl
             # With checkpoints, what was read would only come with the next of them.
             source = SourceBlocks(local_environment(settings, checkpoints=False), config, file)
         except (Py4JError, JavaException) as error:
-            raise refused(error) from None
+            raise refused(error, config) from None
         require_brokers(source.setup.tables)
         try:
             with closing(source.read()) as blocks:

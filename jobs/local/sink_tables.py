@@ -54,7 +54,7 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
             tables = local_environment(settings, checkpoints=False)
             declared = outputs(read_layout(tables, config))
         except (Py4JError, JavaException) as error:
-            raise refused(error) from None
+            raise refused(error, config) from None
         found: dict[str, dict[str, pa.ChunkedArray] | None] = {}
         for sink, columns in sinks.items():
             options = config.sinks[sink]
@@ -69,7 +69,7 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
                 rows = tables.sql_query(f"SELECT {texts} FROM crenel_read_{sink}")
                 rows.explain()
             except (Py4JError, JavaException) as error:
-                reason = " ".join(why_refused(error).split())
+                reason = " ".join(why_refused(error, config).split())
                 raise OutputsError(
                     f"sinks.{sink}.connector: {options['connector']!r} cannot be read: {reason}"
                 ) from None

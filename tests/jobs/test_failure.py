@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anonymity.errors import InvariantError, PolicyError
+from anonymity.secret import NO_KEY, EnvironmentKey, Secret, SubjectKey
 from jobs.causes import CAUSES, JobSetup
-from jobs.failure import why_failed, why_refused
+from jobs.failure import why_failed, why_refused, without_passwords
 from operators import signed_errors
 from operators.signed_errors import ErrorSigner
 from state.codec import StateError, add_kind
@@ -249,9 +250,76 @@ def test_why_a_job_did_not_start_is_the_last_cause() -> None:
     )
 
 
+def configured(ddl: str = "", **others: Any) -> Any:
+    """What a refusal reads of a configuration."""
+    source = SimpleNamespace(
+        ddl=f"CREATE TEMPORARY TABLE source (a INT) WITH ({ddl})",
+        query="SELECT a, SHA256('hush''salt') AS b FROM source",
+        forget=None,
+        varied={"source.query"},
+    )
+    return SimpleNamespace(
+        **{"subject_key": NO_KEY, "audit_chain": None, "flink": {}, "sinks": {}, "source": source} | others
+    )
+
+
 def test_a_path_that_a_job_could_not_start_for_is_told_with_its_field() -> None:
     error = failure(f"Caused by: java.io.IOException: Failed to create directory: file:/data/kept/4711{AT}")
-    assert why_refused(error, {"flink.execution.checkpointing.dir": "file:///data/kept"}) == (
+    assert why_refused(error, configured(flink={"execution.checkpointing.dir": "file:///data/kept"})) == (
         "IOException at flink.execution.checkpointing.dir: file:///data/kept: "
         "Failed to create directory: file:/data/kept/4711"
     )
+
+
+ODD = "hush '\"\\\n頭"
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        (  # where Flink lists options, it doubles quotes and hides those alone whose names it knows
+            "Unable to create a source for reading table 'a'.\n\nTable options are:\n\n'connector'='jdbc'\n"
+            f"'password'='******'\n'token-file'='{ODD.replace(chr(39), 2 * chr(39))}'\n'url'='jdbc:db://u:{ODD}@h'",
+            "'connector'='jdbc'\n'password'='******'\n'token-file'='******'\n'url'='******'",
+        ),
+        (f"Option 'csv.x' must be a string with single character, but was: {ODD}", "but was: ******"),
+        ("Could not parse value '5 s and more' for key 'poll'.", "Could not parse value '******' for key 'poll'."),
+        ("text is not a duration: 10 sec", "text is not a duration: 10 sec"),
+        (
+            "Invalid key hushsetting of hushkey and hushchain, hushsink",
+            "Invalid key ****** of ****** and ******, ******",
+        ),
+        ("Calc(select=[_UTF-16LE'hush''salt':VARCHAR AS x, SHA256('hush'salt')])", "'******':VARCHAR AS x, SHA256("),
+        # The subjects of `crenel forget` are in its statement, and not in the configuration.
+        ("Values(tuples=[[{ _UTF-16LE'hu''sh 4711' }]])", "Values(tuples=[[{ '******' }]])"),
+        (
+            "No dialect for jdbc:db://scott:hu/sh@h:1/d?a=1&sslPassword=hush;Token=x",
+            "jdbc:db://******@h:1/d?a=1&sslPassword=",
+        ),
+    ],
+)
+def test_a_refusal_shows_no_value_of_an_option_that_may_be_secret(
+    message: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHAIN_KEY", "hushchain")
+    quoted = ODD.replace("'", "''")
+    config = configured(
+        f"'connector' = 'jdbc', 'password' = '{quoted}', 'url' = 'jdbc:db://u:{quoted}@h', 'token-file' = '{quoted}', "
+        "'poll' = '5 s and more', 'rest' = '10 sec'",
+        subject_key=SubjectKey.of(b"hushkey"),
+        audit_chain=Secret("audit_chain.key", source=EnvironmentKey("CHAIN_KEY")),
+        flink={"s3.secret-key": "hushsetting", "parallelism.default": "2"},
+        sinks={"released": {"connector": "jdbc", "table-name": "Invalid", "user": "hushsink"}},
+    )
+    shown = why_refused(failure(f"Caused by: org.apache.flink.table.api.ValidationException: {message}{AT}"), config)
+    assert told in shown
+    assert "_material" not in vars(config.subject_key)  # scrypt takes 0.3 s
+    assert not re.search("hush|salt|scott|hu/sh|4711", shown)
+
+
+def test_no_text_shows_a_user_or_a_password_of_a_url() -> None:
+    assert without_passwords("sinks.x.path: ftp://scott:ti'g@er@host/out is full; see host@x") == (
+        "sinks.x.path: ftp://******@host/out is full; see host@x"
+    )
+    for text in ("http://host/a?b=c&d=e", "file:///data/a@b", "s3://bucket/x?version=2"):
+        assert without_passwords(text) == text
