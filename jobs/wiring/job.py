@@ -23,6 +23,8 @@ class Job:
     operator : what the anonymiser gives: all that its inserts read stems from it
     warnings : what to know of it before it starts, each with its field
     setup : what may be told of it where it fails
+    conceals : whether Flink's web page shows the names of operators alone, and not their descriptions, which hold texts
+        of the query
     """
 
     def __init__(
@@ -31,8 +33,11 @@ class Job:
         operator: DataStream,
         warnings: tuple[str, ...] = (),
         setup: JobSetup | None = None,
+        *,
+        conceals: bool = False,
     ) -> None:
         self.warnings = warnings
+        self._conceals = conceals
         self.setup = JobSetup({}, {}) if setup is None else setup
         self._operator = operator._j_data_stream.getTransformation()
         self._environment = operator._j_data_stream.getExecutionEnvironment()
@@ -52,7 +57,13 @@ class Job:
         """Start the job."""
         wired = self._environment.getTransformations().size()
         self._statements.attach_as_datastream()
-        self._name_operators(list(self._environment.getTransformations())[wired:])
+        ends = list(self._environment.getTransformations())[wired:]
+        self._name_operators(ends)
+        if self._conceals:
+            seen: set[int] = set()
+            for end in (self._operator, *ends):
+                for transformation in upwards(end, seen):
+                    transformation.setDescription(transformation.getName())
         get_gateway().jvm.org.apache.flink.python.util.PythonConfigUtil.configPythonOperator(self._environment)
         set_pace(self._environment, self._operator, list(upwards(self._operator, set())))
         return JobClient(self._environment.executeAsync(self._environment.getStreamGraph()))

@@ -172,7 +172,8 @@ def build(
     tags = further_tags(config.algorithm)
     for output in config.algorithm.outputs:
         _view(tables, f"crenel_{output.name}", released.get_side_output(tags[output.name]), declared(output.columns))
-    job = Job(tables, released, tuple(cautions_of_job(tables, config)), job_setup(tables, config))
+    warnings, setup = tuple(cautions_of_job(tables, config)), job_setup(tables, config)
+    job = Job(tables, released, warnings, setup, conceals=bool(config.source.varied))
     for name, (columns, origin) in outputs(found).items():
         if name in config.sinks:  # Flink need not plan what nobody reads
             sink = f"crenel_sink_{name}"

@@ -73,6 +73,11 @@ class Host:
         """The id of that process."""
         return self._process.pid
 
+    @property
+    def folder(self) -> Path:
+        """Its temporary folder."""
+        return self._folder
+
     def crenel(self, *arguments: str | Path, mode: str = "loopback", **more: str) -> CompletedProcess[str]:
         """As ``launch.crenel``, with ``more`` variables; what Java prints beside the command is part of stderr."""
         before = self._printed.stat().st_size
