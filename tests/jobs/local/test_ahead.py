@@ -19,20 +19,25 @@ from tests.support.processes import running
 PROGRAM = """
 import sys, time
 from pathlib import Path
+from threading import Event
 from anonymity.compiled.jit import leaf
 from jobs.local.ahead import core_loading
+
+compiled = Event()
 
 def compile():
     begun = 0
     try:
         for begun in range(10_000):
             leaf(lambda number: number + begun).compile("int64(int64)")
+            if begun:
+                compiled.set()
     finally:
         time.sleep(0.2)
         Path(sys.argv[1]).write_text(str(begun))
 
 with core_loading(compile):
-    time.sleep(2)
+    assert compiled.wait(300)
 """
 
 
