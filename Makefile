@@ -16,7 +16,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.10 python3; do \
 	"$$python" -c '$(SUPPORTED)' 2>/dev/null && { echo "$$python"; break; }; done)
 
 # Flink's scripts and the Java gateway read JAVA_HOME.
-WITH_JAVA = JAVA_HOME="$$($(BIN)/python -m jobs.local.java)" && export JAVA_HOME &&
+WITH_JAVA = JAVA_HOME="$$($(BIN)/python -m crenel.jobs.local.java)" && export JAVA_HOME &&
 
 help:
 	@echo 'make demo    run the job on a synthetic stream and show what comes out'
@@ -79,8 +79,8 @@ bench: $(READY)
 
 $(READY): $(INSTALLED) $(SOURCES)
 	@echo 'compiling what has changed of the core (all of it takes about a minute)'
-	$(call timed,compile,$(BIN)/python -m anonymity.compiled.warm && \
-		{ $(WITH_JAVA) $(BIN)/python -m jobs.local.classes || true; })
+	$(call timed,compile,$(BIN)/python -m crenel.anonymity.compiled.warm && \
+		{ $(WITH_JAVA) $(BIN)/python -m crenel.jobs.local.classes || true; })
 	@touch $@
 
 $(INSTALLED): $(PACKAGES) pyproject.toml
@@ -93,7 +93,7 @@ $(PACKAGES): requirements.lock requirements-java.lock
 	@rm -rf $(VENV)
 	'$(PYTHON)' -m venv $(VENV) || { echo "Python's venv module is missing (on Debian: apt install python3-venv)" >&2; exit 1; }
 	$(call timed,packages,$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock)
-	@$(BIN)/python -m jobs.local.java >/dev/null 2>&1 || \
+	@$(BIN)/python -m crenel.jobs.local.java >/dev/null 2>&1 || \
 		{ set -x; $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-java.lock; }
 	@touch $@
 

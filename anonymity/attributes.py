@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from math import inf, isfinite
 from typing import ClassVar, TypeAlias
 
-from anonymity.builders.builder import Builder
-from anonymity.decimals import EXACT, decimal_fraction
-from anonymity.errors import PolicyError
-from anonymity.hierarchy import Hierarchy
+from crenel.anonymity.builders.builder import Builder
+from crenel.anonymity.decimals import EXACT, decimal_fraction
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.hierarchy import Hierarchy
 
 MOST_STEPS = 2**40
 """Most grid steps of a numeric quasi-identifier's domain, where noise is drawn."""

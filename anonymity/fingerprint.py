@@ -7,12 +7,12 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
 
-from anonymity.attributes import Numeric
-from anonymity.errors import PolicyError
-from anonymity.hierarchy import Hierarchy
-from anonymity.policy import Policy, Shards
-from anonymity.privacy import DifferentialPrivacy, Privacy
-from anonymity.secret import NO_KEY, SubjectKey, is_stretched
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.hierarchy import Hierarchy
+from crenel.anonymity.policy import Policy, Shards
+from crenel.anonymity.privacy import DifferentialPrivacy, Privacy
+from crenel.anonymity.secret import NO_KEY, SubjectKey, is_stretched
 
 
 class Fingerprint(dict[str, str]):

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from anonymity.attributes import Categorical, Noised, Numeric, QuasiIdentifier
-from anonymity.errors import PolicyError
-from anonymity.regions.tree import RegionTree
+from crenel.anonymity.attributes import Categorical, Noised, Numeric, QuasiIdentifier
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.regions.tree import RegionTree
 
 SHARD_BY_SUBJECT = "subject"
 
@@ -19,7 +19,7 @@ SHARD_BY_REGIONS = "regions"
 
 @dataclass(frozen=True)
 class Pseudonym:
-    """A code of the subject beside each released row (``anonymity.pseudonym``).
+    """A code of the subject beside each released row (``crenel.anonymity.pseudonym``).
 
     Attributes
     ----------

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from math import inf, isclose
 from typing import Literal
 
-from anonymity.errors import PolicyError
-from anonymity.outcomes import LINKABLE, SUPPRESSIONS
-from anonymity.promise.record import Asked, Parameter, Promise, Sensitive
-from anonymity.promise.reference import OF_STREAM, Reference
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.outcomes import LINKABLE, SUPPRESSIONS
+from crenel.anonymity.promise.record import Asked, Parameter, Promise, Sensitive
+from crenel.anonymity.promise.reference import OF_STREAM, Reference
 
 LEAST_PHI = 2.0**-12
 """Below, the scale of noise on the longest domain would be larger than that."""
@@ -77,7 +77,7 @@ class NoiseWithin:
 
 @dataclass(frozen=True)
 class Lasting:
-    """What holds of a person over all their releases, and not only of each (``anonymity.nearest.lasting``).
+    """What holds of a person over all their releases, and not only of each (``crenel.anonymity.nearest.lasting``).
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class Privacy:
     Attributes
     ----------
     k : distinct subjects, 1 or more
-    l : l-diversity of each sensitive column (``anonymity.promise.diversity``), 1 to k
+    l : l-diversity of each sensitive column (``crenel.anonymity.promise.diversity``), 1 to k
     further : promises beside these, with their parameters, of each sensitive column
     noise_within : noise on the policy's noised attributes; None where it has none
     lasting : what holds of a person over all their releases; None: k and l hold of each release alone

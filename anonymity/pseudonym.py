@@ -14,8 +14,8 @@ import hashlib
 
 import numpy as np
 
-from anonymity.policy import Pseudonym
-from anonymity.release import Releases
+from crenel.anonymity.policy import Pseudonym
+from crenel.anonymity.release import Releases
 
 _CODE_BYTES = 16
 _DAY = 86_400_000
@@ -26,7 +26,7 @@ def codes(pseudonym: Pseudonym, key: bytes, random_key: bytes, releases: Release
 
     Parameters
     ----------
-    key : ``anonymity.secret.SubjectKey.pseudonym_key``
+    key : ``crenel.anonymity.secret.SubjectKey.pseudonym_key``
     random_key : 32 bytes that no other shard has and no other run: release numbers begin anew in each, and codes of the
         scope ``release`` shall not
     releases : with ``subject``, and ``member_event_time`` for the scope ``day``

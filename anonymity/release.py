@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.noise.within import Within
-from anonymity.tuples.leaving import Out
-from anonymity.tuples.slots import Slots
+from crenel.anonymity.noise.within import Within
+from crenel.anonymity.tuples.leaving import Out
+from crenel.anonymity.tuples.slots import Slots
 
 
 @dataclass(frozen=True)
@@ -21,19 +21,20 @@ class Releases:
     Attributes
     ----------
     release_id : (releases,) counts the releases of the shard from 0
-    kind : (releases,) position in ``anonymity.outcomes.KINDS``
+    kind : (releases,) position in ``crenel.anonymity.outcomes.KINDS``
     subjects : (releases,) distinct subjects behind the generalisation; for ``reused`` those of the first release
     tuples : (releases,) members that leave now
     diversity : (releases, sensitive attributes) l-diversity behind the generalisation, counted by persons
-        (``anonymity.promise.diversity``)
+        (``crenel.anonymity.promise.diversity``)
     loss : (releases,) InfoLoss in [0, 1] (CASTLE, Section 2.2)
-    event_time : (releases,) epoch milliseconds of the newest member, ``state.block.NO_TIME`` without event time
+    event_time : (releases,) epoch milliseconds of the newest member, ``crenel.state.block.NO_TIME`` without event time
     lower, upper : (releases, numeric quasi-identifiers) the published interval, both ends included
     node : (releases, categorical quasi-identifiers) the published node of each hierarchy
     offsets : (releases + 1,) release i has the members offsets[i] to offsets[i + 1]
     members : one list a published column, in the order of ``Policy.members``; None where a value is missing
     linked : (releases,) members whose published noised values are nearest to an original of their own subject, of
-        those that leave with them (``anonymity.noise.linking``); 0 for ``reused``, whose class is not known any more
+        those that leave with them (``crenel.anonymity.noise.linking``); 0 for ``reused``, whose class is not known any
+        more
     noise_expected, noise_error : (releases, noised) mean relative error of the noise, as it is to be expected
         ((k, epsilon)-anonymity, equation 7) and as it came out; of values that are not 0
     suppressed_reason : (suppressed,) position in ``Privacy.reasons``

@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from anonymity.errors import PolicyError
+from crenel.anonymity.errors import PolicyError
 
 Derivation = Literal["scrypt", "direct"]
 
@@ -201,7 +201,7 @@ class SubjectKey:
 
     @cached_property
     def pseudonym_key(self) -> bytes:
-        """The 32 bytes that codes of subjects are keyed with (``anonymity.pseudonym.codes``)."""
+        """The 32 bytes that codes of subjects are keyed with (``crenel.anonymity.pseudonym.codes``)."""
         return hashlib.blake2b(self._material, digest_size=32, person=b"crenel-pseudonym").digest()
 
     @cached_property

@@ -10,10 +10,10 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.attributes import Categorical, Numeric
-from anonymity.hierarchy import load
-from anonymity.policy import Policy
-from state.block import NO_TIME, Block
+from crenel.anonymity.attributes import Categorical, Numeric
+from crenel.anonymity.hierarchy import load
+from crenel.anonymity.policy import Policy
+from crenel.state.block import NO_TIME, Block
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "adult"
 NUMERIC = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
@@ -29,7 +29,7 @@ REUSE = 1000
 
 @dataclass(frozen=True)
 class Stream:
-    """Tuples as columns, as ``state.block.Block`` has them; without ``subject`` each is its own person."""
+    """Tuples as columns, as ``crenel.state.block.Block`` has them; without ``subject`` each is its own person."""
 
     policy: Policy
     numeric: NDArray[np.float64]

@@ -1,7 +1,7 @@
 """What an observer could do with what left of Adult, taxi and the demo, by algorithm, with reuse and without.
 
 ``python -m benchmarks attack`` prints the tables; ``python -m benchmarks.attack_figure`` draws them as well. All of it
-are attacks on replays (``evidence.attack.replays``), with five seeds.
+are attacks on replays (``crenel.evidence.attack.replays``), with five seeds.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from anonymity.algorithm import Algorithm
-from anonymity.attributes import Numeric
-from anonymity.castle.algorithm import CASTLE
-from anonymity.castle.parameters import CastleParameters
-from anonymity.nearest.algorithm import NEAREST
-from anonymity.nearest.parameters import NearestParameters
-from anonymity.policy import Shards
-from anonymity.privacy import Lasting, Privacy
-from anonymity.promises import ALPHA
-from anonymity.window.algorithm import WINDOW
-from anonymity.window.parameters import WindowParameters
 from benchmarks import adult, lasting, window
 from benchmarks.castleguard import streams
 from benchmarks.nearest import JITTER, of_attributes
 from benchmarks.table import Table
-from evidence.attack.effort import Effort, Found
-from evidence.attack.replays import TOLD, attack_replays
-from evidence.attack.result import ALL, PLACED, Attack
-from evidence.replay import replay
-from evidence.sample import Sample
-from evidence.setting import Setting
-from jobs.commands import synthetic
+from crenel.anonymity.algorithm import Algorithm
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.castle.algorithm import CASTLE
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.nearest.algorithm import NEAREST
+from crenel.anonymity.nearest.parameters import NearestParameters
+from crenel.anonymity.policy import Shards
+from crenel.anonymity.privacy import Lasting, Privacy
+from crenel.anonymity.promises import ALPHA
+from crenel.anonymity.window.algorithm import WINDOW
+from crenel.anonymity.window.parameters import WindowParameters
+from crenel.evidence.attack.effort import Effort, Found
+from crenel.evidence.attack.replays import TOLD, attack_replays
+from crenel.evidence.attack.result import ALL, PLACED, Attack
+from crenel.evidence.replay import replay
+from crenel.evidence.sample import Sample
+from crenel.evidence.setting import Setting
+from crenel.jobs.commands import synthetic
 
 EFFORT = Effort(targets=300, draws=20, tuples=2000)
 _EFFORT_WITH_PLACEMENT = replace(EFFORT, within_rows=(0,), within_time=(), known=(), draws=0)
@@ -84,8 +84,8 @@ def _taxi() -> Sample:
 
 
 def _demo() -> Sample:
-    from jobs.config.load import load
-    from jobs.local.sample import read_beginning  # imports Flink
+    from crenel.jobs.config.load import load
+    from crenel.jobs.local.sample import read_beginning  # imports Flink
 
     with tempfile.TemporaryDirectory(prefix="crenel-attack-") as folder:
         stream = Path(folder) / "stream.csv"

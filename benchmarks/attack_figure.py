@@ -13,8 +13,8 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from benchmarks.attack import TITLES, Measured, measured, tables, watchers
-from evidence.attack.replays import TOLD
-from evidence.attack.result import ALL, Attack
+from crenel.evidence.attack.replays import TOLD
+from crenel.evidence.attack.result import ALL, Attack
 
 # Text stays text, and the same figures give the same file.
 mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "crenel", "font.size": 9})

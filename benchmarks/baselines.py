@@ -11,24 +11,24 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.algorithm import Terms
-from anonymity.compiled.jit import Int, entry, leaf
-from anonymity.errors import PolicyError
-from anonymity.privacy import Privacy
-from anonymity.space.domain import NONE
-from anonymity.window.arrays import WindowArrays
-from anonymity.window.beginning import TOO_FEW_SUBJECTS, begin_window
-from anonymity.window.controllers import adapt_size
-from anonymity.window.grouping import begin_grouping, grow, link, summarise
-from anonymity.window.procedures import (
+from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.compiled.jit import Int, entry, leaf
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.space.domain import NONE
+from crenel.anonymity.window.arrays import WindowArrays
+from crenel.anonymity.window.beginning import TOO_FEW_SUBJECTS, begin_window
+from crenel.anonymity.window.controllers import adapt_size
+from crenel.anonymity.window.grouping import begin_grouping, grow, link, summarise
+from crenel.anonymity.window.procedures import (
     begin_log,
     carry,
     place,
     suppress,
 )
-from anonymity.window.release import release
-from anonymity.window.shard import Window
-from anonymity.window.stored import Snapshot
+from crenel.anonymity.window.release import release
+from crenel.anonymity.window.shard import Window
+from crenel.anonymity.window.stored import Snapshot
 
 
 class _OfKAlone(Window):
@@ -44,7 +44,7 @@ class Suhdsa(_OfKAlone):
 def run_ubdsa(
     shard: WindowArrays, slots: NDArray[np.int32], at: Int, marks: NDArray[np.int64], watermark: Int, ended: bool
 ) -> tuple[Int, Int]:
-    """Let in tuples until one group has left or none is left; as ``anonymity.window.procedures.run``.
+    """Let in tuples until one group has left or none is left; as ``crenel.anonymity.window.procedures.run``.
 
     Parameters
     ----------

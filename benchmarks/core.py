@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from anonymity.algorithm import Terms
-from anonymity.castle.delayed import DelayedShard
-from anonymity.castle.parameters import CastleParameters
-from anonymity.castle.shard import Castle
-from anonymity.castle.stored import begun
-from anonymity.privacy import Privacy
 from benchmarks.adult import REUSE, Stream, stream
 from benchmarks.table import Table
+from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.castle.delayed import DelayedShard
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.castle.shard import Castle
+from crenel.anonymity.castle.stored import begun
+from crenel.anonymity.privacy import Privacy
 
 _BLOCK = 2000
 

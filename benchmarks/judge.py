@@ -25,20 +25,20 @@ from typing import Any
 
 import numpy as np
 
-from anonymity.algorithm import Algorithm, Terms
-from anonymity.algorithms import CASTLE, MONDRIAN
-from anonymity.batch.windows import ClosedBy
-from anonymity.castle.parameters import CastleParameters
-from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.privacy import Privacy
-from anonymity.promise.record import Asked, Promise
-from anonymity.promise.reference import Reference
-from anonymity.promises import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
 from benchmarks.adult import Stream
 from benchmarks.castleguard.streams import PIMA, TAXI, pima, taxi
 from benchmarks.castleguard.streams import stream as stream_of
 from benchmarks.promises import asking, settings, with_occupation
 from benchmarks.table import Table
+from crenel.anonymity.algorithm import Algorithm, Terms
+from crenel.anonymity.algorithms import CASTLE, MONDRIAN
+from crenel.anonymity.batch.windows import ClosedBy
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.mondrian.parameters import MondrianParameters
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.promise.record import Asked, Promise
+from crenel.anonymity.promise.reference import Reference
+from crenel.anonymity.promises import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
 
 PYCANON = "pycanon==1.3.6"
 _BLOCK = 2000

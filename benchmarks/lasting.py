@@ -15,19 +15,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.algorithm import Terms
-from anonymity.castle.parameters import CastleParameters
-from anonymity.castle.shard import Castle
-from anonymity.castle.stored import begun
-from anonymity.nearest.algorithm import NEAREST
-from anonymity.nearest.lasting.shard import LastingNearest
-from anonymity.nearest.parameters import NearestParameters
-from anonymity.privacy import Lasting, Privacy
-from anonymity.release import Releases
 from benchmarks.adult import REUSE, Stream, stream
 from benchmarks.nearest import of_attributes
 from benchmarks.table import Table
-from state.stored import Stored
+from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.castle.shard import Castle
+from crenel.anonymity.castle.stored import begun
+from crenel.anonymity.nearest.algorithm import NEAREST
+from crenel.anonymity.nearest.lasting.shard import LastingNearest
+from crenel.anonymity.nearest.parameters import NearestParameters
+from crenel.anonymity.privacy import Lasting, Privacy
+from crenel.anonymity.release import Releases
+from crenel.state.stored import Stored
 
 SIX = ("age", "education-num", "hours-per-week", "education", "marital-status", "occupation")
 _K, _DELAY, _MOVES, _STEP = 10, 1000, 0.2, 0.05

@@ -8,15 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from anonymity.algorithm import Terms
-from anonymity.nearest.parameters import NearestParameters
-from anonymity.privacy import Lasting, Privacy
 from benchmarks.adult import Stream, stream
 from benchmarks.castleguard.streams import TAXI, taxi
 from benchmarks.castleguard.streams import stream as stream_of
 from benchmarks.lasting import SIX, Run, observed, returning
 from benchmarks.nearest import of_attributes
 from benchmarks.table import Table
+from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.nearest.parameters import NearestParameters
+from crenel.anonymity.privacy import Lasting, Privacy
 
 _PROMISES = {
     "each_release": None,

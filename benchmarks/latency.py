@@ -25,14 +25,14 @@ from numpy.typing import NDArray
 from pyflink.datastream import DataStream
 from pyflink.table import Schema
 
-from anonymity.algorithms import WINDOW
 from benchmarks.adult import COLUMNS, DATA
 from benchmarks.state import worker
 from benchmarks.table import Table
 from benchmarks.window import QUASI_IDENTIFIERS
-from jobs.config import load as config
-from jobs.local.run import LOCAL
-from jobs.wiring import environment, pipeline
+from crenel.anonymity.algorithms import WINDOW
+from crenel.jobs.config import load as config
+from crenel.jobs.local.run import LOCAL
+from crenel.jobs.wiring import environment, pipeline
 
 CONFIGURATION = Path(__file__).with_name("latency.yaml")
 _FLOOD = 500_000  # rows that come first, as fast as they are taken: Java compiles; the second half tells the most

@@ -6,14 +6,14 @@ import time
 from collections.abc import Iterator
 from typing import Literal
 
-from anonymity.algorithm import Terms
-from anonymity.batch.stored import begun
-from anonymity.batch.windows import ClosedBy
-from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.mondrian.shard import Mondrian
-from anonymity.privacy import Privacy
 from benchmarks.adult import MEMBERS, Stream, stream
 from benchmarks.table import Table
+from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.batch.stored import begun
+from crenel.anonymity.batch.windows import ClosedBy
+from crenel.anonymity.mondrian.parameters import MondrianParameters
+from crenel.anonymity.mondrian.shard import Mondrian
+from crenel.anonymity.privacy import Privacy
 
 _RUNS = 3
 _BLOCK = 2000

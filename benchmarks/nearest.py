@@ -7,17 +7,17 @@ from dataclasses import replace
 from statistics import fmean, median
 from typing import Any
 
-from anonymity.attributes import Numeric
-from anonymity.castle.parameters import CastleParameters
-from anonymity.castle.shard import Castle
-from anonymity.nearest.parameters import NearestParameters
-from anonymity.nearest.shard import Nearest
-from anonymity.privacy import Privacy
 from benchmarks.adult import REUSE, Stream, stream
 from benchmarks.castleguard.streams import PIMA, TAXI, pima, taxi
 from benchmarks.castleguard.streams import stream as stream_of
 from benchmarks.core import run
 from benchmarks.table import Table
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.castle.shard import Castle
+from crenel.anonymity.nearest.parameters import NearestParameters
+from crenel.anonymity.nearest.shard import Nearest
+from crenel.anonymity.privacy import Privacy
 
 _SEEDS = 5
 JITTER = 0.25

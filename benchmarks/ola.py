@@ -10,18 +10,18 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from anonymity.algorithm import Terms
-from anonymity.attributes import Categorical
-from anonymity.batch.stored import begun
-from anonymity.builders.numbers import Numbers
-from anonymity.hierarchy import from_paths
-from anonymity.ola.parameters import OlaParameters
-from anonymity.ola.shard import Ola
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
 from benchmarks.adult import MEMBERS, frame
 from benchmarks.table import Table
-from state.block import NO_TIME, Block
+from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.attributes import Categorical
+from crenel.anonymity.batch.stored import begun
+from crenel.anonymity.builders.numbers import Numbers
+from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.ola.parameters import OlaParameters
+from crenel.anonymity.ola.shard import Ola
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.state.block import NO_TIME, Block
 
 _RUNS = 3
 _YEAR = 1994

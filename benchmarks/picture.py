@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.picture_svg import Release, svg
-from jobs.commands import synthetic
-from jobs.config.load import load
-from jobs.local.run import run
+from crenel.jobs.commands import synthetic
+from crenel.jobs.config.load import load
+from crenel.jobs.local.run import run
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "figures" / "stream.svg"

@@ -10,18 +10,18 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from anonymity.algorithm import Algorithm, Terms
-from anonymity.algorithms import CASTLE, NEAREST, WINDOW
-from anonymity.castle.parameters import CastleParameters
-from anonymity.nearest.parameters import NearestParameters
-from anonymity.privacy import Privacy
-from anonymity.promise.record import Asked, Sensitive
-from anonymity.promise.reference import Reference
-from anonymity.promises import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
-from anonymity.window.parameters import WindowParameters
 from benchmarks.adult import REUSE, Stream, frame, stream
 from benchmarks.nearest import of_attributes
 from benchmarks.table import Table
+from crenel.anonymity.algorithm import Algorithm, Terms
+from crenel.anonymity.algorithms import CASTLE, NEAREST, WINDOW
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.nearest.parameters import NearestParameters
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.promise.record import Asked, Sensitive
+from crenel.anonymity.promise.reference import Reference
+from crenel.anonymity.promises import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
+from crenel.anonymity.window.parameters import WindowParameters
 
 K, TUPLES = 10, 1000
 _BLOCK = 2000

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from benchmarks import adult
-from jobs.config.records import CsvSection, JsonSection
-from jobs.config.source import Source
+from crenel.jobs.config.records import CsvSection, JsonSection
+from crenel.jobs.config.source import Source
 
 CONFIGURATION = Path(__file__).with_name("real.yaml")
 PERSONS = 100_000

@@ -22,9 +22,9 @@ from pyflink.java_gateway import get_gateway
 from benchmarks import job
 from benchmarks.state import SIZES, start, worker
 from benchmarks.table import Table
-from jobs.config import load as config
-from jobs.config.load import Source
-from operators.shards.function import KeyedShard, ShardFunction
+from crenel.jobs.config import load as config
+from crenel.jobs.config.load import Source
+from crenel.operators.shards.function import KeyedShard, ShardFunction
 
 _BACKENDS = {"hashmap": "hashmap", "RocksDB": "rocksdb"}
 _UNSAVED = 2000  # rows that come where nothing was saved; the delay is half of them

@@ -14,22 +14,22 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.algorithm import Algorithm, Terms
-from anonymity.algorithms import CASTLE, NEAREST, WINDOW
-from anonymity.attributes import Numeric
-from anonymity.castle.parameters import CastleParameters
-from anonymity.nearest.parameters import NearestParameters
-from anonymity.policy import Shards
-from anonymity.privacy import Privacy
-from anonymity.regions.learn import learn, members_of
-from anonymity.regions.loss import Sample
-from anonymity.regions.tree import RegionTree
-from anonymity.secret import NO_KEY
-from anonymity.window.parameters import WindowParameters
 from benchmarks.adult import MEMBERS, Stream, stream
 from benchmarks.table import Table
-from jobs.wiring.layout import layout
-from operators.encode.encoder import Encoder
+from crenel.anonymity.algorithm import Algorithm, Terms
+from crenel.anonymity.algorithms import CASTLE, NEAREST, WINDOW
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.nearest.parameters import NearestParameters
+from crenel.anonymity.policy import Shards
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.regions.learn import learn, members_of
+from crenel.anonymity.regions.loss import Sample
+from crenel.anonymity.regions.tree import RegionTree
+from crenel.anonymity.secret import NO_KEY
+from crenel.anonymity.window.parameters import WindowParameters
+from crenel.jobs.wiring.layout import layout
+from crenel.operators.encode.encoder import Encoder
 
 _K = 10
 _SEEDS = 3

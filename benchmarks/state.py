@@ -18,20 +18,20 @@ from typing import Any
 
 from pyflink.common import JobClient
 
-from anonymity.algorithm import Algorithm, Shard, Terms
-from anonymity.algorithms import CASTLE, NEAREST
-from anonymity.privacy import Privacy
 from benchmarks import job, processes
 from benchmarks.adult import MEMBERS, Stream, stream
 from benchmarks.table import Table
-from jobs.config import load as config
-from jobs.config.load import Source
-from jobs.local.rest import Rest
-from jobs.local.run import LOCAL, free_port
-from jobs.wiring import environment, pipeline
-from operators.shards.function import ShardFunction
-from operators.shards.plan import OperatorPlan
-from state.stored import Changes, Stored
+from crenel.anonymity.algorithm import Algorithm, Shard, Terms
+from crenel.anonymity.algorithms import CASTLE, NEAREST
+from crenel.anonymity.privacy import Privacy
+from crenel.jobs.config import load as config
+from crenel.jobs.config.load import Source
+from crenel.jobs.local.rest import Rest
+from crenel.jobs.local.run import LOCAL, free_port
+from crenel.jobs.wiring import environment, pipeline
+from crenel.operators.shards.function import ShardFunction
+from crenel.operators.shards.plan import OperatorPlan
+from crenel.state.stored import Changes, Stored
 
 _ALGORITHMS = {algorithm.name: algorithm for algorithm in (CASTLE, NEAREST)}
 SIZES = (10_000, 100_000, 1_000_000)

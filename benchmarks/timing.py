@@ -16,18 +16,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.algorithm import Terms
-from anonymity.castle.parameters import CastleParameters
-from anonymity.castle.shard import Castle
-from anonymity.castle.stored import begun
-from anonymity.nearest.parameters import NearestParameters
-from anonymity.nearest.shard import Nearest
-from anonymity.outcomes import KINDS
-from anonymity.privacy import Privacy
-from anonymity.release import Releases
 from benchmarks.adult import Stream, stream
 from benchmarks.nearest import FOUR, of_attributes
 from benchmarks.table import Table
+from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.castle.shard import Castle
+from crenel.anonymity.castle.stored import begun
+from crenel.anonymity.nearest.parameters import NearestParameters
+from crenel.anonymity.nearest.shard import Nearest
+from crenel.anonymity.outcomes import KINDS
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.release import Releases
 
 KNOWN = 50
 """By how many rows the observer may be wrong about when a row came."""

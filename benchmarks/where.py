@@ -28,12 +28,12 @@ from pyflink.java_gateway import get_gateway
 from benchmarks import job
 from benchmarks.processes import threads
 from benchmarks.table import Table
-from jobs.wiring import environment, pipeline
-from operators.encode.encoder import Encoder
-from operators.encode.records import RecordsPlan
-from operators.shards import function
-from operators.shards.function import ShardFunction
-from state.block import Block
+from crenel.jobs.wiring import environment, pipeline
+from crenel.operators.encode.encoder import Encoder
+from crenel.operators.encode.records import RecordsPlan
+from crenel.operators.shards import function
+from crenel.operators.shards.function import ShardFunction
+from crenel.state.block import Block
 
 SETTINGS = {
     "castle": "CASTLE, one published column",

@@ -19,24 +19,24 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.algorithm import Terms
-from anonymity.attributes import Categorical
-from anonymity.castle.parameters import CastleParameters
-from anonymity.castle.shard import Castle
-from anonymity.castle.stored import begun as castle_begun
-from anonymity.hierarchy import MISSING, load
-from anonymity.outcomes import KINDS
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from anonymity.release import Releases
-from anonymity.tuples.leaving import delay_of_bucket
-from anonymity.window.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
-from anonymity.window.shard import Window, WindowStep
-from anonymity.window.stored import begun
 from benchmarks.adult import COLUMNS, DATA, REUSE
 from benchmarks.baselines import Suhdsa, Ubdsa
 from benchmarks.table import Table
-from state.block import NO_TIME, Block
+from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.attributes import Categorical
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.castle.shard import Castle
+from crenel.anonymity.castle.stored import begun as castle_begun
+from crenel.anonymity.hierarchy import MISSING, load
+from crenel.anonymity.outcomes import KINDS
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.release import Releases
+from crenel.anonymity.tuples.leaving import delay_of_bucket
+from crenel.anonymity.window.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
+from crenel.anonymity.window.shard import Window, WindowStep
+from crenel.anonymity.window.stored import begun
+from crenel.state.block import NO_TIME, Block
 
 SEEDS = range(5)
 QUASI_IDENTIFIERS = ("education", "occupation", "native-country")
@@ -492,9 +492,10 @@ def latency_table() -> Table:
 
 
 def cost_table() -> Table:
-    """What ``anonymity.window.repair`` models time with: least squares over windows, which differ in their repairs.
+    """Return the model of time in ``crenel.anonymity.window.repair``, by least squares over windows.
 
-    Without a constant term: most windows hold the same number of tuples, so it could not be told from theirs.
+    Windows differ in their repairs. Without a constant term: most windows hold the same number of tuples, so it could
+    not be told from theirs.
     """
     table = Table(
         "Time of a repair for each tuple of both groups, as a share of grouping a tuple",

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from anonymity.algorithm import Algorithm, Counters, Terms
-from anonymity.attributes import Noised
-from anonymity.batch.windows import ClosedBy
-from anonymity.castle.algorithm import CASTLE
-from anonymity.castle.parameters import CastleParameters
-from anonymity.mondrian.algorithm import MONDRIAN
-from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.outcomes import LINKABLE
-from anonymity.policy import Policy
-from anonymity.privacy import Confidence, NoiseWithin, Privacy
-from anonymity.window.algorithm import WINDOW
-from anonymity.window.parameters import WindowParameters
 from benchmarks.adult import REUSE, Stream, stream
 from benchmarks.table import Table
+from crenel.anonymity.algorithm import Algorithm, Counters, Terms
+from crenel.anonymity.attributes import Noised
+from crenel.anonymity.batch.windows import ClosedBy
+from crenel.anonymity.castle.algorithm import CASTLE
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.mondrian.algorithm import MONDRIAN
+from crenel.anonymity.mondrian.parameters import MondrianParameters
+from crenel.anonymity.outcomes import LINKABLE
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Confidence, NoiseWithin, Privacy
+from crenel.anonymity.window.algorithm import WINDOW
+from crenel.anonymity.window.parameters import WindowParameters
 
 _BLOCK, _K, _REPEATS = 2000, 10, 15
 _HOURS = "hours-per-week"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf, log
 from typing import Generic, Protocol, TypeVar
 
-from evidence.replay import Totals
+from crenel.evidence.replay import Totals
 
 ALIKE = 0.02
 """Costs within this share of each other are taken for the same: other random choices move them as far."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anonymity.policy import Policy
-from operators.places import CLOSING
+from crenel.anonymity.policy import Policy
+from crenel.operators.places import CLOSING
 
 
 @dataclass(frozen=True)

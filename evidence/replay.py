@@ -15,15 +15,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.algorithm import Counters, Shard, Terms
-from anonymity.compiled.random import shard_key
-from anonymity.outcomes import KINDS
-from anonymity.tuples.leaving import GENERALISED, delay_of_bucket
-from evidence.outputs import Outputs
-from evidence.sample import Sample
-from evidence.setting import Setting
-from evidence.steps import Steps, driven
-from evidence.tables import Left, joined, outputs_of
+from crenel.anonymity.algorithm import Counters, Shard, Terms
+from crenel.anonymity.compiled.random import shard_key
+from crenel.anonymity.outcomes import KINDS
+from crenel.anonymity.tuples.leaving import GENERALISED, delay_of_bucket
+from crenel.evidence.outputs import Outputs
+from crenel.evidence.sample import Sample
+from crenel.evidence.setting import Setting
+from crenel.evidence.steps import Steps, driven
+from crenel.evidence.tables import Left, joined, outputs_of
 
 ROW = "\0row"
 """The column by which a tuple is known again; no source has one of this name."""
@@ -53,10 +53,10 @@ class Totals:
     mean_loss : mean InfoLoss of released tuples, 0 to 1; None where none was released
     fewest_subjects : distinct subjects of the smallest release, but for tuples that left fully generalised; None where
         there is none
-    delay : in later tuples of the shard, as ``jobs.local.summary.Delay``; None where no tuple was let in
+    delay : in later tuples of the shard, as ``crenel.jobs.local.summary.Delay``; None where no tuple was let in
     sample_delay : the same in later tuples of the sample, whatever their shard: with several shards as ``event_delay``
     event_delay : in milliseconds of event time, of tuples that left before the sample ended: by how much the newest
-        event time had grown, and up to a step more (``evidence.steps``); None without event time
+        event time had grown, and up to a step more (``crenel.evidence.steps``); None without event time
     seconds : that the replay took
     """
 

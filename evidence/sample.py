@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.policy import Policy, Shards
-from anonymity.secret import NO_KEY, SubjectKey
-from operators.encode.divide import divider
-from state.block import NO_TIME, Block, Rejected, TupleColumns
+from crenel.anonymity.policy import Policy, Shards
+from crenel.anonymity.secret import NO_KEY, SubjectKey
+from crenel.operators.encode.divide import divider
+from crenel.state.block import NO_TIME, Block, Rejected, TupleColumns
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class Sample:
     rejected : rows that were read with them and not let in
     lag : milliseconds, 0 or more, by which the watermark lies behind the newest event time
     integers : numeric quasi-identifiers that are published as integers
-    extremes : as of ``operators.shards.plan.OperatorPlan``
+    extremes : as of ``crenel.operators.shards.plan.OperatorPlan``
     checked : names of the columns to which ``Rejected.column`` refers
-    subject_key : as of ``operators.shards.plan.OperatorPlan``
+    subject_key : as of ``crenel.operators.shards.plan.OperatorPlan``
     """
 
     policy: Policy

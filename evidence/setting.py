@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from anonymity.algorithm import Algorithm
-from anonymity.policy import Shards
-from anonymity.privacy import DifferentialPrivacy, Privacy
+from crenel.anonymity.algorithm import Algorithm
+from crenel.anonymity.policy import Shards
+from crenel.anonymity.privacy import DifferentialPrivacy, Privacy
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Setting:
     ----------
     algorithm : which one works
     privacy : what is promised; where it compares with a reference, that has its codes
-        (``jobs.wiring.references.with_codes``)
+        (``crenel.jobs.wiring.references.with_codes``)
     parameters : of the algorithm
     shards : how the sample is divided
     seed : fixes every random choice; a job with the same seed makes the same

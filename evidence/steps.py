@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.algorithm import Shard, Step
-from evidence.sample import Sample
-from evidence.setting import Setting
-from state.block import NO_TIME, Block, TupleColumns
+from crenel.anonymity.algorithm import Shard, Step
+from crenel.evidence.sample import Sample
+from crenel.evidence.setting import Setting
+from crenel.state.block import NO_TIME, Block, TupleColumns
 
 _MOST = 2000
 """Tuples of a shard that are let in at once,"""

@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.attributes import Numeric
-from anonymity.outcomes import KINDS, REJECTIONS
-from anonymity.pseudonym import codes
-from anonymity.release import Releases
-from evidence.outputs import Outputs
-from evidence.sample import Sample
-from evidence.setting import Setting
-from operators.bounds import integer_bounds, within
-from state.block import NO_TIME
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.outcomes import KINDS, REJECTIONS
+from crenel.anonymity.pseudonym import codes
+from crenel.anonymity.release import Releases
+from crenel.evidence.outputs import Outputs
+from crenel.evidence.sample import Sample
+from crenel.evidence.setting import Setting
+from crenel.operators.bounds import integer_bounds, within
+from crenel.state.block import NO_TIME
 
 _TYPES = {"INT": pa.int64(), "LONG": pa.int64(), "DOUBLE": pa.float64(), "BOOLEAN": pa.bool_(), "STRING": pa.string()}
 
@@ -32,7 +32,7 @@ class Left:
     after : the row of the sample that had come last
     rows : (members,) which row of the sample each member is
     suppressed_rows : (suppressed,) the same; -1 where it is not known
-    further : as of ``anonymity.algorithm.Step``
+    further : as of ``crenel.anonymity.algorithm.Step``
     random_key : of the shard
     """
 

@@ -14,9 +14,9 @@ from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.java_gateway import get_gateway
 from pyflink.util.exceptions import JavaException
 
-from jobs.causes import JobSetup
-from jobs.failure import why_failed, without_passwords
-from jobs.local.rest import Rest
+from crenel.jobs.causes import JobSetup
+from crenel.jobs.failure import why_failed, without_passwords
+from crenel.jobs.local.rest import Rest
 
 _POLL = 0.5  # seconds between two looks at whether the job has ended
 _EVERY = 4  # of these looks, one at whether it was restarted

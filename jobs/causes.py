@@ -12,9 +12,9 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from jobs.config.brokers import SERVERS, silent_tables
-from jobs.config.delivery import CHECKPOINTS
-from jobs.config.places import FOLDERS, local_path
+from crenel.jobs.config.brokers import SERVERS, silent_tables
+from crenel.jobs.config.delivery import CHECKPOINTS
+from crenel.jobs.config.places import FOLDERS, local_path
 
 _TEMPORARY = "io.tmp.dirs"
 SETTINGS = (*FOLDERS, _TEMPORARY)

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from anonymity.errors import PolicyError
-from jobs.causes import CAUSES, DISK_FULL, Cause, JobSetup, Thrown, path_in
-from jobs.config.brokers import SERVERS
-from jobs.config.places import places
-from jobs.config.source import parse_options, parse_texts
-from operators.signed_errors import signed_error
+from crenel.anonymity.errors import PolicyError
+from crenel.jobs.causes import CAUSES, DISK_FULL, Cause, JobSetup, Thrown, path_in
+from crenel.jobs.config.brokers import SERVERS
+from crenel.jobs.config.places import places
+from crenel.jobs.config.source import parse_options, parse_texts
+from crenel.operators.signed_errors import signed_error
 
 if TYPE_CHECKING:
-    from jobs.config.load import Config
+    from crenel.jobs.config.load import Config
 
 _SERIALIZED = "org.apache.flink.util.SerializedThrowable"
 _LONGEST = 100
@@ -113,9 +113,9 @@ def why_failed(error: BaseException | str, setup: JobSetup | None = None, name: 
     """Return why a running job ended: field, cause and remedy, without any message that may hold a record.
 
     What is told is text of ours, values of the configuration, names of classes, and what a worker has signed
-    (``operators.signed_errors``). No message of Java is shown, whatever its class: a message may quote a record, and
-    hold lines that look like causes or frames. Classes are those of the exceptions themselves; of an error that came
-    as text they decide which cause is told and are not shown.
+    (``crenel.operators.signed_errors``). No message of Java is shown, whatever its class: a message may quote a record,
+    and hold lines that look like causes or frames. Classes are those of the exceptions themselves; of an error that
+    came as text they decide which cause is told and are not shown.
 
     Parameters
     ----------

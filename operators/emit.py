@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from pyflink.common import Row, Types
 from pyflink.common.typeinfo import TypeInformation
 
-from anonymity.algorithm import Counters, Output
-from anonymity.attributes import Numeric
-from anonymity.outcomes import KINDS, REJECTIONS
-from anonymity.pseudonym import codes
-from anonymity.release import Releases
-from operators.bounds import integer_bounds, within
-from operators.places import CHAIN, CLOSING, named
-from operators.shards.chain import Chain
-from operators.shards.plan import OperatorPlan
-from state.block import NO_TIME, Rejected
+from crenel.anonymity.algorithm import Counters, Output
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.outcomes import KINDS, REJECTIONS
+from crenel.anonymity.pseudonym import codes
+from crenel.anonymity.release import Releases
+from crenel.operators.bounds import integer_bounds, within
+from crenel.operators.places import CHAIN, CLOSING, named
+from crenel.operators.shards.chain import Chain
+from crenel.operators.shards.plan import OperatorPlan
+from crenel.state.block import NO_TIME, Rejected
 
 try:  # a quarter of the cost of a Row; internal to PyFlink, so go on without it where it has gone
     from pyflink.fn_execution.coder_impl_fast import InternalRow

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from anonymity.errors import InvariantError, PolicyError
-from state.codec import StateError
+from crenel.anonymity.errors import InvariantError, PolicyError
+from crenel.state.codec import StateError
 
 _KEY = secrets.token_bytes(32)
 """The key of all jobs that this process builds."""

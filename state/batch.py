@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from state.codec import Column, array, pack, raw, readable, unpack
-from state.window import Held
+from crenel.state.codec import Column, array, pack, raw, readable, unpack
+from crenel.state.window import Held
 
 __all__ = ["BatchState", "Held"]
 
@@ -24,7 +24,7 @@ was one, under 0."""
 
 @dataclass(frozen=True)
 class BatchState:
-    """What a shard knows beside its tuples; names as in ``state.castle.CastleState``.
+    """What a shard knows beside its tuples; names as in ``crenel.state.castle.CastleState``.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class BatchState:
 
     @classmethod
     def from_bytes(cls, blob: bytes, where: str = "") -> BatchState:
-        """Read a blob; raises ``state.codec.StateError`` where it is damaged or unknown."""
+        """Read a blob; raises ``crenel.state.codec.StateError`` where it is damaged or unknown."""
         version, columns = unpack("batch", blob, newest=VERSION, where=where)
         with readable(f"batch state of {where}"):
             shard, released, longest = array(columns, "counts").tolist()

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from state.codec import Column, array, pack, raw, unpack
+from crenel.state.codec import Column, array, pack, raw, unpack
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -28,7 +28,7 @@ class Rejected:
     Attributes
     ----------
     column : (rows,) position of the offending column among the columns that encode reads
-    reason : (rows,) position in ``anonymity.outcomes.REJECTIONS``
+    reason : (rows,) position in ``crenel.anonymity.outcomes.REJECTIONS``
     event_time : (rows,) epoch milliseconds, ``NO_TIME`` where the row has none
     reference : one string a row (None where it has none), or empty where the policy names no reference column
     """
@@ -83,7 +83,7 @@ class TupleColumns:
         return type(self)(**self.chosen(rows), **own)
 
     def written(self) -> dict[str, Column]:
-        """The columns by name, for ``state.codec.pack``."""
+        """The columns by name, for ``crenel.state.codec.pack``."""
         columns: dict[str, Column] = {
             "numeric": self.numeric,
             "categorical": self.categorical,
@@ -97,7 +97,7 @@ class TupleColumns:
 
     @staticmethod
     def read(columns: Mapping[str, Column], members: pa.Schema) -> dict[str, Any]:
-        """The fields of this class out of ``state.codec.unpack``; raises ``StateError`` where one is missing."""
+        """The fields of this class out of ``crenel.state.codec.unpack``; raises ``StateError`` where one is missing."""
         return {
             "numeric": array(columns, "numeric"),
             "categorical": array(columns, "categorical"),
@@ -159,7 +159,7 @@ class Block(TupleColumns):
 
     @classmethod
     def from_bytes(cls, blob: bytes, members: pa.Schema, where: str = "") -> Block:
-        """Read a blob; raises ``state.codec.StateError`` where it is damaged or unknown."""
+        """Read a blob; raises ``crenel.state.codec.StateError`` where it is damaged or unknown."""
         _, columns = unpack("block", blob, newest=VERSION, where=where)
         reference: tuple[str | None, ...] = ()
         if "reference" in columns:

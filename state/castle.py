@@ -28,8 +28,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from state.block import TupleColumns
-from state.codec import Column, array, pack, raw, readable, unpack
+from crenel.state.block import TupleColumns
+from crenel.state.codec import Column, array, pack, raw, readable, unpack
 
 VERSION = 3
 """Format version of all four.
@@ -148,7 +148,7 @@ class CastleState:
 
     @classmethod
     def from_bytes(cls, blob: bytes, where: str = "") -> CastleState:
-        """Read a blob; raises ``state.codec.StateError`` where it is damaged or unknown."""
+        """Read a blob; raises ``crenel.state.codec.StateError`` where it is damaged or unknown."""
         version, columns = unpack("shard", blob, newest=VERSION, where=where)
         with readable(f"shard state of {where}"):
             used, following = array(columns, "ring_at").tolist()
@@ -226,7 +226,7 @@ class Buffered(TupleColumns):
 
     @classmethod
     def from_bytes(cls, blob: bytes, members: pa.Schema, where: str = "") -> Buffered:
-        """Read a blob; raises ``state.codec.StateError`` where it is damaged or unknown."""
+        """Read a blob; raises ``crenel.state.codec.StateError`` where it is damaged or unknown."""
         _, columns = unpack("buffered", blob, newest=VERSION, where=where)
         with readable(f"buffered state of {where}"):
             return cls(
@@ -267,7 +267,7 @@ class Generalisations:
 
     @classmethod
     def from_bytes(cls, kind: str, blob: bytes, where: str = "") -> Generalisations:
-        """Read a blob; raises ``state.codec.StateError`` where it is damaged or unknown."""
+        """Read a blob; raises ``crenel.state.codec.StateError`` where it is damaged or unknown."""
         _, columns = unpack(kind, blob, newest=VERSION, where=where)
         found = {f.name: array(columns, f.name) for f in fields(cls) if f.name in columns or f.name != "span"}
         found.setdefault("span", np.zeros((len(found["id"]), 2, 0)))

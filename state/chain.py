@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from state.codec import array, pack, raw, readable, unpack
+from crenel.state.codec import array, pack, raw, readable, unpack
 
 VERSION = 1
 
@@ -31,7 +31,7 @@ class ChainState:
 
     @classmethod
     def from_bytes(cls, blob: bytes, where: str = "") -> ChainState:
-        """Read a blob; raises ``state.codec.StateError`` where it is damaged or unknown."""
+        """Read a blob; raises ``crenel.state.codec.StateError`` where it is damaged or unknown."""
         _, columns = unpack("chain", blob, newest=VERSION, where=where)
         with readable(f"chain state of {where}"):
             following, start = array(columns, "numbers").tolist()

@@ -18,7 +18,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from state.codec import arrays_of, pack
+from crenel.state.codec import arrays_of, pack
 
 VERSION = 1
 
@@ -73,7 +73,7 @@ class Companions:
 
     @classmethod
     def from_bytes(cls, blob: bytes, where: str = "") -> Companions:
-        """Read a blob; raises ``state.codec.StateError`` where it is damaged or unknown."""
+        """Read a blob; raises ``crenel.state.codec.StateError`` where it is damaged or unknown."""
         return cls(**arrays_of("companions", (field.name for field in fields(cls)), blob, VERSION, where))
 
     @classmethod

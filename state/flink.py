@@ -8,7 +8,7 @@ from pyflink.common import Types
 from pyflink.datastream import RuntimeContext
 from pyflink.datastream.state import MapState, MapStateDescriptor, ValueState, ValueStateDescriptor
 
-from state.stored import Changes, Stored
+from crenel.state.stored import Changes, Stored
 
 # Never pickled: pickled state cannot be read once a class has moved.
 _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())

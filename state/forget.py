@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from state.codec import array, pack, raw, readable, unpack
+from crenel.state.codec import array, pack, raw, readable, unpack
 
 VERSION = 1
 
@@ -17,7 +17,7 @@ class Forget:
 
     Attributes
     ----------
-    subject : keyed hash, as ``state.block.TupleColumns.subject`` has it
+    subject : keyed hash, as ``crenel.state.block.TupleColumns.subject`` has it
     code : what the person is called in the record that tells of it; does not tell the hash
     """
 
@@ -29,7 +29,7 @@ class Forget:
 
     @classmethod
     def from_bytes(cls, blob: bytes, where: str = "") -> Forget:
-        """Read a blob; raises ``state.codec.StateError`` where it is damaged or unknown."""
+        """Read a blob; raises ``crenel.state.codec.StateError`` where it is damaged or unknown."""
         _, columns = unpack("forget", blob, newest=VERSION, where=where)
         with readable(f"forget request of {where}"):
             return cls(np.uint64(array(columns, "subject")[0]), raw(columns, "code").decode("ascii"))

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from state.codec import array, pack, readable, unpack
+from crenel.state.codec import array, pack, readable, unpack
 
 VERSION = 1
 
 
 def to_bytes(counts: NDArray[np.int64]) -> bytes:
-    """(reasons,) rows by position in ``anonymity.outcomes.REJECTIONS``, as a blob."""
+    """(reasons,) rows by position in ``crenel.anonymity.outcomes.REJECTIONS``, as a blob."""
     return pack("rejected", VERSION, {"counts": counts})
 
 
 def from_bytes(blob: bytes, reasons: int, where: str = "") -> NDArray[np.int64]:
-    """(reasons,) rows; raises ``state.codec.StateError`` where the blob is damaged or unknown."""
+    """(reasons,) rows; raises ``crenel.state.codec.StateError`` where the blob is damaged or unknown."""
     _, columns = unpack("rejected", blob, newest=VERSION, where=where)
     with readable(f"rejected state of {where}"):
         counts = np.zeros(reasons, np.int64)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from state.codec import StateError, checksum
+from crenel.state.codec import StateError, checksum
 
 Entries: TypeAlias = Mapping[str, dict[int, bytes]]
 """Blobs by kind and key."""

@@ -22,8 +22,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from state.block import TupleColumns
-from state.codec import Column, array, pack, raw, readable, unpack
+from crenel.state.block import TupleColumns
+from crenel.state.codec import Column, array, pack, raw, readable, unpack
 
 VERSION = 2
 """Format version of both.
@@ -127,7 +127,7 @@ class WindowState:
 
     @classmethod
     def from_bytes(cls, blob: bytes, where: str = "") -> WindowState:
-        """Read a blob; raises ``state.codec.StateError`` where it is damaged or unknown."""
+        """Read a blob; raises ``crenel.state.codec.StateError`` where it is damaged or unknown."""
         version, columns = unpack("window", blob, newest=VERSION, where=where)
         with readable(f"window state of {where}"):
             arrays: dict[str, Any] = {
@@ -200,7 +200,7 @@ class Held(TupleColumns):
 
     @classmethod
     def from_bytes(cls, blob: bytes, members: pa.Schema, where: str = "") -> Held:
-        """Read a blob; raises ``state.codec.StateError`` where it is damaged or unknown."""
+        """Read a blob; raises ``crenel.state.codec.StateError`` where it is damaged or unknown."""
         _, columns = unpack("held", blob, newest=VERSION, where=where)
         with readable(f"held state of {where}"):
             return cls(position=array(columns, "position"), **cls.read(columns, members))

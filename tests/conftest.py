@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-from anonymity.compiled.folders import cached
+from crenel.anonymity.compiled.folders import cached
 from tests.support import durations, leftovers
 from tests.support.groups import Groups, order
 from tests.support.launch import Host, running

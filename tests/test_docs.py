@@ -17,23 +17,23 @@ import typer
 import yaml
 from pydantic.fields import FieldInfo
 
-from anonymity import algorithms, promises
-from anonymity.algorithm import Algorithm, Terms
-from anonymity.algorithms import WINDOW
-from anonymity.attributes import Noised, Numeric
-from anonymity.batch.windows import ClosedBy
-from anonymity.nearest.parameters import NearestParameters
-from anonymity.ola.parameters import OlaParameters
-from anonymity.outcomes import KINDS, REJECTIONS
-from anonymity.policy import Policy
-from anonymity.privacy import Confidence, Lasting, NoiseWithin, Privacy
-from anonymity.regions.loads import Loads
-from jobs.anonymize import main as anonymize
-from jobs.causes import CAUSES
-from jobs.commands.cli import app
-from jobs.config.fields import Section
-from jobs.config.load import load
-from jobs.config.schema import file_model
+from crenel.anonymity import algorithms, promises
+from crenel.anonymity.algorithm import Algorithm, Terms
+from crenel.anonymity.algorithms import WINDOW
+from crenel.anonymity.attributes import Noised, Numeric
+from crenel.anonymity.batch.windows import ClosedBy
+from crenel.anonymity.nearest.parameters import NearestParameters
+from crenel.anonymity.ola.parameters import OlaParameters
+from crenel.anonymity.outcomes import KINDS, REJECTIONS
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Confidence, Lasting, NoiseWithin, Privacy
+from crenel.anonymity.regions.loads import Loads
+from crenel.jobs.anonymize import main as anonymize
+from crenel.jobs.causes import CAUSES
+from crenel.jobs.commands.cli import app
+from crenel.jobs.config.fields import Section
+from crenel.jobs.config.load import load
+from crenel.jobs.config.schema import file_model
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -66,8 +66,8 @@ _CODE = re.compile(r"`([^`\n]+)`")
 @pytest.fixture(autouse=True)
 def _only_what_comes_with_crenel(monkeypatch: pytest.MonkeyPatch) -> None:
     # Other tests make algorithms and promises of their own known.
-    monkeypatch.setattr("anonymity.algorithm._KNOWN", {known.name: known for known in ALGORITHMS})
-    monkeypatch.setattr("anonymity.promise.record._KNOWN", PROMISES)
+    monkeypatch.setattr("crenel.anonymity.algorithm._KNOWN", {known.name: known for known in ALGORITHMS})
+    monkeypatch.setattr("crenel.anonymity.promise.record._KNOWN", PROMISES)
 
 
 def parameters(section: type[Section] | None = None, prefix: str = "") -> dict[str, FieldInfo]:
@@ -104,7 +104,7 @@ def words() -> dict[str, set[str]]:
 
 def metrics() -> dict[str, dict[str, str]]:
     """Type of each metric by name, by algorithm."""
-    from operators.shards.metrics import ShardMetrics
+    from crenel.operators.shards.metrics import ShardMetrics
     from tests.support.fakes import FakeCounter, FakeMetrics
 
     found = {}
@@ -122,7 +122,7 @@ def metrics() -> dict[str, dict[str, str]]:
 
 def metrics_of_shards() -> dict[str, str]:
     """Type of each metric by name, of two shards or regions; ``NUMBER`` stands for that of a shard."""
-    from operators.encode.metrics import register
+    from crenel.operators.encode.metrics import register
     from tests.support.fakes import FakeCounter, FakeMetrics
 
     group: Any = FakeMetrics()
@@ -141,8 +141,8 @@ def columns_of_sinks() -> dict[str, list[str]]:
 
     For a policy that generalises ``NAME``, has the sensitive ``SENSITIVE``, and noises ``NOISED``.
     """
-    from jobs.wiring.layout import layout
-    from jobs.wiring.pipeline import outputs
+    from crenel.jobs.wiring.layout import layout
+    from crenel.jobs.wiring.pipeline import outputs
 
     noised = (Noised("NOISED", (0, 9)),)
     policy = Policy((Numeric("NAME"),), ("SENSITIVE",), noised=noised, event_time="TIME", reference="LINE")

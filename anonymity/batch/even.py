@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.batch.shard import BatchShard
-from anonymity.promise.checks import Checks
-from anonymity.promise.lookup import shares_of
+from crenel.anonymity.batch.shard import BatchShard
+from crenel.anonymity.promise.checks import Checks
+from crenel.anonymity.promise.lookup import shares_of
 
 
 def evened(shard: BatchShard) -> list[tuple[int, int]]:

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.algorithm import Terms
-from state.batch import Held
-from state.block import Block
+from crenel.anonymity.algorithm import Terms
+from crenel.state.batch import Held
+from crenel.state.block import Block
 
 
 class HeldBlocks:

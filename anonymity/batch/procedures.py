@@ -7,19 +7,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, entry, leaf, procedure
-from anonymity.compiled.random import RandomStream
-from anonymity.errors import InvariantError
-from anonymity.noise.within import Within
-from anonymity.promise.checks import Checks, broken
-from anonymity.promise.lookup import Lookup, note_number
-from anonymity.promise.seen import Seen, see
-from anonymity.promise.tally import Counter, count_set
-from anonymity.space.boxes import contains, covers, observe
-from anonymity.space.domain import Boxes, Domain
-from anonymity.space.ends import published_loss, round_outwards
-from anonymity.tuples.leaving import CLUSTER, Out, Totals, close_release, note_delay, withhold
-from anonymity.tuples.together import enclose_all, leave_together, withhold_all
+from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
+from crenel.anonymity.compiled.random import RandomStream
+from crenel.anonymity.errors import InvariantError
+from crenel.anonymity.noise.within import Within
+from crenel.anonymity.promise.checks import Checks, broken
+from crenel.anonymity.promise.lookup import Lookup, note_number
+from crenel.anonymity.promise.seen import Seen, see
+from crenel.anonymity.promise.tally import Counter, count_set
+from crenel.anonymity.space.boxes import contains, covers, observe
+from crenel.anonymity.space.domain import Boxes, Domain
+from crenel.anonymity.space.ends import published_loss, round_outwards
+from crenel.anonymity.tuples.leaving import CLUSTER, Out, Totals, close_release, note_delay, withhold
+from crenel.anonymity.tuples.together import enclose_all, leave_together, withhold_all
 
 
 class BatchArrays(NamedTuple):

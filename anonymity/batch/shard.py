@@ -12,31 +12,31 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.algorithm import Counters, Shard, Step, Terms
-from anonymity.batch import procedures
-from anonymity.batch.held import HeldBlocks, between, held_of, nothing_held
-from anonymity.batch.procedures import BatchArrays
-from anonymity.batch.stored import Snapshot
-from anonymity.compiled.arrays import record
-from anonymity.compiled.random import key_bytes, random_stream
-from anonymity.errors import PolicyError
-from anonymity.noise.within import let_in, with_slots, within
-from anonymity.outcomes import KINDS
-from anonymity.promise.checks import SUBJECTS, checks_of
-from anonymity.promise.lookup import with_numbers
-from anonymity.promise.seen import unsee
-from anonymity.promise.tally import empty_counter
-from anonymity.release import Leaving, Releases, noise_of, with_noise
-from anonymity.space.domain import Boxes, boxes, domain, node_offsets, scales
-from anonymity.tuples.forgotten import theirs
-from anonymity.tuples.history import History
-from anonymity.tuples.leaving import empty_out, empty_totals
-from anonymity.tuples.marks import marks_of
-from anonymity.tuples.members import in_milliseconds
-from anonymity.tuples.stored_seen import StoredSeen
-from state.batch import BatchState, Held
-from state.block import NO_TIME, Block
-from state.stored import Changes
+from crenel.anonymity.algorithm import Counters, Shard, Step, Terms
+from crenel.anonymity.batch import procedures
+from crenel.anonymity.batch.held import HeldBlocks, between, held_of, nothing_held
+from crenel.anonymity.batch.procedures import BatchArrays
+from crenel.anonymity.batch.stored import Snapshot
+from crenel.anonymity.compiled.arrays import record
+from crenel.anonymity.compiled.random import key_bytes, random_stream
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.noise.within import let_in, with_slots, within
+from crenel.anonymity.outcomes import KINDS
+from crenel.anonymity.promise.checks import SUBJECTS, checks_of
+from crenel.anonymity.promise.lookup import with_numbers
+from crenel.anonymity.promise.seen import unsee
+from crenel.anonymity.promise.tally import empty_counter
+from crenel.anonymity.release import Leaving, Releases, noise_of, with_noise
+from crenel.anonymity.space.domain import Boxes, boxes, domain, node_offsets, scales
+from crenel.anonymity.tuples.forgotten import theirs
+from crenel.anonymity.tuples.history import History
+from crenel.anonymity.tuples.leaving import empty_out, empty_totals
+from crenel.anonymity.tuples.marks import marks_of
+from crenel.anonymity.tuples.members import in_milliseconds
+from crenel.anonymity.tuples.stored_seen import StoredSeen
+from crenel.state.batch import BatchState, Held
+from crenel.state.block import NO_TIME, Block
+from crenel.state.stored import Changes
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from anonymity.algorithm import Terms
-from anonymity.fingerprint import require_same
-from anonymity.outcomes import FIRST_KINDS
-from anonymity.space.domain import domain
-from anonymity.tuples.stored_seen import SEEN
-from anonymity.tuples.well_formed import require, require_counts, require_tuples
-from state.batch import BatchState, Held
-from state.codec import readable
-from state.stored import Inventory, Stored, entries_of, require_complete
+from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.fingerprint import require_same
+from crenel.anonymity.outcomes import FIRST_KINDS
+from crenel.anonymity.space.domain import domain
+from crenel.anonymity.tuples.stored_seen import SEEN
+from crenel.anonymity.tuples.well_formed import require, require_counts, require_tuples
+from crenel.state.batch import BatchState, Held
+from crenel.state.codec import readable
+from crenel.state.stored import Inventory, Stored, entries_of, require_complete
 
 ENTRIES = ("blocks",)
 
@@ -29,7 +29,7 @@ class Snapshot:
     state : all but its tuples
     blocks : the tuples that wait, by the number of their block
     inventory : of the entries as they are stored
-    seen : how common values have been (``anonymity.tuples.stored_seen``), as it is stored
+    seen : how common values have been (``crenel.anonymity.tuples.stored_seen``), as it is stored
     """
 
     state: BatchState
@@ -60,7 +60,7 @@ def begun(terms: Terms, number: int, key: bytes) -> Snapshot:
 
 
 def read(terms: Terms, stored: Stored, where: str) -> Snapshot:
-    """Read what is stored; raises as ``anonymity.algorithm.Algorithm.restored`` does."""
+    """Read what is stored; raises as ``crenel.anonymity.algorithm.Algorithm.restored`` does."""
     state = BatchState.from_bytes(stored.shard, where)
     shard = f"shard {state.shard}" + (f" ({where})" if where else "")
     require_same(state.fingerprint, terms.fingerprint, shard)

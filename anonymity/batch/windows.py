@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from anonymity.algorithm import Algorithm, Counters, Section, Setting, Shard, Terms, add_algorithm
-from anonymity.batch.even import evened
-from anonymity.batch.shard import BatchShard, Choice
-from anonymity.batch.stored import ENTRIES
-from anonymity.errors import PolicyError
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from anonymity.tuples.stored_seen import SEEN
-from state.batch import BatchState
-from state.stored import Stored
+from crenel.anonymity.algorithm import Algorithm, Counters, Section, Setting, Shard, Terms, add_algorithm
+from crenel.anonymity.batch.even import evened
+from crenel.anonymity.batch.shard import BatchShard, Choice
+from crenel.anonymity.batch.stored import ENTRIES
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.tuples.stored_seen import SEEN
+from crenel.state.batch import BatchState
+from crenel.state.stored import Stored
 
 _LAST = 2**63 - 2
 """The last epoch milliseconds at which a timer can fire before the input ends."""

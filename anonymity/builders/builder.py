@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.hierarchy import HierarchyError
+from crenel.anonymity.hierarchy import HierarchyError
 
 ROOT = "*"
 """The label above everything."""
@@ -53,7 +53,7 @@ class Builder(ABC):
     def paths(self) -> list[tuple[str, ...]]:
         """One path a leaf, from the leaf to ``ROOT``, with a label for each level.
 
-        They stand in the order of the leaves of ``anonymity.hierarchy.from_paths``.
+        They stand in the order of the leaves of ``crenel.anonymity.hierarchy.from_paths``.
         """
 
     @abstractmethod

@@ -7,8 +7,8 @@ from datetime import date
 from itertools import pairwise
 from typing import ClassVar, Literal, TypeAlias
 
-from anonymity.builders.builder import MOST_LEAVES, ROOT, Builder, BuilderError, Finder
-from anonymity.builders.table import table_finder
+from crenel.anonymity.builders.builder import MOST_LEAVES, ROOT, Builder, BuilderError, Finder
+from crenel.anonymity.builders.table import table_finder
 
 Period: TypeAlias = Literal["day", "month", "quarter", "year", "decade"]
 

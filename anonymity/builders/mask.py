@@ -8,8 +8,8 @@ from itertools import pairwise, product
 from math import log2
 from typing import ClassVar, Literal
 
-from anonymity.builders.builder import MOST_LEAVES, ROOT, Builder, BuilderError, Finder
-from anonymity.builders.table import table_finder
+from crenel.anonymity.builders.builder import MOST_LEAVES, ROOT, Builder, BuilderError, Finder
+from crenel.anonymity.builders.table import table_finder
 
 DIGITS = "0123456789"
 

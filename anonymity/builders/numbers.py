@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.builders.builder import MOST_LEAVES, ROOT, Builder, BuilderError, Finder
+from crenel.anonymity.builders.builder import MOST_LEAVES, ROOT, Builder, BuilderError, Finder
 
 _EXACTLY = Context(prec=60)
 """Enough digits for sums and products: a float64 is written with 17, and no leaf is further than 2^52 widths from 0."""

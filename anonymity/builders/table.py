@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.builders.builder import Finder
+from crenel.anonymity.builders.builder import Finder
 
 
 def table_finder(leaves: dict[str, int]) -> Finder:

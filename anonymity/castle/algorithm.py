@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from anonymity.algorithm import Setting, Shard, Terms
-from anonymity.castle.delayed_algorithm import delayed_algorithm
-from anonymity.castle.parameters import CastleParameters, problems
-from anonymity.castle.shard import Castle
-from anonymity.castle.stored import begun, read
-from anonymity.compiled.warm import run_through
-from state.stored import Stored
+from crenel.anonymity.algorithm import Setting, Shard, Terms
+from crenel.anonymity.castle.delayed_algorithm import delayed_algorithm
+from crenel.anonymity.castle.parameters import CastleParameters, problems
+from crenel.anonymity.castle.shard import Castle
+from crenel.anonymity.castle.stored import begun, read
+from crenel.anonymity.compiled.warm import run_through
+from crenel.state.stored import Stored
 
 
 def _new(terms: Terms, number: int, key: bytes) -> Shard:

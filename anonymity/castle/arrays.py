@@ -11,23 +11,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.arrays import full, record, zeros
-from anonymity.compiled.jit import inner
-from anonymity.compiled.random import Lots, RandomStream, lots
-from anonymity.noise.within import Within, within
-from anonymity.noise.within import with_slots as noise_with_slots
-from anonymity.outcomes import KINDS
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from anonymity.promise.checks import Checks, checks_of
-from anonymity.promise.counting import empty_counts
-from anonymity.promise.lookup import with_numbers
-from anonymity.promise.tally import Counter, empty_counter
-from anonymity.promise.waiting import Waiting, empty_waiting
-from anonymity.promise.waiting import with_slots as waiting_with_slots
-from anonymity.space.boxes_by_attribute import BoxesByAttribute, boxes_by_attribute
-from anonymity.space.domain import NONE, Boxes, Domain, boxes, domain
-from anonymity.tuples.leaving import Out, Totals, empty_out, empty_totals
+from crenel.anonymity.compiled.arrays import full, record, zeros
+from crenel.anonymity.compiled.jit import inner
+from crenel.anonymity.compiled.random import Lots, RandomStream, lots
+from crenel.anonymity.noise.within import Within, within
+from crenel.anonymity.noise.within import with_slots as noise_with_slots
+from crenel.anonymity.outcomes import KINDS
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.promise.checks import Checks, checks_of
+from crenel.anonymity.promise.counting import empty_counts
+from crenel.anonymity.promise.lookup import with_numbers
+from crenel.anonymity.promise.tally import Counter, empty_counter
+from crenel.anonymity.promise.waiting import Waiting, empty_waiting
+from crenel.anonymity.promise.waiting import with_slots as waiting_with_slots
+from crenel.anonymity.space.boxes_by_attribute import BoxesByAttribute, boxes_by_attribute
+from crenel.anonymity.space.domain import NONE, Boxes, Domain, boxes, domain
+from crenel.anonymity.tuples.leaving import Out, Totals, empty_out, empty_totals
 
 
 class Tuples(NamedTuple):

@@ -9,27 +9,27 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.algorithm import Shard, Step, Terms
-from anonymity.castle.ledger import Ledger, Moved
-from anonymity.castle.stored import Snapshot
-from anonymity.compiled.random import RandomStream, key_bytes, random_stream
-from anonymity.errors import PolicyError
-from anonymity.noise.perturb import Noise
-from anonymity.noise.within import let_in
-from anonymity.promise.counting import grown
-from anonymity.promise.lookup import renumber
-from anonymity.promise.seen import Seen, unsee
-from anonymity.promise.waiting import entries_of
-from anonymity.release import Leaving, Releases, collect
-from anonymity.space.boxes_by_attribute import lay_rows
-from anonymity.space.domain import NONE, node_offsets, scales
-from anonymity.tuples.forgotten import theirs
-from anonymity.tuples.history import History
-from anonymity.tuples.marks import marks_of
-from anonymity.tuples.slots import Slots
-from anonymity.tuples.stored_seen import SEEN, StoredSeen
-from state.block import NO_TIME, Block, TupleColumns
-from state.castle import Buffered
+from crenel.anonymity.algorithm import Shard, Step, Terms
+from crenel.anonymity.castle.ledger import Ledger, Moved
+from crenel.anonymity.castle.stored import Snapshot
+from crenel.anonymity.compiled.random import RandomStream, key_bytes, random_stream
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.noise.perturb import Noise
+from crenel.anonymity.noise.within import let_in
+from crenel.anonymity.promise.counting import grown
+from crenel.anonymity.promise.lookup import renumber
+from crenel.anonymity.promise.seen import Seen, unsee
+from crenel.anonymity.promise.waiting import entries_of
+from crenel.anonymity.release import Leaving, Releases, collect
+from crenel.anonymity.space.boxes_by_attribute import lay_rows
+from crenel.anonymity.space.domain import NONE, node_offsets, scales
+from crenel.anonymity.tuples.forgotten import theirs
+from crenel.anonymity.tuples.history import History
+from crenel.anonymity.tuples.marks import marks_of
+from crenel.anonymity.tuples.slots import Slots
+from crenel.anonymity.tuples.stored_seen import SEEN, StoredSeen
+from crenel.state.block import NO_TIME, Block, TupleColumns
+from crenel.state.castle import Buffered
 
 _FEWEST_SLOTS = 1024
 _NO_SLOTS = np.zeros(0, np.int32)
@@ -41,7 +41,7 @@ class DelayedShard(Shard):
     Parameters
     ----------
     terms : what it is held to
-    snapshot : what is stored of it (``anonymity.castle.stored``)
+    snapshot : what is stored of it (``crenel.anonymity.castle.stored``)
     remembers : whether each step tells what is to be stored; a shard that is thrown away need not
     """
 
@@ -174,7 +174,7 @@ class DelayedShard(Shard):
 
     @abstractmethod
     def _run(self, admitted: NDArray[np.int32], marks: NDArray[np.int64], watermark: int, *, ended: bool) -> None:
-        """Let in tuples, and let leave what falls due; ``marks`` as ``anonymity.tuples.marks`` has them."""
+        """Let in tuples, and let leave what falls due; ``marks`` as ``crenel.anonymity.tuples.marks`` has them."""
 
     @abstractmethod
     def _take_out(self, slots: NDArray[np.int32]) -> None:

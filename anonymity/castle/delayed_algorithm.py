@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from anonymity.algorithm import Algorithm, Section, Setting, Shard, Terms, add_algorithm, tell_delay
-from anonymity.castle.parameters import NO_DELAY, cautions_of_delay
-from anonymity.castle.stored import ENTRIES
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from anonymity.tuples.stored_seen import SEEN
-from state.castle import CastleState
-from state.stored import Stored
+from crenel.anonymity.algorithm import Algorithm, Section, Setting, Shard, Terms, add_algorithm, tell_delay
+from crenel.anonymity.castle.parameters import NO_DELAY, cautions_of_delay
+from crenel.anonymity.castle.stored import ENTRIES
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.tuples.stored_seen import SEEN
+from crenel.state.castle import CastleState
+from crenel.state.stored import Stored
 
 
 def delayed_algorithm(
@@ -34,7 +34,7 @@ def delayed_algorithm(
     """Make known an algorithm whose shards are ``DelayedShard``: what ``Algorithm`` has beside what all of them have.
 
     ``settings``, ``counted``, ``gauges`` and ``tell`` are those beside the delay's, reuse's and suppression's;
-    ``entries`` are kinds beside those of ``anonymity.castle.stored``.
+    ``entries`` are kinds beside those of ``crenel.anonymity.castle.stored``.
     """
 
     def tell_all(given: Any) -> Iterator[tuple[str, str]]:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from anonymity.compiled.jit import Int, leaf, procedure
-from anonymity.compiled.random import lot
+from crenel.anonymity.compiled.jit import Int, leaf, procedure
+from crenel.anonymity.compiled.random import lot
 
 _LAST = np.iinfo(np.int64).max
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.castle.arrays import CastleArrays, points
-from anonymity.castle.queue import arrive, depart
-from anonymity.compiled.jit import Int, entry, leaf, procedure
-from anonymity.errors import InvariantError
-from anonymity.promise.checks import broken, keeps_promises
-from anonymity.promise.counting import stable_order
-from anonymity.promise.tally import count_set
-from anonymity.promise.waiting import join_group, leave_group
-from anonymity.space.boxes import assign, empty_boxes, enclose, enlargement, equal, loss_after
-from anonymity.space.boxes_by_attribute import enlargements_by, lay
-from anonymity.space.domain import NONE, Boxes
-from anonymity.space.lanes import least
+from crenel.anonymity.castle.arrays import CastleArrays, points
+from crenel.anonymity.castle.queue import arrive, depart
+from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
+from crenel.anonymity.errors import InvariantError
+from crenel.anonymity.promise.checks import broken, keeps_promises
+from crenel.anonymity.promise.counting import stable_order
+from crenel.anonymity.promise.tally import count_set
+from crenel.anonymity.promise.waiting import join_group, leave_group
+from crenel.anonymity.space.boxes import assign, empty_boxes, enclose, enlargement, equal, loss_after
+from crenel.anonymity.space.boxes_by_attribute import enlargements_by, lay
+from crenel.anonymity.space.domain import NONE, Boxes
+from crenel.anonymity.space.lanes import least
 
 
 @leaf

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.castle.arrays import points
-from anonymity.castle.omega import keep, update_tau
-from anonymity.compiled.jit import Int, leaf
-from anonymity.errors import InvariantError
-from anonymity.noise.draw import add_noise, note_scale, span_domain, widen
-from anonymity.promise.checks import guarantee_counted
-from anonymity.space.boxes import assign, contains, fully_generalise, info_loss
-from anonymity.space.domain import NONE
-from anonymity.space.ends import published_loss, round_outwards
-from anonymity.tuples.leaving import GENERALISED, REUSED, close_release, note_delay, withhold
-from anonymity.tuples.together import enclose_all, leave_together
+from crenel.anonymity.castle.arrays import points
+from crenel.anonymity.castle.omega import keep, update_tau
+from crenel.anonymity.compiled.jit import Int, leaf
+from crenel.anonymity.errors import InvariantError
+from crenel.anonymity.noise.draw import add_noise, note_scale, span_domain, widen
+from crenel.anonymity.promise.checks import guarantee_counted
+from crenel.anonymity.space.boxes import assign, contains, fully_generalise, info_loss
+from crenel.anonymity.space.domain import NONE
+from crenel.anonymity.space.ends import published_loss, round_outwards
+from crenel.anonymity.tuples.leaving import GENERALISED, REUSED, close_release, note_delay, withhold
+from crenel.anonymity.tuples.together import enclose_all, leave_together
 
 
 @leaf

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.algorithm import Terms
-from anonymity.castle.arrays import CastleArrays
-from anonymity.castle.stored import Snapshot, promised
-from anonymity.noise.perturb import Noise
-from anonymity.space.domain import NONE, node_offsets
-from anonymity.tuples.history import History
-from anonymity.tuples.stored_blocks import StoredBlocks
-from state.block import Block
-from state.castle import Buffered, CastleState, Generalisations, NoiseState
-from state.stored import Changes
+from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.castle.arrays import CastleArrays
+from crenel.anonymity.castle.stored import Snapshot, promised
+from crenel.anonymity.noise.perturb import Noise
+from crenel.anonymity.space.domain import NONE, node_offsets
+from crenel.anonymity.tuples.history import History
+from crenel.anonymity.tuples.stored_blocks import StoredBlocks
+from crenel.state.block import Block
+from crenel.state.castle import Buffered, CastleState, Generalisations, NoiseState
+from crenel.state.stored import Changes
 
 
 @dataclass(frozen=True)

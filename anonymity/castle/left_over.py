@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, leaf, procedure
-from anonymity.space.boxes import enclose, enlargement
-from anonymity.space.domain import Boxes, Domain
-from anonymity.space.lanes import least, whole
-from anonymity.space.regions_by_attribute import empty_regions, lay_region, measure_growth
+from crenel.anonymity.compiled.jit import Int, leaf, procedure
+from crenel.anonymity.space.boxes import enclose, enlargement
+from crenel.anonymity.space.domain import Boxes, Domain
+from crenel.anonymity.space.lanes import least, whole
+from crenel.anonymity.space.regions_by_attribute import empty_regions, lay_region, measure_growth
 
 _MANY = 32
 """Parts from which looking at several at once is worth laying them out for it."""

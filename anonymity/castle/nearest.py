@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, inner, leaf, procedure
-from anonymity.space.boxes import assign, empty_boxes, enclose
-from anonymity.space.domain import NONE, Boxes, Domain
-from anonymity.space.lanes import LANES
-from anonymity.space.points_by_cell import PointsByCell, enlargements_of, lay, move, points_by_cell
-from anonymity.space.regions_by_attribute import Regions, empty_regions, lay_region, measure_gaps
+from crenel.anonymity.compiled.jit import Int, inner, leaf, procedure
+from crenel.anonymity.space.boxes import assign, empty_boxes, enclose
+from crenel.anonymity.space.domain import NONE, Boxes, Domain
+from crenel.anonymity.space.lanes import LANES
+from crenel.anonymity.space.points_by_cell import PointsByCell, enlargements_of, lay, move, points_by_cell
+from crenel.anonymity.space.regions_by_attribute import Regions, empty_regions, lay_region, measure_gaps
 
 _REGION = 96
 """Most groups in a cell; half of it costs a quarter more, twice as much a little."""

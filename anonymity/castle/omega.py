@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from anonymity.castle.arrays import points
-from anonymity.compiled.jit import Int, leaf
-from anonymity.compiled.random import below
-from anonymity.promise.checks import only_diversity
-from anonymity.space.boxes import assign
-from anonymity.space.boxes_by_attribute import containing, lay
-from anonymity.space.domain import NONE
+from crenel.anonymity.castle.arrays import points
+from crenel.anonymity.compiled.jit import Int, leaf
+from crenel.anonymity.compiled.random import below
+from crenel.anonymity.promise.checks import only_diversity
+from crenel.anonymity.space.boxes import assign
+from crenel.anonymity.space.boxes_by_attribute import containing, lay
+from crenel.anonymity.space.domain import NONE
 
 
 @leaf

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from anonymity.errors import PolicyError
-from anonymity.outcomes import REUSE_RISK
-from anonymity.policy import Policy, without_domain
-from anonymity.privacy import Privacy
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.outcomes import REUSE_RISK
+from crenel.anonymity.policy import Policy, without_domain
+from crenel.anonymity.privacy import Privacy
 
 NO_DELAY = "give 'tuples', 'event_time', or both; without either nothing would leave"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.castle.arrays import CastleArrays
-from anonymity.castle.gamma import (
+from crenel.anonymity.castle.arrays import CastleArrays
+from crenel.anonymity.castle.gamma import (
     best_selection,
     is_outlier,
     merge_clusters,
@@ -18,24 +18,24 @@ from anonymity.castle.gamma import (
     satisfied,
     wait_on,
 )
-from anonymity.castle.leave import release_part, reuse, suppress
-from anonymity.castle.omega import reusable
-from anonymity.castle.queue import arrive, depart, lacking, lacking_together, next_due, number
-from anonymity.castle.split import (
+from crenel.anonymity.castle.leave import release_part, reuse, suppress
+from crenel.anonymity.castle.omega import reusable
+from crenel.anonymity.castle.queue import arrive, depart, lacking, lacking_together, next_due, number
+from crenel.anonymity.castle.split import (
     join_broken_parts,
     may_break,
     members_apart,
     split,
     split_by_subject,
 )
-from anonymity.castle.split_l import split_l
-from anonymity.compiled.jit import Int, entry, leaf, procedure
-from anonymity.promise.grouping import group
-from anonymity.space.domain import NONE
-from anonymity.tuples.leaving import CLUSTER, MERGED, SPLIT
-from anonymity.tuples.marks import passed
+from crenel.anonymity.castle.split_l import split_l
+from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
+from crenel.anonymity.promise.grouping import group
+from crenel.anonymity.space.domain import NONE
+from crenel.anonymity.tuples.leaving import CLUSTER, MERGED, SPLIT
+from crenel.anonymity.tuples.marks import passed
 
-OUTLIER = 0  # a position in anonymity.outcomes.SUPPRESSIONS
+OUTLIER = 0  # a position in crenel.anonymity.outcomes.SUPPRESSIONS
 
 
 @entry
@@ -45,7 +45,7 @@ def castle(
     """Let in the tuples in ``slots``, in order, and release what falls due (CASTLE, Algorithm 1).
 
     ``watermark`` is the event time that has passed, ``marks`` what had passed when each tuple came
-    (``anonymity.tuples.marks``); where the input has ``ended``, everything falls due.
+    (``crenel.anonymity.tuples.marks``); where the input has ``ended``, everything falls due.
     """
     for i in range(len(slots) + 1):
         now = passed(marks, i, watermark)

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from anonymity.castle.arrays import points
-from anonymity.castle.expiry import schedule, unschedule
-from anonymity.compiled.jit import Int, leaf
-from anonymity.promise.checks import broken
-from anonymity.promise.seen import see
-from anonymity.promise.waiting import come, go, impossible
-from anonymity.space.boxes import observe
-from anonymity.space.domain import NONE
+from crenel.anonymity.castle.arrays import points
+from crenel.anonymity.castle.expiry import schedule, unschedule
+from crenel.anonymity.compiled.jit import Int, leaf
+from crenel.anonymity.promise.checks import broken
+from crenel.anonymity.promise.seen import see
+from crenel.anonymity.promise.waiting import come, go, impossible
+from crenel.anonymity.space.boxes import observe
+from crenel.anonymity.space.domain import NONE
 
-TOO_FEW_SUBJECTS = 1  # a position in anonymity.outcomes.SUPPRESSIONS
+TOO_FEW_SUBJECTS = 1  # a position in crenel.anonymity.outcomes.SUPPRESSIONS
 
 
 @leaf

@@ -1,16 +1,16 @@
-"""A shard of CASTLE by reference: see ``anonymity.compiled.reference``."""
+"""A shard of CASTLE by reference: see ``crenel.anonymity.compiled.reference``."""
 
 from __future__ import annotations
 
 from numba.experimental import structref
 
-from anonymity.castle.arrays import CastleArrays, Clusters, Expiry, Omega, Tuples
-from anonymity.compiled.random import Lots, RandomStream
-from anonymity.compiled.reference import Fields, Proxy, by_reference
-from anonymity.noise.within import Within
-from anonymity.promise.counting import Counts
-from anonymity.promise.waiting import Waiting
-from anonymity.tuples.leaving import Out
+from crenel.anonymity.castle.arrays import CastleArrays, Clusters, Expiry, Omega, Tuples
+from crenel.anonymity.compiled.random import Lots, RandomStream
+from crenel.anonymity.compiled.reference import Fields, Proxy, by_reference
+from crenel.anonymity.noise.within import Within
+from crenel.anonymity.promise.counting import Counts
+from crenel.anonymity.promise.waiting import Waiting
+from crenel.anonymity.tuples.leaving import Out
 
 
 @structref.register

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.algorithm import Counters
-from anonymity.castle import procedures
-from anonymity.castle.arrays import CastleArrays, empty_arrays, with_slots
-from anonymity.castle.delayed import DelayedShard
-from anonymity.castle.gamma import relink
-from anonymity.castle.parameters import problems
-from anonymity.castle.reference import share
-from anonymity.castle.stored import Snapshot
-from anonymity.compiled.random import RandomStream
-from anonymity.release import Releases
-from anonymity.tuples.leaving import GENERALISED, REUSED
+from crenel.anonymity.algorithm import Counters
+from crenel.anonymity.castle import procedures
+from crenel.anonymity.castle.arrays import CastleArrays, empty_arrays, with_slots
+from crenel.anonymity.castle.delayed import DelayedShard
+from crenel.anonymity.castle.gamma import relink
+from crenel.anonymity.castle.parameters import problems
+from crenel.anonymity.castle.reference import share
+from crenel.anonymity.castle.stored import Snapshot
+from crenel.anonymity.compiled.random import RandomStream
+from crenel.anonymity.release import Releases
+from crenel.anonymity.tuples.leaving import GENERALISED, REUSED
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.castle.arrays import CastleArrays, points
-from anonymity.castle.gamma import members_of
-from anonymity.castle.left_over import join_nearest
-from anonymity.castle.nearest import Left, arrange, find_nearest, pick, take
-from anonymity.compiled.jit import Int, leaf, procedure
-from anonymity.compiled.random import below
-from anonymity.promise.checks import broken
-from anonymity.promise.grouping import Groups, group, number_equal
-from anonymity.promise.tally import count_set
-from anonymity.space.boxes import assign, empty_boxes, enclose, enlargement
-from anonymity.space.domain import NONE, Boxes, Domain
+from crenel.anonymity.castle.arrays import CastleArrays, points
+from crenel.anonymity.castle.gamma import members_of
+from crenel.anonymity.castle.left_over import join_nearest
+from crenel.anonymity.castle.nearest import Left, arrange, find_nearest, pick, take
+from crenel.anonymity.compiled.jit import Int, leaf, procedure
+from crenel.anonymity.compiled.random import below
+from crenel.anonymity.promise.checks import broken
+from crenel.anonymity.promise.grouping import Groups, group, number_equal
+from crenel.anonymity.promise.tally import count_set
+from crenel.anonymity.space.boxes import assign, empty_boxes, enclose, enlargement
+from crenel.anonymity.space.domain import NONE, Boxes, Domain
 
 
 class Members(NamedTuple):

@@ -7,16 +7,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.castle.arrays import CastleArrays
-from anonymity.castle.left_over import join_nearest
-from anonymity.castle.nearest import Left, arrange, find_nearest, pick, take
-from anonymity.castle.split import Members, without_part
-from anonymity.compiled.jit import Int, inner, leaf, procedure
-from anonymity.compiled.random import below
-from anonymity.promise.grouping import group, number_equal
-from anonymity.promise.tally import count_set
-from anonymity.space.boxes import assign, empty_boxes, enclose
-from anonymity.space.domain import NONE, Boxes
+from crenel.anonymity.castle.arrays import CastleArrays
+from crenel.anonymity.castle.left_over import join_nearest
+from crenel.anonymity.castle.nearest import Left, arrange, find_nearest, pick, take
+from crenel.anonymity.castle.split import Members, without_part
+from crenel.anonymity.compiled.jit import Int, inner, leaf, procedure
+from crenel.anonymity.compiled.random import below
+from crenel.anonymity.promise.grouping import group, number_equal
+from crenel.anonymity.promise.tally import count_set
+from crenel.anonymity.space.boxes import assign, empty_boxes, enclose
+from crenel.anonymity.space.domain import NONE, Boxes
 
 
 class Buckets(NamedTuple):

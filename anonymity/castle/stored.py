@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.algorithm import Terms
-from anonymity.fingerprint import require_same
-from anonymity.outcomes import FIRST_KINDS
-from anonymity.space.domain import Boxes, domain
-from anonymity.space.ends import round_all
-from anonymity.tuples.well_formed import require, require_boxes, require_counts, require_tuples
-from state.castle import Buffered, CastleState, Generalisations
-from state.codec import readable
-from state.stored import Inventory, Stored, entries_of, require_complete
+from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.fingerprint import require_same
+from crenel.anonymity.outcomes import FIRST_KINDS
+from crenel.anonymity.space.domain import Boxes, domain
+from crenel.anonymity.space.ends import round_all
+from crenel.anonymity.tuples.well_formed import require, require_boxes, require_counts, require_tuples
+from crenel.state.castle import Buffered, CastleState, Generalisations
+from crenel.state.codec import readable
+from crenel.state.stored import Inventory, Stored, entries_of, require_complete
 
 ENTRIES = ("blocks", "gamma", "omega")
 
@@ -81,9 +81,9 @@ def read(terms: Terms, stored: Stored, where: str = "") -> Snapshot:
 
     Raises
     ------
-    state.codec.StateError
+    crenel.state.codec.StateError
         The bytes are damaged, of an unknown version, or do not belong together.
-    anonymity.errors.PolicyError
+    crenel.anonymity.errors.PolicyError
         The terms differ from the stored ones in something that cannot change; it names the fields.
     """
     state = CastleState.from_bytes(stored.shard, where)

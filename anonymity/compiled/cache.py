@@ -18,11 +18,11 @@ import numba
 import numpy as np
 from numba.core import caching
 
-from anonymity.compiled.folders import ahead, cached
+from crenel.anonymity.compiled.folders import ahead, cached
 
 _ROOT = Path(__file__).resolve().parents[2]
+"""The folder that holds the packages: the checkout, or ``crenel`` where it is installed."""
 _OURS = ("jobs", "evidence", "operators", "anonymity", "state", "benchmarks", "tests")
-"""Where Crenel is installed, packages of others lie beside them."""
 _IMPORT = re.compile(r"^ *(?:from +([\w.]+) +import +(\([^)]*\)|[^\n]+)|import +([\w.]+))", re.MULTILINE)
 
 
@@ -46,11 +46,12 @@ def _imports(module: Path) -> frozenset[Path]:
     found: set[Path] = set()
     for package, names, alone in _IMPORT.findall(module.read_text(encoding="utf-8")):
         name = package or alone
-        if name.partition(".")[0] not in _OURS:
-            continue
         # What is imported from a package may be a module of it.
         parts = [part.split(" as ")[0].strip() for part in names.strip("()").split(",")]
         for path in (name, *(f"{name}.{part}" for part in parts if part)):
+            path = path.removeprefix("crenel.")
+            if path.partition(".")[0] not in _OURS:
+                continue
             base = _ROOT / path.replace(".", "/")
             found.update(file for file in (base.with_suffix(".py"), base / "__init__.py") if file.is_file())
     return frozenset(found)

@@ -1,8 +1,9 @@
 """How the core is compiled.
 
-An *entry* is what Python calls. It is compiled once, with everything below it, and kept (``anonymity.compiled.cache``).
-Its parts are kinds of functions of their own here, because numba optimises each function with all that it calls: a
-chain of calls would be optimised at every link, which takes minutes. A part is optimised with its entry alone.
+An *entry* is what Python calls. It is compiled once, with everything below it, and kept
+(``crenel.anonymity.compiled.cache``). Its parts are kinds of functions of their own here, because numba optimises each
+function with all that it calls: a chain of calls would be optimised at every link, which takes minutes. A part is
+optimised with its entry alone.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from numba.core import config, types
 from numba.core.codegen import CPUCodeLibrary
 from numba.np import arrayobj
 
-from anonymity.compiled.cache import AheadCache
-from anonymity.compiled.folders import ahead, cached
+from crenel.anonymity.compiled.cache import AheadCache
+from crenel.anonymity.compiled.folders import ahead, cached
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -129,7 +130,7 @@ def _looking_in(locator: str) -> Iterator[None]:
     # Numba reads which locator to ask when a cache is made.
     settings: Any = config
     before = settings.CACHE_LOCATOR_CLASSES
-    settings.CACHE_LOCATOR_CLASSES = f"anonymity.compiled.cache.{locator}"
+    settings.CACHE_LOCATOR_CLASSES = f"crenel.anonymity.compiled.cache.{locator}"
     try:
         yield
     finally:

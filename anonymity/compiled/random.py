@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, entry, inner, leaf, procedure
+from crenel.anonymity.compiled.jit import Int, entry, inner, leaf, procedure
 
 KEY_BYTES = 32
 _WORDS = 16

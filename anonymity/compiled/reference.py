@@ -18,7 +18,7 @@ from numba.core.runtime.context import NRTContext
 from numba.experimental import structref
 from numba.extending import intrinsic
 
-from anonymity.compiled.jit import entry
+from crenel.anonymity.compiled.jit import entry
 
 
 def _data_pointer(self: Any, value: Any) -> Any:

@@ -1,4 +1,7 @@
-"""Compile the core ahead of its first use: ``python -m anonymity.compiled.warm``. Once done, it takes a second."""
+"""Compile the core ahead of its first use: ``python -m crenel.anonymity.compiled.warm``.
+
+Where nothing has changed, it takes a second.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from anonymity.algorithm import Algorithm, Terms, known_algorithms
-from anonymity.attributes import Numeric, QuasiIdentifier
-from anonymity.noise.perturb import Noise
-from anonymity.policy import Policy
-from anonymity.privacy import DifferentialPrivacy, Lasting, Privacy
-from anonymity.regions.tree import Cut, Region, RegionTree
-from state.block import Block
-from state.stored import Stored
+from crenel.anonymity.algorithm import Algorithm, Terms, known_algorithms
+from crenel.anonymity.attributes import Numeric, QuasiIdentifier
+from crenel.anonymity.noise.perturb import Noise
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import DifferentialPrivacy, Lasting, Privacy
+from crenel.anonymity.regions.tree import Cut, Region, RegionTree
+from crenel.state.block import Block
+from crenel.state.stored import Stored
 
 _TUPLES = 64
 _MEMBERS = pa.schema([("s", pa.int64())])
@@ -54,13 +57,13 @@ def regions() -> None:
 
 def algorithm(name: str) -> None:
     """Compile one of the algorithms that come with Crenel."""
-    import_module("anonymity.algorithms")
+    import_module("crenel.anonymity.algorithms")
     known_algorithms()[name].compile()
 
 
 def main() -> None:
     """Compile all of it, in two processes."""
-    import_module("anonymity.algorithms")
+    import_module("crenel.anonymity.algorithms")
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         waiting = [pool.submit(algorithm, name) for name in known_algorithms()]
         for done in [*waiting, pool.submit(noise), pool.submit(regions)]:

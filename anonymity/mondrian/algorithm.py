@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from anonymity.algorithm import Setting, Shard, Terms
-from anonymity.batch.stored import begun, read
-from anonymity.batch.windows import ClosedBy, algorithm_of_windows
-from anonymity.compiled.warm import run_through
-from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.mondrian.shard import Mondrian
-from state.stored import Stored
+from crenel.anonymity.algorithm import Setting, Shard, Terms
+from crenel.anonymity.batch.stored import begun, read
+from crenel.anonymity.batch.windows import ClosedBy, algorithm_of_windows
+from crenel.anonymity.compiled.warm import run_through
+from crenel.anonymity.mondrian.parameters import MondrianParameters
+from crenel.anonymity.mondrian.shard import Mondrian
+from crenel.state.stored import Stored
 
 
 def _new(terms: Terms, number: int, key: bytes) -> Shard:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from anonymity.compiled.jit import Int, leaf, procedure
-from anonymity.mondrian.work import AFTER, BEFORE, WHOLE, Work
-from anonymity.promise.checks import broken
-from anonymity.promise.trial import forget, put, take_out
-from anonymity.space.boxes import assign, common_ancestor, covers, enclose, info_loss
-from anonymity.space.domain import NONE, Boxes, Domain
+from crenel.anonymity.compiled.jit import Int, leaf, procedure
+from crenel.anonymity.mondrian.work import AFTER, BEFORE, WHOLE, Work
+from crenel.anonymity.promise.checks import broken
+from crenel.anonymity.promise.trial import forget, put, take_out
+from crenel.anonymity.space.boxes import assign, common_ancestor, covers, enclose, info_loss
+from crenel.anonymity.space.domain import NONE, Boxes, Domain
 
 
 @procedure

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from anonymity.batch.windows import ClosedBy
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
+from crenel.anonymity.batch.windows import ClosedBy
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, entry, leaf
-from anonymity.mondrian.cuts import find_cut
-from anonymity.mondrian.work import Work
+from crenel.anonymity.compiled.jit import Int, entry, leaf
+from crenel.anonymity.mondrian.cuts import find_cut
+from crenel.anonymity.mondrian.work import Work
 
 
 @entry

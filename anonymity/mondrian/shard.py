@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from anonymity.batch.shard import Choice
-from anonymity.batch.windows import ShardOfWindows
-from anonymity.mondrian.partition import partition
-from anonymity.mondrian.work import work_on
+from crenel.anonymity.batch.shard import Choice
+from crenel.anonymity.batch.windows import ShardOfWindows
+from crenel.anonymity.mondrian.partition import partition
+from crenel.anonymity.mondrian.work import work_on
 
 
 class Mondrian(ShardOfWindows):

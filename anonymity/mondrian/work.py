@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.batch.procedures import BatchArrays
-from anonymity.compiled.arrays import record, zeros
-from anonymity.promise.checks import Checks
-from anonymity.promise.trial import Trial, empty_trial
-from anonymity.space.domain import Boxes, Domain
+from crenel.anonymity.batch.procedures import BatchArrays
+from crenel.anonymity.compiled.arrays import record, zeros
+from crenel.anonymity.promise.checks import Checks
+from crenel.anonymity.promise.trial import Trial, empty_trial
+from crenel.anonymity.space.domain import Boxes, Domain
 
 WHOLE, BEFORE, AFTER = range(3)
 """Rows of ``Work.box``: around a part, around its first tuples, and around the rest."""
@@ -30,7 +30,7 @@ class Work(NamedTuple):
         the total ``loss`` after it
     points : (tuples,) the tuples as boxes of no width
     order : (attributes, tuples) the tuples in the order of each attribute, numbers before categories
-    codes : (tuples, 1 + 2 sensitive) as ``anonymity.promise.trial.put`` takes them
+    codes : (tuples, 1 + 2 sensitive) as ``crenel.anonymity.promise.trial.put`` takes them
     here, there : who is on either side of a cut
     box : (3,) ``WHOLE``, ``BEFORE``, ``AFTER``
     after : (tuples,) InfoLoss of all tuples from a place on

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from anonymity.algorithm import Shard, Terms
-from anonymity.castle.delayed_algorithm import delayed_algorithm
-from anonymity.castle.stored import begun, read
-from anonymity.compiled.warm import run_through
-from anonymity.nearest.lasting.shard import COMPANIONS, LastingNearest
-from anonymity.nearest.parameters import NearestParameters, problems
-from anonymity.nearest.shard import Nearest
-from anonymity.privacy import Lasting
-from state.stored import Stored
+from crenel.anonymity.algorithm import Shard, Terms
+from crenel.anonymity.castle.delayed_algorithm import delayed_algorithm
+from crenel.anonymity.castle.stored import begun, read
+from crenel.anonymity.compiled.warm import run_through
+from crenel.anonymity.nearest.lasting.shard import COMPANIONS, LastingNearest
+from crenel.anonymity.nearest.parameters import NearestParameters, problems
+from crenel.anonymity.nearest.shard import Nearest
+from crenel.anonymity.privacy import Lasting
+from crenel.state.stored import Stored
 
 
 def _new(terms: Terms, number: int, key: bytes) -> Shard:

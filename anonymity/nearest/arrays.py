@@ -7,25 +7,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.castle import arrays as castle
-from anonymity.castle.arrays import CastleArrays, Clusters, Expiry, Omega, Tuples
-from anonymity.compiled.arrays import zeros
-from anonymity.compiled.random import Lots, RandomStream
-from anonymity.nearest.cells import Cells, empty_cells
-from anonymity.nearest.parameters import NearestParameters
-from anonymity.noise.within import Within
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from anonymity.promise.checks import Checks
-from anonymity.promise.tally import Counter
-from anonymity.promise.trial import Trial, empty_trial
-from anonymity.promise.waiting import Waiting
-from anonymity.space.domain import Boxes, Domain, boxes
-from anonymity.tuples.leaving import Out, Totals
+from crenel.anonymity.castle import arrays as castle
+from crenel.anonymity.castle.arrays import CastleArrays, Clusters, Expiry, Omega, Tuples
+from crenel.anonymity.compiled.arrays import zeros
+from crenel.anonymity.compiled.random import Lots, RandomStream
+from crenel.anonymity.nearest.cells import Cells, empty_cells
+from crenel.anonymity.nearest.parameters import NearestParameters
+from crenel.anonymity.noise.within import Within
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.promise.checks import Checks
+from crenel.anonymity.promise.tally import Counter
+from crenel.anonymity.promise.trial import Trial, empty_trial
+from crenel.anonymity.promise.waiting import Waiting
+from crenel.anonymity.space.domain import Boxes, Domain, boxes
+from crenel.anonymity.tuples.leaving import Out, Totals
 
 
 class NearestArrays(NamedTuple):
-    """One shard: as ``anonymity.castle.arrays.CastleArrays``, whose clusters are one here; and more.
+    """One shard: as ``crenel.anonymity.castle.arrays.CastleArrays``, whose clusters are one here; and more.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ def empty_arrays(
 ) -> NearestArrays:
     """A shard before its first tuple."""
     made = castle.empty_arrays(policy, privacy, parameters, random)
-    made.of.keep_all = True  # what reuse is worth is weighed against a group (``anonymity.nearest.procedures``)
+    made.of.keep_all = True  # what reuse is worth is weighed against a group (``crenel.anonymity.nearest.procedures``)
     return _with_search(made, policy)
 
 

@@ -3,7 +3,7 @@
 The cells are the leaves of a tree of cuts, each of one attribute at one value; a cell that is full is cut in two. A
 search begins with the cell of the least bound, which is what the group would lose at least by any of its tuples, and
 passes over those that are too far: its result is the same however the cells lie. The loops hold no branch, as in
-``anonymity.space.boxes_by_attribute``.
+``crenel.anonymity.space.boxes_by_attribute``.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.arrays import record, zeros
-from anonymity.compiled.jit import Int, leaf, procedure
-from anonymity.policy import Policy
-from anonymity.space.domain import NONE, Boxes, Domain
-from anonymity.space.lanes import least, whole, with_room
+from crenel.anonymity.compiled.arrays import record, zeros
+from crenel.anonymity.compiled.jit import Int, leaf, procedure
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.space.domain import NONE, Boxes, Domain
+from crenel.anonymity.space.lanes import least, whole, with_room
 
 SIZE = 64
 """Most tuples of a cell."""

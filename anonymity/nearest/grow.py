@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from anonymity.castle.arrays import points
-from anonymity.compiled.jit import Int, leaf, procedure
-from anonymity.nearest.arrays import NearestArrays
-from anonymity.nearest.cells import SIZE, measure, measure_again, nearest_cell, visit
-from anonymity.promise.checks import broken, only_diversity
-from anonymity.promise.trial import forget, may_help, put, take_out, weigh
-from anonymity.space.boxes import assign, enclose, info_loss
-from anonymity.space.domain import NONE
-from anonymity.space.ends import published_loss
+from crenel.anonymity.castle.arrays import points
+from crenel.anonymity.compiled.jit import Int, leaf, procedure
+from crenel.anonymity.nearest.arrays import NearestArrays
+from crenel.anonymity.nearest.cells import SIZE, measure, measure_again, nearest_cell, visit
+from crenel.anonymity.promise.checks import broken, only_diversity
+from crenel.anonymity.promise.trial import forget, may_help, put, take_out, weigh
+from crenel.anonymity.space.boxes import assign, enclose, info_loss
+from crenel.anonymity.space.domain import NONE
+from crenel.anonymity.space.ends import published_loss
 
 WAITS, CHOSEN = 0, 1
 """``Tuples.cluster`` of a tuple that waits, and of one that is in the group that grows."""

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from anonymity.castle.parameters import problems_of_delay, require_delay
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
+from crenel.anonymity.castle.parameters import problems_of_delay, require_delay
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class NearestParameters:
     suppression: Literal["withhold", "generalise"] = "withhold"
 
     max_clusters: ClassVar[int] = 1
-    """All that waits is one cluster to what is shared with CASTLE (``anonymity.nearest.shard``)."""
+    """All that waits is one cluster to what is shared with CASTLE (``crenel.anonymity.nearest.shard``)."""
 
     def __post_init__(self) -> None:
         require_delay(self, "nearest", ("loss_window", 1), ("reuse_limit", 0))

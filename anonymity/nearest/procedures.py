@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.castle.arrays import points
-from anonymity.castle.leave import release_part, reuse, suppress
-from anonymity.castle.omega import reusable
-from anonymity.castle.queue import arrive, depart, lacking, lacking_together, next_due, number
-from anonymity.compiled.jit import Int, entry, leaf, procedure
-from anonymity.nearest.arrays import NearestArrays
-from anonymity.nearest.cells import drop, enter, make_anew
-from anonymity.nearest.grow import WAITS, grow, reuse_is_better
-from anonymity.space.boxes import assign, enclose
-from anonymity.space.domain import NONE
-from anonymity.space.ends import published_loss
-from anonymity.tuples.leaving import CLUSTER
-from anonymity.tuples.marks import passed
+from crenel.anonymity.castle.arrays import points
+from crenel.anonymity.castle.leave import release_part, reuse, suppress
+from crenel.anonymity.castle.omega import reusable
+from crenel.anonymity.castle.queue import arrive, depart, lacking, lacking_together, next_due, number
+from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
+from crenel.anonymity.nearest.arrays import NearestArrays
+from crenel.anonymity.nearest.cells import drop, enter, make_anew
+from crenel.anonymity.nearest.grow import WAITS, grow, reuse_is_better
+from crenel.anonymity.space.boxes import assign, enclose
+from crenel.anonymity.space.domain import NONE
+from crenel.anonymity.space.ends import published_loss
+from crenel.anonymity.tuples.leaving import CLUSTER
+from crenel.anonymity.tuples.marks import passed
 
 
 @entry
@@ -27,7 +27,7 @@ def nearest(
     """Let in the tuples in ``slots``, in order, and let leave what falls due.
 
     ``watermark`` is the event time that has passed, ``marks`` what had passed when each tuple came
-    (``anonymity.tuples.marks``); where the input has ``ended``, everything falls due.
+    (``crenel.anonymity.tuples.marks``); where the input has ``ended``, everything falls due.
     """
     for i in range(len(slots) + 1):
         now = passed(marks, i, watermark)

@@ -1,11 +1,11 @@
-"""A shard of nearest release by reference: see ``anonymity.compiled.reference``."""
+"""A shard of nearest release by reference: see ``crenel.anonymity.compiled.reference``."""
 
 from __future__ import annotations
 
 from numba.experimental import structref
 
-from anonymity.compiled.reference import Fields, Proxy, by_reference
-from anonymity.nearest.arrays import NearestArrays
+from crenel.anonymity.compiled.reference import Fields, Proxy, by_reference
+from crenel.anonymity.nearest.arrays import NearestArrays
 
 
 @structref.register

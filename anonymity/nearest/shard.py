@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.algorithm import Counters, Terms
-from anonymity.castle.delayed import DelayedShard
-from anonymity.castle.stored import Snapshot
-from anonymity.compiled.random import RandomStream
-from anonymity.nearest import procedures
-from anonymity.nearest.arrays import NearestArrays, empty_arrays, with_slots
-from anonymity.nearest.parameters import problems
-from anonymity.nearest.reference import share
-from anonymity.release import Releases
-from anonymity.tuples.stored_seen import SEEN
+from crenel.anonymity.algorithm import Counters, Terms
+from crenel.anonymity.castle.delayed import DelayedShard
+from crenel.anonymity.castle.stored import Snapshot
+from crenel.anonymity.compiled.random import RandomStream
+from crenel.anonymity.nearest import procedures
+from crenel.anonymity.nearest.arrays import NearestArrays, empty_arrays, with_slots
+from crenel.anonymity.nearest.parameters import problems
+from crenel.anonymity.nearest.reference import share
+from crenel.anonymity.release import Releases
+from crenel.anonymity.tuples.stored_seen import SEEN
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, leaf, procedure
-from anonymity.noise.laplace import fraction, with_noise
-from anonymity.noise.linking import linking_range
-from anonymity.noise.within import Within
-from anonymity.promise.tally import Slots
+from crenel.anonymity.compiled.jit import Int, leaf, procedure
+from crenel.anonymity.noise.laplace import fraction, with_noise
+from crenel.anonymity.noise.linking import linking_range
+from crenel.anonymity.noise.within import Within
+from crenel.anonymity.promise.tally import Slots
 
 
 @leaf

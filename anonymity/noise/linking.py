@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, leaf
-from anonymity.noise.within import Within
-from anonymity.promise.tally import Slots
+from crenel.anonymity.compiled.jit import Int, leaf
+from crenel.anonymity.noise.within import Within
+from crenel.anonymity.promise.tally import Slots
 
 
 @leaf

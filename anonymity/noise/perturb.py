@@ -11,14 +11,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.attributes import Numeric
-from anonymity.compiled.jit import entry, inner
-from anonymity.compiled.random import KEY_BYTES, RandomStream, next_word, random_stream
-from anonymity.errors import PolicyError
-from anonymity.noise.laplace import Steps, fraction, moved, scale_in_steps, steps_of, with_noise
-from anonymity.policy import Policy
-from anonymity.privacy import DifferentialPrivacy
-from state.block import Block
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.compiled.jit import entry, inner
+from crenel.anonymity.compiled.random import KEY_BYTES, RandomStream, next_word, random_stream
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.noise.laplace import Steps, fraction, moved, scale_in_steps, steps_of, with_noise
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import DifferentialPrivacy
+from crenel.state.block import Block
 
 
 class Grid(NamedTuple):

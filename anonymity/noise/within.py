@@ -2,7 +2,7 @@
 
 (k, epsilon)-anonymity, Sections IV and V. What leaves together is one class; the Laplace scale of an attribute is its
 width in that class, divided by the attribute's share of epsilon (Section IV: a record has one epsilon). Noise is drawn
-as CASTLEGUARD's is (``anonymity.noise.laplace``): exactly, in steps of the attribute's grid, within its domain.
+as CASTLEGUARD's is (``crenel.anonymity.noise.laplace``): exactly, in steps of the attribute's grid, within its domain.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.compiled.arrays import record, zeros
-from anonymity.errors import PolicyError
-from anonymity.noise.laplace import Steps, steps_of
-from anonymity.outcomes import LINKABLE
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
+from crenel.anonymity.compiled.arrays import record, zeros
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.noise.laplace import Steps, steps_of
+from crenel.anonymity.outcomes import LINKABLE
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
 
 
 class Within(NamedTuple):

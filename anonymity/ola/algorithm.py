@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from anonymity.algorithm import Setting, Shard, Terms
-from anonymity.attributes import Categorical
-from anonymity.batch.stored import begun, read
-from anonymity.batch.windows import ClosedBy, algorithm_of_windows
-from anonymity.compiled.warm import run_through
-from anonymity.hierarchy import from_paths
-from anonymity.ola.parameters import OlaParameters
-from anonymity.ola.shard import Ola
-from state.stored import Stored
+from crenel.anonymity.algorithm import Setting, Shard, Terms
+from crenel.anonymity.attributes import Categorical
+from crenel.anonymity.batch.stored import begun, read
+from crenel.anonymity.batch.windows import ClosedBy, algorithm_of_windows
+from crenel.anonymity.compiled.warm import run_through
+from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.ola.parameters import OlaParameters
+from crenel.anonymity.ola.shard import Ola
+from crenel.state.stored import Stored
 
 
 def _new(terms: Terms, number: int, key: bytes) -> Shard:

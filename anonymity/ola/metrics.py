@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.ola.lattice import Node
+from crenel.anonymity.ola.lattice import Node
 
 
 def precision(node: Node, levels: Node) -> float:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Literal
 
-from anonymity.attributes import Numeric
-from anonymity.batch.windows import ClosedBy
-from anonymity.errors import PolicyError
-from anonymity.hierarchy import HierarchyError
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.batch.windows import ClosedBy
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.hierarchy import HierarchyError
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
 
 MOST_NODES = 100_000
 """Most nodes of a lattice: combinations of levels of all attributes."""
@@ -26,7 +26,7 @@ class OlaParameters:
     ----------
     window : what closes a window
     max_suppression : most tuples of a window that may be suppressed, as a share of it, 0 to 1
-    metric : what the chosen generalisation loses least of (``anonymity.ola.metrics``)
+    metric : what the chosen generalisation loses least of (``crenel.anonymity.ola.metrics``)
     """
 
     window: ClosedBy = field(default_factory=ClosedBy)

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.batch import procedures
-from anonymity.batch.shard import Choice
-from anonymity.batch.windows import ShardOfWindows
-from anonymity.ola import metrics
-from anonymity.ola.lattice import Node, minimal_nodes
+from crenel.anonymity.batch import procedures
+from crenel.anonymity.batch.shard import Choice
+from crenel.anonymity.batch.windows import ShardOfWindows
+from crenel.anonymity.ola import metrics
+from crenel.anonymity.ola.lattice import Node, minimal_nodes
 
 _MOST_CODES = 2**62
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import ceil
 from typing import Any
 
-from anonymity.promise.record import Promise, add_promise
+from crenel.anonymity.promise.record import Promise, add_promise
 
 
 def lacking(persons: int, counts: Any, parameters: Any) -> float:

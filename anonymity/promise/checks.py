@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, inner, inner_leaf, leaf, procedure
-from anonymity.errors import InvariantError
-from anonymity.promise.calls import address_of, call_on_counts, call_on_values
-from anonymity.promise.counting import stable_order
-from anonymity.promise.diversity import diversity
-from anonymity.promise.lookup import Lookup, lookup_of
-from anonymity.promise.reference import Reference
-from anonymity.promise.seen import share_of
-from anonymity.promise.tally import Tally
+from crenel.anonymity.compiled.jit import Int, inner, inner_leaf, leaf, procedure
+from crenel.anonymity.errors import InvariantError
+from crenel.anonymity.promise.calls import address_of, call_on_counts, call_on_values
+from crenel.anonymity.promise.counting import stable_order
+from crenel.anonymity.promise.diversity import diversity
+from crenel.anonymity.promise.lookup import Lookup, lookup_of
+from crenel.anonymity.promise.reference import Reference
+from crenel.anonymity.promise.seen import share_of
+from crenel.anonymity.promise.tally import Tally
 
 if TYPE_CHECKING:
-    from anonymity.policy import Policy
-    from anonymity.privacy import Privacy
-    from anonymity.promise.record import Promise
+    from crenel.anonymity.policy import Policy
+    from crenel.anonymity.privacy import Privacy
+    from crenel.anonymity.promise.record import Promise
 
 SUBJECTS, VALUES = 1, 2
-"""Positions of the reasons of k and l in ``anonymity.outcomes.SUPPRESSIONS``."""
+"""Positions of the reasons of k and l in ``crenel.anonymity.outcomes.SUPPRESSIONS``."""
 
 _DIVERSITY = 0  # the address of what is part of the compiled code
 
@@ -58,8 +58,8 @@ class Checks(NamedTuple):
 def checks_of(policy: Policy, privacy: Privacy, *, aimed: bool = False) -> Checks:
     """The checks of a job; none for l = 1, which every tuple satisfies, but where an ``aim`` may ask for more.
 
-    Values have no numbers yet (``anonymity.promise.lookup``). Raises ``anonymity.errors.PolicyError`` where something
-    is promised of a column that is not sensitive, or of one without the reference that it takes.
+    Values have no numbers yet (``crenel.anonymity.promise.lookup``). Raises ``crenel.anonymity.errors.PolicyError``
+    where something is promised of a column that is not sensitive, or of one without the reference that it takes.
     """
     privacy.require_columns(policy.sensitive)
     rows: list[tuple[int, int, tuple[float, ...], int, int]] = []

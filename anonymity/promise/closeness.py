@@ -1,16 +1,16 @@
 """t-closeness: values are as common in a release as elsewhere, but for a distance t (Li, Li and others, ICDE 2007).
 
 The Earth Mover's Distance between a release and the reference is t at most (Section 4, and
-``anonymity.promise.distances``). Two sets that satisfy do so together; a set may stop to satisfy when one tuple comes
-to it.
+``crenel.anonymity.promise.distances``). Two sets that satisfy do so together; a set may stop to satisfy when one tuple
+comes to it.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from anonymity.promise.distances import distance, table_of
-from anonymity.promise.record import Promise, add_promise
+from crenel.anonymity.promise.distances import distance, table_of
+from crenel.anonymity.promise.record import Promise, add_promise
 
 _EXACT = 1e-9
 """A distance of just t may be a little more in rounded numbers."""

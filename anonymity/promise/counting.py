@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.arrays import full, zeros
-from anonymity.compiled.jit import Int, entry, leaf, procedure
-from anonymity.errors import InvariantError
+from crenel.anonymity.compiled.arrays import full, zeros
+from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
+from crenel.anonymity.errors import InvariantError
 
 _FREE = -1
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-from anonymity.promise.reference import Reference
+from crenel.anonymity.promise.reference import Reference
 
 EQUAL, ORDERED, HIERARCHICAL = range(3)
 _KINDS = {"equal": EQUAL, "ordered": ORDERED, "hierarchical": HIERARCHICAL}

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from anonymity.compiled.jit import Int, leaf
-from anonymity.promise.tally import Tally
+from crenel.anonymity.compiled.jit import Int, leaf
+from crenel.anonymity.promise.tally import Tally
 
 
 @leaf

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import ceil, exp, log
 from typing import Any
 
-from anonymity.promise.record import Promise, add_promise
+from crenel.anonymity.promise.record import Promise, add_promise
 
 _EXACT = 1e-9
 """Of l values that are equally common the entropy is log l, which a sum of rounded numbers may miss."""

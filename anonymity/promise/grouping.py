@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, leaf, procedure
+from crenel.anonymity.compiled.jit import Int, leaf, procedure
 
 _FREE = -1
 

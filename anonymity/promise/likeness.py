@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anonymity.promise.record import Promise, add_promise
+from crenel.anonymity.promise.record import Promise, add_promise
 
 _EXACT = 1e-9
 """(p - q) / q of just beta may be a little more in rounded numbers."""

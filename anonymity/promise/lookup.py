@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.arrays import full
-from anonymity.compiled.jit import Int, entry, leaf
-from anonymity.promise.counting import numbered
-from anonymity.promise.reference import Reference
-from anonymity.promise.seen import Seen, empty_seen
+from crenel.anonymity.compiled.arrays import full
+from crenel.anonymity.compiled.jit import Int, entry, leaf
+from crenel.anonymity.promise.counting import numbered
+from crenel.anonymity.promise.reference import Reference
+from crenel.anonymity.promise.seen import Seen, empty_seen
 
 UNKNOWN = -1
 """The row of a value that the reference has not got."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, TypeAlias
 
-from anonymity.promise.reference import Reference
+from crenel.anonymity.promise.reference import Reference
 
 Parameter: TypeAlias = float | tuple[float, ...]
 """What was promised: one number, or those of ``Promise.fields`` in their order."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anonymity.promise.record import Promise, add_promise
+from crenel.anonymity.promise.record import Promise, add_promise
 
 _EXACT = 1e-12
 """c * 3 may be a little more than it is in decimals, and equal is not below."""

@@ -10,8 +10,8 @@ from math import fsum
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from anonymity.files import read_text
-from anonymity.hierarchy import Hierarchy, HierarchyError
+from crenel.anonymity.files import read_text
+from crenel.anonymity.hierarchy import Hierarchy, HierarchyError
 
 Distance: TypeAlias = Literal["equal", "ordered", "hierarchical"]
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, entry, leaf
-from anonymity.promise.counting import Counts, empty_counts, number, numbered, unnumber
+from crenel.anonymity.compiled.jit import Int, entry, leaf
+from crenel.anonymity.promise.counting import Counts, empty_counts, number, numbered, unnumber
 
 MOST_SEEN = 4096
 """Different values of a column that are counted one by one; those that come first after them count as others."""

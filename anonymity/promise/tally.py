@@ -10,9 +10,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.arrays import full, zeros
-from anonymity.compiled.jit import Int, leaf, procedure
-from anonymity.promise.grouping import chain_equal
+from crenel.anonymity.compiled.arrays import full, zeros
+from crenel.anonymity.compiled.jit import Int, leaf, procedure
+from crenel.anonymity.promise.grouping import chain_equal
 
 _FEW = 32
 """Tuples up to which comparing each with each is cheaper than sorting."""

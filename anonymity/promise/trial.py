@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.arrays import full, zeros
-from anonymity.compiled.jit import Int, inner_leaf, leaf
-from anonymity.promise.checks import Checks, lack, only_diversity
-from anonymity.promise.tally import Tally, empty_tally
+from crenel.anonymity.compiled.arrays import full, zeros
+from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf
+from crenel.anonymity.promise.checks import Checks, lack, only_diversity
+from crenel.anonymity.promise.tally import Tally, empty_tally
 
 
 class Trial(NamedTuple):

@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.arrays import zeros
-from anonymity.compiled.jit import Int, inner_leaf, leaf
-from anonymity.promise.checks import Checks, lack
-from anonymity.promise.counting import Counts, add, discard, number, unnumber
-from anonymity.promise.lookup import note_number
-from anonymity.promise.tally import Tally, empty_tally
+from crenel.anonymity.compiled.arrays import zeros
+from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf
+from crenel.anonymity.promise.checks import Checks, lack
+from crenel.anonymity.promise.counting import Counts, add, discard, number, unnumber
+from crenel.anonymity.promise.lookup import note_number
+from crenel.anonymity.promise.tally import Tally, empty_tally
 
 _NOBODY = -1
 

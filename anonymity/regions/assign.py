@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, entry
+from crenel.anonymity.compiled.jit import Int, entry
 
 _TOGETHER = 1024
 """Tuples whose values stay near the processor while all of them go down."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.policy import Policy
-from anonymity.space.domain import scales
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.space.domain import scales
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Sample:
 
     Attributes
     ----------
-    numeric : (rows, numeric) as ``state.block.Block`` has them
+    numeric : (rows, numeric) as ``crenel.state.block.Block`` has them
     categorical : (rows, categorical) leaves
     """
 
@@ -64,7 +64,7 @@ class ExpectedLoss:
 
         Parameters
         ----------
-        attribute : as of ``anonymity.regions.tree.Cut``
+        attribute : as of ``crenel.anonymity.regions.tree.Cut``
         values : (tuples,) of the part, ascending, at least one
         """
         if attribute < len(self._scales):

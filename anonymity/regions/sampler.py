@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from anonymity.regions.loss import Sample
-from state.block import Block
+from crenel.anonymity.regions.loss import Sample
+from crenel.state.block import Block
 
 _SEED = 0
 """The same source gives the same sample, and so the same regions."""

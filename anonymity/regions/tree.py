@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.regions.assign import assign_regions
+from crenel.anonymity.regions.assign import assign_regions
 
 NO_CUT = -1
 """The attribute of a node that is a region."""
@@ -25,7 +25,7 @@ class Region:
     Attributes
     ----------
     share : expected share of the tuples, from 0 to 1
-    loss : expected loss, from 0 to 1 (``anonymity.regions.loss``)
+    loss : expected loss, from 0 to 1 (``crenel.anonymity.regions.loss``)
     """
 
     share: float

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from anonymity.compiled.jit import Int, inner, leaf
-from anonymity.space.domain import Boxes, Domain
+from crenel.anonymity.compiled.jit import Int, inner, leaf
+from crenel.anonymity.space.domain import Boxes, Domain
 
 
 @leaf

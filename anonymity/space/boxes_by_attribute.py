@@ -1,7 +1,7 @@
 """Many boxes side by side, so laid out that one box is compared with all of them at vector speed.
 
 The loops over boxes hold no branch: a compiler turns each into vector instructions, and no guess of the processor is
-wrong. They give the same numbers as ``anonymity.space.boxes.enlargement``, up to the order of summation.
+wrong. They give the same numbers as ``crenel.anonymity.space.boxes.enlargement``, up to the order of summation.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, inner_leaf, leaf
-from anonymity.policy import Policy
-from anonymity.space.domain import NONE, Boxes, Domain
-from anonymity.space.lanes import LANES, whole, with_room
+from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.space.domain import NONE, Boxes, Domain
+from crenel.anonymity.space.lanes import LANES, whole, with_room
 
 _FEW = 256
 """Most leaves of a hierarchy of which ``rise`` is kept: where a box changes, all are written; each tuple reads one."""
 
 
 class BoxesByAttribute(NamedTuple):
-    """Boxes once more, by attribute: see ``anonymity.space.boxes_by_attribute``.
+    """Boxes once more, by attribute: see ``crenel.anonymity.space.boxes_by_attribute``.
 
     Attributes
     ----------

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.arrays import zeros
-from anonymity.decimals import decimal_fraction, in_lowest_terms
-from anonymity.policy import Policy
+from crenel.anonymity.compiled.arrays import zeros
+from crenel.anonymity.decimals import decimal_fraction, in_lowest_terms
+from crenel.anonymity.policy import Policy
 
 NONE = -1
 """No slot, no row."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from anonymity.attributes import LARGEST_POSITION
-from anonymity.compiled.jit import Int, entry, leaf
-from anonymity.space.boxes import info_loss, interval_loss
-from anonymity.space.domain import Boxes, Domain
+from crenel.anonymity.attributes import LARGEST_POSITION
+from crenel.anonymity.compiled.jit import Int, entry, leaf
+from crenel.anonymity.space.boxes import info_loss, interval_loss
+from crenel.anonymity.space.domain import Boxes, Domain
 
 
 @entry

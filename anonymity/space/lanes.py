@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, inner_leaf, leaf
+from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf
 
 LANES = 32
 """Numbers that one turn of a loop looks at: four vectors of eight."""

@@ -3,7 +3,7 @@
 The points of a cell lie side by side in memory, by attribute: a search that passes over most cells then reads a few
 runs of memory and not one value here and one there. The loops hold no branch, as those of
 ``boxes_by_attribute``, and what all points of a cell have in common is added once. They give the same numbers as
-``anonymity.space.boxes.enlargement``, up to the order of summation.
+``crenel.anonymity.space.boxes.enlargement``, up to the order of summation.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, inner, leaf
-from anonymity.space.boxes import common_ancestor, covers
-from anonymity.space.domain import Boxes, Domain
-from anonymity.space.lanes import LANES, whole
+from crenel.anonymity.compiled.jit import Int, inner, leaf
+from crenel.anonymity.space.boxes import common_ancestor, covers
+from crenel.anonymity.space.domain import Boxes, Domain
+from crenel.anonymity.space.lanes import LANES, whole
 
 
 class PointsByCell(NamedTuple):

@@ -1,7 +1,7 @@
 """Regions side by side, so laid out that it is seen of several at once which of them are too far from a box.
 
-As ``anonymity.space.boxes_by_attribute``; but how far a region is from a box is by how much the box would grow at least
-to enclose anything in it.
+As ``crenel.anonymity.space.boxes_by_attribute``; but how far a region is from a box is by how much the box would grow
+at least to enclose anything in it.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, inner, leaf
-from anonymity.space.domain import Boxes, Domain
-from anonymity.space.lanes import whole
+from crenel.anonymity.compiled.jit import Int, inner, leaf
+from crenel.anonymity.space.domain import Boxes, Domain
+from crenel.anonymity.space.lanes import whole
 
 
 class Regions(NamedTuple):
@@ -64,7 +64,7 @@ def lay_region(domain: Domain, regions: Regions, place: Int, boxes: Boxes, row: 
 def measure_gaps(domain: Domain, boxes: Boxes, row: Int, regions: Regions, start: Int, count: Int) -> None:
     """Write to ``gap`` by how much one box grows at least to enclose anything in each of ``count`` regions.
 
-    And of those behind them up to whole ``LANES``. Terms are summed in the order of ``anonymity.space.boxes``.
+    And of those behind them up to whole ``LANES``. Terms are summed in the order of ``crenel.anonymity.space.boxes``.
     """
     numeric, categorical = boxes.lower.shape[1], boxes.node.shape[1]
     ends, leaves, gap, step = regions.ends, regions.leaves, regions.gap, regions.step
@@ -109,7 +109,7 @@ def _ancestor_losses(domain: Domain, regions: Regions, node: Int, attribute: Int
 def measure_growth(domain: Domain, regions: Regions, count: Int, boxes: Boxes, row: Int) -> None:
     """Write to ``gap`` by how much each of the first regions grows to enclose one box (CASTLE, Definition 3.4).
 
-    The same numbers as ``anonymity.space.boxes.enlargement``, where its sum does not stop.
+    The same numbers as ``crenel.anonymity.space.boxes.enlargement``, where its sum does not stop.
     """
     numeric, categorical = boxes.lower.shape[1], boxes.node.shape[1]
     ends, growth, step, stop = regions.ends, regions.gap, regions.step, whole(count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.policy import Policy
+from crenel.anonymity.policy import Policy
 
 
 def theirs(policy: Policy, subject: NDArray[np.uint64] | None, persons: NDArray[np.uint64]) -> NDArray[np.bool_]:

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.outcomes import FIRST_KINDS, KINDS
-from anonymity.privacy import Privacy
-from anonymity.tuples.leaving import Totals
+from crenel.anonymity.outcomes import FIRST_KINDS, KINDS
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.tuples.leaving import Totals
 
 
 class Told(Protocol):
@@ -66,7 +66,7 @@ class History:
         return self._earlier | dict(zip(self._reasons, self._totals.suppressed.tolist(), strict=True))
 
     def counted(self) -> dict[str, Any]:
-        """The fields of ``anonymity.algorithm.Counters`` that tell it."""
+        """The fields of ``crenel.anonymity.algorithm.Counters`` that tell it."""
         totals, sums = self._totals, self._totals.sums
         return {
             "released": int(sums.released),

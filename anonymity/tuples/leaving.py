@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.arrays import record, zeros
-from anonymity.compiled.jit import Int, inner, leaf
-from anonymity.space.domain import Boxes
+from crenel.anonymity.compiled.arrays import record, zeros
+from crenel.anonymity.compiled.jit import Int, inner, leaf
+from crenel.anonymity.space.domain import Boxes
 
 CLUSTER, MERGED, SPLIT, REUSED, GENERALISED, AGAIN, WIDENED = range(7)
-"""Positions in ``anonymity.outcomes.KINDS``."""
+"""Positions in ``crenel.anonymity.outcomes.KINDS``."""
 
 DELAY_STEPS = 32
 DELAY_BUCKETS = DELAY_STEPS * 60
@@ -20,7 +20,7 @@ DELAY_BUCKETS = DELAY_STEPS * 60
 
 
 class Out(NamedTuple):
-    """What one step releases; ``anonymity.release.Releases`` tells the meaning of each column.
+    """What one step releases; ``crenel.anonymity.release.Releases`` tells the meaning of each column.
 
     Attributes
     ----------
@@ -48,10 +48,10 @@ class Totals(NamedTuple):
 
     Attributes
     ----------
-    sums : ``released`` tuples, those of them that were ``linked`` (``anonymity.noise.within``), the ``longest`` delay
-        in tuples, and ``loss``, InfoLoss summed over released tuples
+    sums : ``released`` tuples, those of them that were ``linked`` (``crenel.anonymity.noise.within``), the ``longest``
+        delay in tuples, and ``loss``, InfoLoss summed over released tuples
     suppressed : (reasons,) tuples by ``Privacy.reasons``
-    kinds : (kinds,) releases by ``anonymity.outcomes.KINDS``
+    kinds : (kinds,) releases by ``crenel.anonymity.outcomes.KINDS``
     delays : (buckets,) tuples by ``delay_bucket``
     """
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, leaf
-from state.block import Block
+from crenel.anonymity.compiled.jit import Int, leaf
+from crenel.state.block import Block
 
 _NONE = np.zeros(0, np.int64)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.compiled.arrays import zeros
+from crenel.anonymity.compiled.arrays import zeros
 
 _NUMPY = {
     pa.int64(): np.int64,

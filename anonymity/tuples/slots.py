@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.policy import Policy
-from anonymity.tuples.members import Members
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.tuples.members import Members
 
 _SPARE = 4
 """Slots are given back where so many times as many are held as are used,"""

@@ -1,4 +1,4 @@
-"""How common values have been (``anonymity.promise.seen``), as it is stored after each step and restored."""
+"""How common values have been (``crenel.anonymity.promise.seen``), as it is stored after each step and restored."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from anonymity.promise.seen import MOST_SEEN, TOGETHER, Seen, name_rows
-from anonymity.tuples.well_formed import require
-from state.codec import readable
-from state.seen import SeenValues
+from crenel.anonymity.promise.seen import MOST_SEEN, TOGETHER, Seen, name_rows
+from crenel.anonymity.tuples.well_formed import require
+from crenel.state.codec import readable
+from crenel.state.seen import SeenValues
 
 SEEN = "seen"
 """The kind of its entries."""
@@ -29,7 +29,7 @@ class StoredSeen:
 
     Raises
     ------
-    state.codec.StateError
+    crenel.state.codec.StateError
         They are damaged, or do not belong together.
     """
 

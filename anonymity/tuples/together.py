@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, leaf, procedure
-from anonymity.compiled.random import shuffle
-from anonymity.noise.draw import add_noise, note_scale, span
-from anonymity.noise.linking import near, nearest_is_own
-from anonymity.promise.checks import guarantee, keeps_promises
-from anonymity.promise.tally import Slots, count_set
-from anonymity.space.boxes import assign, enclose
-from anonymity.space.domain import Boxes, Domain
-from anonymity.tuples.leaving import withhold
-from state.block import NO_TIME
+from crenel.anonymity.compiled.jit import Int, leaf, procedure
+from crenel.anonymity.compiled.random import shuffle
+from crenel.anonymity.noise.draw import add_noise, note_scale, span
+from crenel.anonymity.noise.linking import near, nearest_is_own
+from crenel.anonymity.promise.checks import guarantee, keeps_promises
+from crenel.anonymity.promise.tally import Slots, count_set
+from crenel.anonymity.space.boxes import assign, enclose
+from crenel.anonymity.space.domain import Boxes, Domain
+from crenel.anonymity.tuples.leaving import withhold
+from crenel.state.block import NO_TIME
 
 
 @leaf

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.outcomes import FIRST_KINDS, KINDS
-from anonymity.policy import Policy
-from anonymity.tuples.leaving import DELAY_BUCKETS
-from state.block import TupleColumns
+from crenel.anonymity.outcomes import FIRST_KINDS, KINDS
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.tuples.leaving import DELAY_BUCKETS
+from crenel.state.block import TupleColumns
 
 
 def require(holds: bool, what: str) -> None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from anonymity.algorithm import Algorithm, Section, Setting, Shard, Terms, add_algorithm, tell_delay
-from anonymity.compiled.warm import run_through
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from anonymity.tuples.stored_seen import SEEN
-from anonymity.window.outputs import REPAIRS, WINDOWS
-from anonymity.window.parameters import WindowParameters
-from anonymity.window.shard import Window
-from anonymity.window.stored import ENTRIES, begun, read
-from state.stored import Stored
-from state.window import WindowState
+from crenel.anonymity.algorithm import Algorithm, Section, Setting, Shard, Terms, add_algorithm, tell_delay
+from crenel.anonymity.compiled.warm import run_through
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.tuples.stored_seen import SEEN
+from crenel.anonymity.window.outputs import REPAIRS, WINDOWS
+from crenel.anonymity.window.parameters import WindowParameters
+from crenel.anonymity.window.shard import Window
+from crenel.anonymity.window.stored import ENTRIES, begun, read
+from crenel.state.stored import Stored
+from crenel.state.window import WindowState
 
 
 def _new(terms: Terms, number: int, key: bytes) -> Shard:

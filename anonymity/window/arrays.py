@@ -11,23 +11,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.arrays import record, zeros
-from anonymity.compiled.jit import inner
-from anonymity.compiled.random import RandomStream
-from anonymity.noise.within import Within, within
-from anonymity.outcomes import KINDS
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from anonymity.promise.checks import Checks, checks_of
-from anonymity.promise.lookup import with_numbers
-from anonymity.promise.tally import Counter, empty_counter
-from anonymity.promise.trial import Trial, empty_trial
-from anonymity.space.domain import NONE, Boxes, Domain, boxes, domain
-from anonymity.tuples.leaving import Out, Totals, empty_out, empty_totals
-from anonymity.window.distance import Scale, scale
-from anonymity.window.log import empty_actions, empty_log
-from anonymity.window.parameters import WindowParameters
-from anonymity.window.work import Work, empty_work
+from crenel.anonymity.compiled.arrays import record, zeros
+from crenel.anonymity.compiled.jit import inner
+from crenel.anonymity.compiled.random import RandomStream
+from crenel.anonymity.noise.within import Within, within
+from crenel.anonymity.outcomes import KINDS
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.promise.checks import Checks, checks_of
+from crenel.anonymity.promise.lookup import with_numbers
+from crenel.anonymity.promise.tally import Counter, empty_counter
+from crenel.anonymity.promise.trial import Trial, empty_trial
+from crenel.anonymity.space.domain import NONE, Boxes, Domain, boxes, domain
+from crenel.anonymity.tuples.leaving import Out, Totals, empty_out, empty_totals
+from crenel.anonymity.window.distance import Scale, scale
+from crenel.anonymity.window.log import empty_actions, empty_log
+from crenel.anonymity.window.parameters import WindowParameters
+from crenel.anonymity.window.work import Work, empty_work
 
 FOREVER = np.iinfo(np.int64).max
 """``now.earliest`` where nothing is bounded by event time."""
@@ -103,14 +103,14 @@ class WindowArrays(NamedTuple):
     now : how it stands. ``next_position``, ``next_release``, ``next_window``: numbers that are given out next; ``held``
         tuples, the ``carried`` ones among them, ``earliest`` event time of them; ``window_tuples`` that close it;
         ``target``: l_t; ``merges`` and ``swaps`` so far; ``alone``: 0 or 1, whether nobody came twice in the window;
-        and what the controllers know (``anonymity.window.controllers``), from ``dwelt`` to ``last_cost``
+        and what the controllers know (``crenel.anonymity.window.controllers``), from ``dwelt`` to ``last_cost``
     of : what it was told: the fields of ``WindowParameters`` and ``Privacy``, -1 where there is none, 0 or 1 for yes
         and no; ``most_subjects`` of a group that has merged
     checks, aims : what each release keeps, and what repairs aim at, which may be more
     held : (slots,) slots of the tuples that wait, oldest first, the carried ones before the new
     counter : for the last check of a release
     here, there : for the groups that are looked at
-    log, actions : of the window that closed (``anonymity.window.log``)
+    log, actions : of the window that closed (``crenel.anonymity.window.log``)
     """
 
     now: Any

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, leaf
-from anonymity.promise.checks import aim, hopeless, only_diversity
-from anonymity.promise.trial import Trial, forget, put, take_out
-from anonymity.space.domain import NONE
-from anonymity.window.arrays import WindowArrays
-from anonymity.window.controllers import adapt_target, entropy
-from anonymity.window.numbering import number_window
-from anonymity.window.work import Work
+from crenel.anonymity.compiled.jit import Int, leaf
+from crenel.anonymity.promise.checks import aim, hopeless, only_diversity
+from crenel.anonymity.promise.trial import Trial, forget, put, take_out
+from crenel.anonymity.space.domain import NONE
+from crenel.anonymity.window.arrays import WindowArrays
+from crenel.anonymity.window.controllers import adapt_target, entropy
+from crenel.anonymity.window.numbering import number_window
+from crenel.anonymity.window.work import Work
 
-TOO_FEW_SUBJECTS = 1  # position in anonymity.outcomes.SUPPRESSIONS
+TOO_FEW_SUBJECTS = 1  # position in crenel.anonymity.outcomes.SUPPRESSIONS
 
 
 @leaf

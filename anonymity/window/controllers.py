@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, leaf
-from anonymity.space.domain import NONE
-from anonymity.window.work import Work
+from crenel.anonymity.compiled.jit import Int, leaf
+from crenel.anonymity.space.domain import NONE
+from crenel.anonymity.window.work import Work
 
 
 @leaf

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, leaf
-from anonymity.policy import Policy
-from anonymity.space.boxes import common_ancestor
-from anonymity.space.domain import Boxes, Domain
+from crenel.anonymity.compiled.jit import Int, leaf
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.space.boxes import common_ancestor
+from crenel.anonymity.space.domain import Boxes, Domain
 
 
 class Scale(NamedTuple):

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, inner_leaf, leaf
-from anonymity.promise.checks import broken
-from anonymity.promise.diversity import diversity
-from anonymity.promise.trial import Trial, forget, put_chain, take_out, weigh
-from anonymity.space.boxes import assign, contains, enclose, enlargement, equal, info_loss, loss_after
-from anonymity.space.domain import NONE, Boxes, Domain
-from anonymity.window.arrays import OPEN, Groups, Points, WindowArrays, places
-from anonymity.window.distance import distance
-from anonymity.window.numbering import clear, home
-from anonymity.window.work import Work
+from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf
+from crenel.anonymity.promise.checks import broken
+from crenel.anonymity.promise.diversity import diversity
+from crenel.anonymity.promise.trial import Trial, forget, put_chain, take_out, weigh
+from crenel.anonymity.space.boxes import assign, contains, enclose, enlargement, equal, info_loss, loss_after
+from crenel.anonymity.space.domain import NONE, Boxes, Domain
+from crenel.anonymity.window.arrays import OPEN, Groups, Points, WindowArrays, places
+from crenel.anonymity.window.distance import distance
+from crenel.anonymity.window.numbering import clear, home
+from crenel.anonymity.window.work import Work
 
 _UNKNOWN = -1.0
 _MIX = np.uint64(0xD6E8FEB86659FD93)

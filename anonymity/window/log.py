@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.arrays import record, zeros
+from crenel.anonymity.compiled.arrays import record, zeros
 
 ACTIONS = ("swap", "merge")
 """What a repair did; recorded as positions."""

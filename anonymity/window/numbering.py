@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, leaf
-from anonymity.promise.lookup import note_number
-from anonymity.space.domain import NONE
-from anonymity.window.arrays import Points, WindowArrays
-from anonymity.window.work import Work
+from crenel.anonymity.compiled.jit import Int, leaf
+from crenel.anonymity.promise.lookup import note_number
+from crenel.anonymity.space.domain import NONE
+from crenel.anonymity.window.arrays import Points, WindowArrays
+from crenel.anonymity.window.work import Work
 
 _MIX = np.uint64(0xD6E8FEB86659FD93)
 

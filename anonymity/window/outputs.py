@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from anonymity.algorithm import Output
-from anonymity.release import Releases
-from anonymity.window.log import ACTIONS, Repairs
-from state.block import NO_TIME
+from crenel.anonymity.algorithm import Output
+from crenel.anonymity.release import Releases
+from crenel.anonymity.window.log import ACTIONS, Repairs
+from crenel.state.block import NO_TIME
 
 _SHARD = {"shard": "INT", "event_time": "LONG"}
 
@@ -34,8 +34,8 @@ REPAIRS = Output(
         "inspected": "LONG",
     },
 )
-"""See ``anonymity.window.log.Actions``. ``event_time`` is that of the newest tuple that the window released; None where
-it released nothing, or without event time."""
+"""See ``crenel.anonymity.window.log.Actions``. ``event_time`` is that of the newest tuple that the window released;
+None where it released nothing, or without event time."""
 
 WINDOWS = Output(
     "windows",
@@ -58,7 +58,7 @@ WINDOWS = Output(
         "repairs_per_second": "DOUBLE",
     },
 )
-"""The same for windows; see ``anonymity.window.log.Windows``."""
+"""The same for windows; see ``crenel.anonymity.window.log.Windows``."""
 
 
 class Rows(Mapping[str, Sequence[Sequence[Any]]]):

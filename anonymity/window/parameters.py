@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Literal
 
-from anonymity.errors import PolicyError
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
 
 
 @dataclass(frozen=True)

@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, entry, leaf
-from anonymity.promise.seen import see
-from anonymity.space.boxes import observe
-from anonymity.space.domain import NONE
-from anonymity.tuples.leaving import withhold
-from anonymity.tuples.marks import passed
-from anonymity.window.arrays import FOREVER, GONE, Points, WindowArrays, places
-from anonymity.window.beginning import begin_window
-from anonymity.window.controllers import adapt_size
-from anonymity.window.grouping import group_by_qid, summarise
-from anonymity.window.log import MERGE
-from anonymity.window.release import leave, release
-from anonymity.window.repair import priority, repair
-from state.block import NO_TIME
+from crenel.anonymity.compiled.jit import Int, entry, leaf
+from crenel.anonymity.promise.seen import see
+from crenel.anonymity.space.boxes import observe
+from crenel.anonymity.space.domain import NONE
+from crenel.anonymity.tuples.leaving import withhold
+from crenel.anonymity.tuples.marks import passed
+from crenel.anonymity.window.arrays import FOREVER, GONE, Points, WindowArrays, places
+from crenel.anonymity.window.beginning import begin_window
+from crenel.anonymity.window.controllers import adapt_size
+from crenel.anonymity.window.grouping import group_by_qid, summarise
+from crenel.anonymity.window.log import MERGE
+from crenel.anonymity.window.release import leave, release
+from crenel.anonymity.window.repair import priority, repair
+from crenel.state.block import NO_TIME
 
 _CLOSE = np.int64(-2)  # what falls due where it is no tuple
 
@@ -35,7 +35,7 @@ def run(
     ----------
     slots : (tuples,) of those that come, in order
     done : how many of them are in
-    marks : what had passed when each came (``anonymity.tuples.marks``)
+    marks : what had passed when each came (``crenel.anonymity.tuples.marks``)
     watermark : the event time that had passed before all of them
     ended : whether the input has ended after them: everything falls due then
 

@@ -1,11 +1,11 @@
-"""A shard of windows by reference: see ``anonymity.compiled.reference``."""
+"""A shard of windows by reference: see ``crenel.anonymity.compiled.reference``."""
 
 from __future__ import annotations
 
 from numba.experimental import structref
 
-from anonymity.compiled.reference import Fields, Proxy, by_reference
-from anonymity.window.arrays import WindowArrays
+from crenel.anonymity.compiled.reference import Fields, Proxy, by_reference
+from crenel.anonymity.window.arrays import WindowArrays
 
 
 @structref.register

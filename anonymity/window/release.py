@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from anonymity.compiled.jit import Int, leaf
-from anonymity.errors import InvariantError
-from anonymity.space.boxes import assign, contains, info_loss
-from anonymity.space.domain import NONE
-from anonymity.space.ends import published_loss, round_outwards
-from anonymity.tuples.leaving import CLUSTER, MERGED, Totals, close_release, note_delay
-from anonymity.tuples.together import enclose_all, leave_together
-from anonymity.window.arrays import Points, WindowArrays, places
-from anonymity.window.controllers import entropy
-from anonymity.window.representative import represent
-from state.block import NO_TIME
+from crenel.anonymity.compiled.jit import Int, leaf
+from crenel.anonymity.errors import InvariantError
+from crenel.anonymity.space.boxes import assign, contains, info_loss
+from crenel.anonymity.space.domain import NONE
+from crenel.anonymity.space.ends import published_loss, round_outwards
+from crenel.anonymity.tuples.leaving import CLUSTER, MERGED, Totals, close_release, note_delay
+from crenel.anonymity.tuples.together import enclose_all, leave_together
+from crenel.anonymity.window.arrays import Points, WindowArrays, places
+from crenel.anonymity.window.controllers import entropy
+from crenel.anonymity.window.representative import represent
+from crenel.state.block import NO_TIME
 
 
 @leaf

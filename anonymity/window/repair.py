@@ -17,18 +17,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from anonymity.compiled.jit import Int, leaf
-from anonymity.promise.checks import only_diversity
-from anonymity.promise.trial import weigh
-from anonymity.space.boxes import loss_after
-from anonymity.space.domain import NONE, Domain
-from anonymity.window.arrays import GIVEN_UP, GONE, OPEN, Groups, WindowArrays
-from anonymity.window.distance import Scale, distance
-from anonymity.window.grouping import count_group, discount_group, forget_group, lacking, summarise
-from anonymity.window.log import MERGE, SWAP
-from anonymity.window.representative import represent
-from anonymity.window.swap import best_pair, exchange, has_what_lacks, lacking_after_swap, swap_changes
-from anonymity.window.work import Work
+from crenel.anonymity.compiled.jit import Int, leaf
+from crenel.anonymity.promise.checks import only_diversity
+from crenel.anonymity.promise.trial import weigh
+from crenel.anonymity.space.boxes import loss_after
+from crenel.anonymity.space.domain import NONE, Domain
+from crenel.anonymity.window.arrays import GIVEN_UP, GONE, OPEN, Groups, WindowArrays
+from crenel.anonymity.window.distance import Scale, distance
+from crenel.anonymity.window.grouping import count_group, discount_group, forget_group, lacking, summarise
+from crenel.anonymity.window.log import MERGE, SWAP
+from crenel.anonymity.window.representative import represent
+from crenel.anonymity.window.swap import best_pair, exchange, has_what_lacks, lacking_after_swap, swap_changes
+from crenel.anonymity.window.work import Work
 
 _SWAP_TIME, _MERGE_TIME = 0.5, 0.4
 """What a repair costs for each tuple of both groups, as a share of what grouping a tuple did: measured by

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from anonymity.compiled.jit import Int, leaf
-from anonymity.space.domain import NONE
-from anonymity.window.arrays import Groups, Points
-from anonymity.window.work import Work
+from crenel.anonymity.compiled.jit import Int, leaf
+from crenel.anonymity.space.domain import NONE
+from crenel.anonymity.window.arrays import Groups, Points
+from crenel.anonymity.window.work import Work
 
 
 @leaf

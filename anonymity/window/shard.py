@@ -10,26 +10,26 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.algorithm import Counters, Shard, Step, Terms
-from anonymity.compiled.random import key_bytes, random_stream
-from anonymity.errors import PolicyError
-from anonymity.noise.within import let_in
-from anonymity.promise.seen import unsee
-from anonymity.release import Leaving, collect
-from anonymity.space.domain import NONE, node_offsets, scales
-from anonymity.tuples.forgotten import theirs
-from anonymity.tuples.history import History
-from anonymity.tuples.marks import marks_of
-from anonymity.tuples.slots import Slots
-from anonymity.tuples.stored_seen import StoredSeen
-from anonymity.window import procedures
-from anonymity.window.arrays import FOREVER, WindowArrays, empty_arrays, moved
-from anonymity.window.log import Closed, Repairs, repairs_of
-from anonymity.window.outputs import Rows
-from anonymity.window.reference import share
-from anonymity.window.stored import CONTROL, CONTROLLERS, Ledger, Moved, Snapshot
-from state.block import NO_TIME, Block, TupleColumns
-from state.window import Held, WindowState
+from crenel.anonymity.algorithm import Counters, Shard, Step, Terms
+from crenel.anonymity.compiled.random import key_bytes, random_stream
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.noise.within import let_in
+from crenel.anonymity.promise.seen import unsee
+from crenel.anonymity.release import Leaving, collect
+from crenel.anonymity.space.domain import NONE, node_offsets, scales
+from crenel.anonymity.tuples.forgotten import theirs
+from crenel.anonymity.tuples.history import History
+from crenel.anonymity.tuples.marks import marks_of
+from crenel.anonymity.tuples.slots import Slots
+from crenel.anonymity.tuples.stored_seen import StoredSeen
+from crenel.anonymity.window import procedures
+from crenel.anonymity.window.arrays import FOREVER, WindowArrays, empty_arrays, moved
+from crenel.anonymity.window.log import Closed, Repairs, repairs_of
+from crenel.anonymity.window.outputs import Rows
+from crenel.anonymity.window.reference import share
+from crenel.anonymity.window.stored import CONTROL, CONTROLLERS, Ledger, Moved, Snapshot
+from crenel.state.block import NO_TIME, Block, TupleColumns
+from crenel.state.window import Held, WindowState
 
 _FEWEST_SLOTS = 256
 _NO_SLOTS = np.zeros(0, np.int32)
@@ -69,7 +69,7 @@ class Window(Shard):
     Parameters
     ----------
     terms : what it is held to; its parameters are ``WindowParameters``
-    snapshot : what is stored of it (``anonymity.window.stored``)
+    snapshot : what is stored of it (``crenel.anonymity.window.stored``)
     remembers : whether each step tells what is to be stored; a shard that is thrown away need not
     clock : nanoseconds from any start; it measures what a window takes and decides nothing
     """

@@ -1,4 +1,4 @@
-"""What of a shard of windows is stored, and how it is read back: the counterpart of ``anonymity.castle.stored``.
+"""What of a shard of windows is stored, and how it is read back: the counterpart of ``crenel.anonymity.castle.stored``.
 
 Nothing of a window outlives it, so the tuples that wait are all the entries there are.
 """
@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.algorithm import Terms
-from anonymity.fingerprint import require_same
-from anonymity.outcomes import FIRST_KINDS
-from anonymity.space.domain import NONE, domain
-from anonymity.tuples.history import History
-from anonymity.tuples.stored_blocks import StoredBlocks
-from anonymity.tuples.stored_seen import SEEN
-from anonymity.tuples.well_formed import require, require_counts, require_tuples
-from anonymity.window.arrays import WindowArrays
-from state.block import Block
-from state.codec import readable
-from state.stored import Changes, Inventory, Stored, entries_of, require_complete
-from state.window import Held, WindowState
+from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.fingerprint import require_same
+from crenel.anonymity.outcomes import FIRST_KINDS
+from crenel.anonymity.space.domain import NONE, domain
+from crenel.anonymity.tuples.history import History
+from crenel.anonymity.tuples.stored_blocks import StoredBlocks
+from crenel.anonymity.tuples.stored_seen import SEEN
+from crenel.anonymity.tuples.well_formed import require, require_counts, require_tuples
+from crenel.anonymity.window.arrays import WindowArrays
+from crenel.state.block import Block
+from crenel.state.codec import readable
+from crenel.state.stored import Changes, Inventory, Stored, entries_of, require_complete
+from crenel.state.window import Held, WindowState
 
 ENTRIES = ("blocks",)
 
@@ -43,7 +43,7 @@ class Snapshot:
     state : all but its tuples
     blocks : tuples that waited when their block was stored, by its number
     inventory : of the entries as they are stored
-    seen : how common values have been (``anonymity.tuples.stored_seen``), as it is stored
+    seen : how common values have been (``crenel.anonymity.tuples.stored_seen``), as it is stored
     """
 
     state: WindowState
@@ -90,10 +90,10 @@ def read(terms: Terms, stored: Stored, where: str = "") -> Snapshot:
 
     Raises
     ------
-    state.codec.StateError
+    crenel.state.codec.StateError
         The bytes are damaged, of an unknown version, of a shard that did not work by windows, or do not belong
         together.
-    anonymity.errors.PolicyError
+    crenel.anonymity.errors.PolicyError
         The terms differ from the stored ones in something that cannot change; it names the fields.
     """
     state = WindowState.from_bytes(stored.shard, where)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from anonymity.compiled.jit import Int, leaf
-from anonymity.promise.checks import only_diversity
-from anonymity.promise.trial import after_exchange, exchange_helps, may_help
-from anonymity.space.boxes import assign, enclose, info_loss
-from anonymity.space.domain import NONE, Boxes, Domain
-from anonymity.window.arrays import Groups, WindowArrays, places
-from anonymity.window.distance import distance
-from anonymity.window.work import Work
+from crenel.anonymity.compiled.jit import Int, leaf
+from crenel.anonymity.promise.checks import only_diversity
+from crenel.anonymity.promise.trial import after_exchange, exchange_helps, may_help
+from crenel.anonymity.space.boxes import assign, enclose, info_loss
+from crenel.anonymity.space.domain import NONE, Boxes, Domain
+from crenel.anonymity.window.arrays import Groups, WindowArrays, places
+from crenel.anonymity.window.distance import distance
+from crenel.anonymity.window.work import Work
 
 
 @leaf

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.arrays import zeros
-from anonymity.policy import Policy
-from anonymity.space.domain import Boxes, boxes
-from anonymity.window.parameters import WindowParameters
+from crenel.anonymity.compiled.arrays import zeros
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.space.domain import Boxes, boxes
+from crenel.anonymity.window.parameters import WindowParameters
 
 
 class Work(NamedTuple):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from anonymity.compiled.jit import Int, leaf, procedure
-from anonymity.space.boxes import assign, enclose, enlargement, info_loss
-from anonymity.space.domain import NONE
 from benchmarks.below.search import BEST, GROUP, TRIED, Search
+from crenel.anonymity.compiled.jit import Int, leaf, procedure
+from crenel.anonymity.space.boxes import assign, enclose, enlargement, info_loss
+from crenel.anonymity.space.domain import NONE
 
 
 @procedure

@@ -1,6 +1,7 @@
 """Who leaves when, by the rule of nearest release and by others: a plain prototype.
 
-All that waits is looked at for each member. Without reuse the base rule loses just what ``anonymity.nearest`` does.
+All that waits is looked at for each member. Without reuse the base rule loses just what ``crenel.anonymity.nearest``
+does.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anonymity.compiled.jit import Int, entry, leaf, procedure
-from anonymity.compiled.random import below
-from anonymity.space.boxes import assign, contains, info_loss
-from anonymity.space.domain import NONE
 from benchmarks.adult import Stream
 from benchmarks.below.groups import choose, is_known, left_of
 from benchmarks.below.search import GROUP, REUSED, RING, SUPPRESSED, Rule, Search, search
+from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
+from crenel.anonymity.compiled.random import below
+from crenel.anonymity.space.boxes import assign, contains, info_loss
+from crenel.anonymity.space.domain import NONE
 
 _STEADY = 20
 """Releases before which none is early: the losses of too few are known."""

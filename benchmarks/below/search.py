@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.arrays import record
-from anonymity.compiled.random import RandomStream, random_stream
-from anonymity.space.domain import NONE, Boxes, Domain, boxes, domain, node_offsets
 from benchmarks.adult import Stream
+from crenel.anonymity.compiled.arrays import record
+from crenel.anonymity.compiled.random import RandomStream, random_stream
+from crenel.anonymity.space.domain import NONE, Boxes, Domain, boxes, domain, node_offsets
 
 RING = 100
 """Releases of which tau is the mean loss."""

@@ -10,15 +10,15 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from anonymity.attributes import Categorical, Numeric
-from anonymity.hierarchy import load
-from anonymity.policy import Policy
 from benchmarks import adult
 from benchmarks.adult import Stream
 from benchmarks.castleguard.streams import PIMA, TAXI, pima, taxi
 from benchmarks.castleguard.streams import stream as stream_of
 from benchmarks.nearest import FOUR, of_attributes
-from jobs.commands import synthetic
+from crenel.anonymity.attributes import Categorical, Numeric
+from crenel.anonymity.hierarchy import load
+from crenel.anonymity.policy import Policy
+from crenel.jobs.commands import synthetic
 
 _HIERARCHIES = Path(__file__).resolve().parents[2] / "conf" / "hierarchies"
 _SHARDS = 4

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
 
-from anonymity.castle.parameters import CastleParameters
-from anonymity.privacy import Privacy
 from benchmarks import core
 from benchmarks.below.leave import Result, run
 from benchmarks.below.search import Rule
 from benchmarks.below.streams import Setting, settings
 from benchmarks.table import Table
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.privacy import Privacy
 
 RULES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("as it is", {}),

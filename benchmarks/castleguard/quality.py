@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from anonymity.castle.parameters import CastleParameters
-from anonymity.privacy import DifferentialPrivacy, Privacy
-from anonymity.release import Releases
 from benchmarks.adult import REUSE
 from benchmarks.castleguard.loss import spread
 from benchmarks.castleguard.streams import PIMA, SEEDS, Floats, pima, run, stream
 from benchmarks.table import Table
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.privacy import DifferentialPrivacy, Privacy
+from crenel.anonymity.release import Releases
 
 Setting: TypeAlias = tuple[float, float] | str
 """``raw``: trained on raw rows; ``castle``: on releases without sampling and noise; or (sample_rate, phi)."""

@@ -12,15 +12,15 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.algorithm import Terms
-from anonymity.attributes import Numeric
-from anonymity.castle.parameters import CastleParameters
-from anonymity.castle.shard import Castle
-from anonymity.castle.stored import begun
-from anonymity.policy import Policy
-from anonymity.privacy import DifferentialPrivacy, Privacy
-from anonymity.release import Releases
 from benchmarks.adult import Stream
+from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.castle.shard import Castle
+from crenel.anonymity.castle.stored import begun
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import DifferentialPrivacy, Privacy
+from crenel.anonymity.release import Releases
 
 Floats: TypeAlias = NDArray[np.float64]
 

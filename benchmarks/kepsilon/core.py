@@ -12,19 +12,19 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.algorithm import Counters, Terms
-from anonymity.batch.shard import Choice
-from anonymity.batch.stored import Snapshot, begun
-from anonymity.batch.windows import ShardOfWindows
-from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.mondrian.shard import Mondrian
-from anonymity.ola.parameters import OlaParameters
-from anonymity.ola.shard import Ola
-from anonymity.outcomes import LINKABLE
-from anonymity.privacy import Confidence, NoiseWithin, Privacy
-from anonymity.release import Releases
 from benchmarks.kepsilon.populations import Population
-from state.block import NO_TIME
+from crenel.anonymity.algorithm import Counters, Terms
+from crenel.anonymity.batch.shard import Choice
+from crenel.anonymity.batch.stored import Snapshot, begun
+from crenel.anonymity.batch.windows import ShardOfWindows
+from crenel.anonymity.mondrian.parameters import MondrianParameters
+from crenel.anonymity.mondrian.shard import Mondrian
+from crenel.anonymity.ola.parameters import OlaParameters
+from crenel.anonymity.ola.shard import Ola
+from crenel.anonymity.outcomes import LINKABLE
+from crenel.anonymity.privacy import Confidence, NoiseWithin, Privacy
+from crenel.anonymity.release import Releases
+from crenel.state.block import NO_TIME
 
 Algorithm: TypeAlias = Literal["OLA", "Mondrian"]
 Metric: TypeAlias = Literal["entropy", "precision", "discernibility"]

@@ -12,14 +12,14 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.attributes import Categorical, Noised, Numeric, QuasiIdentifier
-from anonymity.builders.mask import Mask
-from anonymity.builders.numbers import Numbers
-from anonymity.hierarchy import Hierarchy, from_paths
-from anonymity.policy import Policy
 from benchmarks.adult import frame
 from benchmarks.kepsilon.body import STEP, heights, weights
-from state.block import NO_TIME, Block
+from crenel.anonymity.attributes import Categorical, Noised, Numeric, QuasiIdentifier
+from crenel.anonymity.builders.mask import Mask
+from crenel.anonymity.builders.numbers import Numbers
+from crenel.anonymity.hierarchy import Hierarchy, from_paths
+from crenel.anonymity.policy import Policy
+from crenel.state.block import NO_TIME, Block
 
 SEED = 20170507
 """Of heights, weights and invented people."""

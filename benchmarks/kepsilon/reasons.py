@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from anonymity.attributes import Noised
 from benchmarks.kepsilon.body import weights
 from benchmarks.kepsilon.core import (
     ALGORITHMS,
@@ -26,6 +25,7 @@ from benchmarks.kepsilon.loss import loss_of
 from benchmarks.kepsilon.noise import percent
 from benchmarks.kepsilon.populations import LISTS_YEAR, POPULATIONS, SEED, Population, adult, list_b
 from benchmarks.table import Table
+from crenel.anonymity.attributes import Noised
 
 _K = 10
 _SEEDS = range(30)

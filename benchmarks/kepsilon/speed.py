@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from anonymity.batch.stored import begun
-from anonymity.ola.lattice import Node
-from anonymity.ola.shard import Ola
-from anonymity.privacy import Privacy
 from benchmarks.kepsilon.core import ALGORITHMS, KS, Algorithm, key, noise, shard, terms
 from benchmarks.kepsilon.populations import POPULATIONS, Population
 from benchmarks.table import Table
-from state.block import NO_TIME
+from crenel.anonymity.batch.stored import begun
+from crenel.anonymity.ola.lattice import Node
+from crenel.anonymity.ola.shard import Ola
+from crenel.anonymity.privacy import Privacy
+from crenel.state.block import NO_TIME
 
 _RUNS = 3
 

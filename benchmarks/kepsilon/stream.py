@@ -10,19 +10,19 @@ from multiprocessing import get_context
 
 import numpy as np
 
-from anonymity.algorithm import Shard, Terms
-from anonymity.castle import stored as castle
-from anonymity.castle.parameters import CastleParameters
-from anonymity.castle.shard import Castle
-from anonymity.privacy import Confidence, NoiseWithin, Privacy
-from anonymity.window import stored as window
-from anonymity.window.parameters import WindowParameters
-from anonymity.window.shard import Window
 from benchmarks.adult import REUSE
 from benchmarks.kepsilon.core import CONFIDENCE, EPSILONS, Run, key, noise, published
 from benchmarks.kepsilon.noise import PROCESSES, percent
 from benchmarks.kepsilon.populations import Population, adult
 from benchmarks.table import Table
+from crenel.anonymity.algorithm import Shard, Terms
+from crenel.anonymity.castle import stored as castle
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.castle.shard import Castle
+from crenel.anonymity.privacy import Confidence, NoiseWithin, Privacy
+from crenel.anonymity.window import stored as window
+from crenel.anonymity.window.parameters import WindowParameters
+from crenel.anonymity.window.shard import Window
 
 KS = (5, 10, 50)
 RUNS = 30

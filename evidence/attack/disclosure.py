@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from evidence.attack.result import Tries
-from evidence.attack.scene import Groups
-from evidence.attack.search import Floats, Integers, voted
+from crenel.evidence.attack.result import Tries
+from crenel.evidence.attack.scene import Groups
+from crenel.evidence.attack.search import Floats, Integers, voted
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.attributes import Numeric
-from anonymity.hierarchy import Hierarchy
-from evidence.attack.result import Tries
-from evidence.attack.scene import Groups, Scene, Truth
-from evidence.attack.search import Floats, Integers
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.hierarchy import Hierarchy
+from crenel.evidence.attack.result import Tries
+from crenel.evidence.attack.scene import Groups, Scene, Truth
+from crenel.evidence.attack.search import Floats, Integers
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def downcode(scene: Scene, truth: Truth, seen: Groups) -> tuple[Tries, Tries]:
 
     Parameters
     ----------
-    seen : as ``evidence.attack.scene.groups`` gives them
+    seen : as ``crenel.evidence.attack.scene.groups`` gives them
     """
     rows, offsets = seen.rows()
     mine = scene.points[truth.row[rows]]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from anonymity.errors import InputError
-from evidence.attack.queries import Queries
-from evidence.attack.result import Attack
+from crenel.anonymity.errors import InputError
+from crenel.evidence.attack.queries import Queries
+from crenel.evidence.attack.result import Attack
 
 
 class AttackError(InputError):

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evidence.attack.result import Tries
-from evidence.attack.scene import Groups, Scene, Truth
-from evidence.attack.search import Floats, Integers, companions, crowds, linked, ranked
+from crenel.evidence.attack.result import Tries
+from crenel.evidence.attack.scene import Groups, Scene, Truth
+from crenel.evidence.attack.search import Floats, Integers, companions, crowds, linked, ranked
 
 CROWD = 4000
 """Of so many people it is known how many fit a generalisation, where only some attributes are known."""

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from anonymity.policy import Shards
-from evidence.attack import disclosure, identity
-from evidence.attack.effort import AttackError, Effort, Found
-from evidence.attack.queries import errors, median
-from evidence.attack.result import ALL, PLACED, Tries
-from evidence.attack.scene import Groups, Scene, groups, placed, runs
-from evidence.attack.search import Integers, crowds
-from evidence.attack.sums import Sums
-from evidence.outputs import Outputs
-from evidence.sample import Sample
+from crenel.anonymity.policy import Shards
+from crenel.evidence.attack import disclosure, identity
+from crenel.evidence.attack.effort import AttackError, Effort, Found
+from crenel.evidence.attack.queries import errors, median
+from crenel.evidence.attack.result import ALL, PLACED, Tries
+from crenel.evidence.attack.scene import Groups, Scene, groups, placed, runs
+from crenel.evidence.attack.search import Integers, crowds
+from crenel.evidence.attack.sums import Sums
+from crenel.evidence.outputs import Outputs
+from crenel.evidence.sample import Sample
 
 
 def attack_outputs(

@@ -13,11 +13,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from evidence.attack.result import Tries
-from evidence.attack.search import Integers
-from evidence.replay import Replayed, replay_outputs
-from evidence.sample import Sample
-from evidence.setting import Setting
+from crenel.evidence.attack.result import Tries
+from crenel.evidence.attack.search import Integers
+from crenel.evidence.replay import Replayed, replay_outputs
+from crenel.evidence.sample import Sample
+from crenel.evidence.setting import Setting
 
 _LEAST = 5
 """Times that a group was formed anew, at least, for the observer to think it over."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evidence.attack.scene import Groups, Scene
-from evidence.attack.search import Floats, Integers
+from crenel.evidence.attack.scene import Groups, Scene
+from crenel.evidence.attack.search import Floats, Integers
 
 
 @dataclass(frozen=True)

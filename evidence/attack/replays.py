@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from evidence.attack import disclosure, identity
-from evidence.attack.downcoding import downcode, downcode_placed
-from evidence.attack.effort import AttackError, Effort, Found
-from evidence.attack.left import add_homogeneity, add_intersection
-from evidence.attack.minimality import minimality
-from evidence.attack.queries import errors, median
-from evidence.attack.result import ALL, PLACED, Tries
-from evidence.attack.scene import (
+from crenel.evidence.attack import disclosure, identity
+from crenel.evidence.attack.downcoding import downcode, downcode_placed
+from crenel.evidence.attack.effort import AttackError, Effort, Found
+from crenel.evidence.attack.left import add_homogeneity, add_intersection
+from crenel.evidence.attack.minimality import minimality
+from crenel.evidence.attack.queries import errors, median
+from crenel.evidence.attack.result import ALL, PLACED, Tries
+from crenel.evidence.attack.scene import (
     Groups,
     Moments,
     Placement,
@@ -33,11 +33,11 @@ from evidence.attack.scene import (
     points_of,
     runs,
 )
-from evidence.attack.search import Floats, Integers
-from evidence.attack.sums import Sums
-from evidence.replay import replay_outputs
-from evidence.sample import Sample
-from evidence.setting import Setting
+from crenel.evidence.attack.search import Floats, Integers
+from crenel.evidence.attack.sums import Sums
+from crenel.evidence.replay import replay_outputs
+from crenel.evidence.sample import Sample
+from crenel.evidence.setting import Setting
 
 TOLD = f"{ALL}, and the release"
 """Of an observer who is told with which rows somebody's row left."""

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anonymity.attributes import Numeric
-from anonymity.policy import SHARD_BY_SUBJECT, Policy, Shards
-from evidence.attack.search import Floats, Integers, crowds
-from evidence.outputs import Outputs
-from evidence.replay import Replayed
-from evidence.sample import Sample
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.policy import SHARD_BY_SUBJECT, Policy, Shards
+from crenel.evidence.attack.search import Floats, Integers, crowds
+from crenel.evidence.outputs import Outputs
+from crenel.evidence.replay import Replayed
+from crenel.evidence.sample import Sample
 
 _FOR_SURE = 1e-9
 """The scale of what an observer knows without doubt: outside of it nothing is near."""

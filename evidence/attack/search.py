@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, entry, leaf
+from crenel.anonymity.compiled.jit import Int, entry, leaf
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]

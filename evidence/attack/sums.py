@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from evidence.attack.result import Attack, Tries, attack, excess
+from crenel.evidence.attack.result import Attack, Tries, attack, excess
 
 
 @dataclass

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from evidence.report.releases import Releases
+from crenel.evidence.report.releases import Releases
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from anonymity.policy import Policy
-from evidence.report.bins import weighted_quantile
-from evidence.report.releases import Releases
-from evidence.report.shown import About, Flow
-from evidence.report.words import count, listed, plain, share
+from crenel.anonymity.policy import Policy
+from crenel.evidence.report.bins import weighted_quantile
+from crenel.evidence.report.releases import Releases
+from crenel.evidence.report.shown import About, Flow
+from crenel.evidence.report.words import count, listed, plain, share
 
 
 def opening(policy: Policy, about: About, left: Releases, flow: Flow) -> Iterator[str]:

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from importlib.resources import files
 from importlib.util import find_spec
 
-from evidence.attack.result import Attack
-from evidence.outputs import Outputs
-from evidence.report import sections
-from evidence.report.figures import NEEDED
-from evidence.report.opening import not_promised, opening
-from evidence.report.releases import Releases, releases
-from evidence.report.shown import About, Flow, ReportError, Section
-from evidence.report.spread import Axis, Came, axes
-from evidence.report.spread import spreads as spread
-from evidence.report.words import plain
+from crenel.evidence.attack.result import Attack
+from crenel.evidence.outputs import Outputs
+from crenel.evidence.report import sections
+from crenel.evidence.report.figures import NEEDED
+from crenel.evidence.report.opening import not_promised, opening
+from crenel.evidence.report.releases import Releases, releases
+from crenel.evidence.report.shown import About, Flow, ReportError, Section
+from crenel.evidence.report.spread import Axis, Came, axes
+from crenel.evidence.report.spread import spreads as spread
+from crenel.evidence.report.words import plain
 
 
 def require_packages() -> None:
@@ -34,7 +34,7 @@ class Report:
 
     Attributes
     ----------
-    axes : by which what came in is counted for ``html`` (``evidence.report.spread.Came``)
+    axes : by which what came in is counted for ``html`` (``crenel.evidence.report.spread.Came``)
 
     Raises
     ------
@@ -80,7 +80,7 @@ class Report:
             sections.versions(about),
         ]
         both = ("page.html", "page.css")
-        page, style = ((files("evidence.report") / name).read_text(encoding="utf-8") for name in both)
+        page, style = ((files("crenel.evidence.report") / name).read_text(encoding="utf-8") for name in both)
         environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
         return environment.from_string(page).render(
             name=plain(about.name),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from evidence.attack.result import ALL, Attack
-from evidence.report import figures
-from evidence.report.shown import Figure, Flow, Table
-from evidence.report.spread import Spread
-from evidence.report.words import count, plain, share
+from crenel.evidence.attack.result import ALL, Attack
+from crenel.evidence.report import figures
+from crenel.evidence.report.shown import Figure, Flow, Table
+from crenel.evidence.report.spread import Spread
+from crenel.evidence.report.words import count, plain, share
 
 
 def distribution(name: str, title: str, what: str, found: Sequence[tuple[str, int]], of: str = "rows") -> Figure:

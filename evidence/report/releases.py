@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from anonymity.attributes import Numeric
-from anonymity.policy import Policy
-from evidence.outputs import Outputs
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.policy import Policy
+from crenel.evidence.outputs import Outputs
 
 GENERALISED = "generalised"
 """The kind of a release of one suppressed tuple."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from anonymity.errors import InputError
-from anonymity.privacy import DifferentialPrivacy, Privacy
+from crenel.anonymity.errors import InputError
+from crenel.anonymity.privacy import DifferentialPrivacy, Privacy
 
 Pairs = tuple[tuple[str, str], ...]
 """Names, each with a text."""

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.attributes import Categorical, Numeric, QuasiIdentifier
-from anonymity.hierarchy import Hierarchy
-from anonymity.policy import Policy
-from evidence.report.bins import nice, weighted_quantile
-from evidence.report.losses import intervals, nodes
-from evidence.report.releases import Releases
-from evidence.report.words import number
-from state.block import Block
+from crenel.anonymity.attributes import Categorical, Numeric, QuasiIdentifier
+from crenel.anonymity.hierarchy import Hierarchy
+from crenel.anonymity.policy import Policy
+from crenel.evidence.report.bins import nice, weighted_quantile
+from crenel.evidence.report.losses import intervals, nodes
+from crenel.evidence.report.releases import Releases
+from crenel.evidence.report.words import number
+from crenel.state.block import Block
 
 _MOST = 12
 _AT_ONCE = 100_000

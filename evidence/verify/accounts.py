@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.attributes import Numeric
-from evidence.outputs import Outputs
-from evidence.verify.classes import ALONE, Classes
-from evidence.verify.verdict import Check, Finding, judged, unseen
+from crenel.anonymity.attributes import Numeric
+from crenel.evidence.outputs import Outputs
+from crenel.evidence.verify.classes import ALONE, Classes
+from crenel.evidence.verify.verdict import Check, Finding, judged, unseen
 
 _SHOWN = 5
 

@@ -19,9 +19,9 @@ from urllib.parse import unquote
 import numpy as np
 import pyarrow as pa
 
-from evidence.outputs import Outputs
-from evidence.verify.classes import Classes
-from evidence.verify.verdict import Check, Finding, Head, judged, unchecked, unseen
+from crenel.evidence.outputs import Outputs
+from crenel.evidence.verify.classes import Classes
+from crenel.evidence.verify.verdict import Check, Finding, Head, judged, unchecked, unseen
 
 _TIME = re.compile(r"([0-9]{4,}-[0-9]{2}-[0-9]{2})[ T]([0-9]{2}:[0-9]{2})(:[0-9]{2})?(\.[0-9]+)?Z?")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from evidence.outputs import Outputs
+from crenel.evidence.outputs import Outputs
 
 ALONE = ("reused", "generalised")
 """Kinds of releases of one tuple, which is not counted among those behind its generalisation."""

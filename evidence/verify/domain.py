@@ -11,10 +11,10 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.attributes import Numeric, QuasiIdentifier
-from evidence.outputs import Outputs
-from evidence.verify.accounts import rows_told
-from evidence.verify.verdict import Check, Finding, judged
+from crenel.anonymity.attributes import Numeric, QuasiIdentifier
+from crenel.evidence.outputs import Outputs
+from crenel.evidence.verify.accounts import rows_told
+from crenel.evidence.verify.verdict import Check, Finding, judged
 
 Strange: TypeAlias = Iterator[tuple[str, str, NDArray[np.bool_]]]
 """A column, what is wrong in it, and (rows,) where."""

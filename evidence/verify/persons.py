@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.privacy import Privacy
-from anonymity.promise.record import Parameter
-from anonymity.promise.reference import Reference
-from evidence.outputs import Outputs
-from evidence.verify import formulas
-from evidence.verify.classes import ALONE, FOLLOWING, Classes, counted, numbered
-from evidence.verify.verdict import Check, Finding, judged, unseen
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.promise.record import Parameter
+from crenel.anonymity.promise.reference import Reference
+from crenel.evidence.outputs import Outputs
+from crenel.evidence.verify import formulas
+from crenel.evidence.verify.classes import ALONE, FOLLOWING, Classes, counted, numbered
+from crenel.evidence.verify.verdict import Check, Finding, judged, unseen
 
 ROWS, CODES, UNKNOWN = "rows", "codes", "unknown"
 """What tells the persons of a release: each row is one, their pseudonyms do, nothing."""

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from anonymity.privacy import Privacy
-from evidence.outputs import Outputs
-from evidence.verify import accounts, chain, persons
-from evidence.verify.classes import Classes, counted, numbered
-from evidence.verify.domain import domain
-from evidence.verify.verdict import Check, Finding, Head, Verdict, judged, unchecked, unseen
+from crenel.anonymity.privacy import Privacy
+from crenel.evidence.outputs import Outputs
+from crenel.evidence.verify import accounts, chain, persons
+from crenel.evidence.verify.classes import Classes, counted, numbered
+from crenel.evidence.verify.domain import domain
+from crenel.evidence.verify.verdict import Check, Finding, Head, Verdict, judged, unchecked, unseen
 
 
 @dataclass(frozen=True)

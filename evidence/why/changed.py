@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.attributes import Categorical
-from anonymity.hierarchy import HierarchyError, from_paths
-from anonymity.policy import Policy, Shards
-from evidence.sample import Sample
-from state.block import TupleColumns
+from crenel.anonymity.attributes import Categorical
+from crenel.anonymity.hierarchy import HierarchyError, from_paths
+from crenel.anonymity.policy import Policy, Shards
+from crenel.evidence.sample import Sample
+from crenel.state.block import TupleColumns
 
 _LEAST_PATH = 3
 """Labels from a value to the root, where there is a level between them."""

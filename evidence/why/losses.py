@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from anonymity.attributes import Numeric
-from anonymity.policy import Policy
-from evidence.outputs import Outputs
-from evidence.spread import covered
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.policy import Policy
+from crenel.evidence.outputs import Outputs
+from crenel.evidence.spread import covered
 
 
 def losses(outputs: Outputs, *, policy: Policy | None = None, representative: bool = False) -> dict[str, float | None]:

@@ -15,8 +15,8 @@ from math import floor, inf, log10, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.attributes import Categorical, Numeric
-from evidence.sample import Sample
+from crenel.anonymity.attributes import Categorical, Numeric
+from crenel.evidence.sample import Sample
 
 _MORE = 1.2
 """Times the share of all from which a part is told,"""

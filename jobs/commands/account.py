@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
-from anonymity.attributes import Numeric
-from anonymity.errors import InputError
-from anonymity.noise.budget import Noise, delta, largest_sample_rate, log_delta, share_within, smallest_epsilon
-from anonymity.policy import Policy
-from anonymity.privacy import DifferentialPrivacy
-from jobs.config.load import Config
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.errors import InputError
+from crenel.anonymity.noise.budget import Noise, delta, largest_sample_rate, log_delta, share_within, smallest_epsilon
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import DifferentialPrivacy
+from crenel.jobs.config.load import Config
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0)
 """Of these, those that a sample rate can give are shown where none are asked for."""

@@ -11,17 +11,17 @@ from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 from rich.table import Table
 
-from evidence.attack.effort import AttackError, Effort, Found
-from evidence.attack.left import attack_outputs
-from evidence.attack.replays import attack_replays
-from evidence.attack.result import ALL, Attack
-from evidence.outputs import Outputs
-from evidence.setting import Setting
-from jobs.commands.progress import progress_bar
-from jobs.config.fields import Duration
-from jobs.config.load import Config, load
-from jobs.local.outputs import OutputsError, read_outputs
-from jobs.local.sample import Beginning, read_beginning
+from crenel.evidence.attack.effort import AttackError, Effort, Found
+from crenel.evidence.attack.left import attack_outputs
+from crenel.evidence.attack.replays import attack_replays
+from crenel.evidence.attack.result import ALL, Attack
+from crenel.evidence.outputs import Outputs
+from crenel.evidence.setting import Setting
+from crenel.jobs.commands.progress import progress_bar
+from crenel.jobs.config.fields import Duration
+from crenel.jobs.config.load import Config, load
+from crenel.jobs.local.outputs import OutputsError, read_outputs
+from crenel.jobs.local.sample import Beginning, read_beginning
 
 _DURATION: TypeAdapter[int] = TypeAdapter(Duration)
 
@@ -36,7 +36,7 @@ class Options:
     rows : tuples of the input, at most
     replay : whether the run's outputs are passed over
     within_rows, within_time : what the observer knows of when people came; none given: some of each
-    seeds, targets : as of ``evidence.attack.effort.Effort``
+    seeds, targets : as of ``crenel.evidence.attack.effort.Effort``
     """
 
     sample: Path | None
@@ -89,7 +89,7 @@ def attack(path: Path, overrides: Sequence[str], options: Options) -> Attacked:
     Raises
     ------
     ConfigError, JobError, JavaError
-        As ``jobs.local.sample.read_beginning`` does.
+        As ``crenel.jobs.local.sample.read_beginning`` does.
     OutputsError
         There are no outputs that can be read, and ``replay`` does not pass them over.
     AttackError

@@ -11,21 +11,21 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
-from anonymity.attributes import Numeric, QuasiIdentifier
-from anonymity.promise.record import Parameter, Promise
-from jobs.commands.account import account
-from jobs.commands.savepoint import read_shards, require_same, told
-from jobs.config.brokers import cautions_of_brokers
-from jobs.config.load import Config, load
-from jobs.config.start import STATE
-from jobs.failure import without_passwords
-from jobs.local.ahead import start_java
-from jobs.local.first_rows import cautions_of_first_rows
-from jobs.local.logs import flink_logs
-from jobs.local.run import refused
+from crenel.anonymity.attributes import Numeric, QuasiIdentifier
+from crenel.anonymity.promise.record import Parameter, Promise
+from crenel.jobs.commands.account import account
+from crenel.jobs.commands.savepoint import read_shards, require_same, told
+from crenel.jobs.config.brokers import cautions_of_brokers
+from crenel.jobs.config.load import Config, load
+from crenel.jobs.config.start import STATE
+from crenel.jobs.failure import without_passwords
+from crenel.jobs.local.ahead import start_java
+from crenel.jobs.local.first_rows import cautions_of_first_rows
+from crenel.jobs.local.logs import flink_logs
+from crenel.jobs.local.run import refused
 
 if TYPE_CHECKING:
-    from jobs.wiring.layout import Layout
+    from crenel.jobs.wiring.layout import Layout
 
 
 def show_configuration(path: Path, overrides: Sequence[str], console: Console, against: str | None = None) -> None:
@@ -50,7 +50,7 @@ def show_configuration(path: Path, overrides: Sequence[str], console: Console, a
     changed: list[str] = []
     goes_on = True
     if against is not None:
-        from jobs.wiring.pipeline import stored_under  # imports Flink, as _plan has
+        from crenel.jobs.wiring.pipeline import stored_under  # imports Flink, as _plan has
 
         now = stored_under(config, layout)
         goes_on = require_same(against, stored, now)
@@ -93,9 +93,9 @@ def _plan(config: Config, against: str | None) -> _Planned:
         from py4j.protocol import Py4JError
         from pyflink.util.exceptions import JavaException
 
-        from jobs.wiring.environment import local_environment
-        from jobs.wiring.pipeline import build, read_layout
-        from jobs.wiring.source_table import source_table
+        from crenel.jobs.wiring.environment import local_environment
+        from crenel.jobs.wiring.pipeline import build, read_layout
+        from crenel.jobs.wiring.source_table import source_table
 
         java.join()
         try:

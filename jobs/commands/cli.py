@@ -12,21 +12,21 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from anonymity.regions.learn import RegionsError
-from jobs.commands import within
-from jobs.commands.account import NothingToAccountError, account
-from jobs.commands.check import show_configuration
-from jobs.commands.demo import REPORT, show_files
-from jobs.commands.demo import demo as run_demo
-from jobs.commands.forget import request
-from jobs.commands.hierarchy import hierarchy_text
-from jobs.commands.plot import draw
-from jobs.commands.shell import Configuration, Overrides, app, console, end, reported, warn
-from jobs.config.load import load
-from jobs.failure import without_passwords
-from jobs.local.folders import clean as remove_abandoned
-from jobs.local.run import run as run_job
-from jobs.local.stop import temporary_folder
+from crenel.anonymity.regions.learn import RegionsError
+from crenel.jobs.commands import within
+from crenel.jobs.commands.account import NothingToAccountError, account
+from crenel.jobs.commands.check import show_configuration
+from crenel.jobs.commands.demo import REPORT, show_files
+from crenel.jobs.commands.demo import demo as run_demo
+from crenel.jobs.commands.forget import request
+from crenel.jobs.commands.hierarchy import hierarchy_text
+from crenel.jobs.commands.plot import draw
+from crenel.jobs.commands.shell import Configuration, Overrides, app, console, end, reported, warn
+from crenel.jobs.config.load import load
+from crenel.jobs.failure import without_passwords
+from crenel.jobs.local.folders import clean as remove_abandoned
+from crenel.jobs.local.run import run as run_job
+from crenel.jobs.local.stop import temporary_folder
 
 
 @app.command()
@@ -46,7 +46,7 @@ def run(
     with reported(configuration):
         place = None
         if report is not None:  # what draws it is imported only where it is wanted, here and below
-            from jobs.commands.report import Place, report_of_run
+            from crenel.jobs.commands.report import Place, report_of_run
 
             place = Place(report)
         config = load(configuration, overrides or [])
@@ -166,7 +166,7 @@ def regions(
 ) -> None:
     """Learn regions of the quasi-identifiers from the source, by which a stream can be divided into shards."""
     with reported(configuration):
-        from jobs.commands.regions import write_regions
+        from crenel.jobs.commands.regions import write_regions
 
         try:
             write_regions(configuration, overrides or [], count, sample, write, console())
@@ -219,8 +219,8 @@ def demo(
     with reported(Path("the demo's configuration")):
         shown = console()
         if keep is not None:
-            from evidence.report.shown import ReportError
-            from jobs.commands.report import Place, report_of_run
+            from crenel.evidence.report.shown import ReportError
+            from crenel.jobs.commands.report import Place, report_of_run
 
             ended = run_demo(keep.absolute(), rows, seed, shown)
             try:
@@ -255,4 +255,4 @@ def _wanted(epsilon: float | None, delta: float | None) -> tuple[float, float] |
     return epsilon, delta
 
 
-import jobs.commands.evidence  # noqa: E402, F401 - its commands are listed behind these
+import crenel.jobs.commands.evidence  # noqa: E402, F401 - its commands are listed behind these

@@ -15,12 +15,12 @@ from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 
-from anonymity.hierarchy import Hierarchy
-from anonymity.policy import Policy
-from jobs.commands import synthetic
-from jobs.config.load import Config, ConfigError, load
-from jobs.local.run import run
-from jobs.local.summary import Summary
+from crenel.anonymity.hierarchy import Hierarchy
+from crenel.anonymity.policy import Policy
+from crenel.jobs.commands import synthetic
+from crenel.jobs.config.load import Config, ConfigError, load
+from crenel.jobs.local.run import run
+from crenel.jobs.local.summary import Summary
 
 _SHOWN = 4  # rows before and after
 
@@ -51,7 +51,7 @@ def demo(folder: Path, rows: int, seed: int, console: Console) -> Ended:
     ConfigError
         ``folder`` holds files already, or the demo's configuration is not installed.
     JobError, JavaError
-        As ``jobs.local.run.run`` does.
+        As ``crenel.jobs.local.run.run`` does.
     """
     path = _find_configuration()
     if folder.is_dir() and any(folder.iterdir()):
@@ -97,7 +97,7 @@ def show_files(folder: Path, console: Console) -> None:
 
 def _find_configuration() -> Path:
     # A link in a checkout, files in a wheel; resolved, the path is the one that a reader of the checkout knows.
-    path = Path(str(files("jobs"))) / "examples" / "demo.yaml"
+    path = Path(str(files("crenel.jobs"))) / "examples" / "demo.yaml"
     if not path.is_file():
         raise ConfigError(path, [f"{path}: was not found; install Crenel anew"])
     return path.resolve()

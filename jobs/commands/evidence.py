@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from jobs.commands.shell import Configuration, Overrides, app, console, reported, warn
-from jobs.config.load import load
+from crenel.jobs.commands.shell import Configuration, Overrides, app, console, reported, warn
+from crenel.jobs.config.load import load
 
 Sample = Annotated[Path | None, typer.Option(metavar="FILE", help="Rows as the source has them, read in its place.")]
 Rows = Annotated[int, typer.Option(min=2, help="Tuples of the sample: the first of the source.")]
@@ -53,8 +53,8 @@ def plan(
 ) -> None:
     """Replay a sample of the source under many settings, and recommend one for what is wanted."""
     with reported(configuration):
-        from jobs.commands import plan as command
-        from jobs.plan.options import Bounds, share_of, wait_of
+        from crenel.jobs.commands import plan as command
+        from crenel.jobs.plan.options import Bounds, share_of, wait_of
 
         bounds = Bounds(
             loss=most_loss,
@@ -91,7 +91,7 @@ def why(
 ) -> None:
     """Replay a sample, and tell what was suppressed, rejected or lost, and which setting would have saved it."""
     with reported(configuration):
-        from jobs.commands import why as command
+        from crenel.jobs.commands import why as command
 
         given = command.Options(sample=sample, rows=rows, outputs=outputs, as_json=json)
         command.show_why(configuration, overrides or [], given, console())
@@ -113,8 +113,8 @@ def report(
 ) -> None:
     """Write what left, as its sinks hold it, as a page for people; needs the extra 'report'."""
     with reported(configuration):
-        from jobs.commands.report import Place
-        from jobs.commands.report import report as write_report
+        from crenel.jobs.commands.report import Place
+        from crenel.jobs.commands.report import report as write_report
 
         config = write_report(configuration, overrides or [], Place(output), source=source, attacks=attacks)
         warn(config.warnings)
@@ -137,7 +137,7 @@ def verify(
 ) -> None:
     """Check outputs against what was promised: exit code 1 where that is broken, 3 where it could not be checked."""
     with reported(configuration):
-        from jobs.commands.verify import EXIT_CODES, show, verdict_of
+        from crenel.jobs.commands.verify import EXIT_CODES, show, verdict_of
 
         verdict = verdict_of(load(configuration, overrides or []), since, runs_on=running)
         if json:
@@ -172,7 +172,7 @@ def attack(
 ) -> None:
     """Attack what a run has left, and replays of its input: what could be learnt by who knows this or that."""
     with reported(configuration):
-        from jobs.commands import attack as command
+        from crenel.jobs.commands import attack as command
 
         given = command.Options(sample, rows, replay, within_rows or (), within_time or (), seeds, targets)
         found = command.attack(configuration, overrides or [], given)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from jobs.config.load import ConfigError, load
-from jobs.local.ahead import start_java
-from jobs.local.logs import flink_logs
-from jobs.local.run import local_settings, refused
-from jobs.local.stop import temporary_folder
+from crenel.jobs.config.load import ConfigError, load
+from crenel.jobs.local.ahead import start_java
+from crenel.jobs.local.logs import flink_logs
+from crenel.jobs.local.run import local_settings, refused
+from crenel.jobs.local.stop import temporary_folder
 
 _NO_STREAM = (
     "source.forget: is missing, so the job reads no requests; give the table that it reads them from, in ddl, stop the "
@@ -44,9 +44,9 @@ def request(path: Path, overrides: Sequence[str], subjects: Sequence[str], conso
         from py4j.protocol import Py4JError
         from pyflink.util.exceptions import JavaException
 
-        from jobs.wiring.environment import local_environment
-        from jobs.wiring.forgetting import codes_of, column_of, read_forget, write_requests
-        from jobs.wiring.pipeline import read_layout
+        from crenel.jobs.wiring.environment import local_environment
+        from crenel.jobs.wiring.forgetting import codes_of, column_of, read_forget, write_requests
+        from crenel.jobs.wiring.pipeline import read_layout
 
         java.join()
         settings = local_settings(config.flink, 1, folder)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from anonymity.errors import InputError
-from anonymity.hierarchy import MISSING, csv_text
-from anonymity.policy import Policy
+from crenel.anonymity.errors import InputError
+from crenel.anonymity.hierarchy import MISSING, csv_text
+from crenel.anonymity.policy import Policy
 
 
 class UnknownHierarchyError(InputError):

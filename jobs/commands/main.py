@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from jobs.local.stop import watch
+from crenel.jobs.local.stop import watch
 
 _ON_FLINK = ("run", "demo", "check", "plan", "why", "regions", "forget")
 """Commands that need Flink where nothing is wrong with what they are given."""
@@ -18,11 +18,11 @@ def main() -> None:
     """Run the command line."""
     watch()
     if sys.argv[1:2] and sys.argv[1] in _ON_FLINK and "--help" not in sys.argv:
-        from jobs.local.ahead import begin_java
+        from crenel.jobs.local.ahead import begin_java
 
         begin_java()
-    import jobs.commands.cli  # noqa: F401 - adds its commands
-    from jobs.commands.shell import app
+    import crenel.jobs.commands.cli  # noqa: F401 - adds its commands
+    from crenel.jobs.commands.shell import app
 
     app()
 

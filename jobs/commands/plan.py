@@ -12,18 +12,18 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from evidence.choice import Figures
-from jobs.commands.account import figures, indent
-from jobs.commands.plan_picture import draw, require_drawable
-from jobs.commands.progress import progress_bar
-from jobs.config.file import override, read
-from jobs.config.load import load
-from jobs.local.sample import read_beginning
-from jobs.local.stop import temporary_folder
-from jobs.plan.block import replaced
-from jobs.plan.options import Bounds, PlanError, varied
-from jobs.plan.planned import Asked, Plan, plan
-from jobs.plan.point import Point
+from crenel.evidence.choice import Figures
+from crenel.jobs.commands.account import figures, indent
+from crenel.jobs.commands.plan_picture import draw, require_drawable
+from crenel.jobs.commands.progress import progress_bar
+from crenel.jobs.config.file import override, read
+from crenel.jobs.config.load import load
+from crenel.jobs.local.sample import read_beginning
+from crenel.jobs.local.stop import temporary_folder
+from crenel.jobs.plan.block import replaced
+from crenel.jobs.plan.options import Bounds, PlanError, varied
+from crenel.jobs.plan.planned import Asked, Plan, plan
+from crenel.jobs.plan.point import Point
 
 _MINUTE = 60_000
 _SHOWN = 20
@@ -64,11 +64,11 @@ def show_plan(path: Path, overrides: Sequence[str], options: Options, console: C
     Raises
     ------
     ConfigError, JobError, JavaError
-        As ``jobs.local.sample.read_beginning`` does.
+        As ``crenel.jobs.local.sample.read_beginning`` does.
     PlanError
         An option that cannot be, or a file of regions that cannot be written.
     SampleError
-        As ``jobs.local.sample.read_beginning`` does.
+        As ``crenel.jobs.local.sample.read_beginning`` does.
     PlotError
         The picture cannot be drawn.
     """

@@ -6,10 +6,10 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from evidence.choice import Figures
-from jobs.commands.plot import PlotError
-from jobs.plan.planned import Plan
-from jobs.plan.point import Point
+from crenel.evidence.choice import Figures
+from crenel.jobs.commands.plot import PlotError
+from crenel.jobs.plan.planned import Plan
+from crenel.jobs.plan.point import Point
 
 _FORMATS = (".png", ".svg")
 # Okabe and Ito's colours for those who see colours differently; shapes say the same.

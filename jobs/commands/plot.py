@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from anonymity.errors import InputError
-from anonymity.noise.budget import log_delta, smallest_epsilon
+from crenel.anonymity.errors import InputError
+from crenel.anonymity.noise.budget import log_delta, smallest_epsilon
 
 _POINTS = 400
 _FORMATS = (".png", ".svg")

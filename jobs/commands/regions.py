@@ -7,11 +7,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from anonymity.regions.learn import RegionsError, learn, members_of
-from jobs.commands.account import figures
-from jobs.config.load import ConfigError, load
-from jobs.config.regions import regions_text
-from jobs.local.sample import Sampled, read_sample
+from crenel.anonymity.regions.learn import RegionsError, learn, members_of
+from crenel.jobs.commands.account import figures
+from crenel.jobs.config.load import ConfigError, load
+from crenel.jobs.config.regions import regions_text
+from crenel.jobs.local.sample import Sampled, read_sample
 
 _NOISE = (
     "differential_privacy: refuses regions, as a shard chosen by them gives away what noise is to hide; remove it, or "
@@ -32,7 +32,7 @@ def write_regions(path: Path, overrides: Sequence[str], count: int, rows: int, o
     Raises
     ------
     ConfigError, JobError, JavaError
-        As ``jobs.local.run.run`` does.
+        As ``crenel.jobs.local.run.run`` does.
     RegionsError
         The sample holds too little for so many regions.
     OSError

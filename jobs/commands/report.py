@@ -13,17 +13,17 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from evidence.attack.result import Attack
-from evidence.outputs import Outputs
-from evidence.report.page import Report, require_packages
-from evidence.report.shown import About, Flow, ReportError
-from evidence.report.spread import Came
-from jobs.commands.check import promises, roles
-from jobs.config.load import Config, load
-from jobs.local.outputs import read_outputs
-from jobs.local.sample import reading
-from jobs.local.summary import Summary
-from jobs.local.versions import versions
+from crenel.evidence.attack.result import Attack
+from crenel.evidence.outputs import Outputs
+from crenel.evidence.report.page import Report, require_packages
+from crenel.evidence.report.shown import About, Flow, ReportError
+from crenel.evidence.report.spread import Came
+from crenel.jobs.commands.check import promises, roles
+from crenel.jobs.config.load import Config, load
+from crenel.jobs.local.outputs import read_outputs
+from crenel.jobs.local.sample import reading
+from crenel.jobs.local.summary import Summary
+from crenel.jobs.local.versions import versions
 
 FIRST_ROWS = 100_000
 """So many tuples are read of a source that does not end."""

@@ -1,7 +1,8 @@
 """What a savepoint holds of this job, read from its files: nothing is restored, and no Flink is needed.
 
 In Flink's canonical format a value of keyed state lies in the file as it was stored, and ours are blobs that tell
-where they end and whether they are whole (``state.codec``). So they can be found in the midst of what is Flink's.
+where they end and whether they are whole (``crenel.state.codec``). So they can be found in the midst of what is
+Flink's.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from anonymity.algorithm import StateOfShard, known_algorithms
-from anonymity.fingerprint import (
+from crenel.anonymity.algorithm import StateOfShard, known_algorithms
+from crenel.anonymity.fingerprint import (
     DERIVATION,
     EPOCH,
     GO_ON_DIRECTLY,
@@ -22,8 +23,8 @@ from anonymity.fingerprint import (
     is_derived_directly,
     told_fields,
 )
-from jobs.config.start import DRAIN_FIRST
-from state.codec import KINDS, MAGIC, StateError, blob_at, unpack
+from crenel.jobs.config.start import DRAIN_FIRST
+from crenel.state.codec import KINDS, MAGIC, StateError, blob_at, unpack
 
 _KINDS = {number: kind for kind, number in KINDS.items()}
 _ANY_VERSION = 65535
@@ -84,7 +85,7 @@ def read_shards(place: str) -> list[StateOfShard]:
 
 
 def require_same(place: str, shards: Sequence[StateOfShard], now: Mapping[str, str]) -> bool:
-    """Compare what shards were stored under with a policy's fingerprint (``anonymity.fingerprint.fingerprint``).
+    """Compare what shards were stored under with a policy's fingerprint (``crenel.anonymity.fingerprint.fingerprint``).
 
     Returns
     -------

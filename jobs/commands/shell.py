@@ -10,12 +10,12 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from anonymity.errors import InputError
-from jobs.commands.savepoint import SavepointError
-from jobs.config.load import ConfigError
-from jobs.failure import without_passwords
-from jobs.local.java import JavaError
-from jobs.local.logs import JobError
+from crenel.anonymity.errors import InputError
+from crenel.jobs.commands.savepoint import SavepointError
+from crenel.jobs.config.load import ConfigError
+from crenel.jobs.failure import without_passwords
+from crenel.jobs.local.java import JavaError
+from crenel.jobs.local.logs import JobError
 
 app = typer.Typer(
     name="crenel",

@@ -9,13 +9,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from evidence.verify.chain import Chained
-from evidence.verify.verdict import BROKEN, HOLDS, UNCHECKED, UNSEEN, Check, Head, Outcome, Verdict
-from evidence.verify.verify import Promised, verify
-from jobs.config.load import Config
-from jobs.local.outputs import OutputsError, read_outputs
-from jobs.wiring.digests import hierarchies_digest, policy_digest
-from jobs.wiring.sink_columns import promised_numbers
+from crenel.evidence.verify.chain import Chained
+from crenel.evidence.verify.verdict import BROKEN, HOLDS, UNCHECKED, UNSEEN, Check, Head, Outcome, Verdict
+from crenel.evidence.verify.verify import Promised, verify
+from crenel.jobs.config.load import Config
+from crenel.jobs.local.outputs import OutputsError, read_outputs
+from crenel.jobs.wiring.digests import hierarchies_digest, policy_digest
+from crenel.jobs.wiring.sink_columns import promised_numbers
 
 _MOST = 10
 _SHOWN = {HOLDS: "holds", BROKEN: "BROKEN", UNCHECKED: "NOT CHECKED", UNSEEN: "not seen"}

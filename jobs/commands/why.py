@@ -12,13 +12,13 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from evidence.outputs import Outputs
-from evidence.replay import Replayed
-from evidence.why.parts import above_their_share
-from jobs.commands.account import indent
-from jobs.commands.plan import minute
-from jobs.commands.progress import progress_bar
-from jobs.commands.why_figures import (
+from crenel.evidence.outputs import Outputs
+from crenel.evidence.replay import Replayed
+from crenel.evidence.why.parts import above_their_share
+from crenel.jobs.commands.account import indent
+from crenel.jobs.commands.plan import minute
+from crenel.jobs.commands.progress import progress_bar
+from crenel.jobs.commands.why_figures import (
     Why,
     as_json,
     of_run,
@@ -28,12 +28,12 @@ from jobs.commands.why_figures import (
     suppressed_tuples,
     waited,
 )
-from jobs.config.file import override, read
-from jobs.config.load import Config, load
-from jobs.local.outputs import read_outputs
-from jobs.local.sample import read_beginning
-from jobs.plan.point import Written
-from jobs.plan.remedies import Around, Remedies, Remedy, remedies
+from crenel.jobs.config.file import override, read
+from crenel.jobs.config.load import Config, load
+from crenel.jobs.local.outputs import read_outputs
+from crenel.jobs.local.sample import read_beginning
+from crenel.jobs.plan.point import Written
+from crenel.jobs.plan.remedies import Around, Remedies, Remedy, remedies
 
 _PARTS = 12
 """Categories and ranges that are shown, at most."""
@@ -75,9 +75,9 @@ def show_why(path: Path, overrides: Sequence[str], options: Options, console: Co
     Raises
     ------
     ConfigError, JobError, JavaError, SampleError
-        As ``jobs.local.sample.read_beginning`` does.
+        As ``crenel.jobs.local.sample.read_beginning`` does.
     OutputsError
-        As ``jobs.local.outputs.read_outputs`` does.
+        As ``crenel.jobs.local.outputs.read_outputs`` does.
     """
     config = load(path, overrides)
     content = read(path)

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from evidence.outputs import Outputs
-from evidence.replay import Replayed, Waited
-from evidence.why.losses import losses
-from evidence.why.parts import Part
-from jobs.config.load import Config
-from jobs.local.sample import Beginning
-from jobs.plan.remedies import Remedies, Remedy
+from crenel.evidence.outputs import Outputs
+from crenel.evidence.replay import Replayed, Waited
+from crenel.evidence.why.losses import losses
+from crenel.evidence.why.parts import Part
+from crenel.jobs.config.load import Config
+from crenel.jobs.local.sample import Beginning
+from crenel.jobs.plan.remedies import Remedies, Remedy
 
 
 @dataclass(frozen=True)

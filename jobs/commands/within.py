@@ -8,11 +8,11 @@ from typing import Any
 
 from rich.console import Console
 
-from anonymity.noise.budget import Noise
-from anonymity.policy import Policy
-from anonymity.privacy import NoiseWithin
-from jobs.commands.account import SHARES, figures, indent
-from jobs.config.load import Config
+from crenel.anonymity.noise.budget import Noise
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import NoiseWithin
+from crenel.jobs.commands.account import SHARES, figures, indent
+from crenel.jobs.config.load import Config
 
 _WIDTHS = {"a tenth": 0.1, "a half": 0.5, "whole": 1.0}
 

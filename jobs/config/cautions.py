@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from anonymity.policy import Policy, Pseudonym
-from anonymity.privacy import DifferentialPrivacy, Lasting, NoiseWithin
-from anonymity.secret import SHORTEST_KEY, Derivation
+from crenel.anonymity.policy import Policy, Pseudonym
+from crenel.anonymity.privacy import DifferentialPrivacy, Lasting, NoiseWithin
+from crenel.anonymity.secret import SHORTEST_KEY, Derivation
 
 OBSERVED_RANGE = (
     "differential_privacy.range: observed scales noise by the range seen so far. That range is made of values of "

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from jobs.config.explain import meant
-from jobs.config.transactions import in_transactions
+from crenel.jobs.config.explain import meant
+from crenel.jobs.config.transactions import in_transactions
 
 _ONCE = ("filesystem", "hive", "iceberg", "paimon", "blackhole")
 """Connectors that publish when a checkpoint is complete, or nothing at all."""

@@ -10,10 +10,10 @@ from typing import Any, get_args, get_origin
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from anonymity.builders.builder import BuilderError
-from anonymity.errors import PolicyError
-from jobs.config.fields import Section
-from jobs.config.file import dotted
+from crenel.anonymity.builders.builder import BuilderError
+from crenel.anonymity.errors import PolicyError
+from crenel.jobs.config.fields import Section
+from crenel.jobs.config.file import dotted
 
 _WRONG = {
     "missing": "is missing",

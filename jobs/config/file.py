@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
-from anonymity.files import not_utf8
-from jobs.config.sql import FIELDS, Statement
+from crenel.anonymity.files import not_utf8
+from crenel.jobs.config.sql import FIELDS, Statement
 
 _NULL_TAG = "tag:yaml.org,2002:null"
 _DEEPEST = 100
@@ -106,9 +106,9 @@ def expand(value: Any, environment: Mapping[str, str] | None = None) -> tuple[An
     """Replace ``${VAR}``, ``${VAR:-default}`` and ``${file:PATH}`` in every string; ``$$`` stands for one dollar.
 
     The default is taken where the variable is unset or empty, as a shell does. A file, such as a mounted secret, stands
-    for its text without one line end at its end. In SQL (``jobs.config.sql.FIELDS``) a value is escaped in literals and
-    quoted identifiers, and outside of these it must be a name or a number, unless the variable is declared to hold SQL:
-    ``${VAR!raw}``. Comments stay as they are.
+    for its text without one line end at its end. In SQL (``crenel.jobs.config.sql.FIELDS``) a value is escaped in
+    literals and quoted identifiers, and outside of these it must be a name or a number, unless the variable is declared
+    to hold SQL: ``${VAR!raw}``. Comments stay as they are.
 
     Returns
     -------

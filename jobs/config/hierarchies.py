@@ -13,14 +13,14 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, ValidationInfo
 from pydantic import model_validator as check
 
-from anonymity.builders.addresses import Addresses
-from anonymity.builders.builder import Builder
-from anonymity.builders.dates import Dates, Period
-from anonymity.builders.mask import DIGITS, Mask
-from anonymity.builders.numbers import Numbers
-from anonymity.files import read_text
-from anonymity.hierarchy import Hierarchy, HierarchyError, from_paths, load
-from jobs.config.fields import AboveZero, Natural, Positive, Real, Section
+from crenel.anonymity.builders.addresses import Addresses
+from crenel.anonymity.builders.builder import Builder
+from crenel.anonymity.builders.dates import Dates, Period
+from crenel.anonymity.builders.mask import DIGITS, Mask
+from crenel.anonymity.builders.numbers import Numbers
+from crenel.anonymity.files import read_text
+from crenel.anonymity.hierarchy import Hierarchy, HierarchyError, from_paths, load
+from crenel.jobs.config.fields import AboveZero, Natural, Positive, Real, Section
 
 
 def _folder(info: ValidationInfo) -> Path:

@@ -10,26 +10,26 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from anonymity.algorithm import Algorithm, known_algorithms
-from anonymity.attributes import Numeric
-from anonymity.errors import PolicyError
-from anonymity.noise.within import problems_within
-from anonymity.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT, Policy, Pseudonym, Shards, without_domain
-from anonymity.privacy import DifferentialPrivacy, Privacy
-from anonymity.regions.tree import RegionTree
-from anonymity.secret import SHORTEST_KEY, Secret, SubjectKey
-from jobs.config.cautions import cautions, cautions_of_chain, cautions_of_epoch
-from jobs.config.delivery import clashing_sinks, repeating_settings, repeating_sinks
-from jobs.config.explain import explain, listed, meant
-from jobs.config.file import ConfigError, expand, override, read
-from jobs.config.fixed import overridden
-from jobs.config.overlaps import find_shared_sinks, find_sinks_in_state
-from jobs.config.places import without_scheme
-from jobs.config.regions import read_regions
-from jobs.config.schema import File, SinksSection, file_model
-from jobs.config.source import ForgetSource, Source
-from jobs.config.sql import statements
-from jobs.config.transactions import unfit_timeouts, with_timeout
+from crenel.anonymity.algorithm import Algorithm, known_algorithms
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.noise.within import problems_within
+from crenel.anonymity.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT, Policy, Pseudonym, Shards, without_domain
+from crenel.anonymity.privacy import DifferentialPrivacy, Privacy
+from crenel.anonymity.regions.tree import RegionTree
+from crenel.anonymity.secret import SHORTEST_KEY, Secret, SubjectKey
+from crenel.jobs.config.cautions import cautions, cautions_of_chain, cautions_of_epoch
+from crenel.jobs.config.delivery import clashing_sinks, repeating_settings, repeating_sinks
+from crenel.jobs.config.explain import explain, listed, meant
+from crenel.jobs.config.file import ConfigError, expand, override, read
+from crenel.jobs.config.fixed import overridden
+from crenel.jobs.config.overlaps import find_shared_sinks, find_sinks_in_state
+from crenel.jobs.config.places import without_scheme
+from crenel.jobs.config.regions import read_regions
+from crenel.jobs.config.schema import File, SinksSection, file_model
+from crenel.jobs.config.source import ForgetSource, Source
+from crenel.jobs.config.sql import statements
+from crenel.jobs.config.transactions import unfit_timeouts, with_timeout
 
 __all__ = ["Config", "ConfigError", "ForgetSource", "Source", "load"]
 
@@ -49,7 +49,7 @@ class Config:
         ``rejected``, ``audit``, ``summary`` and the algorithm's own outputs
     flink : settings passed to Flink as they are
     epoch : of shards that began anew (``docs/operations.md``, "Start anew"), 1 or more
-    accept_duplicates : whether a record may leave twice, under two generalisations (``jobs.config.delivery``)
+    accept_duplicates : whether a record may leave twice, under two generalisations (``crenel.jobs.config.delivery``)
     audit_chain : key of the hash chain through the audit log, which may be none; None: no chain
     """
 
@@ -147,8 +147,8 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
 
 def _import_extensions(content: Mapping[str, Any]) -> Iterator[str]:
     """Import the modules that bring further algorithms and promises, and those that come with Crenel."""
-    import_module("anonymity.algorithms")
-    import_module("anonymity.promises")
+    import_module("crenel.anonymity.algorithms")
+    import_module("crenel.anonymity.promises")
     given = content.get("extensions")
     for name in given if isinstance(given, list) else ():
         try:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlparse
 
-from jobs.config.delivery import OF_RECORDS
+from crenel.jobs.config.delivery import OF_RECORDS
 
 FOLDERS = (
     "execution.checkpointing.dir",

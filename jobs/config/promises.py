@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import Field, create_model
 
-from anonymity.promise.record import Asked, Promise, known_promises
-from jobs.config.fields import Real, Section
+from crenel.anonymity.promise.record import Asked, Promise, known_promises
+from crenel.jobs.config.fields import Real, Section
 
 
 def promise_field(promise: Promise) -> tuple[Any, Any]:

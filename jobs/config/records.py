@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic import model_validator as check
 
-from jobs.config.fields import Column, Section
+from crenel.jobs.config.fields import Column, Section
 
 _WORDS = "STRING|BOOLEAN|TINYINT|SMALLINT|INT|BIGINT|FLOAT|DOUBLE|DATE"
 _DECIMAL = r"DECIMAL\([0-9]{1,2}(, ?[0-9]{1,2})?\)"
@@ -45,7 +45,7 @@ class CsvRecords:
     ----------
     column : of the table ``source``, which holds a line
     fields : SQL type by the name of the column that is made of it, in the order in which they stand in a line
-    delimiter, quote, null : as ``operators.encode.csv_fields.CsvFields`` has them
+    delimiter, quote, null : as ``crenel.operators.encode.csv_fields.CsvFields`` has them
     """
 
     place: ClassVar[str] = "source.from_csv"

@@ -11,13 +11,13 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import Field, ValidationError
 
-from anonymity.attributes import Numeric, QuasiIdentifier
-from anonymity.fingerprint import hierarchy_digest
-from anonymity.policy import Policy
-from anonymity.regions.tree import Branch, Cut, Region, RegionTree
-from jobs.config.explain import explain, listed
-from jobs.config.fields import Column, Natural, Real, Section
-from jobs.config.file import ConfigError, read
+from crenel.anonymity.attributes import Numeric, QuasiIdentifier
+from crenel.anonymity.fingerprint import hierarchy_digest
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.regions.tree import Branch, Cut, Region, RegionTree
+from crenel.jobs.config.explain import explain, listed
+from crenel.jobs.config.fields import Column, Natural, Real, Section
+from crenel.jobs.config.file import ConfigError, read
 
 _HEAD = """\
 # For 'shards: {{count: {count}, by: regions, regions: FILE}}': learned by 'crenel regions' from {rows:,} tuples.

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 from pydantic import AfterValidator, BeforeValidator, Field, InstanceOf, ValidationInfo, create_model
 from pydantic import model_validator as check
 
-from anonymity.algorithm import Algorithm, known_algorithms
-from anonymity.attributes import Categorical, Noised, Numeric
-from anonymity.errors import PolicyError
-from anonymity.hierarchy import Hierarchy, HierarchyError
-from anonymity.hierarchy import load as load_hierarchy
-from anonymity.noise.budget import phi_within
-from anonymity.policy import SHARD_BY_SUBJECT, Policy, Pseudonym, Shards
-from anonymity.privacy import Confidence, DifferentialPrivacy, Lasting, NoiseWithin, Privacy
-from anonymity.promise.record import Sensitive, known_promises
-from anonymity.promise.reference import Reference
-from anonymity.promise.reference import load as load_reference
-from anonymity.regions.tree import RegionTree
-from anonymity.secret import Derivation, Secret
-from jobs.config.fields import (
+from crenel.anonymity.algorithm import Algorithm, known_algorithms
+from crenel.anonymity.attributes import Categorical, Noised, Numeric
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.hierarchy import Hierarchy, HierarchyError
+from crenel.anonymity.hierarchy import load as load_hierarchy
+from crenel.anonymity.noise.budget import phi_within
+from crenel.anonymity.policy import SHARD_BY_SUBJECT, Policy, Pseudonym, Shards
+from crenel.anonymity.privacy import Confidence, DifferentialPrivacy, Lasting, NoiseWithin, Privacy
+from crenel.anonymity.promise.record import Sensitive, known_promises
+from crenel.anonymity.promise.reference import Reference
+from crenel.anonymity.promise.reference import load as load_reference
+from crenel.anonymity.regions.tree import RegionTree
+from crenel.anonymity.secret import Derivation, Secret
+from crenel.jobs.config.fields import (
     AboveZero,
     Column,
     Columns,
@@ -34,11 +34,11 @@ from jobs.config.fields import (
     Sink,
     Whole,
 )
-from jobs.config.hierarchies import HierarchyField, reading
-from jobs.config.promises import further_of, promise_field
-from jobs.config.secrets import KEY_PLACES, secret_field
-from jobs.config.sections import AlgorithmSection, section_of
-from jobs.config.source import SourceSection
+from crenel.jobs.config.hierarchies import HierarchyField, reading
+from crenel.jobs.config.promises import further_of, promise_field
+from crenel.jobs.config.secrets import KEY_PLACES, secret_field
+from crenel.jobs.config.sections import AlgorithmSection, section_of
+from crenel.jobs.config.source import SourceSection
 
 _Section = TypeVar("_Section", bound=Section)
 _SECTIONS = ("quasi_identifiers", "noised", "pseudonym")

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal, cast, get_args, get_type_hints
 
 from pydantic import Field, create_model, model_validator
 
-from anonymity.algorithm import Algorithm, Setting
-from anonymity.algorithm import Section as Part
-from anonymity.errors import PolicyError
-from jobs.config.fields import Column, Duration, Natural, Positive, Real, Section
+from crenel.anonymity.algorithm import Algorithm, Setting
+from crenel.anonymity.algorithm import Section as Part
+from crenel.anonymity.errors import PolicyError
+from crenel.jobs.config.fields import Column, Duration, Natural, Positive, Real, Section
 
 _KINDS: dict[str, Any] = {
     "positive": Positive,

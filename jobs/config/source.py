@@ -9,8 +9,8 @@ from typing import Annotated
 from pydantic import Field
 from pydantic import model_validator as check
 
-from jobs.config.fields import Section
-from jobs.config.records import CsvSection, JsonSection, Records, one_way
+from crenel.jobs.config.fields import Section
+from crenel.jobs.config.records import CsvSection, JsonSection, Records, one_way
 
 _TOKEN = re.compile(r"--[^\n]*|/\*.*?\*/|`[^`]*`|'(?P<text>(?:[^']|'')*)'|\S", re.DOTALL)
 """A comment, a quoted name, a text, or any other character of a statement in SQL."""

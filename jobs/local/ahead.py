@@ -10,10 +10,10 @@ from functools import cache
 from importlib import import_module
 from threading import Thread
 
-from jobs.local.flags import prepare_java
-from jobs.local.java import JavaError
-from jobs.local.logs import begin_logs
-from jobs.local.stop import kill_what_starts, starts_processes
+from crenel.jobs.local.flags import prepare_java
+from crenel.jobs.local.java import JavaError
+from crenel.jobs.local.logs import begin_logs
+from crenel.jobs.local.stop import kill_what_starts, starts_processes
 
 
 def begin_java() -> None:
@@ -36,8 +36,8 @@ def start_java() -> Thread:
 
     Raises
     ------
-    jobs.local.java.JavaError
-        As ``jobs.local.flags.prepare_java`` does.
+    crenel.jobs.local.java.JavaError
+        As ``crenel.jobs.local.flags.prepare_java`` does.
     """
     prepare_java()
     get_gateway = import_module("pyflink.java_gateway").get_gateway
@@ -73,7 +73,7 @@ def core_loading(load: Callable[[], object]) -> Iterator[None]:
 
 def _end(thread: Thread) -> None:
     """Have a thread that compiles end before this process does."""
-    import_module("anonymity.compiled.jit").stop_compiling()
+    import_module("crenel.anonymity.compiled.jit").stop_compiling()
     thread.join()
 
 

@@ -1,7 +1,7 @@
 """Flink's classes as Java has parsed and verified them once: a third of the time to start a local run.
 
 Java calls it a class-data-sharing archive. It is made when the environment is set up (``python -m
-jobs.local.classes``); Java
+crenel.jobs.local.classes``); Java
 itself ignores one that does not go with its version or with Flink's files.
 """
 
@@ -17,8 +17,8 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-from anonymity.compiled.folders import cached
-from jobs.local.java import find_java
+from crenel.anonymity.compiled.folders import cached
+from crenel.jobs.local.java import find_java
 
 _SECONDS = 120  # for Java to write the archive once the job has ended
 
@@ -45,7 +45,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
         made = Path(folder) / "classes"
         variables = os.environ | {"JAVA_HOME": str(java), "JVM_ARGS": f"-XX:ArchiveClassesAtExit={made}"}
-        command = [sys.executable, "-m", "jobs.commands.main", "demo", "--rows", "100"]
+        command = [sys.executable, "-m", "crenel.jobs.commands.main", "demo", "--rows", "100"]
         subprocess.run(command, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
         # Java writes it while it ends, after the command has ended.
         until, size = time.monotonic() + _SECONDS, -1

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from anonymity.outcomes import REJECTIONS
-from jobs.config.load import Config
-from jobs.config.places import local_folder
-from jobs.local.logs import JobError
-from jobs.local.sample import reading
-from state.block import Block
+from crenel.anonymity.outcomes import REJECTIONS
+from crenel.jobs.config.load import Config
+from crenel.jobs.config.places import local_folder
+from crenel.jobs.local.logs import JobError
+from crenel.jobs.local.sample import reading
+from crenel.state.block import Block
 
 _ROWS = 1000
 _UNKNOWN = "unknown_category"
@@ -24,7 +24,7 @@ def cautions_of_first_rows(config: Config, source: Mapping[str, str]) -> Iterato
     Raises
     ------
     ConfigError, JavaError, KeyboardInterrupt
-        As ``jobs.local.run.run`` does.
+        As ``crenel.jobs.local.run.run`` does.
     """
     folder = local_folder(source)
     if folder is None or not folder.exists() or "source.monitor-interval" in source:

@@ -13,10 +13,10 @@ import tempfile
 from importlib import import_module
 from types import SimpleNamespace
 
-from jobs.local import classes
-from jobs.local.java import find_java
-from jobs.local.stop import folder_until_exit, watched
-from jobs.wiring.gateway import require_token
+from crenel.jobs.local import classes
+from crenel.jobs.local.java import find_java
+from crenel.jobs.local.stop import folder_until_exit, watched
+from crenel.jobs.wiring.gateway import require_token
 
 _MEMORY = (
     # What rows leave behind is gathered each 256 MB. What is kept, such as tuples that wait, may take as much as Java
@@ -41,7 +41,7 @@ def prepare_java() -> None:
 
     Raises
     ------
-    jobs.local.java.JavaError
+    crenel.jobs.local.java.JavaError
         No Java 17 or newer was found.
     """
     if getattr(sys.modules.get("pyflink.java_gateway"), "_gateway", None) is not None:

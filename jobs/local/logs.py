@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from jobs.local import folders
-from jobs.local.stop import make_folder, temporary_folder
+from crenel.jobs.local import folders
+from crenel.jobs.local.stop import make_folder, temporary_folder
 
 _PREFIX = "crenel-log-"
 _begun: list[Path] = []  # a folder that Java knows already, and no block of ``flink_logs`` yet

@@ -10,13 +10,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anonymity.attributes import Numeric
-from evidence.outputs import Outputs, split_audit
-from jobs.config.load import Config
-from jobs.config.places import local_path
-from jobs.local.sink_files import OutputsError, read_folder
-from jobs.local.typed import typed
-from jobs.wiring.written import written
+from crenel.anonymity.attributes import Numeric
+from crenel.evidence.outputs import Outputs, split_audit
+from crenel.jobs.config.load import Config
+from crenel.jobs.config.places import local_path
+from crenel.jobs.local.sink_files import OutputsError, read_folder
+from crenel.jobs.local.typed import typed
+from crenel.jobs.wiring.written import written
 
 __all__ = ["OutputsError", "read_outputs"]
 
@@ -39,8 +39,8 @@ def read_outputs(config: Config, *, foreign: bool = False) -> Outputs:
     OutputsError
         In one line, with the field of the sink: nothing is there, a line is cut off, or what is there is not that of
         this configuration, or of two runs. No value of a record is in it.
-    jobs.config.file.ConfigError, jobs.local.run.JobError, jobs.local.java.JavaError
-        As ``jobs.local.run.run`` does, where a sink is read through Flink.
+    crenel.jobs.config.file.ConfigError, crenel.jobs.local.run.JobError, crenel.jobs.local.java.JavaError
+        As ``crenel.jobs.local.run.run`` does, where a sink is read through Flink.
     """
     schemas = written(config)
     kept = {name: options for name, options in config.sinks.items() if options["connector"] not in _GONE}
@@ -53,7 +53,7 @@ def read_outputs(config: Config, *, foreign: bool = False) -> Outputs:
     if all(table is None for table in texts.values()) and len(texts) == len(kept):
         raise OutputsError(f"sinks.released.path: {folders['released']} holds no finished file; has the job run?")
     if texts.keys() != kept.keys():
-        from jobs.local.sink_tables import read_tables  # imports Flink
+        from crenel.jobs.local.sink_tables import read_tables  # imports Flink
 
         others = {name: schemas[name].names for name in kept if name not in texts}
         texts |= read_tables(replace(config, sinks=kept), others)

@@ -15,19 +15,19 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from jobs.causes import JobSetup
-from jobs.config.brokers import cautions_of_brokers
-from jobs.config.delivery import CHECKPOINTS
-from jobs.config.load import Config, ConfigError
-from jobs.config.places import file_uri, find_missing_inputs
-from jobs.config.source import parse_options
-from jobs.failure import why_failed, why_full, why_refused
-from jobs.local.ahead import core_loading, start_java
-from jobs.local.logs import JobError, flink_logs
-from jobs.local.rest import Rest
-from jobs.local.stop import before_stopping, say_if_stopped, temporary_folder
-from jobs.local.summary import Summary
-from jobs.local.worker import quick_workers
+from crenel.jobs.causes import JobSetup
+from crenel.jobs.config.brokers import cautions_of_brokers
+from crenel.jobs.config.delivery import CHECKPOINTS
+from crenel.jobs.config.load import Config, ConfigError
+from crenel.jobs.config.places import file_uri, find_missing_inputs
+from crenel.jobs.config.source import parse_options
+from crenel.jobs.failure import why_failed, why_full, why_refused
+from crenel.jobs.local.ahead import core_loading, start_java
+from crenel.jobs.local.logs import JobError, flink_logs
+from crenel.jobs.local.rest import Rest
+from crenel.jobs.local.stop import before_stopping, say_if_stopped, temporary_folder
+from crenel.jobs.local.summary import Summary
+from crenel.jobs.local.worker import quick_workers
 
 _POLL = 0.2  # seconds between two looks at the job
 _CANCELLING = 10.0  # seconds that a job may take to end well where the run is told to stop
@@ -164,10 +164,10 @@ def _start(
     from py4j.protocol import Py4JError
     from pyflink.util.exceptions import JavaException
 
-    from jobs.wiring.environment import local_environment
-    from jobs.wiring.pipeline import build
-    from jobs.wiring.source_table import read_options
-    from jobs.wiring.sql_types import literal
+    from crenel.jobs.wiring.environment import local_environment
+    from crenel.jobs.wiring.pipeline import build
+    from crenel.jobs.wiring.source_table import read_options
+    from crenel.jobs.wiring.sql_types import literal
 
     java.join()
     try:

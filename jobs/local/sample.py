@@ -8,23 +8,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anonymity.errors import InputError
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from anonymity.regions.loss import Sample
-from anonymity.regions.sampler import Sampler
-from evidence.sample import Sample as TupleSample
-from jobs.config.load import Config
-from jobs.config.source import parse_options
-from jobs.failure import why_failed
-from jobs.local.ahead import start_java
-from jobs.local.logs import JobError, flink_logs
-from jobs.local.run import hang_up_quietly, local_settings, refused, require_brokers, require_inputs
-from jobs.local.stop import temporary_folder
-from state.block import Block
+from crenel.anonymity.errors import InputError
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.regions.loss import Sample
+from crenel.anonymity.regions.sampler import Sampler
+from crenel.evidence.sample import Sample as TupleSample
+from crenel.jobs.config.load import Config
+from crenel.jobs.config.source import parse_options
+from crenel.jobs.failure import why_failed
+from crenel.jobs.local.ahead import start_java
+from crenel.jobs.local.logs import JobError, flink_logs
+from crenel.jobs.local.run import hang_up_quietly, local_settings, refused, require_brokers, require_inputs
+from crenel.jobs.local.stop import temporary_folder
+from crenel.state.block import Block
 
 if TYPE_CHECKING:
-    from jobs.wiring.sampling import SourceBlocks
+    from crenel.jobs.wiring.sampling import SourceBlocks
 
 _FEWEST = 2
 """Tuples of a sample, at least."""
@@ -59,7 +59,7 @@ def read_sample(config: Config, rows: int) -> Sampled:
     Raises
     ------
     ConfigError, JobError, JavaError
-        As ``jobs.local.run.run`` does.
+        As ``crenel.jobs.local.run.run`` does.
     """
     rejected = 0
     with reading(config) as (source, blocks):
@@ -99,7 +99,7 @@ def read_beginning(config: Config, rows: int, file: Path | None = None) -> Begin
     Raises
     ------
     ConfigError, JobError, JavaError
-        As ``jobs.local.run.run`` does.
+        As ``crenel.jobs.local.run.run`` does.
     SampleError
         Fewer than two tuples were read, or the file cannot stand for the source.
     """
@@ -144,8 +144,8 @@ def reading(config: Config, file: Path | None = None) -> Iterator[tuple[SourceBl
         from py4j.protocol import Py4JError
         from pyflink.util.exceptions import JavaException
 
-        from jobs.wiring.environment import local_environment
-        from jobs.wiring.sampling import SourceBlocks
+        from crenel.jobs.wiring.environment import local_environment
+        from crenel.jobs.wiring.sampling import SourceBlocks
 
         java.join()
         settings = local_settings(config.flink, None, folder)

@@ -7,13 +7,13 @@ from contextlib import closing
 
 import pyarrow as pa
 
-from jobs.config.load import Config
-from jobs.failure import why_failed, why_refused
-from jobs.local.ahead import start_java
-from jobs.local.logs import JobError, flink_logs
-from jobs.local.run import hang_up_quietly, local_settings, refused
-from jobs.local.sink_files import OutputsError
-from jobs.local.stop import temporary_folder
+from crenel.jobs.config.load import Config
+from crenel.jobs.failure import why_failed, why_refused
+from crenel.jobs.local.ahead import start_java
+from crenel.jobs.local.logs import JobError, flink_logs
+from crenel.jobs.local.run import hang_up_quietly, local_settings, refused
+from crenel.jobs.local.sink_files import OutputsError
+from crenel.jobs.local.stop import temporary_folder
 
 _KAFKA = {
     "scan.startup.mode": "earliest-offset",
@@ -35,7 +35,7 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
     OutputsError
         Names a sink that Flink cannot read, such as one whose connector is not there.
     ConfigError, JobError, JavaError
-        As ``jobs.local.run.run`` does.
+        As ``crenel.jobs.local.run.run`` does.
     """
     with flink_logs() as logs, temporary_folder("crenel-") as folder:
         hang_up_quietly()
@@ -43,10 +43,10 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
         from py4j.protocol import Py4JError
         from pyflink.util.exceptions import JavaException
 
-        from jobs.wiring.environment import local_environment
-        from jobs.wiring.factories import find_missing_factories
-        from jobs.wiring.pipeline import outputs, read_layout
-        from jobs.wiring.sql_types import literal, quote
+        from crenel.jobs.wiring.environment import local_environment
+        from crenel.jobs.wiring.factories import find_missing_factories
+        from crenel.jobs.wiring.pipeline import outputs, read_layout
+        from crenel.jobs.wiring.sql_types import literal, quote
 
         java.join()
         settings = {**local_settings(config.flink, None, folder), "table.local-time-zone": "UTC"}

@@ -23,8 +23,8 @@ from types import FrameType
 from typing import NoReturn
 from uuid import uuid4
 
-from jobs.local import folders
-from jobs.local.descendants import descendants
+from crenel.jobs.local import folders
+from crenel.jobs.local.descendants import descendants
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TWICE = 0.3  # seconds within which one signal may come twice: to the process, and to its group
@@ -113,8 +113,8 @@ def temporary_folder(
 ) -> Iterator[Path]:
     """A new folder, for this user alone, that is gone after the block, or where the process is told to stop within it.
 
-    It stays where the block raises one of ``kept_on``, until ``jobs.local.folders`` removes it. With ``made`` it is
-    that one, of ``make_folder``.
+    It stays where the block raises one of ``kept_on``, until ``crenel.jobs.local.folders`` removes it. With ``made`` it
+    is that one, of ``make_folder``.
     """
     path = made or make_folder(prefix)
     keep = False
@@ -138,7 +138,8 @@ def folder_until_exit(prefix: str) -> Path:
 def make_folder(prefix: str) -> Path:
     """A new folder, for this user alone, that is gone where the process is told to stop; the caller takes it away.
 
-    It is owned by this process (``jobs.local.folders``). The first one has what ended processes have left removed.
+    It is owned by this process (``crenel.jobs.local.folders``). The first one has what ended processes have left
+    removed.
     """
     _begin_cleaning()
     path = Path(tempfile.gettempdir()) / f"{prefix}{uuid4().hex}"

@@ -9,9 +9,9 @@ from typing import Any
 
 from rich.table import Table
 
-from anonymity.algorithm import Algorithm
-from anonymity.outcomes import KINDS, REJECTIONS
-from jobs.local.surprises import surprises
+from crenel.anonymity.algorithm import Algorithm
+from crenel.anonymity.outcomes import KINDS, REJECTIONS
+from crenel.jobs.local.surprises import surprises
 
 _PARAMETER = "parameter."
 _STRETCH = "stretch."
@@ -47,7 +47,7 @@ class Summary:
     suppressed, rejected : tuples and rows by reason, every reason named; where the policy publishes suppressed tuples
         fully generalised, these are among the released ones too
     forgotten : tuples of persons who were forgotten while they waited
-    releases : releases by kind (``anonymity.outcomes.KINDS``), every kind named
+    releases : releases by kind (``crenel.anonymity.outcomes.KINDS``), every kind named
     persons_below_k : persons of whom a row left under a generalisation in which fewer than k companions lay; None where
         no promise lasts
     linked : released tuples whose noised values are nearest to their own subject's; None where nothing is noised
@@ -98,7 +98,7 @@ class Summary:
 
         Parameters
         ----------
-        rows : (shard, name, amount) as ``operators.shards.function.summary`` names them, in any order
+        rows : (shard, name, amount) as ``crenel.operators.shards.function.summary`` names them, in any order
         algorithm : the one that worked
         reasons : why a tuple may be suppressed (``Privacy.reasons``)
         event_time_field : the field that counts event time; None where none does

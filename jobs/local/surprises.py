@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from anonymity.outcomes import LINKABLE, REUSE_RISK
+from crenel.anonymity.outcomes import LINKABLE, REUSE_RISK
 
 if TYPE_CHECKING:
-    from jobs.local.summary import Summary
+    from crenel.jobs.local.summary import Summary
 
 _ENOUGH = 100
 """Tuples from which shares of them say something."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.local.sink_files import OutputsError
+from crenel.jobs.local.sink_files import OutputsError
 
 
 def typed(place: str, text: Mapping[str, pa.ChunkedArray] | None, schema: pa.Schema) -> pa.Table:

@@ -2,7 +2,7 @@
 
 In a mini-cluster a worker is a thread of the process that has the job. PyFlink has Flink run a program that asks for
 the thread, and waits for its end: it imports all of Apache Beam for that, which takes 1.5 s and 150 MB. Here Flink runs
-``jobs.local.worker_boot``, which hands over what it was told, and the process asks itself.
+``crenel.jobs.local.worker_boot``, which hands over what it was told, and the process asks itself.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from threading import Thread
 from typing import Any
 from urllib.parse import quote
 
-from jobs.local import worker_boot
-from jobs.local.stop import folder_until_exit
+from crenel.jobs.local import worker_boot
+from crenel.jobs.local.stop import folder_until_exit
 
 _EXECUTABLE = "python.executable"
 _BOOT = "pyflink.fn_execution.beam.beam_boot"

@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from jobs.config.load import Config, load
-from jobs.plan.point import Point, Written
+from crenel.jobs.config.load import Config, load
+from crenel.jobs.plan.point import Point, Written
 
 
 def block(written: Written, point: Point, regions: str) -> str:

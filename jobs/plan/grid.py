@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from anonymity.algorithm import known_algorithms
-from anonymity.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT
-from evidence.choice import Wanted
-from evidence.sample import Sample
-from jobs.config.load import Config
-from jobs.plan.options import wait_of
-from jobs.plan.point import Point, waits
+from crenel.anonymity.algorithm import known_algorithms
+from crenel.anonymity.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT
+from crenel.evidence.choice import Wanted
+from crenel.evidence.sample import Sample
+from crenel.jobs.config.load import Config
+from crenel.jobs.plan.options import wait_of
+from crenel.jobs.plan.point import Point, waits
 
 _FACTORS = (1.0, 0.5, 2.0, 0.25, 4.0)
 _WITHIN = (0.9, 0.45, 0.225, 0.1)
@@ -73,7 +73,7 @@ def around(config: Config, sample: Sample, wanted: Wanted, own: Mapping[str, tup
     Parameters
     ----------
     wanted : whose delay, where it is bounded, the waits are chosen for
-    own : dimensions of the user's own, as ``jobs.plan.options.varied`` gives them; they replace these
+    own : dimensions of the user's own, as ``crenel.jobs.plan.options.varied`` gives them; they replace these
     """
     k, l = wanted.k, wanted.l  # noqa: E741
     values = _values(sample)

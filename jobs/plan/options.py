@@ -9,12 +9,12 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from anonymity.algorithm import known_algorithms
-from anonymity.errors import InputError
-from anonymity.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT
-from evidence.choice import Wanted
-from jobs.config.fields import Duration
-from jobs.config.load import Config
+from crenel.anonymity.algorithm import known_algorithms
+from crenel.anonymity.errors import InputError
+from crenel.anonymity.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT
+from crenel.evidence.choice import Wanted
+from crenel.jobs.config.fields import Duration
+from crenel.jobs.config.load import Config
 
 _DURATION: TypeAdapter[int] = TypeAdapter(Duration)
 _TUPLES = re.compile(r"\s*([0-9]+)\s*tuples?\s*")
@@ -104,7 +104,7 @@ def wanted_of(bounds: Bounds, config: Config, *, timed: bool) -> Wanted:
 
 
 def varied(texts: Sequence[str], content: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Dimensions and their values, of ``NAME=VALUE,VALUE``: those of ``jobs.plan.grid.Grid`` and dotted fields.
+    """Dimensions and their values, of ``NAME=VALUE,VALUE``: those of ``crenel.jobs.plan.grid.Grid`` and dotted fields.
 
     Raises
     ------

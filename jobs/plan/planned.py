@@ -7,22 +7,22 @@ from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 
-from anonymity.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT
-from anonymity.regions.learn import RegionsError, learn, members_of
-from anonymity.regions.loss import Sample as Values
-from anonymity.regions.sampler import Sampler
-from evidence.choice import Chosen, Figures, Wanted, choose, front
-from evidence.replay import Totals
-from evidence.sample import Sample
-from jobs.config.load import Config, ConfigError, load
-from jobs.config.regions import regions_text
-from jobs.local.sample import Beginning
-from jobs.plan.block import block, pasted
-from jobs.plan.grid import Grid, around, neighbours
-from jobs.plan.options import Bounds, wanted_of
-from jobs.plan.point import Point, Written, waits
-from jobs.plan.replays import Given, Replays
-from state.block import Block
+from crenel.anonymity.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT
+from crenel.anonymity.regions.learn import RegionsError, learn, members_of
+from crenel.anonymity.regions.loss import Sample as Values
+from crenel.anonymity.regions.sampler import Sampler
+from crenel.evidence.choice import Chosen, Figures, Wanted, choose, front
+from crenel.evidence.replay import Totals
+from crenel.evidence.sample import Sample
+from crenel.jobs.config.load import Config, ConfigError, load
+from crenel.jobs.config.regions import regions_text
+from crenel.jobs.local.sample import Beginning
+from crenel.jobs.plan.block import block, pasted
+from crenel.jobs.plan.grid import Grid, around, neighbours
+from crenel.jobs.plan.options import Bounds, wanted_of
+from crenel.jobs.plan.point import Point, Written, waits
+from crenel.jobs.plan.replays import Given, Replays
+from crenel.state.block import Block
 
 _LEARNED = 20_000
 """Tuples that regions are learned from, at most, as ``crenel regions`` does."""
@@ -82,7 +82,7 @@ class Asked:
     path, overrides : of the configuration
     content : the same as it is written
     bounds : what is wanted
-    varied : dimensions of the user's own (``jobs.plan.options.varied``)
+    varied : dimensions of the user's own (``crenel.jobs.plan.options.varied``)
     settings : most that are replayed, beside those next to what is chosen
     regions : how the block names the file of regions
     """

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
-from anonymity.algorithm import Algorithm, known_algorithms
-from anonymity.policy import SHARD_BY_REGIONS
-from jobs.config.load import Config
-from jobs.config.schema import SinksSection
+from crenel.anonymity.algorithm import Algorithm, known_algorithms
+from crenel.anonymity.policy import SHARD_BY_REGIONS
+from crenel.jobs.config.load import Config
+from crenel.jobs.config.schema import SinksSection
 
 _UNITS = ((86_400_000, "day"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
 
@@ -23,10 +23,10 @@ class Point:
     Attributes
     ----------
     algorithm : its name
-    k, l : as of ``anonymity.privacy.Privacy``
+    k, l : as of ``crenel.anonymity.privacy.Privacy``
     tuples, milliseconds : how long a tuple waits at most, in later ones of its shard and in event time; None: no such
         bound. An algorithm that collects windows and carries tuples from one to the next has windows of half of it
-    shards, by : as of ``anonymity.policy.Shards``
+    shards, by : as of ``crenel.anonymity.policy.Shards``
     further : fields of the configuration by their dotted names, and what they are set to
     """
 

@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from anonymity.errors import PolicyError
-from anonymity.policy import SHARD_BY_SUBJECT
-from evidence.replay import Replayed, Totals, replay_outputs
-from evidence.sample import Sample
-from evidence.setting import Setting
-from evidence.why.changed import one_level_up, without
-from evidence.why.losses import losses
-from jobs.config.file import ConfigError
-from jobs.config.load import Config, load
-from jobs.local.sample import Beginning
-from jobs.plan.grid import scaled
-from jobs.plan.point import Point, Written, waits
-from jobs.plan.replays import setting_of
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.policy import SHARD_BY_SUBJECT
+from crenel.evidence.replay import Replayed, Totals, replay_outputs
+from crenel.evidence.sample import Sample
+from crenel.evidence.setting import Setting
+from crenel.evidence.why.changed import one_level_up, without
+from crenel.evidence.why.losses import losses
+from crenel.jobs.config.file import ConfigError
+from crenel.jobs.config.load import Config, load
+from crenel.jobs.local.sample import Beginning
+from crenel.jobs.plan.grid import scaled
+from crenel.jobs.plan.point import Point, Written, waits
+from crenel.jobs.plan.replays import setting_of
 
 GENERALISE = "generalise"
 _TIMES = (2.0, 4.0)

@@ -13,16 +13,16 @@ from types import TracebackType
 
 import pyarrow as pa
 
-from anonymity.errors import PolicyError
-from anonymity.privacy import Privacy
-from evidence.choice import Figures
-from evidence.replay import Totals, replay
-from evidence.sample import Sample
-from evidence.setting import Setting
-from jobs.config.file import ConfigError
-from jobs.config.load import Config, load
-from jobs.local.stop import left_to_us
-from jobs.plan.point import Point, Written
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.privacy import Privacy
+from crenel.evidence.choice import Figures
+from crenel.evidence.replay import Totals, replay
+from crenel.evidence.sample import Sample
+from crenel.evidence.setting import Setting
+from crenel.jobs.config.file import ConfigError
+from crenel.jobs.config.load import Config, load
+from crenel.jobs.local.stop import left_to_us
+from crenel.jobs.plan.point import Point, Written
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from pyflink.datastream import DataStream
 from pyflink.table import StreamTableEnvironment
 from pyflink.util.exceptions import JavaException
 
-from jobs.config.delivery import CHANGES
-from jobs.config.load import ConfigError
+from crenel.jobs.config.delivery import CHANGES
+from crenel.jobs.config.load import ConfigError
 
 _CHANGES = re.compile(r"doesn't support consuming [a-z, ]+ which is produced by node (?P<node>\w+)")
 _SCAN = "TableSourceScan"

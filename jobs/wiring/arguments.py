@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
-from anonymity.attributes import Categorical, Noised, Numeric, QuasiIdentifier
-from jobs.wiring.sql_types import INTEGERS, TEXTS, SqlType, quote
-from operators.encode.columns import Kind, Read
-from operators.encode.records import Form
+from crenel.anonymity.attributes import Categorical, Noised, Numeric, QuasiIdentifier
+from crenel.jobs.wiring.sql_types import INTEGERS, TEXTS, SqlType, quote
+from crenel.operators.encode.columns import Kind, Read
+from crenel.operators.encode.records import Form
 
 Asked: TypeAlias = tuple[str, Form]
 """A column, and what an argument is of it."""

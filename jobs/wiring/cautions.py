@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment
 
-from jobs.config.load import Config
-from jobs.config.places import cautions_of_leftovers, cautions_of_places
-from jobs.config.start import IDLE_OF_ALL, STATE, cautions_of_idleness, cautions_of_rows, cautions_of_start
-from jobs.config.transactions import cautions_of_timeouts
-from jobs.wiring.environment import DEFAULTS
-from jobs.wiring.known_settings import unknown_settings
-from jobs.wiring.source_table import read_options
+from crenel.jobs.config.load import Config
+from crenel.jobs.config.places import cautions_of_leftovers, cautions_of_places
+from crenel.jobs.config.start import IDLE_OF_ALL, STATE, cautions_of_idleness, cautions_of_rows, cautions_of_start
+from crenel.jobs.config.transactions import cautions_of_timeouts
+from crenel.jobs.wiring.environment import DEFAULTS
+from crenel.jobs.wiring.known_settings import unknown_settings
+from crenel.jobs.wiring.source_table import read_options
 
 _INTERVAL = "execution.checkpointing.interval"
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from jobs.config.load import Config
-from jobs.wiring.digests import code_version, hierarchies_digest, policy_digest
-from jobs.wiring.layout import Layout
-from jobs.wiring.sink_columns import promised_numbers
-from operators.shards.chain import ChainPlan
+from crenel.jobs.config.load import Config
+from crenel.jobs.wiring.digests import code_version, hierarchies_digest, policy_digest
+from crenel.jobs.wiring.layout import Layout
+from crenel.jobs.wiring.sink_columns import promised_numbers
+from crenel.operators.shards.chain import ChainPlan
 
 
 def chain_plan(config: Config, found: Layout, null_text: str) -> ChainPlan | None:

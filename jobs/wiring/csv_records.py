@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jobs.config.file import ConfigError
-from jobs.config.records import CsvRecords
-from jobs.wiring.arguments import Asked
-from jobs.wiring.sql_types import parse, quote
-from operators.encode.csv_fields import FORMS, CsvFields
-from operators.encode.csv_values import CsvType
-from operators.encode.records import Form, RecordsPlan
+from crenel.jobs.config.file import ConfigError
+from crenel.jobs.config.records import CsvRecords
+from crenel.jobs.wiring.arguments import Asked
+from crenel.jobs.wiring.sql_types import parse, quote
+from crenel.operators.encode.csv_fields import FORMS, CsvFields
+from crenel.operators.encode.csv_values import CsvType
+from crenel.operators.encode.records import Form, RecordsPlan
 
 
 def expressions(records: CsvRecords) -> list[str]:

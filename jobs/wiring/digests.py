@@ -9,13 +9,11 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-import anonymity
-import operators
-import state
-from anonymity.attributes import Numeric
-from anonymity.fingerprint import fingerprint, hierarchy_digest
-from anonymity.secret import NO_KEY
-from jobs.config.load import Config
+from crenel import anonymity, operators, state
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.fingerprint import fingerprint, hierarchy_digest
+from crenel.anonymity.secret import NO_KEY
+from crenel.jobs.config.load import Config
 
 _OURS = (anonymity, operators, state)
 """The packages whose code decides what leaves."""

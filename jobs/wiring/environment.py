@@ -9,21 +9,21 @@ from pyflink.common import Configuration
 from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.table import StreamTableEnvironment
 
-from jobs.config.fixed import FIXED
-from jobs.config.start import STATE
-from jobs.local.flags import prepare_java
-from jobs.local.stop import folder_until_exit
-from jobs.local.worker import keep_pool_private
-from jobs.wiring.channels import UnknownChannelsError, bind_channels, write_jar
-from jobs.wiring.gateway import require_token
-from jobs.wiring.jars import JARS, jars
+from crenel.jobs.config.fixed import FIXED
+from crenel.jobs.config.start import STATE
+from crenel.jobs.local.flags import prepare_java
+from crenel.jobs.local.stop import folder_until_exit
+from crenel.jobs.local.worker import keep_pool_private
+from crenel.jobs.wiring.channels import UnknownChannelsError, bind_channels, write_jar
+from crenel.jobs.wiring.gateway import require_token
+from crenel.jobs.wiring.jars import JARS, jars
 
 DEFAULTS: Mapping[str, str] = {
     "pipeline.name": "crenel",
     **FIXED,
     # Rows hold arrays, and copying them between chained operators would cost more than the operators.
     "pipeline.object-reuse": "true",
-    # One block a shard and Arrow batch: larger batches cost less; ``jobs.wiring.pace`` bounds the latency.
+    # One block a shard and Arrow batch: larger batches cost less; ``crenel.jobs.wiring.pace`` bounds the latency.
     "python.fn-execution.arrow.batch.size": "20000",
     "python.fn-execution.bundle.size": "100000",
     # A source of files reads so much at a time, and holds several of these as rows, which Java's collector copies again
@@ -62,7 +62,7 @@ def local_environment(settings: Mapping[str, str], *, checkpoints: bool = True) 
 
     Raises
     ------
-    jobs.local.java.JavaError
+    crenel.jobs.local.java.JavaError
         No Java 17 or newer was found.
     ConfigError
         A jar that the settings name is not there.

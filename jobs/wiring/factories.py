@@ -9,7 +9,7 @@ from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment
 from pyflink.util.java_utils import get_field_value, is_instance_of, load_java_class
 
-from jobs.config.explain import listed, meant
+from crenel.jobs.config.explain import listed, meant
 
 _FACTORIES = "org.apache.flink.table.factories"
 

@@ -8,17 +8,17 @@ import numpy as np
 from pyflink.datastream import DataStream
 from pyflink.table import StreamTableEnvironment
 
-from anonymity.policy import SHARD_BY_SUBJECT
-from jobs.config.fixed import MAX_PARALLELISM
-from jobs.config.load import Config, ConfigError, ForgetSource
-from jobs.wiring.arguments import Reader
-from jobs.wiring.layout import Layout
-from jobs.wiring.source_table import FORGET, create_table, parsing
-from jobs.wiring.sql_types import INTEGERS, TEXTS, SqlType, literal, parse, quote
-from operators.encode.columns import Read
-from operators.encode.forget import ForgetPlan, code_of, forget_function
-from operators.encode.hashing import text_codes
-from operators.shards.keys import shard_keys
+from crenel.anonymity.policy import SHARD_BY_SUBJECT
+from crenel.jobs.config.fixed import MAX_PARALLELISM
+from crenel.jobs.config.load import Config, ConfigError, ForgetSource
+from crenel.jobs.wiring.arguments import Reader
+from crenel.jobs.wiring.layout import Layout
+from crenel.jobs.wiring.source_table import FORGET, create_table, parsing
+from crenel.jobs.wiring.sql_types import INTEGERS, TEXTS, SqlType, literal, parse, quote
+from crenel.operators.encode.columns import Read
+from crenel.operators.encode.forget import ForgetPlan, code_of, forget_function
+from crenel.operators.encode.hashing import text_codes
+from crenel.operators.shards.keys import shard_keys
 
 _VIEW = "crenel_forget_source"
 

@@ -9,8 +9,8 @@ from zipfile import is_zipfile
 
 from pyflink.common import Configuration
 
-from jobs.config.load import ConfigError
-from jobs.config.places import local_path
+from crenel.jobs.config.load import ConfigError
+from crenel.jobs.config.places import local_path
 
 JARS = ("pipeline.jars", "pipeline.classpaths")
 """Settings of Flink that list them. What ``flink run`` has set there holds Flink's own jar for Python."""

@@ -10,12 +10,12 @@ from pyflink.datastream import DataStream
 from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment
 
-from jobs.causes import JobSetup
-from jobs.wiring.pace import set_pace
+from crenel.jobs.causes import JobSetup
+from crenel.jobs.wiring.pace import set_pace
 
 
 class Job:
-    """What ``jobs.wiring.pipeline.build`` makes.
+    """What ``crenel.jobs.wiring.pipeline.build`` makes.
 
     Parameters
     ----------

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from jobs.config.records import JsonRecords
-from jobs.wiring.arguments import Asked
-from jobs.wiring.sql_types import literal, parse, quote
-from operators.encode.json_fields import FORMS, JsonField, JsonFields
-from operators.encode.records import Form, RecordsPlan
+from crenel.jobs.config.records import JsonRecords
+from crenel.jobs.wiring.arguments import Asked
+from crenel.jobs.wiring.sql_types import literal, parse, quote
+from crenel.operators.encode.json_fields import FORMS, JsonField, JsonFields
+from crenel.operators.encode.records import Form, RecordsPlan
 
 _STEP = re.compile(r"\.([A-Za-z_]\w*)|\['((?:[^'\\]|\\['\\])*)'\]|\[(\d{1,9})\]", re.ASCII)
 

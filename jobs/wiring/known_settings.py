@@ -9,7 +9,7 @@ from zipfile import ZipFile
 
 from pyflink.find_flink_home import _find_flink_home
 
-from jobs.config.explain import meant
+from crenel.jobs.config.explain import meant
 
 _CLASS = re.compile(r"org/apache/flink/(?!.*shaded)[\w/]+\.class")
 _OPTION = b"/ConfigOption;"

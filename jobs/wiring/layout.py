@@ -11,18 +11,18 @@ from typing import cast
 
 import pyarrow as pa
 
-from anonymity.algorithm import Output
-from anonymity.attributes import Numeric
-from anonymity.policy import Policy, Shards
-from anonymity.secret import SubjectKey
-from jobs.config.file import ConfigError
-from jobs.wiring.arguments import Asked, Reader, extremes, member_kind
-from jobs.wiring.sink_columns import CHAINED, SQL, Column, Plain, arrays, further_records, noise_types, records
-from jobs.wiring.sql_types import INTEGERS, TEXTS, SqlType, parse
-from jobs.wiring.steps import fill_steps, unfit_ends
-from operators.encode.columns import Kind, Read, members_schema
-from operators.encode.encoder import EncodePlan
-from operators.places import CHAIN
+from crenel.anonymity.algorithm import Output
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.policy import Policy, Shards
+from crenel.anonymity.secret import SubjectKey
+from crenel.jobs.config.file import ConfigError
+from crenel.jobs.wiring.arguments import Asked, Reader, extremes, member_kind
+from crenel.jobs.wiring.sink_columns import CHAINED, SQL, Column, Plain, arrays, further_records, noise_types, records
+from crenel.jobs.wiring.sql_types import INTEGERS, TEXTS, SqlType, parse
+from crenel.jobs.wiring.steps import fill_steps, unfit_ends
+from crenel.operators.encode.columns import Kind, Read, members_schema
+from crenel.operators.encode.encoder import EncodePlan
+from crenel.operators.places import CHAIN
 
 _PLAIN: dict[Kind, Plain] = {
     "integer": "LONG",
@@ -49,10 +49,11 @@ class Layout:
     asked : what each of them is of a column; None where no ``Form`` is that
     quasi_identifiers, sensitive, noised, passthrough, subject, event_time, reference : how encode reads each column
     watermark : how it reads the watermark; None where nothing counts event time or is limited by it
-    published : SQL type of each column that is published as it is, for ``anonymity.fingerprint.fingerprint``
+    published : SQL type of each column that is published as it is, for ``crenel.anonymity.fingerprint.fingerprint``
     subject_type : SQL type of the subject, for the same; None where there is none
     source : the query, and how the source computes its columns, for the same
-    integers : for each numeric quasi-identifier, whether its ends are whole (``operators.bounds.integer_bounds``)
+    integers : for each numeric quasi-identifier, whether its ends are whole
+        (``crenel.operators.bounds.integer_bounds``)
     extremes : for each numeric quasi-identifier whose noise, or whose rounding of ends, no domain bounds, the least and
         the largest value of its type, where that has any
     sinks : columns of ``released``, ``audit``, ``suppressed``, ``rejected`` and ``forgotten``, and those of the
@@ -60,8 +61,8 @@ class Layout:
     release_types : columns of a release: ``release_id``, ``shard``, ``event_ms``, ``kind``, ``subjects``, ``tuples``,
         ``d0``... (diversity), ``loss``, then by position in the policy ``q0_min`` and ``q0_max``, or ``q0``; where
         attributes are noised, ``linked``, ``e0`` and ``x0``... (error of the noise and what was to be expected of it)
-        after ``loss``; with a hash chain ``operators.places.CHAIN`` behind all; an array of each of ``member_types``
-        comes after them
+        after ``loss``; with a hash chain ``crenel.operators.places.CHAIN`` behind all; an array of each of
+        ``member_types`` comes after them
     member_types : columns of a member, the pseudonym last; where nothing is published as it is, one that is TRUE
     suppressed_types : columns of a suppressed tuple: ``reason``, ``seq``, ``event_ms``, which come as arrays
     rejected_types : columns of a rejected row: ``col``, ``reason``, ``event_ms``, ``reference``, which come as arrays
@@ -105,7 +106,7 @@ class Layout:
     def encode_plan(
         self, shards: Shards, keys: tuple[int, ...], subject_key: SubjectKey, null_text: str = ""
     ) -> EncodePlan:
-        """What encode does with ``arguments``; ``keys`` as ``operators.shards.keys`` chooses them.
+        """What encode does with ``arguments``; ``keys`` as ``crenel.operators.shards.keys`` chooses them.
 
         ``null_text``: how the released output writes a missing value.
         """

@@ -11,35 +11,44 @@ from pyflink.datastream.data_stream import KeyedStream
 from pyflink.java_gateway import get_gateway
 from pyflink.table import Schema, StreamTableEnvironment
 
-from anonymity.algorithm import Terms
-from anonymity.attributes import Numeric
-from anonymity.fingerprint import Fingerprint, fingerprint
-from jobs.causes import SETTINGS, JobSetup
-from jobs.config.delivery import repeating_source
-from jobs.config.fixed import MAX_PARALLELISM
-from jobs.config.load import Config, ConfigError
-from jobs.config.overlaps import find_sinks_in_inputs, find_sinks_in_state
-from jobs.config.places import FOLDERS
-from jobs.wiring.append_only import append_only
-from jobs.wiring.cautions import cautions_of_job
-from jobs.wiring.chain import chain_plan
-from jobs.wiring.factories import find_missing_factories
-from jobs.wiring.forgetting import requests
-from jobs.wiring.job import Job
-from jobs.wiring.layout import Layout, layout
-from jobs.wiring.pace import endless
-from jobs.wiring.records import records_plan, records_query
-from jobs.wiring.references import with_codes
-from jobs.wiring.sink_columns import SQL, SUMMARY_COLUMNS, Column, Plain, arrays, declared, in_force, written_null
-from jobs.wiring.source_table import SOURCE, column_names, create_table, parsing, read_options, source_table
-from jobs.wiring.sql_types import literal
-from jobs.wiring.unnest import unnested
-from jobs.wiring.watermarks import beginnings, nothing, without_watermarks
-from operators.emit import batch_type
-from operators.encode.function import encode_function
-from operators.shards.function import FORGOTTEN, REJECTED, SUMMARY, SUPPRESSED, ShardFunction, further_tags
-from operators.shards.keys import shard_keys
-from operators.shards.plan import OperatorPlan
+from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.fingerprint import Fingerprint, fingerprint
+from crenel.jobs.causes import SETTINGS, JobSetup
+from crenel.jobs.config.delivery import repeating_source
+from crenel.jobs.config.fixed import MAX_PARALLELISM
+from crenel.jobs.config.load import Config, ConfigError
+from crenel.jobs.config.overlaps import find_sinks_in_inputs, find_sinks_in_state
+from crenel.jobs.config.places import FOLDERS
+from crenel.jobs.wiring.append_only import append_only
+from crenel.jobs.wiring.cautions import cautions_of_job
+from crenel.jobs.wiring.chain import chain_plan
+from crenel.jobs.wiring.factories import find_missing_factories
+from crenel.jobs.wiring.forgetting import requests
+from crenel.jobs.wiring.job import Job
+from crenel.jobs.wiring.layout import Layout, layout
+from crenel.jobs.wiring.pace import endless
+from crenel.jobs.wiring.records import records_plan, records_query
+from crenel.jobs.wiring.references import with_codes
+from crenel.jobs.wiring.sink_columns import (
+    SQL,
+    SUMMARY_COLUMNS,
+    Column,
+    Plain,
+    arrays,
+    declared,
+    in_force,
+    written_null,
+)
+from crenel.jobs.wiring.source_table import SOURCE, column_names, create_table, parsing, read_options, source_table
+from crenel.jobs.wiring.sql_types import literal
+from crenel.jobs.wiring.unnest import unnested
+from crenel.jobs.wiring.watermarks import beginnings, nothing, without_watermarks
+from crenel.operators.emit import batch_type
+from crenel.operators.encode.function import encode_function
+from crenel.operators.shards.function import FORGOTTEN, REJECTED, SUMMARY, SUPPRESSED, ShardFunction, further_tags
+from crenel.operators.shards.keys import shard_keys
+from crenel.operators.shards.plan import OperatorPlan
 
 _OF_ALL = ("released", "audit", "suppressed", "rejected", "forgotten")
 """Sinks of every algorithm, in ``Layout.sinks``."""
@@ -88,7 +97,7 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
 
 
 def stored_under(config: Config, found: Layout) -> Fingerprint:
-    """What a restored shard must have in common with this job (``anonymity.fingerprint.fingerprint``)."""
+    """What a restored shard must have in common with this job (``crenel.anonymity.fingerprint.fingerprint``)."""
     return fingerprint(
         found.policy,
         config.shards,

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jobs.config.file import ConfigError
-from jobs.config.records import JsonRecords, Records
-from jobs.wiring import csv_records, json_records
-from jobs.wiring.arguments import Asked
-from jobs.wiring.sql_types import quote
-from operators.encode.records import RecordsPlan
+from crenel.jobs.config.file import ConfigError
+from crenel.jobs.config.records import JsonRecords, Records
+from crenel.jobs.wiring import csv_records, json_records
+from crenel.jobs.wiring.arguments import Asked
+from crenel.jobs.wiring.sql_types import quote
+from crenel.operators.encode.records import RecordsPlan
 
 
 def records_query(records: Records, columns: Sequence[str], record: str | None = None) -> str:

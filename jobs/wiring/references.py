@@ -7,12 +7,12 @@ from dataclasses import replace
 from math import inf
 from pathlib import Path
 
-from anonymity.privacy import Privacy
-from anonymity.promise.record import Sensitive
-from jobs.config.file import ConfigError
-from jobs.wiring.layout import Layout
-from operators.encode.encoder import EncodePlan
-from operators.encode.references import codes_of
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.promise.record import Sensitive
+from crenel.jobs.config.file import ConfigError
+from crenel.jobs.wiring.layout import Layout
+from crenel.operators.encode.encoder import EncodePlan
+from crenel.operators.encode.references import codes_of
 
 _NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
 

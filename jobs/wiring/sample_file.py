@@ -7,11 +7,11 @@ from pathlib import Path
 
 from pyflink.table import StreamTableEnvironment
 
-from jobs.config.load import Source
-from jobs.config.places import file_uri
-from jobs.local.sample import SampleError
-from jobs.wiring.source_table import SOURCE, parsing, source_table
-from jobs.wiring.sql_types import literal
+from crenel.jobs.config.load import Source
+from crenel.jobs.config.places import file_uri
+from crenel.jobs.local.sample import SampleError
+from crenel.jobs.wiring.source_table import SOURCE, parsing, source_table
+from crenel.jobs.wiring.sql_types import literal
 
 _GIVEN = "crenel_given_source"
 _FORMATS = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}

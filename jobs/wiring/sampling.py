@@ -10,14 +10,14 @@ from pathlib import Path
 
 from pyflink.table import StreamTableEnvironment
 
-from anonymity.policy import Policy, Shards
-from jobs.config.load import Config
-from jobs.wiring.append_only import append_only
-from jobs.wiring.job import upwards
-from jobs.wiring.pace import ends
-from jobs.wiring.pipeline import encoded, job_setup, operator_plan, read_layout
-from jobs.wiring.sample_file import read_from
-from state.block import Block
+from crenel.anonymity.policy import Policy, Shards
+from crenel.jobs.config.load import Config
+from crenel.jobs.wiring.append_only import append_only
+from crenel.jobs.wiring.job import upwards
+from crenel.jobs.wiring.pace import ends
+from crenel.jobs.wiring.pipeline import encoded, job_setup, operator_plan, read_layout
+from crenel.jobs.wiring.sample_file import read_from
+from crenel.state.block import Block
 
 _BEHIND = re.compile(r"watermark=\[-\(\S+, (\d+):INTERVAL")
 """A watermark behind a column, as Flink's plan tells it."""
@@ -30,7 +30,8 @@ class SourceBlocks:
     ----------
     tables : where the source is created
     config : of the job; how it divides the stream does not matter
-    file : whose rows are read in the place of the source's (``jobs.wiring.sample_file``); None: those of the source
+    file : whose rows are read in the place of the source's (``crenel.jobs.wiring.sample_file``); None: those of the
+        source
 
     Attributes
     ----------
@@ -43,7 +44,7 @@ class SourceBlocks:
     Raises
     ------
     ConfigError
-        As ``jobs.wiring.pipeline.read_layout`` does.
+        As ``crenel.jobs.wiring.pipeline.read_layout`` does.
     """
 
     def __init__(self, tables: StreamTableEnvironment, config: Config, file: Path | None = None) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
-from anonymity.algorithm import Output
-from anonymity.policy import Policy
-from anonymity.privacy import DifferentialPrivacy, Privacy
-from jobs.wiring.sql_types import SqlType, quote
-from operators.places import CHAIN, named
+from crenel.anonymity.algorithm import Output
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import DifferentialPrivacy, Privacy
+from crenel.jobs.wiring.sql_types import SqlType, quote
+from crenel.operators.places import CHAIN, named
 
 Plain: TypeAlias = Literal["INT", "LONG", "DOUBLE", "BOOLEAN", "STRING"]
 """A type of the operator's rows, by its name in ``pyflink.common.Types``."""

@@ -12,10 +12,10 @@ from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment
 from pyflink.util.exceptions import JavaException
 
-from jobs.config.explain import listed
-from jobs.config.load import Config, ConfigError, ForgetSource, Source
-from jobs.failure import why_refused
-from jobs.wiring.factories import find_missing_factories
+from crenel.jobs.config.explain import listed
+from crenel.jobs.config.load import Config, ConfigError, ForgetSource, Source
+from crenel.jobs.failure import why_refused
+from crenel.jobs.wiring.factories import find_missing_factories
 
 SOURCE, FORGET = "source", "forget"
 # Not of its frames, which begin with a tab: most of what goes wrong in planning has Calcite among them.

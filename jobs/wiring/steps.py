@@ -7,10 +7,10 @@ from dataclasses import replace
 from math import isclose
 from typing import TypeVar
 
-from anonymity.attributes import Numeric
-from anonymity.errors import PolicyError
-from anonymity.policy import Policy
-from jobs.wiring.sql_types import INTEGERS, SqlType
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.policy import Policy
+from crenel.jobs.wiring.sql_types import INTEGERS, SqlType
 
 AnyNumeric = TypeVar("AnyNumeric", bound=Numeric)
 

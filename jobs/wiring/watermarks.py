@@ -8,7 +8,7 @@ from pyflink.common import Duration, WatermarkStrategy
 from pyflink.datastream import DataStream
 from pyflink.table import StreamTableEnvironment
 
-from jobs.wiring.job import upwards
+from crenel.jobs.wiring.job import upwards
 
 _TICKS = "crenel_ticks"
 _BEGIN = "crenel_begin"

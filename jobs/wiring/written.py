@@ -1,6 +1,6 @@
 """What a job writes into each of its sinks, by its configuration alone: names of columns, and how they are read back.
 
-``jobs.wiring.layout`` knows the types that a sink has; it asks Flink for those of the source.
+``crenel.jobs.wiring.layout`` knows the types that a sink has; it asks Flink for those of the source.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from anonymity.attributes import Numeric
-from jobs.config.load import Config
-from jobs.wiring.sink_columns import CHAINED, SUMMARY_COLUMNS, Column, further_records, in_force, records
-from jobs.wiring.sql_types import SqlType, parse
+from crenel.anonymity.attributes import Numeric
+from crenel.jobs.config.load import Config
+from crenel.jobs.wiring.sink_columns import CHAINED, SUMMARY_COLUMNS, Column, further_records, in_force, records
+from crenel.jobs.wiring.sql_types import SqlType, parse
 
 _READ = {
     "INT": pa.int64(),

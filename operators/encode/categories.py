@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from anonymity.attributes import Categorical
-from anonymity.builders.builder import Finder
-from anonymity.errors import PolicyError
-from anonymity.hierarchy import MISSING
-from operators.encode.columns import Batch, Mask, Read
+from crenel.anonymity.attributes import Categorical
+from crenel.anonymity.builders.builder import Finder
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.hierarchy import MISSING
+from crenel.operators.encode.columns import Batch, Mask, Read
 
 
 class Leaves(NamedTuple):

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from anonymity.errors import PolicyError
-from operators.encode import hashing
-from state.block import NO_TIME
+from crenel.anonymity.errors import PolicyError
+from crenel.operators.encode import hashing
+from crenel.state.block import NO_TIME
 
 Kind: TypeAlias = Literal["number", "real", "single", "number_text", "text", "integer", "boolean", "timestamp"]
 """How the values of a column arrive.

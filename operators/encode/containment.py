@@ -12,10 +12,10 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.regions.loads import Loads
-from operators.encode.columns import Batch, UnreadableError
-from operators.encode.encoder import EncodePlan, Encoder
-from operators.encode.records import RecordsPlan
+from crenel.anonymity.regions.loads import Loads
+from crenel.operators.encode.columns import Batch, UnreadableError
+from crenel.operators.encode.encoder import EncodePlan, Encoder
+from crenel.operators.encode.records import RecordsPlan
 
 _ROOT = Path(__file__).parents[2]
 _log = logging.getLogger(__name__)

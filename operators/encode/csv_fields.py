@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv
 
-from anonymity.errors import InvariantError
-from operators.encode.csv_values import CsvType, read_as
-from operators.encode.records import Form
-from operators.encode.texts import WHOLE
+from crenel.anonymity.errors import InvariantError
+from crenel.operators.encode.csv_values import CsvType, read_as
+from crenel.operators.encode.records import Form
+from crenel.operators.encode.texts import WHOLE
 
 FORMS: dict[str, tuple[Form, ...]] = {
     "STRING": ("text",),
@@ -44,7 +44,7 @@ _PLAIN_DECIMALS = 6
 
 @dataclass(frozen=True)
 class CsvFields:
-    """What is read of each line: ``operators.encode.records.Fields``.
+    """What is read of each line: ``crenel.operators.encode.records.Fields``.
 
     Attributes
     ----------

@@ -9,13 +9,13 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.errors import PolicyError
-from anonymity.policy import SHARD_BY_SUBJECT, Policy, Shards
-from operators.encode import hashing
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.policy import SHARD_BY_SUBJECT, Policy, Shards
+from crenel.operators.encode import hashing
 
 
 class Divided(Protocol):
-    """What shards are chosen by: columns as ``state.block.TupleColumns`` has them.
+    """What shards are chosen by: columns as ``crenel.state.block.TupleColumns`` has them.
 
     ``passed`` are (rows, columns) codes of what is published as it is and promises nothing; they matter where nobody is
     known by name, and a tuple's shard follows from all that it holds.

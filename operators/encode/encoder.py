@@ -12,15 +12,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.attributes import Numeric
-from anonymity.outcomes import REJECTIONS
-from anonymity.policy import SHARD_BY_SUBJECT, Policy, Shards
-from anonymity.regions.loads import Loads
-from anonymity.secret import SubjectKey
-from operators.encode.categories import Categories
-from operators.encode.columns import Batch, Mask, Read, members_schema, reading
-from operators.encode.divide import divider
-from state.block import NO_TIME, Block, Rejected
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.outcomes import REJECTIONS
+from crenel.anonymity.policy import SHARD_BY_SUBJECT, Policy, Shards
+from crenel.anonymity.regions.loads import Loads
+from crenel.anonymity.secret import SubjectKey
+from crenel.operators.encode.categories import Categories
+from crenel.operators.encode.columns import Batch, Mask, Read, members_schema, reading
+from crenel.operators.encode.divide import divider
+from crenel.state.block import NO_TIME, Block, Rejected
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class EncodePlan:
     ----------
     policy : roles, domains and hierarchies
     shards : how tuples are divided
-    keys : (shards,) the Flink key of each shard, as ``operators.shards.keys`` chooses them
+    keys : (shards,) the Flink key of each shard, as ``crenel.operators.shards.keys`` chooses them
     quasi_identifiers, sensitive, noised, passthrough : in the order of the policy
     subject, event_time, reference : None where the policy names none
     null_text : how the released output writes a missing value

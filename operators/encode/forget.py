@@ -11,10 +11,10 @@ import pandas as pd
 from pyflink.table import DataTypes
 from pyflink.table.udf import ScalarFunction, udf
 
-from anonymity.secret import SubjectKey
-from operators.encode import hashing
-from operators.encode.columns import Batch, Read
-from state.forget import Forget
+from crenel.anonymity.secret import SubjectKey
+from crenel.operators.encode import hashing
+from crenel.operators.encode.columns import Batch, Read
+from crenel.state.forget import Forget
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class ForgetPlan:
     Attributes
     ----------
     subject : how the one column is read, which holds subjects as the source does
-    subject_key : as of ``operators.encode.encoder.EncodePlan``
+    subject_key : as of ``crenel.operators.encode.encoder.EncodePlan``
     keys : (shards,) the Flink key of each shard
     by_subject : whether a person is in one shard only, which follows from the subject
     """

@@ -6,8 +6,8 @@ from functools import partial
 
 from pyflink.metrics import MetricGroup
 
-from anonymity.regions.loads import Loads
-from operators.metrics import SCALE, Metrics
+from crenel.anonymity.regions.loads import Loads
+from crenel.operators.metrics import SCALE, Metrics
 
 
 def register(group: MetricGroup, loads: Loads, *, regions: bool) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import pandas as pd
 import pyarrow as pa
 
-from operators.encode.columns import as_arrow, reading
+from crenel.operators.encode.columns import as_arrow, reading
 
 Form: TypeAlias = Literal["number", "integer", "text", "boolean", "time", "day", "missing"]
 """What an argument is of a field.

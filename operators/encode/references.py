@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from operators.encode import hashing
-from operators.encode.columns import Batch, Read
+from crenel.operators.encode import hashing
+from crenel.operators.encode.columns import Batch, Read
 
 
 def codes_of(values: Sequence[str], read: Read, key: str, null_text: str | None) -> list[int | None]:

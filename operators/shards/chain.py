@@ -21,8 +21,8 @@ from urllib.parse import quote
 import numpy as np
 import pyarrow as pa
 
-from anonymity.secret import Secret
-from state.chain import ChainState
+from crenel.anonymity.secret import Secret
+from crenel.state.chain import ChainState
 
 _MEMBERS = 2**128
 _KEPT = 10_000

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pyflink.datastream import KeyedProcessFunction, OutputTag, RuntimeContext, TimeDomain
 
-from anonymity.algorithm import Algorithm, Counters, Shard, Step
-from anonymity.compiled.random import shard_key
-from anonymity.errors import InvariantError
-from anonymity.outcomes import REJECTIONS
-from anonymity.tuples.leaving import delay_of_bucket
-from operators.bundles import end_at_once, leaving
-from operators.emit import (
+from crenel.anonymity.algorithm import Algorithm, Counters, Shard, Step
+from crenel.anonymity.compiled.random import shard_key
+from crenel.anonymity.errors import InvariantError
+from crenel.anonymity.outcomes import REJECTIONS
+from crenel.anonymity.tuples.leaving import delay_of_bucket
+from crenel.operators.bundles import end_at_once, leaving
+from crenel.operators.emit import (
     FORGOTTEN_TYPE,
     REJECTED_TYPE,
     SUMMARY_TYPE,
@@ -28,20 +28,20 @@ from operators.emit import (
     further_type,
     row,
 )
-from operators.orphan import end_with_java
-from operators.shards.chain import Chain
-from operators.shards.metrics import ShardMetrics
-from operators.shards.oddities import Oddities
-from operators.shards.passed import Passed
-from operators.shards.plan import OperatorPlan
-from operators.signed_errors import ErrorSigner
-from state import rejected as rejected_state
-from state.block import NO_TIME, Block
-from state.chain import ChainState
-from state.codec import kind_of
-from state.flink import ShardStore
-from state.forget import Forget
-from state.stored import Stored
+from crenel.operators.orphan import end_with_java
+from crenel.operators.shards.chain import Chain
+from crenel.operators.shards.metrics import ShardMetrics
+from crenel.operators.shards.oddities import Oddities
+from crenel.operators.shards.passed import Passed
+from crenel.operators.shards.plan import OperatorPlan
+from crenel.operators.signed_errors import ErrorSigner
+from crenel.state import rejected as rejected_state
+from crenel.state.block import NO_TIME, Block
+from crenel.state.chain import ChainState
+from crenel.state.codec import kind_of
+from crenel.state.flink import ShardStore
+from crenel.state.forget import Forget
+from crenel.state.stored import Stored
 
 SUPPRESSED = OutputTag("suppressed", SUPPRESSED_TYPE)
 REJECTED = OutputTag("rejected", REJECTED_TYPE)
@@ -77,10 +77,11 @@ class KeyedShard:
 class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
     """Anonymises the blocks of each shard.
 
-    In: rows (shard key, bytes of a ``state.block.Block`` or a ``state.forget.Forget``; None where a shard begins). Out:
-    releases; side outputs ``SUPPRESSED``, ``REJECTED``, ``FORGOTTEN``, those of the algorithm (``further_tags``) and,
-    once the input has ended, ``SUMMARY``; the main output then has the closing record of a chained audit log too. All
-    of them must be wired: PyFlink sends what is yielded for a side output to the main one where no side output is.
+    In: rows (shard key, bytes of a ``crenel.state.block.Block`` or a ``crenel.state.forget.Forget``; None where a shard
+    begins). Out: releases; side outputs ``SUPPRESSED``, ``REJECTED``, ``FORGOTTEN``, those of the algorithm
+    (``further_tags``) and, once the input has ended, ``SUMMARY``; the main output then has the closing record of a
+    chained audit log too. All of them must be wired: PyFlink sends what is yielded for a side output to the main one
+    where no side output is.
 
     A request to forget applies to what has come to the shard before it, and nothing of it is kept: of a person whose
     tuples come after it, nobody knows that they were asked to be forgotten.

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from pyflink.metrics import MetricGroup
 
-from anonymity.algorithm import Algorithm, Counters, Terms
-from anonymity.outcomes import KINDS, REJECTIONS
-from anonymity.release import Releases
-from operators.metrics import SCALE, Metrics
-from operators.shards.classes import OF_CLASSES, Classes
+from crenel.anonymity.algorithm import Algorithm, Counters, Terms
+from crenel.anonymity.outcomes import KINDS, REJECTIONS
+from crenel.anonymity.release import Releases
+from crenel.operators.metrics import SCALE, Metrics
+from crenel.operators.shards.classes import OF_CLASSES, Classes
 
 if TYPE_CHECKING:
-    from operators.shards.function import KeyedShard
+    from crenel.operators.shards.function import KeyedShard
 
 
 def counter_names(algorithm: Algorithm, terms: Terms) -> tuple[str, ...]:

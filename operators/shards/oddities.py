@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.algorithm import Terms
-from anonymity.release import Releases
-from anonymity.tuples.marks import marks_of
-from state.block import NO_TIME, Block
+from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.release import Releases
+from crenel.anonymity.tuples.marks import marks_of
+from crenel.state.block import NO_TIME, Block
 
 _OUTERMOST = 4
 """The range without its outermost values lacks one less than these, at each end."""

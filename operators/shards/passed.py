@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from state.block import NO_TIME, Block
+from crenel.state.block import NO_TIME, Block
 
 
 class Passed:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from anonymity.algorithm import Algorithm, Terms
-from anonymity.secret import NO_KEY, SubjectKey
-from operators.shards.chain import ChainPlan
+from crenel.anonymity.algorithm import Algorithm, Terms
+from crenel.anonymity.secret import NO_KEY, SubjectKey
+from crenel.operators.shards.chain import ChainPlan
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class OperatorPlan:
     terms : what is promised, and how
     seed : fixes every random choice; None: drawn from the operating system when a shard first sees a tuple
     integers : names of the numeric quasi-identifiers that are published as integers
-    encoded : names of the columns that encode reads, to which ``state.block.Rejected.column`` refers;
+    encoded : names of the columns that encode reads, to which ``crenel.state.block.Rejected.column`` refers;
         None stands for no single one
     numbers : of each shard, by its Flink key
     extremes : the least and the largest value that a column holds, of the numeric quasi-identifiers whose noise, or

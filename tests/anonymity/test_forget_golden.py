@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from state.window import WindowState
+from crenel.state.window import WindowState
 from tests.golden.make import files, read
 from tests.golden.make_forgotten import HERE, SETTINGS, STEPS, TAKEN, rest, snapshot
 from tests.support.drive import columns_of

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.hierarchy import MISSING, Hierarchy, HierarchyError, csv_text, from_paths, load
+from crenel.anonymity.hierarchy import MISSING, Hierarchy, HierarchyError, csv_text, from_paths, load
 
 PLACES = [("Rome", "Italy", "Europe", "*"), ("Milan", "Italy", "Europe", "*"), ("Lima", "Peru", "*")]
 

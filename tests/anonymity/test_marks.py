@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.algorithm import Counters
-from anonymity.release import Releases
+from crenel.anonymity.algorithm import Counters
+from crenel.anonymity.release import Releases
 from tests.support.drive import KEY, columns_of, taken
 from tests.support.examples import LAWS
 from tests.support.lasting_drive import lasting_cases

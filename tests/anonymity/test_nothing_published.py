@@ -8,20 +8,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from anonymity.algorithm import Algorithm, Shard, Step, Terms
-from anonymity.algorithms import CASTLE, MONDRIAN, NEAREST, OLA, WINDOW
-from anonymity.attributes import Categorical
-from anonymity.batch.windows import ClosedBy
-from anonymity.castle.parameters import CastleParameters
-from anonymity.hierarchy import from_paths
-from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.nearest.parameters import NearestParameters
-from anonymity.ola.parameters import OlaParameters
-from anonymity.policy import Policy
-from anonymity.privacy import DifferentialPrivacy, Privacy
-from anonymity.window.parameters import WindowParameters
-from state.block import NO_TIME, Block
-from state.stored import Stored
+from crenel.anonymity.algorithm import Algorithm, Shard, Step, Terms
+from crenel.anonymity.algorithms import CASTLE, MONDRIAN, NEAREST, OLA, WINDOW
+from crenel.anonymity.attributes import Categorical
+from crenel.anonymity.batch.windows import ClosedBy
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.mondrian.parameters import MondrianParameters
+from crenel.anonymity.nearest.parameters import NearestParameters
+from crenel.anonymity.ola.parameters import OlaParameters
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import DifferentialPrivacy, Privacy
+from crenel.anonymity.window.parameters import WindowParameters
+from crenel.state.block import NO_TIME, Block
+from crenel.state.stored import Stored
 
 TREE = from_paths([(str(leaf), "low" if leaf < 4 else "high", "any") for leaf in range(8)])
 POLICY = Policy((Categorical("a", TREE), Categorical("b", TREE)), subject="person")

@@ -14,18 +14,18 @@ from typing import Any
 
 import pytest
 
-from anonymity.attributes import Categorical, Numeric
-from anonymity.castle.parameters import CastleParameters
-from anonymity.errors import PolicyError
-from anonymity.fingerprint import changed_fields, fingerprint, require_same, told_fields
-from anonymity.hierarchy import from_paths
-from anonymity.nearest.parameters import NearestParameters
-from anonymity.policy import Policy, Shards
-from anonymity.privacy import DifferentialPrivacy, Privacy
-from anonymity.promise.record import Sensitive
-from anonymity.promise.reference import Reference
-from anonymity.regions.tree import Cut, Region, RegionTree
-from anonymity.secret import NO_KEY, SubjectKey
+from crenel.anonymity.attributes import Categorical, Numeric
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.fingerprint import changed_fields, fingerprint, require_same, told_fields
+from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.nearest.parameters import NearestParameters
+from crenel.anonymity.policy import Policy, Shards
+from crenel.anonymity.privacy import DifferentialPrivacy, Privacy
+from crenel.anonymity.promise.record import Sensitive
+from crenel.anonymity.promise.reference import Reference
+from crenel.anonymity.regions.tree import Cut, Region, RegionTree
+from crenel.anonymity.secret import NO_KEY, SubjectKey
 
 ROOT = Path(__file__).parents[2]
 

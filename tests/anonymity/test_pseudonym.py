@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.attributes import Numeric
-from anonymity.errors import PolicyError
-from anonymity.policy import Policy, Pseudonym
-from anonymity.pseudonym import codes
-from anonymity.release import Releases
-from anonymity.secret import SubjectKey
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.policy import Policy, Pseudonym
+from crenel.anonymity.pseudonym import codes
+from crenel.anonymity.release import Releases
+from crenel.anonymity.secret import SubjectKey
 
 DAY = 86_400_000
 SUBJECTS = st.integers(0, 2**64 - 1)

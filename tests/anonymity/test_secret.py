@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from anonymity.errors import PolicyError
-from anonymity.secret import EnvironmentKey, FileKey, KeySource, ProvidedKey, Secret, SubjectKey
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.secret import EnvironmentKey, FileKey, KeySource, ProvidedKey, Secret, SubjectKey
 
 KEY = b"sixteen bytes 16"
 

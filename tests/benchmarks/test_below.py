@@ -6,17 +6,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from anonymity.attributes import Categorical, Numeric
-from anonymity.hierarchy import from_paths
-from anonymity.nearest.parameters import NearestParameters
-from anonymity.nearest.shard import Nearest
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from anonymity.space.domain import NONE
 from benchmarks import core
 from benchmarks.adult import Stream
 from benchmarks.below.leave import run, whole_stream
 from benchmarks.below.search import REUSED, SUPPRESSED, Rule, search
+from crenel.anonymity.attributes import Categorical, Numeric
+from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.nearest.parameters import NearestParameters
+from crenel.anonymity.nearest.shard import Nearest
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.space.domain import NONE
 
 
 def _stream(rows: int = 600) -> Stream:

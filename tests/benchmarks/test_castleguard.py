@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anonymity.attributes import Numeric
-from anonymity.castle.parameters import CastleParameters
-from anonymity.privacy import Privacy
 from benchmarks.castleguard.loss import least_losses, spread
 from benchmarks.castleguard.quality import agreement, published, raw, split
 from benchmarks.castleguard.streams import PIMA, Run, run, stream
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.privacy import Privacy
 
 
 def women(count: int) -> pd.DataFrame:

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from anonymity.attributes import Categorical
-from anonymity.batch.shard import Choice
 from benchmarks.kepsilon import stream
 from benchmarks.kepsilon.body import HEIGHT, WEIGHT, heights, weights
 from benchmarks.kepsilon.core import (
@@ -32,6 +30,8 @@ from benchmarks.kepsilon.loss import loss_of
 from benchmarks.kepsilon.noise import RUNS, Measured, cell, error_table, linking_table, suppression_table
 from benchmarks.kepsilon.populations import Population, list_a, list_b
 from benchmarks.kepsilon.reasons import unbounded
+from crenel.anonymity.attributes import Categorical
+from crenel.anonymity.batch.shard import Choice
 
 
 @pytest.mark.parametrize(

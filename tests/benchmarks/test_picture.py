@@ -8,10 +8,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from anonymity.hierarchy import Hierarchy, load
 from benchmarks.picture import PICTURE, ROOT, ROWS, SEED, SHOWN, UNDER, K
 from benchmarks.picture_svg import CAME, LEFT, Release, svg
-from jobs.commands import synthetic
+from crenel.anonymity.hierarchy import Hierarchy, load
+from crenel.jobs.commands import synthetic
 
 _SPACE = "{http://www.w3.org/2000/svg}"
 _LETTERS = "ABCDEFGH"

@@ -10,16 +10,16 @@ import pyarrow.compute as pc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.attributes import Numeric
-from anonymity.compiled.random import shard_key
-from anonymity.policy import Policy, Shards
-from anonymity.privacy import Privacy
-from anonymity.window.algorithm import WINDOW
-from anonymity.window.parameters import WindowParameters
-from evidence.replay import Replayed, Totals, replay, replay_outputs
-from evidence.sample import Sample
-from evidence.setting import Setting
-from state.block import NO_TIME, Block
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.compiled.random import shard_key
+from crenel.anonymity.policy import Policy, Shards
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.window.algorithm import WINDOW
+from crenel.anonymity.window.parameters import WindowParameters
+from crenel.evidence.replay import Replayed, Totals, replay, replay_outputs
+from crenel.evidence.sample import Sample
+from crenel.evidence.setting import Setting
+from crenel.state.block import NO_TIME, Block
 from tests.support.drive import Setting as Driven
 from tests.support.nearest_drive import nearest_cases
 from tests.support.strategies import Case, cases

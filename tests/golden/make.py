@@ -17,17 +17,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from anonymity.attributes import Categorical, Noised, Numeric
-from anonymity.castle.parameters import CastleParameters
-from anonymity.castle.shard import Castle
-from anonymity.castle.stored import ENTRIES
-from anonymity.fingerprint import Fingerprint, fingerprint
-from anonymity.hierarchy import from_paths
-from anonymity.policy import Policy, Shards
-from anonymity.privacy import DifferentialPrivacy, NoiseWithin, Privacy
-from anonymity.secret import SubjectKey
-from state.castle import VERSION
-from state.stored import Stored
+from crenel.anonymity.attributes import Categorical, Noised, Numeric
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.castle.shard import Castle
+from crenel.anonymity.castle.stored import ENTRIES
+from crenel.anonymity.fingerprint import Fingerprint, fingerprint
+from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.policy import Policy, Shards
+from crenel.anonymity.privacy import DifferentialPrivacy, NoiseWithin, Privacy
+from crenel.anonymity.secret import SubjectKey
+from crenel.state.castle import VERSION
+from crenel.state.stored import Stored
 from tests.support.drive import Kept, Setting, apply, columns_of
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row, Step
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from anonymity.algorithm import Algorithm, Shard, Terms
-from anonymity.batch.windows import ClosedBy
-from anonymity.mondrian.algorithm import MONDRIAN
-from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.privacy import Confidence, NoiseWithin, Privacy
-from state.batch import VERSION
-from state.stored import Stored
+from crenel.anonymity.algorithm import Algorithm, Shard, Terms
+from crenel.anonymity.batch.windows import ClosedBy
+from crenel.anonymity.mondrian.algorithm import MONDRIAN
+from crenel.anonymity.mondrian.parameters import MondrianParameters
+from crenel.anonymity.privacy import Confidence, NoiseWithin, Privacy
+from crenel.state.batch import VERSION
+from crenel.state.stored import Stored
 from tests.golden.make import TAKEN, fingerprint_of, refuse_anew, setting_of, steps_of, write
 from tests.seams.in_order import IN_ORDER, InOrderParameters
 from tests.support.drive import KEY, columns_of, taken

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from state.chain import VERSION, ChainState
+from crenel.state.chain import VERSION, ChainState
 from tests.golden.make import HERE, refuse_anew
 
 STATE = ChainState(bytes(range(32)), 4711, 3)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from anonymity.batch.windows import ClosedBy
-from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.privacy import Privacy
-from state import batch, castle, window
-from state.stored import Stored
+from crenel.anonymity.batch.windows import ClosedBy
+from crenel.anonymity.mondrian.parameters import MondrianParameters
+from crenel.anonymity.privacy import Privacy
+from crenel.state import batch, castle, window
+from crenel.state.stored import Stored
 from tests.golden import make, make_windows
 from tests.golden.make import refuse_anew, write
 from tests.support.drive import Setting, columns_of

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from anonymity.nearest.parameters import NearestParameters
-from state.castle import VERSION
+from crenel.anonymity.nearest.parameters import NearestParameters
+from crenel.state.castle import VERSION
 from tests.golden.make import refuse_anew, rest, restored, setting_of, snapshot, write
 from tests.support.nearest_drive import NearestSetting
 

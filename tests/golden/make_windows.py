@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from anonymity.privacy import Confidence, NoiseWithin, Privacy
-from anonymity.window.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
-from anonymity.window.shard import Window
-from state.stored import Stored
-from state.window import VERSION
+from crenel.anonymity.privacy import Confidence, NoiseWithin, Privacy
+from crenel.anonymity.window.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
+from crenel.anonymity.window.shard import Window
+from crenel.state.stored import Stored
+from crenel.state.window import VERSION
 from tests.golden import make
 from tests.golden.make import fingerprint_of, refuse_anew, steps_of, write
 from tests.support.drive import columns_of

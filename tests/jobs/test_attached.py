@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobs.attached import Restarts
-from jobs.causes import JobSetup
-from jobs.local.rest import Rest
+from crenel.jobs.attached import Restarts
+from crenel.jobs.causes import JobSetup
+from crenel.jobs.local.rest import Rest
 from tests.jobs.local.test_rest import cluster
 
 SECRET = "Mrs Eastley"

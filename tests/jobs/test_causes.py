@@ -19,9 +19,9 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyflink.java_gateway import get_gateway
 
-from jobs.causes import CAUSES, JobSetup
-from jobs.failure import why_failed
-from jobs.local.flags import prepare_java
+from crenel.jobs.causes import CAUSES, JobSetup
+from crenel.jobs.failure import why_failed
+from crenel.jobs.local.flags import prepare_java
 from tests.seams.broken import SAYS
 from tests.support.broker import connector
 from tests.support.cluster import free_port

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.errors import InvariantError, PolicyError
-from anonymity.secret import NO_KEY, EnvironmentKey, Secret, SubjectKey
-from jobs.causes import CAUSES, JobSetup
-from jobs.failure import why_failed, why_refused, without_passwords
-from operators import signed_errors
-from operators.signed_errors import ErrorSigner
-from state.codec import StateError, add_kind
+from crenel.anonymity.errors import InvariantError, PolicyError
+from crenel.anonymity.secret import NO_KEY, EnvironmentKey, Secret, SubjectKey
+from crenel.jobs.causes import CAUSES, JobSetup
+from crenel.jobs.failure import why_failed, why_refused, without_passwords
+from crenel.operators import signed_errors
+from crenel.operators.signed_errors import ErrorSigner
+from crenel.state.codec import StateError, add_kind
 
 SECRETS = ("Eastley", "4711")
 AT = "\n\tat x.Y.z(Y.java:1)\n"

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jobs.config.load import load
-from operators.encode.forget import code_of
-from operators.encode.hashing import text_codes
+from crenel.jobs.config.load import load
+from crenel.operators.encode.forget import code_of
+from crenel.operators.encode.hashing import text_codes
 from tests.jobs.test_recovery import RELEASED, ROWS, configure, published, write
 from tests.support.cluster import Cluster, restored
 from tests.support.launch import Host, rows_of

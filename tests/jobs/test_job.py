@@ -13,8 +13,8 @@ from time import monotonic, sleep
 
 import pytest
 
-from anonymity.window.outputs import REPAIRS, WINDOWS
-from jobs.local.descendants import descendants
+from crenel.anonymity.window.outputs import REPAIRS, WINDOWS
+from crenel.jobs.local.descendants import descendants
 from tests.support.launch import Host, crenel, rows_of, start
 from tests.support.processes import command, running
 from tests.support.visits import (

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from jobs.commands import synthetic
-from jobs.config.load import load
+from crenel.jobs.commands import synthetic
+from crenel.jobs.config.load import load
 from tests.support import broker as brokers
 from tests.support.behind import behind
 from tests.support.broker import Broker

@@ -8,8 +8,8 @@ import struct
 import numpy as np
 import pytest
 
-from jobs.config.load import load
-from operators.encode.hashing import text_codes
+from crenel.jobs.config.load import load
+from crenel.operators.encode.hashing import text_codes
 from tests.support.launch import Host
 from tests.support.visits import RELEASED, Run, visits, write
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from anonymity.regions.tree import RegionTree
-from jobs.config.load import load
+from crenel.anonymity.regions.tree import RegionTree
+from crenel.jobs.config.load import load
 from tests.support.launch import Host
 from tests.support.regions import leaves, walk
 from tests.support.visits import AUDIT, REJECTED, RELEASED, ROWS, SUPPRESSED, WRONG, Run, visits, write

@@ -11,12 +11,23 @@ from pathlib import Path
 import pyflink
 import pytest
 
-from anonymity.compiled.cache import digest
+from crenel.anonymity.compiled.cache import digest
 from tests.support.launch import ROOT, TIMEOUT
 
 pytestmark = pytest.mark.cluster("mini")
 
-PARTS = ("anonymity", "conf", "evidence", "jobs", "operators", "state", "LICENSE", "README.md", "pyproject.toml")
+PARTS = (
+    "anonymity",
+    "conf",
+    "crenel",
+    "evidence",
+    "jobs",
+    "operators",
+    "state",
+    "LICENSE",
+    "README.md",
+    "pyproject.toml",
+)
 COMPILED = Path("anonymity", "castle", "procedures.py")
 
 
@@ -56,7 +67,7 @@ def test_the_demo_runs_from_it(installed: Path, tmp_path: Path) -> None:
 
 def test_it_compiles_nothing_that_its_sources_have_compiled(installed: Path, tmp_path: Path) -> None:
     script = (
-        "import anonymity; from pathlib import Path; from anonymity.compiled.cache import digest; "
+        "from crenel import anonymity; from pathlib import Path; from crenel.anonymity.compiled.cache import digest; "
         f"print(digest(Path(anonymity.__file__).parents[1] / {str(COMPILED)!r}), anonymity.__file__)"
     )
     found, place = succeeded(installed / "python", "-c", script, cwd=tmp_path).split()
@@ -65,7 +76,7 @@ def test_it_compiles_nothing_that_its_sources_have_compiled(installed: Path, tmp
 
 
 def test_it_brings_what_conf_holds(installed: Path, tmp_path: Path) -> None:
-    script = "from importlib.resources import files; print(files('jobs') / 'examples')"
+    script = "from importlib.resources import files; print(files('crenel.jobs') / 'examples')"
     examples = Path(succeeded(installed / "python", "-c", script, cwd=tmp_path).strip())
     assert examples.is_relative_to(installed.parent)
     held = {file.relative_to(ROOT / "conf") for file in (ROOT / "conf").rglob("*") if file.is_file()}

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from threading import Lock
 
-from anonymity.compiled.folders import cached
+from crenel.anonymity.compiled.folders import cached
 from tests.mutants.recorder import PLAN
 from tests.mutants.rules import Mutant
 

@@ -61,6 +61,12 @@ def _one_per_function(ranked: Mapping[str, list[Mutant]], quota: int) -> Iterato
                 yield mutant
 
 
+def _module(path: Path) -> str:
+    """Return the name by which code imports a file of ours."""
+    name = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+    return name if path.parts[0] in ("benchmarks", "tests") else f"crenel.{name}"
+
+
 class ImportGraph:
     """Which files of ours import which, as their text has it.
 
@@ -69,9 +75,7 @@ class ImportGraph:
 
     def __init__(self, root: Path) -> None:
         paths = [path.relative_to(root) for package in _IMPORTING for path in sorted((root / package).rglob("*.py"))]
-        self._files = {
-            ".".join(path.with_suffix("").parts).removesuffix(".__init__"): path.as_posix() for path in paths
-        }
+        self._files = {_module(path): path.as_posix() for path in paths}
         self._importers: defaultdict[str, set[str]] = defaultdict(set)
         for importer in self._files.values():
             for name in _imported(ast.parse((root / importer).read_bytes())):

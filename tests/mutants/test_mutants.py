@@ -126,11 +126,11 @@ def test_the_nearest_tests_come_first_as_far_as_time_goes() -> None:
 def test_a_test_reaches_what_it_imports_directly_or_not(tmp_path: Path) -> None:
     for file, text in {
         "state/a.py": "",
-        "anonymity/b.py": "from state import a",
-        "anonymity/c.py": "import state.a",
-        "tests/test_b.py": "from anonymity.b import x",
-        "tests/test_c.py": "extensions = ['anonymity.c']",
-        "tests/test_d.py": "import anonymity",
+        "anonymity/b.py": "from crenel.state import a",
+        "anonymity/c.py": "import crenel.state.a",
+        "tests/test_b.py": "from crenel.anonymity.b import x",
+        "tests/test_c.py": "extensions = ['crenel.anonymity.c']",
+        "tests/test_d.py": "import crenel.anonymity",
     }.items():
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text(text, encoding="utf-8")

@@ -8,14 +8,14 @@ import math
 import numpy as np
 import pytest
 
-from anonymity.attributes import Categorical, Numeric
-from anonymity.castle.algorithm import CASTLE
-from anonymity.castle.parameters import CastleParameters
-from anonymity.privacy import DifferentialPrivacy
-from jobs.wiring.arguments import extremes
-from jobs.wiring.sql_types import parse
-from operators.bounds import integer_bounds, within
-from operators.shards.function import END, ShardFunction
+from crenel.anonymity.attributes import Categorical, Numeric
+from crenel.anonymity.castle.algorithm import CASTLE
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.privacy import DifferentialPrivacy
+from crenel.jobs.wiring.arguments import extremes
+from crenel.jobs.wiring.sql_types import parse
+from crenel.operators.bounds import integer_bounds, within
+from crenel.operators.shards.function import END, ShardFunction
 from tests.support.fakes import Harness
 from tests.support.operator_stream import KEY, TREE, block, planned
 

@@ -11,7 +11,7 @@ from apache_beam.utils.counters import CounterFactory
 from pyflink.fn_execution import coder_impl_fast
 from pyflink.fn_execution.beam.beam_coder_impl_fast import FlinkLengthPrefixCoderBeamWrapper
 
-from operators.bundles import end_at_once, leave_at_once, leaving
+from crenel.operators.bundles import end_at_once, leave_at_once, leaving
 
 WATCH = statesampler.StateSampler.run
 PATIENCE = 10  # seconds

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from anonymity.attributes import Categorical, Numeric
-from anonymity.castle.algorithm import CASTLE
-from anonymity.castle.parameters import CastleParameters
-from anonymity.errors import PolicyError
-from anonymity.outcomes import SUPPRESSIONS
-from anonymity.privacy import DifferentialPrivacy
-from operators.shards.function import END, WAKE_UP, ShardFunction
-from operators.shards.plan import OperatorPlan
-from state.block import NO_TIME, Rejected
-from state.codec import StateError
+from crenel.anonymity.attributes import Categorical, Numeric
+from crenel.anonymity.castle.algorithm import CASTLE
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.outcomes import SUPPRESSIONS
+from crenel.anonymity.privacy import DifferentialPrivacy
+from crenel.operators.shards.function import END, WAKE_UP, ShardFunction
+from crenel.operators.shards.plan import OperatorPlan
+from crenel.state.block import NO_TIME, Rejected
+from crenel.state.codec import StateError
 from tests.support.fakes import FakeRuntime, Harness
 from tests.support.operator_stream import KEY, TREE, block, left, members, planned, visits, withheld
 

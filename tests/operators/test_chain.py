@@ -15,24 +15,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.algorithms import CASTLE, NEAREST, WINDOW
-from anonymity.castle.parameters import CastleParameters
-from anonymity.nearest.parameters import NearestParameters
-from anonymity.privacy import Privacy
-from anonymity.secret import Secret
-from anonymity.window.parameters import WindowParameters
-from evidence.outputs import Outputs, split_audit
-from evidence.verify import chain as reader
-from evidence.verify.chain import Chained, follow, heads
-from evidence.verify.classes import Classes
-from evidence.verify.verdict import BROKEN, HOLDS, UNCHECKED, UNSEEN, Check, Head
-from evidence.verify.verify import Promised, verify
-from operators.places import CHAIN
-from operators.shards import chain as writer
-from operators.shards.chain import ChainPlan
-from operators.shards.function import END, ShardFunction
-from operators.shards.plan import OperatorPlan
-from state.block import Block
+from crenel.anonymity.algorithms import CASTLE, NEAREST, WINDOW
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.nearest.parameters import NearestParameters
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.secret import Secret
+from crenel.anonymity.window.parameters import WindowParameters
+from crenel.evidence.outputs import Outputs, split_audit
+from crenel.evidence.verify import chain as reader
+from crenel.evidence.verify.chain import Chained, follow, heads
+from crenel.evidence.verify.classes import Classes
+from crenel.evidence.verify.verdict import BROKEN, HOLDS, UNCHECKED, UNSEEN, Check, Head
+from crenel.evidence.verify.verify import Promised, verify
+from crenel.operators.places import CHAIN
+from crenel.operators.shards import chain as writer
+from crenel.operators.shards.chain import ChainPlan
+from crenel.operators.shards.function import END, ShardFunction
+from crenel.operators.shards.plan import OperatorPlan
+from crenel.state.block import Block
 from tests.support.fakes import FakeRuntime, Harness
 from tests.support.operator_stream import KEY, block, members, planned
 

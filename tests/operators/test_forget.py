@@ -8,22 +8,22 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anonymity.castle.algorithm import CASTLE
-from anonymity.castle.parameters import CastleParameters
-from anonymity.nearest.algorithm import NEAREST
-from anonymity.nearest.parameters import NearestParameters
-from anonymity.policy import Shards
-from anonymity.secret import SubjectKey
-from anonymity.window.algorithm import WINDOW
-from anonymity.window.parameters import WindowParameters
-from operators.encode.columns import Read
-from operators.encode.encoder import Encoder
-from operators.encode.forget import ForgetPlan, code_of, requests
-from operators.shards.function import END, ShardFunction
-from operators.shards.plan import OperatorPlan
-from state.block import Block
-from state.codec import StateError
-from state.forget import Forget
+from crenel.anonymity.castle.algorithm import CASTLE
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.nearest.algorithm import NEAREST
+from crenel.anonymity.nearest.parameters import NearestParameters
+from crenel.anonymity.policy import Shards
+from crenel.anonymity.secret import SubjectKey
+from crenel.anonymity.window.algorithm import WINDOW
+from crenel.anonymity.window.parameters import WindowParameters
+from crenel.operators.encode.columns import Read
+from crenel.operators.encode.encoder import Encoder
+from crenel.operators.encode.forget import ForgetPlan, code_of, requests
+from crenel.operators.shards.function import END, ShardFunction
+from crenel.operators.shards.plan import OperatorPlan
+from crenel.state.block import Block
+from crenel.state.codec import StateError
+from crenel.state.forget import Forget
 from tests.support.encoding import GOOD, KEYS, arguments, plan_of
 from tests.support.fakes import START, FakeRuntime, Harness
 from tests.support.operator_stream import KEY, block, left, planned

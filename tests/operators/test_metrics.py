@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pyflink.fn_execution.datastream.process.operations import Operation
 from pyflink.fn_execution.metrics.process.metric_impl import GenericMetricGroup
 
-from operators.metrics import Metrics
+from crenel.operators.metrics import Metrics
 
 COUNTERS = ("in", "out")
 GAUGES = ("waiting", "oldest")

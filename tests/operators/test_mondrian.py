@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from anonymity.batch.windows import ClosedBy
-from anonymity.mondrian.algorithm import MONDRIAN
-from anonymity.mondrian.parameters import MondrianParameters
-from operators.shards.function import END, ShardFunction
+from crenel.anonymity.batch.windows import ClosedBy
+from crenel.anonymity.mondrian.algorithm import MONDRIAN
+from crenel.anonymity.mondrian.parameters import MondrianParameters
+from crenel.operators.shards.function import END, ShardFunction
 from tests.support.fakes import FakeRuntime, Harness
 from tests.support.operator_stream import KEY, block, left, planned
 

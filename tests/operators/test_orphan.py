@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from operators.orphan import end_with_java
+from crenel.operators.orphan import end_with_java
 from tests.support.launch import ROOT
 from tests.support.processes import running
 
@@ -18,7 +18,7 @@ from tests.support.processes import running
 WORKER = """
 import os, sys, time
 from types import SimpleNamespace
-from operators.orphan import end_with_java
+from crenel.operators.orphan import end_with_java
 
 sys.modules["__main__"].__spec__ = SimpleNamespace(name="pyflink.fn_execution.beam.beam_boot")
 end_with_java()

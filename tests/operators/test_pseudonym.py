@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from anonymity.algorithms import CASTLE, MONDRIAN, NEAREST, WINDOW
-from anonymity.batch.windows import ClosedBy
-from anonymity.castle.parameters import CastleParameters
-from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.nearest.parameters import NearestParameters
-from anonymity.policy import Pseudonym
-from anonymity.secret import SubjectKey
-from anonymity.window.parameters import WindowParameters
-from operators.shards.function import END, ShardFunction
-from operators.shards.plan import OperatorPlan
+from crenel.anonymity.algorithms import CASTLE, MONDRIAN, NEAREST, WINDOW
+from crenel.anonymity.batch.windows import ClosedBy
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.mondrian.parameters import MondrianParameters
+from crenel.anonymity.nearest.parameters import NearestParameters
+from crenel.anonymity.policy import Pseudonym
+from crenel.anonymity.secret import SubjectKey
+from crenel.anonymity.window.parameters import WindowParameters
+from crenel.operators.shards.function import END, ShardFunction
+from crenel.operators.shards.plan import OperatorPlan
 from tests.support.fakes import FakeRuntime, Harness
 from tests.support.operator_stream import KEY, block, left, members, planned
 

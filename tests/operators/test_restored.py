@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from anonymity.algorithms import CASTLE, NEAREST, WINDOW
-from anonymity.attributes import Categorical
-from anonymity.batch.windows import ClosedBy
-from anonymity.castle.parameters import CastleParameters
-from anonymity.mondrian.algorithm import MONDRIAN
-from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.nearest.parameters import NearestParameters
-from anonymity.ola.algorithm import OLA
-from anonymity.ola.parameters import OlaParameters
-from anonymity.privacy import Lasting, Privacy
-from anonymity.window.outputs import WINDOWS
-from anonymity.window.parameters import AdaptiveTarget, WindowParameters
-from operators.shards.function import END, ShardFunction
-from operators.shards.plan import OperatorPlan
+from crenel.anonymity.algorithms import CASTLE, NEAREST, WINDOW
+from crenel.anonymity.attributes import Categorical
+from crenel.anonymity.batch.windows import ClosedBy
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.mondrian.algorithm import MONDRIAN
+from crenel.anonymity.mondrian.parameters import MondrianParameters
+from crenel.anonymity.nearest.parameters import NearestParameters
+from crenel.anonymity.ola.algorithm import OLA
+from crenel.anonymity.ola.parameters import OlaParameters
+from crenel.anonymity.privacy import Lasting, Privacy
+from crenel.anonymity.window.outputs import WINDOWS
+from crenel.anonymity.window.parameters import AdaptiveTarget, WindowParameters
+from crenel.operators.shards.function import END, ShardFunction
+from crenel.operators.shards.plan import OperatorPlan
 from tests.seams.in_order import IN_ORDER, InOrderParameters
 from tests.support.fakes import FakeRuntime, Harness
 from tests.support.operator_stream import KEY, block, planned

@@ -7,10 +7,10 @@ import traceback
 
 import pytest
 
-from anonymity.errors import InvariantError
-from operators import signed_errors
-from operators.shards.function import ShardFunction
-from operators.signed_errors import signed_error
+from crenel.anonymity.errors import InvariantError
+from crenel.operators import signed_errors
+from crenel.operators.shards.function import ShardFunction
+from crenel.operators.signed_errors import signed_error
 from tests.seams.broken import BROKEN, SAYS
 from tests.seams.in_order import InOrderParameters
 from tests.support.fakes import Harness

@@ -10,19 +10,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from anonymity.attributes import Categorical, Numeric
-from anonymity.castle.algorithm import CASTLE
-from anonymity.castle.parameters import CastleParameters
-from anonymity.errors import PolicyError
-from anonymity.hierarchy import from_paths
-from anonymity.privacy import Privacy
-from anonymity.window.algorithm import WINDOW
-from anonymity.window.outputs import REPAIRS, WINDOWS
-from anonymity.window.parameters import WindowParameters
-from operators.shards.function import END, WAKE_UP, ShardFunction
-from operators.shards.plan import OperatorPlan
-from state.block import Block
-from state.codec import StateError
+from crenel.anonymity.attributes import Categorical, Numeric
+from crenel.anonymity.castle.algorithm import CASTLE
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.window.algorithm import WINDOW
+from crenel.anonymity.window.outputs import REPAIRS, WINDOWS
+from crenel.anonymity.window.parameters import WindowParameters
+from crenel.operators.shards.function import END, WAKE_UP, ShardFunction
+from crenel.operators.shards.plan import OperatorPlan
+from crenel.state.block import Block
+from crenel.state.codec import StateError
 from tests.support.fakes import FakeRuntime, Harness
 from tests.support.operator_stream import KEY, MEMBERS, TREE, block, left, planned, visits
 

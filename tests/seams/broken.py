@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NoReturn
 
-from anonymity.algorithm import Terms, add_algorithm
-from anonymity.errors import InvariantError
+from crenel.anonymity.algorithm import Terms, add_algorithm
+from crenel.anonymity.errors import InvariantError
 from tests.seams.in_order import IN_ORDER
 
 SAYS = "a release of this shard breaks a promise; nothing of it was emitted"

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anonymity.algorithm import Algorithm, Setting, Shard, Terms, add_algorithm
-from anonymity.batch.shard import BatchShard, Choice
-from anonymity.batch.stored import ENTRIES, begun, read
-from anonymity.compiled.warm import run_through
-from anonymity.errors import PolicyError
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from state.batch import BatchState
-from state.stored import Stored
+from crenel.anonymity.algorithm import Algorithm, Setting, Shard, Terms, add_algorithm
+from crenel.anonymity.batch.shard import BatchShard, Choice
+from crenel.anonymity.batch.stored import ENTRIES, begun, read
+from crenel.anonymity.compiled.warm import run_through
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.state.batch import BatchState
+from crenel.state.stored import Stored
 
 
 @dataclass(frozen=True)

@@ -13,31 +13,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.algorithm import Algorithm, Counters, Terms
-from anonymity.attributes import Categorical, Noised, Numeric
-from anonymity.batch.windows import ClosedBy
-from anonymity.builders.addresses import Addresses
-from anonymity.builders.builder import ROOT, Builder
-from anonymity.builders.dates import Dates
-from anonymity.builders.mask import Mask
-from anonymity.builders.numbers import Numbers
-from anonymity.castle.algorithm import CASTLE
-from anonymity.castle.parameters import CastleParameters
-from anonymity.hierarchy import MISSING, from_paths
-from anonymity.mondrian.algorithm import MONDRIAN
-from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.nearest.algorithm import NEAREST
-from anonymity.nearest.parameters import NearestParameters
-from anonymity.ola.algorithm import OLA
-from anonymity.ola.parameters import OlaParameters
-from anonymity.outcomes import KINDS, LINKABLE, REJECTIONS
-from anonymity.policy import Policy, Shards
-from anonymity.privacy import Confidence, NoiseWithin, Privacy
-from anonymity.release import Releases
-from anonymity.secret import SubjectKey
-from anonymity.window.algorithm import WINDOW
-from anonymity.window.parameters import WindowParameters
-from jobs.wiring.layout import layout
+from crenel.anonymity.algorithm import Algorithm, Counters, Terms
+from crenel.anonymity.attributes import Categorical, Noised, Numeric
+from crenel.anonymity.batch.windows import ClosedBy
+from crenel.anonymity.builders.addresses import Addresses
+from crenel.anonymity.builders.builder import ROOT, Builder
+from crenel.anonymity.builders.dates import Dates
+from crenel.anonymity.builders.mask import Mask
+from crenel.anonymity.builders.numbers import Numbers
+from crenel.anonymity.castle.algorithm import CASTLE
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.hierarchy import MISSING, from_paths
+from crenel.anonymity.mondrian.algorithm import MONDRIAN
+from crenel.anonymity.mondrian.parameters import MondrianParameters
+from crenel.anonymity.nearest.algorithm import NEAREST
+from crenel.anonymity.nearest.parameters import NearestParameters
+from crenel.anonymity.ola.algorithm import OLA
+from crenel.anonymity.ola.parameters import OlaParameters
+from crenel.anonymity.outcomes import KINDS, LINKABLE, REJECTIONS
+from crenel.anonymity.policy import Policy, Shards
+from crenel.anonymity.privacy import Confidence, NoiseWithin, Privacy
+from crenel.anonymity.release import Releases
+from crenel.anonymity.secret import SubjectKey
+from crenel.anonymity.window.algorithm import WINDOW
+from crenel.anonymity.window.parameters import WindowParameters
+from crenel.jobs.wiring.layout import layout
 from tests.seams.in_order import IN_ORDER, InOrderParameters
 from tests.support.checker import check_published, diversity
 from tests.support.drive import KEY, PRINT

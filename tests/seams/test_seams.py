@@ -14,20 +14,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.algorithm import Algorithm, Shard, Terms
-from anonymity.attributes import Numeric
-from anonymity.batch.windows import ClosedBy
-from anonymity.castle.algorithm import CASTLE
-from anonymity.castle.parameters import CastleParameters
-from anonymity.errors import PolicyError
-from anonymity.mondrian.algorithm import MONDRIAN
-from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from anonymity.release import Releases
-from jobs.config.load import ConfigError, load
-from operators.shards.function import END, ShardFunction
-from state.stored import Stored
+from crenel.anonymity.algorithm import Algorithm, Shard, Terms
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.batch.windows import ClosedBy
+from crenel.anonymity.castle.algorithm import CASTLE
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.mondrian.algorithm import MONDRIAN
+from crenel.anonymity.mondrian.parameters import MondrianParameters
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.release import Releases
+from crenel.jobs.config.load import ConfigError, load
+from crenel.operators.shards.function import END, ShardFunction
+from crenel.state.stored import Stored
 from tests.seams.at_most import AT_MOST
 from tests.seams.in_order import IN_ORDER, InOrderParameters
 from tests.seams.stream import CONFIGURATION, visits

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from state.chain import VERSION, ChainState
-from state.codec import StateError, pack
+from crenel.state.chain import VERSION, ChainState
+from crenel.state.codec import StateError, pack
 from tests.golden.make_chain import STATE
 
 SNAPSHOTS = Path(__file__).parents[1] / "golden" / "chain"

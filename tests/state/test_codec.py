@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.testing import assert_array_equal
 
-from state.block import NO_TIME, Block, Rejected
-from state.castle import VERSION
-from state.codec import KINDS, StateError, array, pack, raw, readable, unpack
-from state.stored import Stored
+from crenel.state.block import NO_TIME, Block, Rejected
+from crenel.state.castle import VERSION
+from crenel.state.codec import KINDS, StateError, array, pack, raw, readable, unpack
+from crenel.state.stored import Stored
 from tests.golden.make import HERE, read, restored
 
 DTYPES = ["i1", "u1", "i2", "i4", "i8", "u8", "f8", "?"]

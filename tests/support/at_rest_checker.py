@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from math import isclose
 from typing import Any
 
-from anonymity.batch.windows import ClosedBy, WindowsCounters
-from anonymity.outcomes import KINDS, LINKABLE
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from anonymity.release import Releases
-from state.block import NO_TIME
+from crenel.anonymity.batch.windows import ClosedBy, WindowsCounters
+from crenel.anonymity.outcomes import KINDS, LINKABLE
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.release import Releases
+from crenel.state.block import NO_TIME
 from tests.support.checker import Violation, check_published, diversity, expect, forgotten_of
 from tests.support.linking import linking_of
 from tests.support.source import IDENTITY, Advance, Finish, Forget, Push, Row, Step

@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from jobs.local.java import find_java
+from crenel.jobs.local.java import find_java
 from tests.support.cluster import free_port
 
 _PINNED = Path(__file__).with_name("kafka.pom.xml")

@@ -21,9 +21,9 @@ from typing import Any
 import pyflink
 import yaml
 
-from jobs.local.descendants import descendants
-from jobs.local.java import find_java
-from jobs.local.rest import Rest
+from crenel.jobs.local.descendants import descendants
+from crenel.jobs.local.java import find_java
+from crenel.jobs.local.rest import Rest
 from tests.support import host
 from tests.support.launch import ROOT, TIMEOUT, environment
 from tests.support.processes import command

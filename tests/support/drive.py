@@ -11,19 +11,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from anonymity.algorithm import Algorithm, Shard, Terms
-from anonymity.algorithm import Step as Taken
-from anonymity.castle.algorithm import CASTLE
-from anonymity.castle.parameters import CastleParameters
-from anonymity.castle.shard import Castle
-from anonymity.castle.shard import CastleCounters as Counters
-from anonymity.castle.stored import begun, read
-from anonymity.policy import Policy
-from anonymity.privacy import DifferentialPrivacy, Privacy
-from anonymity.release import Releases
-from anonymity.space.domain import NONE
-from state.block import Block
-from state.stored import Stored
+from crenel.anonymity.algorithm import Algorithm, Shard, Terms
+from crenel.anonymity.algorithm import Step as Taken
+from crenel.anonymity.castle.algorithm import CASTLE
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.castle.shard import Castle
+from crenel.anonymity.castle.shard import CastleCounters as Counters
+from crenel.anonymity.castle.stored import begun, read
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import DifferentialPrivacy, Privacy
+from crenel.anonymity.release import Releases
+from crenel.anonymity.space.domain import NONE
+from crenel.state.block import Block
+from crenel.state.stored import Stored
 from tests.support.checker import Checker, Gamma
 from tests.support.source import Advance, Finish, Forget, Push, Row, Step
 

@@ -10,15 +10,15 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from anonymity.attributes import Categorical, Numeric
-from anonymity.hierarchy import from_paths
-from anonymity.outcomes import REJECTIONS
-from anonymity.policy import Policy, Shards
-from anonymity.secret import SubjectKey
-from jobs.wiring.layout import layout
-from operators.encode.columns import Read, members_schema
-from operators.encode.encoder import EncodePlan, Encoder
-from state.block import Block
+from crenel.anonymity.attributes import Categorical, Numeric
+from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.outcomes import REJECTIONS
+from crenel.anonymity.policy import Policy, Shards
+from crenel.anonymity.secret import SubjectKey
+from crenel.jobs.wiring.layout import layout
+from crenel.operators.encode.columns import Read, members_schema
+from crenel.operators.encode.encoder import EncodePlan, Encoder
+from crenel.state.block import Block
 
 ODD = ('a "b", c', "line\nbreak", "it's; so", "Zürich", "東京 🏯", "", " ", "nan", "None")
 AREA = from_paths([(label, f"group {i % 3}", "*") for i, label in enumerate(ODD)])

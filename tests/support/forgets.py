@@ -7,10 +7,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from anonymity.algorithm import Counters, Shard
-from anonymity.release import Releases
-from anonymity.window.shard import WindowStep
-from state.stored import Stored
+from crenel.anonymity.algorithm import Counters, Shard
+from crenel.anonymity.release import Releases
+from crenel.anonymity.window.shard import WindowStep
+from crenel.state.stored import Stored
 from tests.support.checker import Checker
 from tests.support.drive import KEY, Setting, gamma_of, taken
 from tests.support.source import Forget, Push, Step

@@ -37,14 +37,14 @@ def serve(place: Path) -> None:
 
 def _program(name: str) -> Callable[[Sequence[str]], object]:
     if name == "crenel":
-        from jobs.commands.cli import app
+        from crenel.jobs.commands.cli import app
 
         return lambda arguments: app(arguments, prog_name=name)
     if name == "paced":
         from tests.support.paced import main
 
         return main
-    from jobs import anonymize
+    from crenel.jobs import anonymize
 
     return anonymize.main
 

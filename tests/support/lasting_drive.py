@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 from hypothesis import strategies as st
 
-from anonymity.nearest.lasting.shard import LastingNearest
-from anonymity.outcomes import KINDS
-from anonymity.privacy import Lasting
-from anonymity.release import Releases
+from crenel.anonymity.nearest.lasting.shard import LastingNearest
+from crenel.anonymity.outcomes import KINDS
+from crenel.anonymity.privacy import Lasting
+from crenel.anonymity.release import Releases
 from tests.support.checker import Gamma, Stated, Violation, expect
 from tests.support.drive import KEY
 from tests.support.nearest_drive import NearestChecker, NearestSetting, nearest_cases

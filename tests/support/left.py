@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from anonymity.attributes import Categorical, Numeric
-from anonymity.hierarchy import from_paths
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from evidence.outputs import Outputs
-from evidence.report.shown import About, Flow
-from state.block import NO_TIME, Block, Rejected
+from crenel.anonymity.attributes import Categorical, Numeric
+from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.evidence.outputs import Outputs
+from crenel.evidence.report.shown import About, Flow
+from crenel.state.block import NO_TIME, Block, Rejected
 
 _REGIONS = {"coast": 3, "hills": 4, "plain": 2}
 TOWNS = from_paths([(f"{name}-{i}", name, "anywhere") for name, many in _REGIONS.items() for i in range(many)])

@@ -11,7 +11,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import NamedTuple
 
-from jobs.local.descendants import descendants
+from crenel.jobs.local.descendants import descendants
 from tests.support.processes import command
 
 KEY = "5d41402abc4b2a76b9719d911017c592"

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 from hypothesis import strategies as st
 
-from anonymity.algorithm import Algorithm, Shard
-from anonymity.batch.windows import ClosedBy, ShardOfWindows, WindowsCounters
-from anonymity.mondrian.algorithm import MONDRIAN
-from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.release import Releases
-from state.stored import Stored
+from crenel.anonymity.algorithm import Algorithm, Shard
+from crenel.anonymity.batch.windows import ClosedBy, ShardOfWindows, WindowsCounters
+from crenel.anonymity.mondrian.algorithm import MONDRIAN
+from crenel.anonymity.mondrian.parameters import MondrianParameters
+from crenel.anonymity.release import Releases
+from crenel.state.stored import Stored
 from tests.support.at_rest_checker import AtRestChecker
 from tests.support.drive import KEY, Setting, taken
 from tests.support.source import Step

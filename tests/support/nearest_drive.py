@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 from hypothesis import strategies as st
 
-from anonymity.algorithm import Algorithm
-from anonymity.nearest.algorithm import NEAREST
-from anonymity.nearest.parameters import NearestParameters
-from anonymity.nearest.shard import Nearest
+from crenel.anonymity.algorithm import Algorithm
+from crenel.anonymity.nearest.algorithm import NEAREST
+from crenel.anonymity.nearest.parameters import NearestParameters
+from crenel.anonymity.nearest.shard import Nearest
 from tests.support.checker import Checker, Stated, Violation
 from tests.support.drive import KEY, Setting
 from tests.support.strategies import Case, cases

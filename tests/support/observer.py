@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from anonymity.outcomes import KINDS
-from anonymity.policy import Policy
-from anonymity.release import Releases
-from state.block import NO_TIME
+from crenel.anonymity.outcomes import KINDS
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.release import Releases
+from crenel.state.block import NO_TIME
 from tests.support.checker import diversity
 from tests.support.source import IDENTITY, Advance, Forget, Push, Row, Step
 from tests.support.space import Box, Space

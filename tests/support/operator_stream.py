@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from anonymity.algorithm import Algorithm, Terms
-from anonymity.attributes import Categorical, Numeric
-from anonymity.hierarchy import from_paths
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from operators.shards.plan import OperatorPlan
-from state.block import Block, Rejected
+from crenel.anonymity.algorithm import Algorithm, Terms
+from crenel.anonymity.attributes import Categorical, Numeric
+from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.operators.shards.plan import OperatorPlan
+from crenel.state.block import Block, Rejected
 from tests.support.fakes import Harness
 
 KEY = 77

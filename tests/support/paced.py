@@ -15,14 +15,14 @@ import pandas as pd
 from pyflink.table import DataTypes
 from pyflink.table.udf import udf
 
-from jobs import anonymize
-from jobs.wiring import pipeline
+from crenel.jobs import anonymize
+from crenel.jobs.wiring import pipeline
 
 _environment, _outputs = anonymize.cluster_environment, pipeline.outputs
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """As ``jobs.anonymize.main``."""
+    """As ``crenel.jobs.anonymize.main``."""
     anonymize.cluster_environment = _with_function(int(os.environ.get("CRENEL_TEST_RATE", "5000")))
     later = os.environ.get("CRENEL_TEST_VERSION") == "2"
     pipeline.outputs = (lambda found: {"more": _outputs(found)["audit"], **_outputs(found)}) if later else _outputs

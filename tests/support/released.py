@@ -11,13 +11,13 @@ import pyarrow as pa
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from anonymity.attributes import Categorical, Numeric
-from anonymity.hierarchy import from_paths
-from anonymity.policy import Policy, Pseudonym
-from anonymity.privacy import Privacy
-from anonymity.promises import ALPHA
-from evidence.outputs import Outputs
-from evidence.verify.verify import Promised
+from crenel.anonymity.attributes import Categorical, Numeric
+from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.policy import Policy, Pseudonym
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.promises import ALPHA
+from crenel.evidence.outputs import Outputs
+from crenel.evidence.verify.verify import Promised
 
 K, L, SHARDS = 3, 2, 2
 TREE = from_paths([("oslo", "north", "all"), ("bergen", "north", "all"), ("rome", "south", "all")])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from state.block import NO_TIME
+from crenel.state.block import NO_TIME
 
 IDENTITY = "row"
 """The pass-through column that tells which tuple a published member is."""

@@ -9,8 +9,8 @@ from fractions import Fraction
 from math import ceil, inf
 from typing import NamedTuple
 
-from anonymity.hierarchy import Hierarchy
-from anonymity.policy import Policy
+from crenel.anonymity.hierarchy import Hierarchy
+from crenel.anonymity.policy import Policy
 from tests.support.source import Row
 
 

@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from anonymity.attributes import Categorical, Numeric
-from anonymity.castle.parameters import CastleParameters
-from anonymity.castle.shard import CastleCounters
-from anonymity.hierarchy import from_paths
-from anonymity.outcomes import KINDS, SUPPRESSIONS
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from anonymity.release import Releases
-from state.block import NO_TIME
+from crenel.anonymity.attributes import Categorical, Numeric
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.castle.shard import CastleCounters
+from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.outcomes import KINDS, SUPPRESSIONS
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.release import Releases
+from crenel.state.block import NO_TIME
 from tests.support.checker import Checker, Violation
 from tests.support.drive import KEY
 from tests.support.source import IDENTITY, Advance, Finish, Forget, Push, Row, Step

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from anonymity.attributes import Numeric
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from anonymity.release import Releases
-from anonymity.window.log import Repairs
-from anonymity.window.parameters import WindowParameters
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.release import Releases
+from crenel.anonymity.window.log import Repairs
+from crenel.anonymity.window.parameters import WindowParameters
 from tests.support.checker import Violation
 from tests.support.source import IDENTITY, Push, Row
 from tests.support.window_checker import WindowChecker

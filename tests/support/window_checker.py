@@ -8,20 +8,20 @@ from fractions import Fraction
 from math import isclose, log2
 from typing import TYPE_CHECKING
 
-from anonymity.outcomes import KINDS, LINKABLE
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from anonymity.release import Releases
-from anonymity.window.log import ACTIONS, Repairs
-from anonymity.window.parameters import WindowParameters
-from state.block import NO_TIME
+from crenel.anonymity.outcomes import KINDS, LINKABLE
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.release import Releases
+from crenel.anonymity.window.log import ACTIONS, Repairs
+from crenel.anonymity.window.parameters import WindowParameters
+from crenel.state.block import NO_TIME
 from tests.support.checker import Violation, check_published, diversity, expect, forgotten_of
 from tests.support.linking import linking_of
 from tests.support.source import IDENTITY, Finish, Forget, Push, Row, Step
 from tests.support.space import Box, Space
 
 if TYPE_CHECKING:
-    from anonymity.window.shard import WindowCounters
+    from crenel.anonymity.window.shard import WindowCounters
 
 
 class WindowChecker:

@@ -9,14 +9,14 @@ from typing import ClassVar
 
 from hypothesis import strategies as st
 
-from anonymity.algorithm import Algorithm
-from anonymity.release import Releases
-from anonymity.window.algorithm import WINDOW
-from anonymity.window.log import Repairs
-from anonymity.window.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
-from anonymity.window.shard import Window, WindowCounters, WindowStep
-from anonymity.window.stored import Snapshot, begun, read
-from state.stored import Stored
+from crenel.anonymity.algorithm import Algorithm
+from crenel.anonymity.release import Releases
+from crenel.anonymity.window.algorithm import WINDOW
+from crenel.anonymity.window.log import Repairs
+from crenel.anonymity.window.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
+from crenel.anonymity.window.shard import Window, WindowCounters, WindowStep
+from crenel.anonymity.window.stored import Snapshot, begun, read
+from crenel.state.stored import Stored
 from tests.support.drive import KEY, Setting, taken
 from tests.support.source import Step
 from tests.support.strategies import Case, cases

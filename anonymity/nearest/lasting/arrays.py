@@ -7,24 +7,24 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.castle.arrays import Clusters, Expiry, Omega, Tuples
-from anonymity.compiled.arrays import full, record, zeros
-from anonymity.compiled.random import Lots, RandomStream
-from anonymity.nearest import arrays as nearest
-from anonymity.nearest.arrays import NearestArrays
-from anonymity.nearest.cells import Cells
-from anonymity.nearest.parameters import NearestParameters
-from anonymity.noise.within import Within
-from anonymity.outcomes import LINKABLE
-from anonymity.policy import Policy
-from anonymity.privacy import Lasting, Privacy
-from anonymity.promise.checks import Checks
-from anonymity.promise.counting import Counts, empty_counts, grown
-from anonymity.promise.tally import Counter
-from anonymity.promise.trial import Trial
-from anonymity.promise.waiting import Waiting
-from anonymity.space.domain import NONE, Boxes, Domain, boxes
-from anonymity.tuples.leaving import Out, Totals
+from crenel.anonymity.castle.arrays import Clusters, Expiry, Omega, Tuples
+from crenel.anonymity.compiled.arrays import full, record, zeros
+from crenel.anonymity.compiled.random import Lots, RandomStream
+from crenel.anonymity.nearest import arrays as nearest
+from crenel.anonymity.nearest.arrays import NearestArrays
+from crenel.anonymity.nearest.cells import Cells
+from crenel.anonymity.nearest.parameters import NearestParameters
+from crenel.anonymity.noise.within import Within
+from crenel.anonymity.outcomes import LINKABLE
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Lasting, Privacy
+from crenel.anonymity.promise.checks import Checks
+from crenel.anonymity.promise.counting import Counts, empty_counts, grown
+from crenel.anonymity.promise.tally import Counter
+from crenel.anonymity.promise.trial import Trial
+from crenel.anonymity.promise.waiting import Waiting
+from crenel.anonymity.space.domain import NONE, Boxes, Domain, boxes
+from crenel.anonymity.tuples.leaving import Out, Totals
 
 MOST_VALUES = 8
 """Different values of a sensitive attribute that are remembered of a person; where l > 1, no more leave."""
@@ -122,7 +122,7 @@ class Rows(NamedTuple):
 
 
 class LastingArrays(NamedTuple):
-    """One shard: as ``anonymity.nearest.arrays.NearestArrays``; and who is whose companion.
+    """One shard: as ``crenel.anonymity.nearest.arrays.NearestArrays``; and who is whose companion.
 
     Attributes
     ----------

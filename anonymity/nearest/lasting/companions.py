@@ -28,15 +28,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import Int, inner, leaf, procedure
-from anonymity.nearest.cells import drop
-from anonymity.nearest.lasting.arrays import MOST_VALUES, MOVED
-from anonymity.nearest.lasting.persons import forget_person, touch_person
-from anonymity.promise.counting import numbered
-from anonymity.promise.waiting import go
-from anonymity.space.boxes import assign, contains, enclose, generalise_outside
-from anonymity.space.domain import NONE, Boxes
-from anonymity.space.ends import round_outwards
+from crenel.anonymity.compiled.jit import Int, inner, leaf, procedure
+from crenel.anonymity.nearest.cells import drop
+from crenel.anonymity.nearest.lasting.arrays import MOST_VALUES, MOVED
+from crenel.anonymity.nearest.lasting.persons import forget_person, touch_person
+from crenel.anonymity.promise.counting import numbered
+from crenel.anonymity.promise.waiting import go
+from crenel.anonymity.space.boxes import assign, contains, enclose, generalise_outside
+from crenel.anonymity.space.domain import NONE, Boxes
+from crenel.anonymity.space.ends import round_outwards
 
 _SUPPRESS = MOVED.index("suppress")
 
@@ -174,9 +174,10 @@ def stays_diverse(shard: Any, group: Int, person: Int, slot: Int) -> bool:
 
 @procedure
 def lasting_diversity(shard: Any, group: Int, attribute: Int, person: Int, code: np.uint64) -> Int:
-    """As ``anonymity.promise.diversity``, of all that was published of the companions; 1 where that is not known.
+    """Return the diversity of all that was published of the companions; 1 where that is not known.
 
-    Who was forgotten on request may have published any value: no fewer than this many are needed, whichever it was.
+    Diversity is that of ``crenel.anonymity.promise.diversity``. Who was forgotten on request may have published any
+    value: no fewer than this many are needed, whichever it was.
 
     ``person`` : one who would publish ``code`` too, ``NONE`` where nobody would
     """

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from anonymity.compiled.jit import Int, leaf
-from anonymity.promise.counting import number, numbered, unnumber
-from anonymity.space.domain import NONE
+from crenel.anonymity.compiled.jit import Int, leaf
+from crenel.anonymity.promise.counting import number, numbered, unnumber
+from crenel.anonymity.space.domain import NONE
 
 
 @leaf

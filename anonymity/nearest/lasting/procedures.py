@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.castle.arrays import points
-from anonymity.castle.leave import note_wait, reuse, suppress
-from anonymity.castle.omega import containing_rows, keep, update_tau
-from anonymity.castle.queue import arrive, depart, lacking, lacking_together, line_up, next_due, number, step_out
-from anonymity.compiled.jit import Int, entry, leaf, procedure
-from anonymity.compiled.random import below, shuffle
-from anonymity.errors import InvariantError
-from anonymity.nearest.cells import drop, enter, make_anew
-from anonymity.nearest.grow import WAITS, grow, reuse_is_better
-from anonymity.nearest.lasting.arrays import LastingArrays
-from anonymity.nearest.lasting.companions import (
+from crenel.anonymity.castle.arrays import points
+from crenel.anonymity.castle.leave import note_wait, reuse, suppress
+from crenel.anonymity.castle.omega import containing_rows, keep, update_tau
+from crenel.anonymity.castle.queue import arrive, depart, lacking, lacking_together, line_up, next_due, number, step_out
+from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
+from crenel.anonymity.compiled.random import below, shuffle
+from crenel.anonymity.errors import InvariantError
+from crenel.anonymity.nearest.cells import drop, enter, make_anew
+from crenel.anonymity.nearest.grow import WAITS, grow, reuse_is_better
+from crenel.anonymity.nearest.lasting.arrays import LastingArrays
+from crenel.anonymity.nearest.lasting.companions import (
     all_within,
     enclose_companions,
     forget_old,
@@ -30,19 +30,19 @@ from anonymity.nearest.lasting.companions import (
     strike,
     touch_group,
 )
-from anonymity.nearest.lasting.persons import forget_person, hold, let_go, note_latest, person_of, touch_person
-from anonymity.promise.checks import VALUES
-from anonymity.promise.counting import number as number_of
-from anonymity.promise.counting import numbered
-from anonymity.space.boxes import assign, contains, enclose, info_loss
-from anonymity.space.domain import NONE
-from anonymity.space.ends import published_loss, round_outwards
-from anonymity.tuples.leaving import AGAIN, CLUSTER, WIDENED, close_release
-from anonymity.tuples.marks import passed
-from anonymity.tuples.together import enclose_all, leave_together
+from crenel.anonymity.nearest.lasting.persons import forget_person, hold, let_go, note_latest, person_of, touch_person
+from crenel.anonymity.promise.checks import VALUES
+from crenel.anonymity.promise.counting import number as number_of
+from crenel.anonymity.promise.counting import numbered
+from crenel.anonymity.space.boxes import assign, contains, enclose, info_loss
+from crenel.anonymity.space.domain import NONE
+from crenel.anonymity.space.ends import published_loss, round_outwards
+from crenel.anonymity.tuples.leaving import AGAIN, CLUSTER, WIDENED, close_release
+from crenel.anonymity.tuples.marks import passed
+from crenel.anonymity.tuples.together import enclose_all, leave_together
 
 _WIDEN, _SUPPRESS, _COUNT = range(3)
-"""Positions in ``anonymity.nearest.lasting.arrays.MOVED``."""
+"""Positions in ``crenel.anonymity.nearest.lasting.arrays.MOVED``."""
 
 
 @entry
@@ -52,7 +52,7 @@ def lasting(
     """Let in the tuples in ``slots``, in order, let leave what falls due, and forget who has stayed away.
 
     ``watermark`` is the event time that has passed, ``marks`` what had passed when each tuple came
-    (``anonymity.tuples.marks``); where the input has ended, everything falls due.
+    (``crenel.anonymity.tuples.marks``); where the input has ended, everything falls due.
     """
     forget_old(shard, watermark)
     for i in range(len(slots) + 1):

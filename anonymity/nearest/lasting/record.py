@@ -8,12 +8,12 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.nearest.lasting.arrays import MOST_VALUES, Groups, LastingArrays, Persons
-from anonymity.policy import Policy
-from anonymity.space.domain import NONE
-from anonymity.tuples.well_formed import require, require_boxes
-from state.codec import readable
-from state.companions import PASSED, Companions
+from crenel.anonymity.nearest.lasting.arrays import MOST_VALUES, Groups, LastingArrays, Persons
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.space.domain import NONE
+from crenel.anonymity.tuples.well_formed import require, require_boxes
+from crenel.state.codec import readable
+from crenel.state.companions import PASSED, Companions
 
 _SPARSE = 4
 """An entry is written again when so many times as much is stored in all of them as stands."""
@@ -167,7 +167,7 @@ def forget_changes(arrays: LastingArrays) -> None:
 
 
 def read(stored: Mapping[int, bytes], policy: Policy, shard: str) -> dict[int, Companions]:
-    """Entries as they are stored; raises ``state.codec.StateError`` where they are damaged or of another policy."""
+    """Read stored entries; raises ``crenel.state.codec.StateError`` for damage and for another policy."""
     entries = {n: Companions.from_bytes(blob, f"{shard}, step {n}") for n, blob in sorted(stored.items())}
     leaves = np.array([attribute.hierarchy.leaves for attribute in policy.categorical], np.int64)
     with readable(f"companions state of {shard}"):

@@ -1,11 +1,11 @@
-"""A shard whose promise lasts by reference: see ``anonymity.compiled.reference``."""
+"""A shard whose promise lasts by reference: see ``crenel.anonymity.compiled.reference``."""
 
 from __future__ import annotations
 
 from numba.experimental import structref
 
-from anonymity.compiled.reference import Fields, Proxy, by_reference
-from anonymity.nearest.lasting.arrays import Groups, LastingArrays, Persons, Rows
+from crenel.anonymity.compiled.reference import Fields, Proxy, by_reference
+from crenel.anonymity.nearest.lasting.arrays import Groups, LastingArrays, Persons, Rows
 
 
 @structref.register

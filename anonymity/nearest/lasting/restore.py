@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.nearest.lasting.arrays import MOST_VALUES, LastingArrays
-from anonymity.space.domain import NONE
-from state.companions import PASSED, Companions
+from crenel.anonymity.nearest.lasting.arrays import MOST_VALUES, LastingArrays
+from crenel.anonymity.space.domain import NONE
+from crenel.state.companions import PASSED, Companions
 
 
 def restore(arrays: LastingArrays, entries: Mapping[int, Companions], offsets: NDArray[np.int32]) -> None:

@@ -9,18 +9,18 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from anonymity.algorithm import Step, Terms
-from anonymity.castle.delayed import DelayedShard
-from anonymity.castle.stored import Snapshot
-from anonymity.compiled.random import RandomStream
-from anonymity.nearest.lasting import procedures, record
-from anonymity.nearest.lasting.arrays import LastingArrays, empty_arrays, with_persons, with_slots
-from anonymity.nearest.lasting.reference import share
-from anonymity.nearest.lasting.restore import restore
-from anonymity.nearest.shard import Nearest, NearestCounters
-from anonymity.space.domain import NONE
-from anonymity.space.ends import round_all
-from state.block import Block
+from crenel.anonymity.algorithm import Step, Terms
+from crenel.anonymity.castle.delayed import DelayedShard
+from crenel.anonymity.castle.stored import Snapshot
+from crenel.anonymity.compiled.random import RandomStream
+from crenel.anonymity.nearest.lasting import procedures, record
+from crenel.anonymity.nearest.lasting.arrays import LastingArrays, empty_arrays, with_persons, with_slots
+from crenel.anonymity.nearest.lasting.reference import share
+from crenel.anonymity.nearest.lasting.restore import restore
+from crenel.anonymity.nearest.shard import Nearest, NearestCounters
+from crenel.anonymity.space.domain import NONE
+from crenel.anonymity.space.ends import round_all
+from crenel.state.block import Block
 
 COMPANIONS = "companions"
 """The kind of their entries."""

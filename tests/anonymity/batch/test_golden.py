@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from state.batch import VERSION, BatchState, Held
-from state.block import NO_TIME
-from state.stored import Stored
+from crenel.state.batch import VERSION, BatchState, Held
+from crenel.state.block import NO_TIME
+from crenel.state.stored import Stored
 from tests.golden.make import TAKEN, files, read, setting_of, steps_of
 from tests.golden.make_batch import HERE, begun, rest, restored
 from tests.support.drive import columns_of, taken

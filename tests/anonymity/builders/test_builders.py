@@ -16,12 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.builders.addresses import Addresses
-from anonymity.builders.builder import ROOT, Builder, BuilderError
-from anonymity.builders.dates import PERIODS, Dates
-from anonymity.builders.mask import Mask
-from anonymity.builders.numbers import Numbers
-from anonymity.hierarchy import Hierarchy, csv_text, from_paths, load
+from crenel.anonymity.builders.addresses import Addresses
+from crenel.anonymity.builders.builder import ROOT, Builder, BuilderError
+from crenel.anonymity.builders.dates import PERIODS, Dates
+from crenel.anonymity.builders.mask import Mask
+from crenel.anonymity.builders.numbers import Numbers
+from crenel.anonymity.hierarchy import Hierarchy, csv_text, from_paths, load
 from tests.support.labels import in_interval, in_network, in_period, is_masked
 
 

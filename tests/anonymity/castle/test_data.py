@@ -9,12 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from anonymity.attributes import Categorical, Numeric
-from anonymity.castle.parameters import CastleParameters
-from anonymity.hierarchy import from_paths, load
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from state.block import NO_TIME
+from crenel.anonymity.attributes import Categorical, Numeric
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.hierarchy import from_paths, load
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.state.block import NO_TIME
 from tests.support.drive import Setting, in_blocks, judged
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row, Step
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from anonymity.castle.shard import Castle
-from state.castle import VERSION, Buffered, CastleState, Generalisations
-from state.stored import Stored
+from crenel.anonymity.castle.shard import Castle
+from crenel.state.castle import VERSION, Buffered, CastleState, Generalisations
+from crenel.state.stored import Stored
 from tests.golden import make
 from tests.golden.make import HERE, TAKEN, files, read, rest, restored, setting_of, snapshot, steps_of
 from tests.support.drive import Setting, apply, columns_of

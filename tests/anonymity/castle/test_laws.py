@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.attributes import Numeric
-from anonymity.castle.parameters import CastleParameters
-from anonymity.outcomes import FIRST_KINDS, KINDS, LINKABLE, SUPPRESSIONS
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from anonymity.tuples.leaving import delay_of_bucket
-from state.block import NO_TIME
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.outcomes import FIRST_KINDS, KINDS, LINKABLE, SUPPRESSIONS
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.tuples.leaving import delay_of_bucket
+from crenel.state.block import NO_TIME
 from tests.support.deadlines import last_time
 from tests.support.drive import KEY, Kept, Setting, apply, columns_of, hashes, in_blocks, judged, steps_of
 from tests.support.examples import FEW, LAWS, reach

@@ -13,17 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from anonymity.attributes import Categorical, Numeric
-from anonymity.castle.arrays import CastleArrays, points
-from anonymity.castle.parameters import CastleParameters
-from anonymity.castle.reference import share
-from anonymity.castle.shard import Castle
-from anonymity.compiled.jit import entry
-from anonymity.hierarchy import from_paths
-from anonymity.outcomes import KINDS
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from anonymity.space.boxes import enlargement
+from crenel.anonymity.attributes import Categorical, Numeric
+from crenel.anonymity.castle.arrays import CastleArrays, points
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.castle.reference import share
+from crenel.anonymity.castle.shard import Castle
+from crenel.anonymity.compiled.jit import entry
+from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.outcomes import KINDS
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.space.boxes import enlargement
 from tests.support.checker import diversity
 from tests.support.drive import Setting, apply, in_blocks, judged
 from tests.support.examples import examples

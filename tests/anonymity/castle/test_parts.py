@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from anonymity.attributes import Categorical, Numeric
-from anonymity.castle.left_over import join_nearest
-from anonymity.castle.nearest import arrange, find_nearest, pick, take
-from anonymity.castle.parameters import CastleParameters
-from anonymity.castle.split_l import shares
-from anonymity.compiled.jit import entry
-from anonymity.hierarchy import from_paths
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from anonymity.space.domain import Boxes, Domain, domain
+from crenel.anonymity.attributes import Categorical, Numeric
+from crenel.anonymity.castle.left_over import join_nearest
+from crenel.anonymity.castle.nearest import arrange, find_nearest, pick, take
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.castle.split_l import shares
+from crenel.anonymity.compiled.jit import entry
+from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.space.domain import Boxes, Domain, domain
 from tests.support.drive import Setting
 from tests.support.examples import examples
 

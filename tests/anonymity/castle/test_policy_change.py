@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.attributes import Categorical, Numeric
-from anonymity.castle.parameters import CastleParameters
-from anonymity.castle.shard import Castle, Counters
-from anonymity.errors import PolicyError
-from anonymity.fingerprint import fingerprint
-from anonymity.hierarchy import from_paths
-from anonymity.outcomes import KINDS
-from anonymity.policy import Policy, Shards
-from anonymity.privacy import DifferentialPrivacy, Privacy
-from anonymity.release import Releases
-from anonymity.secret import SubjectKey
-from state.block import NO_TIME
+from crenel.anonymity.attributes import Categorical, Numeric
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.castle.shard import Castle, Counters
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.fingerprint import fingerprint
+from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.outcomes import KINDS
+from crenel.anonymity.policy import Policy, Shards
+from crenel.anonymity.privacy import DifferentialPrivacy, Privacy
+from crenel.anonymity.release import Releases
+from crenel.anonymity.secret import SubjectKey
+from crenel.state.block import NO_TIME
 from tests.support.checker import Checker
 from tests.support.drive import KEY, Kept, Setting, columns_of
 from tests.support.examples import FEW, LAWS

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.attributes import Numeric
-from anonymity.castle.parameters import CastleParameters
-from anonymity.errors import PolicyError
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from anonymity.space.domain import NONE
-from state.block import NO_TIME
-from state.codec import StateError
-from state.stored import Stored
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.space.domain import NONE
+from crenel.state.block import NO_TIME
+from crenel.state.codec import StateError
+from crenel.state.stored import Stored
 from tests.golden.make import HERE, SETTING, read, restored
 from tests.support.drive import Kept, Setting, columns_of
 from tests.support.examples import FEW
@@ -152,7 +152,7 @@ def test_bytes_that_were_changed_with_their_checksum_do_not_crash(data: st.DataO
 
 def without_inventory(shard: bytes) -> bytes:
     """The blob of a shard that tells of no entries, so that what is in them is looked at."""
-    from state.castle import CastleState
+    from crenel.state.castle import CastleState
 
     try:
         return replace(CastleState.from_bytes(shard), entries=None).to_bytes()
@@ -161,7 +161,7 @@ def without_inventory(shard: bytes) -> bytes:
 
 
 def test_numbers_of_a_stored_shard_are_judged_before_they_are_used() -> None:
-    from state.castle import Buffered
+    from crenel.state.castle import Buffered
 
     key, blob = next(iter(GOLDEN.entries["blocks"].items()))
     block = Buffered.from_bytes(blob, SETTING.members)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from anonymity.attributes import Noised, Numeric
-from anonymity.castle.parameters import CastleParameters
-from anonymity.outcomes import KINDS
-from anonymity.policy import Policy
-from anonymity.privacy import Confidence, NoiseWithin, Privacy
+from crenel.anonymity.attributes import Noised, Numeric
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.outcomes import KINDS
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Confidence, NoiseWithin, Privacy
 from tests.support.drive import Kept, Setting
 from tests.support.source import IDENTITY, Finish, Push, Row, Step
 

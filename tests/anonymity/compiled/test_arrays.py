@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from anonymity.compiled.arrays import full, zeros
+from crenel.anonymity.compiled.arrays import full, zeros
 
 
 def resident() -> int:

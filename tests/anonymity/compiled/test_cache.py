@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from anonymity.compiled import cache, folders
-from anonymity.compiled.cache import digest
-from anonymity.compiled.folders import cached
+from crenel.anonymity.compiled import cache, folders
+from crenel.anonymity.compiled.cache import digest
+from crenel.anonymity.compiled.folders import cached
 from tests.support.launch import ROOT, environment
 
 PACKAGES = ("anonymity", "state")
@@ -136,7 +136,7 @@ def imported(module: Path) -> set[Path]:
             names.update([str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)])
     bases = [ROOT / name.replace(".", "/") for name in names]
     files = {file for base in bases for file in (base.with_suffix(".py"), base / "__init__.py")}
-    return {file for file in files if file.is_file()}
+    return {file.resolve() for file in files if file.is_file()}  # crenel/ holds links
 
 
 @pytest.fixture
@@ -257,8 +257,8 @@ def mode(folder: Path) -> int:
 
 
 TINY = """
-from anonymity.compiled.folders import cached
-from anonymity.compiled.jit import entry
+from crenel.anonymity.compiled.folders import cached
+from crenel.anonymity.compiled.jit import entry
 
 @entry
 def twice(number):

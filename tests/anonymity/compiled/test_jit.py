@@ -10,7 +10,7 @@ from numba import njit
 from numba.core.codegen import JITCPUCodegen
 from numpy.typing import NDArray
 
-from anonymity.compiled import jit
+from crenel.anonymity.compiled import jit
 
 
 def test_a_part_becomes_machine_code_within_its_entry_alone(monkeypatch: pytest.MonkeyPatch) -> None:

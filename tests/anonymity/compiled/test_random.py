@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import entry
-from anonymity.compiled.random import (
+from crenel.anonymity.compiled.jit import entry
+from crenel.anonymity.compiled.random import (
     Lots,
     RandomStream,
     below,

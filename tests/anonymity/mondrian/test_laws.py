@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from anonymity.attributes import Numeric
-from anonymity.batch.windows import ClosedBy
-from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from state.block import NO_TIME
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.batch.windows import ClosedBy
+from crenel.anonymity.mondrian.parameters import MondrianParameters
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.state.block import NO_TIME
 from tests.support.drive import KEY, columns_of
 from tests.support.examples import FEW, LAWS, reach
 from tests.support.mondrian_drive import KeptShard, MondrianSetting, judged, mondrian_cases

@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from anonymity.attributes import Categorical, Numeric
-from anonymity.batch.windows import ClosedBy
-from anonymity.errors import PolicyError
-from anonymity.hierarchy import from_paths
-from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from state.stored import Stored
+from crenel.anonymity.attributes import Categorical, Numeric
+from crenel.anonymity.batch.windows import ClosedBy
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.mondrian.parameters import MondrianParameters
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.state.stored import Stored
 from tests.seams.at_most import AT_MOST
 from tests.support.drive import in_blocks, taken
 from tests.support.mondrian_drive import KeptShard, MondrianSetting, judged

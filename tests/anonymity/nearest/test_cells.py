@@ -9,16 +9,16 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
-from anonymity.algorithm import Terms
-from anonymity.attributes import Categorical, Numeric
-from anonymity.castle.stored import begun
-from anonymity.hierarchy import from_paths
-from anonymity.nearest.cells import SIZE
-from anonymity.nearest.parameters import NearestParameters
-from anonymity.nearest.shard import Nearest
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from state.block import NO_TIME, Block
+from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.attributes import Categorical, Numeric
+from crenel.anonymity.castle.stored import begun
+from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.nearest.cells import SIZE
+from crenel.anonymity.nearest.parameters import NearestParameters
+from crenel.anonymity.nearest.shard import Nearest
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.state.block import NO_TIME, Block
 from tests.support.drive import KEY, PRINT
 
 TREE = from_paths([(f"{g}{i}{j}", f"{g}{i}", g, "*") for g in "abc" for i in range(4) for j in range(3)])

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from state.block import NO_TIME
-from state.castle import VERSION
+from crenel.state.block import NO_TIME
+from crenel.state.castle import VERSION
 from tests.golden.make import TAKEN, read, rest, restored, steps_of
 from tests.golden.make_nearest import FIRST, HERE, KINDS, setting
 from tests.support.drive import apply, columns_of

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.attributes import Categorical, Numeric
-from anonymity.hierarchy import from_paths
-from anonymity.nearest.parameters import NearestParameters
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
+from crenel.anonymity.attributes import Categorical, Numeric
+from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.nearest.parameters import NearestParameters
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
 from tests.support.drive import Kept, apply, columns_of, judged, steps_of
 from tests.support.examples import FEW, LAWS, reach
 from tests.support.nearest_drive import NearestSetting, nearest_cases

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, laplace
 
-from anonymity.noise.budget import (
+from crenel.anonymity.noise.budget import (
     BudgetError,
     Noise,
     delta,

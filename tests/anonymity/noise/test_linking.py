@@ -7,11 +7,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.batch.windows import ClosedBy
-from anonymity.mondrian.algorithm import MONDRIAN
-from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.outcomes import LINKABLE
-from anonymity.privacy import Confidence, NoiseWithin
+from crenel.anonymity.batch.windows import ClosedBy
+from crenel.anonymity.mondrian.algorithm import MONDRIAN
+from crenel.anonymity.mondrian.parameters import MondrianParameters
+from crenel.anonymity.outcomes import LINKABLE
+from crenel.anonymity.privacy import Confidence, NoiseWithin
 from tests.anonymity.noise.test_within import HEIGHT, WEIGHT, Stream, classes, linking_range_of, run, terms
 from tests.support.examples import FEW
 

@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from anonymity.attributes import Categorical, Numeric
-from anonymity.castle.parameters import CastleParameters
-from anonymity.compiled.jit import entry
-from anonymity.compiled.random import RandomStream, random_stream, shard_key
-from anonymity.errors import PolicyError
-from anonymity.hierarchy import from_paths
-from anonymity.noise.laplace import discrete_laplace, scale_in_steps
-from anonymity.noise.perturb import Noise
-from anonymity.policy import Policy
-from anonymity.privacy import DifferentialPrivacy, Privacy
-from state.block import Block
+from crenel.anonymity.attributes import Categorical, Numeric
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.compiled.jit import entry
+from crenel.anonymity.compiled.random import RandomStream, random_stream, shard_key
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.noise.laplace import discrete_laplace, scale_in_steps
+from crenel.anonymity.noise.perturb import Noise
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import DifferentialPrivacy, Privacy
+from crenel.state.block import Block
 from tests.anonymity.castle.test_laws import check_restores
 from tests.support.drive import KEY, Kept, Setting, apply, columns_of, in_blocks
 from tests.support.examples import FEW

@@ -14,25 +14,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from anonymity.algorithm import Algorithm, Shard, Terms
-from anonymity.attributes import Noised, Numeric
-from anonymity.batch.windows import ClosedBy
-from anonymity.castle.algorithm import CASTLE
-from anonymity.castle.parameters import CastleParameters
-from anonymity.errors import PolicyError
-from anonymity.mondrian.algorithm import MONDRIAN
-from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.nearest.algorithm import NEAREST
-from anonymity.nearest.parameters import NearestParameters
-from anonymity.noise.linking import linking_range
-from anonymity.noise.within import problems_within
-from anonymity.policy import Policy
-from anonymity.privacy import Confidence, NoiseWithin, Privacy
-from anonymity.release import Releases
-from anonymity.window.algorithm import WINDOW
-from anonymity.window.parameters import WindowParameters
-from state.block import Block
-from state.stored import Stored
+from crenel.anonymity.algorithm import Algorithm, Shard, Terms
+from crenel.anonymity.attributes import Noised, Numeric
+from crenel.anonymity.batch.windows import ClosedBy
+from crenel.anonymity.castle.algorithm import CASTLE
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.mondrian.algorithm import MONDRIAN
+from crenel.anonymity.mondrian.parameters import MondrianParameters
+from crenel.anonymity.nearest.algorithm import NEAREST
+from crenel.anonymity.nearest.parameters import NearestParameters
+from crenel.anonymity.noise.linking import linking_range
+from crenel.anonymity.noise.within import problems_within
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Confidence, NoiseWithin, Privacy
+from crenel.anonymity.release import Releases
+from crenel.anonymity.window.algorithm import WINDOW
+from crenel.anonymity.window.parameters import WindowParameters
+from crenel.state.block import Block
+from crenel.state.stored import Stored
 from tests.seams.in_order import IN_ORDER, InOrderParameters
 from tests.support.drive import KEY, PRINT
 from tests.support.examples import FEW

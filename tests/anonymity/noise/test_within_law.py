@@ -10,14 +10,14 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from anonymity.algorithm import Terms
-from anonymity.attributes import Noised, Numeric
-from anonymity.batch.windows import ClosedBy
-from anonymity.mondrian.algorithm import MONDRIAN
-from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.policy import Policy
-from anonymity.privacy import NoiseWithin, Privacy
-from state.block import Block
+from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.attributes import Noised, Numeric
+from crenel.anonymity.batch.windows import ClosedBy
+from crenel.anonymity.mondrian.algorithm import MONDRIAN
+from crenel.anonymity.mondrian.parameters import MondrianParameters
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import NoiseWithin, Privacy
+from crenel.state.block import Block
 from tests.anonymity.noise.test_perturb import UNLIKELY, clamped
 from tests.support.drive import KEY, PRINT
 

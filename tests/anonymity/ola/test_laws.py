@@ -14,17 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.algorithm import Algorithm
-from anonymity.attributes import Categorical, Noised
-from anonymity.batch.windows import ClosedBy
-from anonymity.hierarchy import from_paths
-from anonymity.ola.algorithm import OLA
-from anonymity.ola.lattice import minimal_nodes
-from anonymity.ola.parameters import OlaParameters
-from anonymity.outcomes import LINKABLE
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from anonymity.release import Releases
+from crenel.anonymity.algorithm import Algorithm
+from crenel.anonymity.attributes import Categorical, Noised
+from crenel.anonymity.batch.windows import ClosedBy
+from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.ola.algorithm import OLA
+from crenel.anonymity.ola.lattice import minimal_nodes
+from crenel.anonymity.ola.parameters import OlaParameters
+from crenel.anonymity.outcomes import LINKABLE
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.release import Releases
 from tests.seams.at_most import AT_MOST
 from tests.support.drive import columns_of
 from tests.support.examples import FEW, LAWS, reach

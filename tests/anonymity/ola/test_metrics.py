@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from anonymity.hierarchy import from_paths
-from anonymity.ola import metrics
+from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.ola import metrics
 
 
 def test_precision_is_the_mean_height() -> None:

@@ -13,25 +13,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.algorithm import Algorithm, Shard, Terms
-from anonymity.algorithms import CASTLE, MONDRIAN, NEAREST, OLA, WINDOW
-from anonymity.attributes import Categorical
-from anonymity.batch.windows import ClosedBy
-from anonymity.castle.parameters import CastleParameters
-from anonymity.errors import PolicyError
-from anonymity.hierarchy import Hierarchy, from_paths
-from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.nearest.parameters import NearestParameters
-from anonymity.ola.parameters import OlaParameters
-from anonymity.outcomes import KINDS
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from anonymity.promise.record import Parameter, Sensitive
-from anonymity.promise.reference import Distance, Reference
-from anonymity.promises import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
-from anonymity.release import Releases
-from anonymity.window.parameters import WindowParameters
-from state.stored import Stored
+from crenel.anonymity.algorithm import Algorithm, Shard, Terms
+from crenel.anonymity.algorithms import CASTLE, MONDRIAN, NEAREST, OLA, WINDOW
+from crenel.anonymity.attributes import Categorical
+from crenel.anonymity.batch.windows import ClosedBy
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.hierarchy import Hierarchy, from_paths
+from crenel.anonymity.mondrian.parameters import MondrianParameters
+from crenel.anonymity.nearest.parameters import NearestParameters
+from crenel.anonymity.ola.parameters import OlaParameters
+from crenel.anonymity.outcomes import KINDS
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.promise.record import Parameter, Sensitive
+from crenel.anonymity.promise.reference import Distance, Reference
+from crenel.anonymity.promises import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
+from crenel.anonymity.release import Releases
+from crenel.anonymity.window.parameters import WindowParameters
+from crenel.state.stored import Stored
 from tests.support.drive import KEY, PRINT, Setting, columns_of, hashes
 from tests.support.examples import FEW
 from tests.support.sensitive import apart, ground_of, kept

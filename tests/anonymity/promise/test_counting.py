@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import entry
-from anonymity.errors import InvariantError
-from anonymity.promise.counting import Counts, add, discard, empty_counts, grown, stable_order
+from crenel.anonymity.compiled.jit import entry
+from crenel.anonymity.errors import InvariantError
+from crenel.anonymity.promise.counting import Counts, add, discard, empty_counts, grown, stable_order
 from tests.support.examples import examples
 
 OWNERS = st.sampled_from((0, 1, 2, 7, 2**31 - 1))

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.hierarchy import from_paths
-from anonymity.promise.distances import distance, table_of
-from anonymity.promise.reference import Distance, Reference
+from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.promise.distances import distance, table_of
+from crenel.anonymity.promise.reference import Distance, Reference
 from tests.support.examples import LAWS
 from tests.support.sensitive import Ground, apart, ground_of, picks
 from tests.support.sensitive import distance as judged

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.attributes import Numeric
-from anonymity.castle.parameters import CastleParameters
-from anonymity.compiled.jit import entry
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from anonymity.promise.diversity import diversity
-from anonymity.promise.tally import Counter, Tally, count_set, empty_counter
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.compiled.jit import entry
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.promise.diversity import diversity
+from crenel.anonymity.promise.tally import Counter, Tally, count_set, empty_counter
 from tests.support import checker
 from tests.support.drive import Setting, judged
 from tests.support.source import IDENTITY, Finish, Push, Row

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from anonymity.compiled.jit import entry
-from anonymity.promise.grouping import Groups, chain_equal, group, number_equal
+from crenel.anonymity.compiled.jit import entry
+from crenel.anonymity.promise.grouping import Groups, chain_equal, group, number_equal
 
 KEYS = st.lists(st.one_of(st.integers(0, 4), st.integers(0, 2**64 - 1)), max_size=80)
 

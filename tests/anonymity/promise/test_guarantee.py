@@ -6,14 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from anonymity.attributes import Numeric
-from anonymity.castle.parameters import CastleParameters
-from anonymity.compiled.jit import entry
-from anonymity.errors import InvariantError
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from anonymity.promise.checks import Checks, checks_of, guarantee
-from anonymity.promise.tally import Tally
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.compiled.jit import entry
+from crenel.anonymity.errors import InvariantError
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.promise.checks import Checks, checks_of, guarantee
+from crenel.anonymity.promise.tally import Tally
 from tests.anonymity.promise.test_diversity import counted
 from tests.support.drive import Setting
 from tests.support.source import IDENTITY, Row

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.promise.record import Parameter, Promise
-from anonymity.promise.reference import Reference
-from anonymity.promises import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
+from crenel.anonymity.promise.record import Parameter, Promise
+from crenel.anonymity.promise.reference import Reference
+from crenel.anonymity.promises import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
 from tests.support.examples import LAWS
 from tests.support.sensitive import keeps, kept, picks
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.compiled.jit import Int, entry
-from anonymity.promise.lookup import UNKNOWN, Lookup, lookup_of, note_number, with_numbers
-from anonymity.promise.reference import DistributionError, Reference, load
+from crenel.anonymity.compiled.jit import Int, entry
+from crenel.anonymity.promise.lookup import UNKNOWN, Lookup, lookup_of, note_number, with_numbers
+from crenel.anonymity.promise.reference import DistributionError, Reference, load
 from tests.support.examples import LAWS
 
 

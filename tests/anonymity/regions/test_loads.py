@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from anonymity.regions.loads import Loads
+from crenel.anonymity.regions.loads import Loads
 
 
 def test_few_tuples_say_nothing() -> None:

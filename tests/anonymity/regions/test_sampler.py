@@ -7,8 +7,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.regions.sampler import Sampler
-from state.block import Block
+from crenel.anonymity.regions.sampler import Sampler
+from crenel.state.block import Block
 from tests.support.examples import LAWS
 
 _NONE = pa.record_batch([], schema=pa.schema([]))

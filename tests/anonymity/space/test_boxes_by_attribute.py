@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from anonymity.attributes import Categorical, Numeric
-from anonymity.compiled.jit import entry
-from anonymity.hierarchy import Hierarchy, from_paths
-from anonymity.policy import Policy
-from anonymity.space.boxes_by_attribute import (
+from crenel.anonymity.attributes import Categorical, Numeric
+from crenel.anonymity.compiled.jit import entry
+from crenel.anonymity.hierarchy import Hierarchy, from_paths
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.space.boxes_by_attribute import (
     BoxesByAttribute,
     boxes_by_attribute,
     containing,
@@ -22,8 +22,8 @@ from anonymity.space.boxes_by_attribute import (
     lay,
     lay_rows,
 )
-from anonymity.space.domain import NONE, Boxes, Domain, domain
-from anonymity.space.lanes import least
+from crenel.anonymity.space.domain import NONE, Boxes, Domain, domain
+from crenel.anonymity.space.lanes import least
 from tests.support.examples import examples
 
 

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.algorithms import CASTLE, MONDRIAN, NEAREST, WINDOW
-from anonymity.attributes import Noised, Numeric
-from anonymity.batch.windows import ClosedBy
-from anonymity.castle.parameters import CastleParameters
-from anonymity.errors import PolicyError
-from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.nearest.parameters import NearestParameters
-from anonymity.policy import Policy
-from anonymity.privacy import Lasting, Privacy
-from anonymity.space.domain import Boxes, domain
-from anonymity.space.ends import round_all
-from anonymity.window.parameters import WindowParameters
+from crenel.anonymity.algorithms import CASTLE, MONDRIAN, NEAREST, WINDOW
+from crenel.anonymity.attributes import Noised, Numeric
+from crenel.anonymity.batch.windows import ClosedBy
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.mondrian.parameters import MondrianParameters
+from crenel.anonymity.nearest.parameters import NearestParameters
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Lasting, Privacy
+from crenel.anonymity.space.domain import Boxes, domain
+from crenel.anonymity.space.ends import round_all
+from crenel.anonymity.window.parameters import WindowParameters
 from tests.support.drive import KEY, Kept, Setting, columns_of, in_blocks, taken
 from tests.support.examples import FEW
 from tests.support.lasting_drive import LastingSetting

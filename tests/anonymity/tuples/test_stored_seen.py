@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from anonymity.promise.seen import MOST_SEEN, TOGETHER, Seen, empty_seen, unsee
-from anonymity.tuples.stored_seen import SEEN, StoredSeen
-from state.codec import StateError
-from state.seen import SeenValues
+from crenel.anonymity.promise.seen import MOST_SEEN, TOGETHER, Seen, empty_seen, unsee
+from crenel.anonymity.tuples.stored_seen import SEEN, StoredSeen
+from crenel.state.codec import StateError
+from crenel.state.seen import SeenValues
 from tests.golden.seen import CODES, come
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from state.block import NO_TIME
-from state.stored import Stored
-from state.window import VERSION, Held, WindowState
+from crenel.state.block import NO_TIME
+from crenel.state.stored import Stored
+from crenel.state.window import VERSION, Held, WindowState
 from tests.golden.make import files, read, steps_of
 from tests.golden.make_windows import HERE, TAKEN, rest, restored, setting_of
 from tests.support.drive import columns_of

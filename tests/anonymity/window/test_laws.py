@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.attributes import Numeric
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from anonymity.window.parameters import WindowParameters
-from state.block import NO_TIME
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.window.parameters import WindowParameters
+from crenel.state.block import NO_TIME
 from tests.support.drive import KEY, columns_of, hashes, in_blocks
 from tests.support.examples import FEW, LAWS, reach
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row

@@ -9,20 +9,20 @@ from itertools import count
 import pyarrow as pa
 import pytest
 
-from anonymity.attributes import Categorical, Numeric
-from anonymity.castle.parameters import CastleParameters
-from anonymity.errors import PolicyError
-from anonymity.hierarchy import from_paths
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from anonymity.release import Releases
-from anonymity.window.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
-from anonymity.window.shard import Window
-from anonymity.window.stored import begun
 from benchmarks.baselines import Suhdsa, Ubdsa
-from state.block import NO_TIME
-from state.codec import StateError
-from state.stored import Stored
+from crenel.anonymity.attributes import Categorical, Numeric
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.release import Releases
+from crenel.anonymity.window.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
+from crenel.anonymity.window.shard import Window
+from crenel.anonymity.window.stored import begun
+from crenel.state.block import NO_TIME
+from crenel.state.codec import StateError
+from crenel.state.stored import Stored
 from tests.support.drive import KEY, Kept, Setting, in_blocks
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row
 from tests.support.window_drive import KeptWindow, WindowSetting, take, taken_by, told

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.attributes import Numeric
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from anonymity.release import Releases
-from anonymity.window.parameters import WindowParameters
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.release import Releases
+from crenel.anonymity.window.parameters import WindowParameters
 from tests.seams.at_most import AT_MOST
 from tests.support.drive import columns_of, in_blocks
 from tests.support.examples import FEW, LAWS, reach

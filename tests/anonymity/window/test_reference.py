@@ -8,13 +8,13 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.attributes import Categorical, Numeric
-from anonymity.hierarchy import from_paths
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from anonymity.window.log import ACTIONS
-from anonymity.window.parameters import WindowParameters
-from state.block import NO_TIME
+from crenel.anonymity.attributes import Categorical, Numeric
+from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.window.log import ACTIONS
+from crenel.anonymity.window.parameters import WindowParameters
+from crenel.state.block import NO_TIME
 from tests.support.drive import in_blocks
 from tests.support.examples import LAWS, reach
 from tests.support.source import IDENTITY, Row

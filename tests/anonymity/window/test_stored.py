@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.attributes import Numeric
-from anonymity.errors import PolicyError
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from anonymity.window.parameters import WindowParameters
-from state.block import NO_TIME
-from state.codec import StateError
-from state.stored import Stored
-from state.window import Held, WindowState
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.window.parameters import WindowParameters
+from crenel.state.block import NO_TIME
+from crenel.state.codec import StateError
+from crenel.state.stored import Stored
+from crenel.state.window import Held, WindowState
 from tests.anonymity.castle.test_stored import mended
 from tests.golden.make import FINGERPRINT, read
 from tests.golden.make_windows import HERE, SETTING

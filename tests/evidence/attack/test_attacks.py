@@ -12,25 +12,25 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from anonymity.attributes import Categorical, Numeric, QuasiIdentifier
-from anonymity.batch.windows import ClosedBy
-from anonymity.castle.algorithm import CASTLE
-from anonymity.castle.parameters import CastleParameters
-from anonymity.hierarchy import from_paths
-from anonymity.mondrian.algorithm import MONDRIAN
-from anonymity.mondrian.parameters import MondrianParameters
-from anonymity.policy import Policy, Shards
-from anonymity.privacy import Privacy
-from anonymity.promises import ALPHA
-from evidence.attack import disclosure, identity
-from evidence.attack.downcoding import downcode, downcode_placed
-from evidence.attack.effort import AttackError, Effort, Found
-from evidence.attack.left import attack_outputs
-from evidence.attack.minimality import minimality
-from evidence.attack.queries import errors, median
-from evidence.attack.replays import attack_replays
-from evidence.attack.result import ALL, PLACED, Attack, Tries, excess, wilson
-from evidence.attack.scene import (
+from crenel.anonymity.attributes import Categorical, Numeric, QuasiIdentifier
+from crenel.anonymity.batch.windows import ClosedBy
+from crenel.anonymity.castle.algorithm import CASTLE
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.mondrian.algorithm import MONDRIAN
+from crenel.anonymity.mondrian.parameters import MondrianParameters
+from crenel.anonymity.policy import Policy, Shards
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.promises import ALPHA
+from crenel.evidence.attack import disclosure, identity
+from crenel.evidence.attack.downcoding import downcode, downcode_placed
+from crenel.evidence.attack.effort import AttackError, Effort, Found
+from crenel.evidence.attack.left import attack_outputs
+from crenel.evidence.attack.minimality import minimality
+from crenel.evidence.attack.queries import errors, median
+from crenel.evidence.attack.replays import attack_replays
+from crenel.evidence.attack.result import ALL, PLACED, Attack, Tries, excess, wilson
+from crenel.evidence.attack.scene import (
     Moments,
     Placement,
     Scene,
@@ -41,11 +41,11 @@ from evidence.attack.scene import (
     placed,
     runs,
 )
-from evidence.outputs import Outputs
-from evidence.replay import replay_outputs
-from evidence.sample import Sample
-from evidence.setting import Setting
-from state.block import NO_TIME, Block
+from crenel.evidence.outputs import Outputs
+from crenel.evidence.replay import replay_outputs
+from crenel.evidence.sample import Sample
+from crenel.evidence.setting import Setting
+from crenel.state.block import NO_TIME, Block
 from tests.evidence.test_replay import sample_of, setting_of
 from tests.support.examples import FEW
 from tests.support.strategies import Case, cases

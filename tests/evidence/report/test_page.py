@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anonymity.attributes import Categorical, Noised, Numeric
-from anonymity.hierarchy import from_paths
-from anonymity.policy import Policy
-from anonymity.privacy import Privacy
-from evidence.attack.result import Attack
-from evidence.outputs import Outputs
-from evidence.report.page import Report
-from evidence.report.shown import Flow, ReportError
-from evidence.report.spread import Came
+from crenel.anonymity.attributes import Categorical, Noised, Numeric
+from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Privacy
+from crenel.evidence.attack.result import Attack
+from crenel.evidence.outputs import Outputs
+from crenel.evidence.report.page import Report
+from crenel.evidence.report.shown import Flow, ReportError
+from crenel.evidence.report.spread import Came
 from tests.support.launch import ROOT, environment
 from tests.support.left import ILLNESSES, POLICY, START, TOWNS, K, Release, about, block, flow, made_releases, outputs
 from tests.support.web_page import Page
@@ -165,7 +165,7 @@ def test_outputs_of_another_hierarchy_are_refused_without_a_value() -> None:
 
 @pytest.mark.parametrize("package", ["jinja2", "matplotlib"])
 def test_a_package_that_is_missing_is_named_with_what_installs_it(package: str) -> None:
-    code = f"import sys; sys.modules[{package!r}] = None; import evidence.report.page as p; p.require_packages()"
+    code = f"import sys; sys.modules[{package!r}] = None; import crenel.evidence.report.page as p; p.require_packages()"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT, env=environment()
     )

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anonymity.promise.record import Sensitive
-from anonymity.promise.reference import Reference
-from anonymity.promises import BETA, T
-from evidence.verify.verdict import BROKEN, HOLDS, UNCHECKED, UNSEEN, Verdict
-from evidence.verify.verify import verify
+from crenel.anonymity.promise.record import Sensitive
+from crenel.anonymity.promise.reference import Reference
+from crenel.anonymity.promises import BETA, T
+from crenel.evidence.verify.verdict import BROKEN, HOLDS, UNCHECKED, UNSEEN, Verdict
+from crenel.evidence.verify.verify import verify
 from tests.support.released import AUDIT, PROMISED, K, Run, runs
 from tests.support.sensitive import distance, ground_of
 

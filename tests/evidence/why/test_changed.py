@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from anonymity.policy import Shards
-from evidence.replay import replay_outputs
-from evidence.why.changed import one_level_up, without
+from crenel.anonymity.policy import Shards
+from crenel.evidence.replay import replay_outputs
+from crenel.evidence.why.changed import one_level_up, without
 from tests.evidence.test_replay import contains, sample_of, setting_of
 from tests.support.examples import FEW
 from tests.support.strategies import Case, cases

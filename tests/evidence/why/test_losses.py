@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from anonymity.attributes import Numeric
-from anonymity.policy import Policy
-from evidence.outputs import Outputs
-from evidence.replay import replay_outputs
-from evidence.why.losses import losses
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.policy import Policy
+from crenel.evidence.outputs import Outputs
+from crenel.evidence.replay import replay_outputs
+from crenel.evidence.why.losses import losses
 from tests.evidence.test_replay import sample_of, setting_of
 from tests.support.examples import FEW
 from tests.support.strategies import Case, cases

@@ -9,12 +9,12 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.attributes import Categorical, Numeric
-from anonymity.hierarchy import from_paths
-from anonymity.policy import Policy
-from evidence.sample import Sample
-from evidence.why.parts import above_their_share
-from state.block import NO_TIME, Block
+from crenel.anonymity.attributes import Categorical, Numeric
+from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.policy import Policy
+from crenel.evidence.sample import Sample
+from crenel.evidence.why.parts import above_their_share
+from crenel.state.block import NO_TIME, Block
 from tests.support.examples import FEW
 
 TREE = from_paths([(f"v{i}", f"g{i // 3}", "*") for i in range(8)] + [("alone", "only", "*")])

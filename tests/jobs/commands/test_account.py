@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from anonymity.noise.budget import delta, largest_sample_rate, smallest_epsilon
-from jobs.commands.account import Reach, account
-from jobs.config.load import load
-from jobs.wiring.layout import layout
-from jobs.wiring.pipeline import operator_plan, stored_under
+from crenel.anonymity.noise.budget import delta, largest_sample_rate, smallest_epsilon
+from crenel.jobs.commands.account import Reach, account
+from crenel.jobs.config.load import load
+from crenel.jobs.wiring.layout import layout
+from crenel.jobs.wiring.pipeline import operator_plan, stored_under
 from tests.jobs.commands.test_cli import DEMO, ROOT, crenel, demo_variables
 from tests.support.launch import environment
 
@@ -200,7 +200,7 @@ def test_without_sampling_there_is_no_picture(tmp_path: Path) -> None:
 
 def test_a_picture_without_matplotlib_names_the_extra(tmp_path: Path) -> None:
     # An interpreter that finds no matplotlib, as after an installation without the extra.
-    hide = "import sys; sys.modules['matplotlib'] = None; from jobs.commands.cli import app; app()"
+    hide = "import sys; sys.modules['matplotlib'] = None; from crenel.jobs.commands.cli import app; app()"
     ended = subprocess.run(
         [sys.executable, "-c", hide, "budget", DEMO, "--set", HALF, "--set", SALARY, "--plot", tmp_path / "a.png"],
         capture_output=True,

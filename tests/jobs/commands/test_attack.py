@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from jobs.commands.cli import app
+from crenel.jobs.commands.cli import app
 from tests.support.launch import Host
 from tests.support.outputs import configure
 from tests.support.visits import ROWS, visits, write

@@ -10,10 +10,10 @@ from subprocess import CompletedProcess
 import pytest
 from typer.testing import CliRunner, Result
 
-from anonymity.fingerprint import fingerprint
-from jobs.commands.cli import app
-from jobs.config.load import load
-from state.castle import VERSION
+from crenel.anonymity.fingerprint import fingerprint
+from crenel.jobs.commands.cli import app
+from crenel.jobs.config.load import load
+from crenel.state.castle import VERSION
 from tests.jobs.commands.test_savepoint import STATE, savepoint
 from tests.support.launch import Host
 

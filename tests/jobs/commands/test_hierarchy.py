@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from anonymity.hierarchy import load as load_hierarchy
-from jobs.config.load import load
+from crenel.anonymity.hierarchy import load as load_hierarchy
+from crenel.jobs.config.load import load
 from tests.jobs.commands.test_cli import crenel
 
 BIRTH = "birth: {type: categorical, hierarchy: {dates: {domain: [2024-02-29, 2024-03-01], levels: [day, year]}}}"

@@ -10,10 +10,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from jobs.commands.cli import app
-from jobs.commands.plan import minute
-from jobs.commands.synthetic import write
-from jobs.config.load import load
+from crenel.jobs.commands.cli import app
+from crenel.jobs.commands.plan import minute
+from crenel.jobs.commands.synthetic import write
+from crenel.jobs.config.load import load
 from tests.support.launch import Host
 from tests.support.visitors import assert_tells_nobody
 

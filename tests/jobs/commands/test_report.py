@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from jobs.commands.cli import app
-from jobs.config.load import load
-from jobs.local.versions import settings_digest
+from crenel.jobs.commands.cli import app
+from crenel.jobs.config.load import load
+from crenel.jobs.local.versions import settings_digest
 from tests.support.outputs import ALIKE, AUDITED, configure, member, release, write_csv
 from tests.support.web_page import Page
 

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.attributes import Numeric, QuasiIdentifier
-from anonymity.fingerprint import fingerprint
-from anonymity.policy import Policy, Shards
-from anonymity.privacy import DifferentialPrivacy
-from anonymity.secret import SubjectKey
-from jobs.commands.savepoint import SavepointError, read_shards, require_same, told
-from state.castle import VERSION, CastleState
-from state.codec import blob_at, pack
-from state.window import WindowState
+from crenel.anonymity.attributes import Numeric, QuasiIdentifier
+from crenel.anonymity.fingerprint import fingerprint
+from crenel.anonymity.policy import Policy, Shards
+from crenel.anonymity.privacy import DifferentialPrivacy
+from crenel.anonymity.secret import SubjectKey
+from crenel.jobs.commands.savepoint import SavepointError, read_shards, require_same, told
+from crenel.state.castle import VERSION, CastleState
+from crenel.state.codec import blob_at, pack
+from crenel.state.window import WindowState
 
 _SHARD: dict[str, Any] = {
     "shard": 0,

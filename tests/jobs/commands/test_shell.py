@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import typer
 
-from jobs.commands.shell import end, warn
+from crenel.jobs.commands.shell import end, warn
 
 
 def test_no_message_shows_the_password_of_a_url(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from anonymity.hierarchy import load
-from jobs.commands.synthetic import COLUMNS, write
+from crenel.anonymity.hierarchy import load
+from crenel.jobs.commands.synthetic import COLUMNS, write
 
 HIERARCHIES = Path(__file__).parents[3] / "conf" / "hierarchies"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from jobs.commands.cli import app
+from crenel.jobs.commands.cli import app
 from tests.support.outputs import ALIKE, AUDITED, configure, write_csv
 
 

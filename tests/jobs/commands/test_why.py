@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from jobs.commands.cli import app
-from jobs.commands.synthetic import write
+from crenel.jobs.commands.cli import app
+from crenel.jobs.commands.synthetic import write
 from tests.support.launch import Host
 from tests.support.visitors import assert_tells_nobody
 

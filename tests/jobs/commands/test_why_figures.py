@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evidence.outputs import Outputs
-from evidence.replay import replay_outputs
-from jobs.commands.why_figures import of_run, suppressed_tuples
-from jobs.config.load import Config, load
+from crenel.evidence.outputs import Outputs
+from crenel.evidence.replay import replay_outputs
+from crenel.jobs.commands.why_figures import of_run, suppressed_tuples
+from crenel.jobs.config.load import Config, load
 from tests.evidence.test_replay import sample_of, setting_of
 from tests.support.examples import FEW
 from tests.support.strategies import Case, cases

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from anonymity.noise.linking import linking_range
-from jobs.commands.cli import app
+from crenel.anonymity.noise.linking import linking_range
+from crenel.jobs.commands.cli import app
 
 TEXT = """
 policy:

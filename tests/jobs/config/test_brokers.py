@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from jobs.config.brokers import SERVERS, cautions_of_brokers, silent_tables
+from crenel.jobs.config.brokers import SERVERS, cautions_of_brokers, silent_tables
 from tests.support.cluster import free_port
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jobs.config.file import ConfigError, expand, override, read
+from crenel.jobs.config.file import ConfigError, expand, override, read
 
 
 def written(folder: Path, text: str) -> Path:

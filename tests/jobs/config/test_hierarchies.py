@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from anonymity.attributes import Categorical
-from anonymity.fingerprint import fingerprint
-from anonymity.hierarchy import MISSING
-from anonymity.secret import NO_KEY
-from jobs.config.load import Config, ConfigError, load
+from crenel.anonymity.attributes import Categorical
+from crenel.anonymity.fingerprint import fingerprint
+from crenel.anonymity.hierarchy import MISSING
+from crenel.anonymity.secret import NO_KEY
+from crenel.jobs.config.load import Config, ConfigError, load
 
 BUILT = """
 policy:

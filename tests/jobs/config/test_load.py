@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from anonymity.attributes import Categorical, Numeric
-from anonymity.castle.parameters import CastleParameters
-from anonymity.hierarchy import MISSING
-from anonymity.outcomes import REUSE_RISK
-from anonymity.policy import Shards
-from anonymity.privacy import DifferentialPrivacy, Privacy
-from anonymity.secret import NO_KEY, Secret, SubjectKey
-from jobs.config.delivery import repeating_source
-from jobs.config.load import Config, ConfigError, load
+from crenel.anonymity.attributes import Categorical, Numeric
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.hierarchy import MISSING
+from crenel.anonymity.outcomes import REUSE_RISK
+from crenel.anonymity.policy import Shards
+from crenel.anonymity.privacy import DifferentialPrivacy, Privacy
+from crenel.anonymity.secret import NO_KEY, Secret, SubjectKey
+from crenel.jobs.config.delivery import repeating_source
+from crenel.jobs.config.load import Config, ConfigError, load
 
 EXAMPLES = Path(__file__).parents[3] / "conf"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from anonymity.attributes import Noised
-from anonymity.privacy import Confidence, NoiseWithin
-from jobs.config.load import ConfigError, load
+from crenel.anonymity.attributes import Noised
+from crenel.anonymity.privacy import Confidence, NoiseWithin
+from crenel.jobs.config.load import ConfigError, load
 
 TEXT = """
 policy:

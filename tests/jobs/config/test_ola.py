@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from anonymity.batch.windows import ClosedBy
-from anonymity.ola.algorithm import OLA
-from anonymity.ola.parameters import OlaParameters
+from crenel.anonymity.batch.windows import ClosedBy
+from crenel.anonymity.ola.algorithm import OLA
+from crenel.anonymity.ola.parameters import OlaParameters
 from tests.jobs.config.test_load import configured, problems
 
 FULL = """

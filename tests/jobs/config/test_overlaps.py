@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.config.load import ConfigError, load
-from jobs.config.overlaps import find_sinks_in_inputs, find_sinks_in_state, locate
+from crenel.jobs.config.load import ConfigError, load
+from crenel.jobs.config.overlaps import find_sinks_in_inputs, find_sinks_in_state, locate
 
 JOB = """
 policy: {quasi_identifiers: {age: {type: numeric}}}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.config.places import (
+from crenel.jobs.config.places import (
     cautions_of_leftovers,
     cautions_of_places,
     file_uri,
@@ -16,7 +16,7 @@ from jobs.config.places import (
     local_path,
     without_scheme,
 )
-from jobs.config.source import parse_options
+from crenel.jobs.config.source import parse_options
 
 TEXTS = st.text(st.sampled_from("ab'-/*`= \n()ü"), max_size=8)
 BETWEEN = st.sampled_from(["", " ", "\n", "/* 'a' = 'b' */", "-- 'a' = 'b'\n", "\n-- it's\n"])

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from anonymity.promise.record import Sensitive
-from anonymity.promise.reference import OF_STREAM, Reference
-from anonymity.promises import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
-from jobs.config.load import ConfigError, load
+from crenel.anonymity.promise.record import Sensitive
+from crenel.anonymity.promise.reference import OF_STREAM, Reference
+from crenel.anonymity.promises import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
+from crenel.jobs.config.load import ConfigError, load
 
 CONFIGURATION = """
 policy:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from anonymity.policy import Pseudonym
-from jobs.config.load import ConfigError, load
+from crenel.anonymity.policy import Pseudonym
+from crenel.jobs.config.load import ConfigError, load
 
 TEXT = """
 policy:

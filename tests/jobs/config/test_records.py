@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.config.file import ConfigError
-from jobs.config.load import load
-from jobs.config.records import CsvRecords, Records
+from crenel.jobs.config.file import ConfigError
+from crenel.jobs.config.load import load
+from crenel.jobs.config.records import CsvRecords, Records
 
 TEXT = """
 policy: {quasi_identifiers: {age: {type: numeric}}}

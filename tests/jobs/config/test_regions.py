@@ -13,15 +13,15 @@ import pytest
 import yaml
 from hypothesis import given
 
-from anonymity.attributes import Categorical, Numeric, QuasiIdentifier
-from anonymity.hierarchy import from_paths
-from anonymity.policy import Policy
-from anonymity.regions.learn import learn
-from anonymity.regions.loss import Sample
-from anonymity.regions.tree import Region, RegionTree
 from benchmarks.adult import DATA
-from jobs.config.load import ConfigError, load
-from jobs.config.regions import read_regions, regions_text
+from crenel.anonymity.attributes import Categorical, Numeric, QuasiIdentifier
+from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.regions.learn import learn
+from crenel.anonymity.regions.loss import Sample
+from crenel.anonymity.regions.tree import Region, RegionTree
+from crenel.jobs.config.load import ConfigError, load
+from crenel.jobs.config.regions import read_regions, regions_text
 from tests.support.examples import LAWS
 from tests.support.regions import learned
 

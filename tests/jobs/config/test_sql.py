@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from jobs.config.file import expand
-from jobs.config.load import ConfigError, load
-from jobs.config.sql import FIELDS
+from crenel.jobs.config.file import expand
+from crenel.jobs.config.load import ConfigError, load
+from crenel.jobs.config.sql import FIELDS
 from tests.jobs.config.test_load import SMALL
 
 NASTY = ("A'B", "''", "'; DROP", "a\nb", "\\", "\\'", "--", "/*", "*/", "a`b", '"', "", "${X}", "$$", "東京")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.config.start import cautions_of_idleness, cautions_of_rows, cautions_of_start
+from crenel.jobs.config.start import cautions_of_idleness, cautions_of_rows, cautions_of_start
 
 KAFKA = {"connector": "kafka", "format": "raw"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.config.transactions import cautions_of_timeouts, unfit_timeouts, with_timeout
+from crenel.jobs.config.transactions import cautions_of_timeouts, unfit_timeouts, with_timeout
 
 TIMEOUT = "properties.transaction.timeout.ms"
 ONCE = {"connector": "kafka", "sink.delivery-guarantee": "Exactly-Once"}

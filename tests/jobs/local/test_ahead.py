@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from jobs.commands import main
-from jobs.commands.shell import app
+from crenel.jobs.commands import main
+from crenel.jobs.commands.shell import app
 from tests.support.launch import ROOT, environment
 from tests.support.processes import running
 
@@ -20,8 +20,8 @@ PROGRAM = """
 import sys, time
 from pathlib import Path
 from threading import Event
-from anonymity.compiled.jit import leaf
-from jobs.local.ahead import core_loading
+from crenel.anonymity.compiled.jit import leaf
+from crenel.jobs.local.ahead import core_loading
 
 compiled = Event()
 
@@ -63,7 +63,7 @@ def test_a_command_that_does_not_come_to_need_java_leaves_neither_it_nor_a_folde
     temporary.mkdir()
     with printed.open("wb") as file:  # a pipe would be open for as long as Java is there
         run = subprocess.Popen(
-            [sys.executable, "-m", "jobs.commands.main", *arguments],
+            [sys.executable, "-m", "crenel.jobs.commands.main", *arguments],
             cwd=tmp_path,
             env={**environment(), "TMPDIR": str(temporary)},
             stdout=file,
@@ -79,7 +79,7 @@ def test_a_command_that_does_not_come_to_need_java_leaves_neither_it_nor_a_folde
 
 
 def test_java_is_started_first_for_commands_that_there_are() -> None:
-    import jobs.commands.cli  # noqa: F401 - adds its commands
+    import crenel.jobs.commands.cli  # noqa: F401 - adds its commands
 
     assert set(main._ON_FLINK) < set(get_command(app).commands)  # type: ignore[attr-defined]
 
@@ -90,7 +90,7 @@ def test_java_that_is_not_there_is_told_by_the_command(tmp_path: Path) -> None:
     variables = {name: value for name, value in environment().items() if name != "JAVA_HOME"}
     path = {"PATH": str(tmp_path), "PYTHONPATH": os.pathsep.join([str(tmp_path), variables["PYTHONPATH"]])}
     ended = subprocess.run(
-        [sys.executable, "-m", "jobs.commands.main", "demo", "--rows", "10"],
+        [sys.executable, "-m", "crenel.jobs.commands.main", "demo", "--rows", "10"],
         env={**variables, **path},
         capture_output=True,
         text=True,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.local.flags import prepare_java
+from crenel.jobs.local.flags import prepare_java
 
 
 def started(monkeypatch: pytest.MonkeyPatch, given: str) -> dict[str, str]:

@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from jobs.commands.cli import app
-from jobs.local import folders
+from crenel.jobs.commands.cli import app
+from crenel.jobs.local import folders
 from tests.support.launch import ROOT
 
 OWNER = """
 import sys, time
 from pathlib import Path
-from jobs.local import stop
+from crenel.jobs.local import stop
 
 with stop.temporary_folder("crenel-") as folder:
     (folder / "checkpoints").mkdir()
@@ -34,7 +34,7 @@ with stop.temporary_folder("crenel-") as folder:
 """
 NEXT = """
 import threading
-from jobs.local import stop
+from crenel.jobs.local import stop
 
 with stop.temporary_folder("crenel-"):
     [thread.join() for thread in threading.enumerate() if thread.name == "crenel-clean"]
@@ -42,7 +42,7 @@ with stop.temporary_folder("crenel-"):
 RACE = """
 import sys, tempfile, uuid
 from pathlib import Path
-from jobs.local import folders
+from crenel.jobs.local import folders
 
 for number in range(150):
     path = Path(tempfile.gettempdir()) / f"crenel-{uuid.uuid4().hex}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.local.java import JavaError, find_java
+from crenel.jobs.local.java import JavaError, find_java
 
 
 def java(home: Path, version: str, reports: Path | None = None) -> Path:

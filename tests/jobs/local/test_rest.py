@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
-from jobs.local.rest import Rest
+from crenel.jobs.local.rest import Rest
 
 COUNTERS = ("castle.crenel.tuples_in", "castle.crenel.rejected_missing", "castle.crenel.released", "numRecordsIn")
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from jobs.local.run import hang_up_quietly, local_settings
+from crenel.jobs.local.run import hang_up_quietly, local_settings
 
 
 class EndedError(Exception):

@@ -16,7 +16,7 @@ from tests.support.processes import running
 # Each says "ready" once it does what a signal is to find it doing.
 BEGIN = """
 import gc, signal, subprocess, sys, threading, time
-from jobs.local import stop
+from crenel.jobs.local import stop
 
 stop.watch()
 stop.say_if_stopped("stopped here")

@@ -10,10 +10,10 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from anonymity.algorithm import Algorithm
-from anonymity.algorithms import CASTLE, WINDOW
-from anonymity.outcomes import SUPPRESSIONS
-from jobs.local.summary import Delay, Summary
+from crenel.anonymity.algorithm import Algorithm
+from crenel.anonymity.algorithms import CASTLE, WINDOW
+from crenel.anonymity.outcomes import SUPPRESSIONS
+from crenel.jobs.local.summary import Delay, Summary
 
 ONE_SHARD = [
     ("tuples_in", 100.0),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from anonymity.algorithm import Algorithm
-from anonymity.algorithms import CASTLE, MONDRIAN, NEAREST, OLA, WINDOW
-from anonymity.outcomes import LINKABLE, REUSE_RISK, SUPPRESSIONS
-from jobs.local.summary import Summary
+from crenel.anonymity.algorithm import Algorithm
+from crenel.anonymity.algorithms import CASTLE, MONDRIAN, NEAREST, OLA, WINDOW
+from crenel.anonymity.outcomes import LINKABLE, REUSE_RISK, SUPPRESSIONS
+from crenel.jobs.local.summary import Summary
 
 PLAIN = {"tuples_in": 1000.0, "released": 1000.0}
 

@@ -17,8 +17,8 @@ import grpc  # type: ignore[import-untyped]
 import pytest
 from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 
-from jobs.local import worker_boot
-from jobs.local.worker import quick_workers
+from crenel.jobs.local import worker_boot
+from crenel.jobs.local.worker import quick_workers
 from tests.support.launch import ROOT
 
 SETTINGS = {"parallelism.default": "1"}
@@ -128,7 +128,7 @@ POOL = """
 import os
 import sys
 from urllib.parse import unquote
-from jobs.local.worker import keep_pool_private
+from crenel.jobs.local.worker import keep_pool_private
 keep_pool_private()
 from pyflink.fn_execution.beam.beam_worker_pool_service import BeamFnLoopbackWorkerPoolServicer
 addresses = {BeamFnLoopbackWorkerPoolServicer().start() for _ in range(2)}

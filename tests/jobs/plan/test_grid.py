@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 import yaml
 
-from anonymity.algorithm import known_algorithms
-from anonymity.secret import SubjectKey
-from evidence.choice import Wanted
-from evidence.sample import Sample
-from jobs.config.file import override, read
-from jobs.config.load import load
-from jobs.plan.block import block, pasted, replaced
-from jobs.plan.grid import around, neighbours
-from jobs.plan.options import Bounds, PlanError, share_of, varied, wait_of, wanted_of
-from jobs.plan.point import Point, Written, duration, waits
+from crenel.anonymity.algorithm import known_algorithms
+from crenel.anonymity.secret import SubjectKey
+from crenel.evidence.choice import Wanted
+from crenel.evidence.sample import Sample
+from crenel.jobs.config.file import override, read
+from crenel.jobs.config.load import load
+from crenel.jobs.plan.block import block, pasted, replaced
+from crenel.jobs.plan.grid import around, neighbours
+from crenel.jobs.plan.options import Bounds, PlanError, share_of, varied, wait_of, wanted_of
+from crenel.jobs.plan.point import Point, Written, duration, waits
 from tests.evidence.test_replay import timed
 
 ROOT = Path(__file__).resolve().parents[3]

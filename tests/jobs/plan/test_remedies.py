@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobs.plan.remedies import Remedies, Remedy
+from crenel.jobs.plan.remedies import Remedies, Remedy
 
 UNSEEN: Any = None
 

@@ -8,7 +8,7 @@ from zipfile import ZipFile
 import pyflink
 import pytest
 
-from jobs.wiring.channels import UnknownChannelsError, bound
+from crenel.jobs.wiring.channels import UnknownChannelsError, bound
 
 SERVERS = "org/apache/beam/sdk/fn/server/ServerFactory"
 BINDS = f"{SERVERS}$InetSocketAddressServerFactory"

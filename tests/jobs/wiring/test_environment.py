@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyflink.fn_execution.state_impl import CachingMapStateHandler
 
-from jobs.wiring.environment import DEFAULTS
+from crenel.jobs.wiring.environment import DEFAULTS
 
 _STEPS = 500
 

@@ -7,8 +7,8 @@ from zipfile import ZipFile
 
 import pytest
 
-from jobs.config.load import ConfigError
-from jobs.wiring.jars import jars
+from crenel.jobs.config.load import ConfigError
+from crenel.jobs.wiring.jars import jars
 
 PYTHON = "file:/flink/opt/flink-python.jar"
 

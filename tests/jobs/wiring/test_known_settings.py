@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from jobs.local.run import LOCAL
-from jobs.wiring.environment import DEFAULTS, LOOPBACK
-from jobs.wiring.known_settings import unknown_settings
+from crenel.jobs.local.run import LOCAL
+from crenel.jobs.wiring.environment import DEFAULTS, LOOPBACK
+from crenel.jobs.wiring.known_settings import unknown_settings
 
 KNOWN = (
     *DEFAULTS,

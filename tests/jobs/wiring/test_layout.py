@@ -14,20 +14,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.attributes import Categorical, Noised, Numeric
-from anonymity.builders.addresses import Addresses
-from anonymity.builders.builder import Builder
-from anonymity.builders.dates import Dates
-from anonymity.builders.mask import Mask
-from anonymity.builders.numbers import Numbers
-from anonymity.hierarchy import from_paths
-from anonymity.policy import Policy, Pseudonym, Shards
-from anonymity.secret import NO_KEY, SubjectKey
-from jobs.config.load import ConfigError
-from jobs.wiring.layout import Layout, layout
-from jobs.wiring.sink_columns import Column, written_null
-from jobs.wiring.sql_types import parse, quote
-from operators.bounds import integer_bounds
+from crenel.anonymity.attributes import Categorical, Noised, Numeric
+from crenel.anonymity.builders.addresses import Addresses
+from crenel.anonymity.builders.builder import Builder
+from crenel.anonymity.builders.dates import Dates
+from crenel.anonymity.builders.mask import Mask
+from crenel.anonymity.builders.numbers import Numbers
+from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.policy import Policy, Pseudonym, Shards
+from crenel.anonymity.secret import NO_KEY, SubjectKey
+from crenel.jobs.config.load import ConfigError
+from crenel.jobs.wiring.layout import Layout, layout
+from crenel.jobs.wiring.sink_columns import Column, written_null
+from crenel.jobs.wiring.sql_types import parse, quote
+from crenel.operators.bounds import integer_bounds
 
 AREA = from_paths([("north", "*"), ("south", "*")])
 POLICY = Policy(

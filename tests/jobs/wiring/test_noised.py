@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from anonymity.attributes import Noised, Numeric
-from anonymity.policy import Policy
-from jobs.config.load import ConfigError
-from jobs.wiring.layout import Layout, layout
+from crenel.anonymity.attributes import Noised, Numeric
+from crenel.anonymity.policy import Policy
+from crenel.jobs.config.load import ConfigError
+from crenel.jobs.wiring.layout import Layout, layout
 
 
 def of(sql: str, domain: tuple[float, float] = (0, 100), step: float | None = None) -> Layout:

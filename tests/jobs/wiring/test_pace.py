@@ -25,10 +25,10 @@ sinks: {released: {connector: blackhole}}
 """
 PROGRAM = """
 import json, sys
-from jobs.config.load import load
-from jobs.wiring import environment, pace
-from jobs.wiring.job import upwards
-from jobs.wiring.pipeline import build
+from crenel.jobs.config.load import load
+from crenel.jobs.wiring import environment, pace
+from crenel.jobs.wiring.job import upwards
+from crenel.jobs.wiring.pipeline import build
 
 class Unstarted:
     # An environment in which a job is wired to its end, and not started.

@@ -11,17 +11,17 @@ import pandas as pd
 import pytest
 from pyflink.table import EnvironmentSettings, TableEnvironment
 
-from anonymity.attributes import Numeric
-from jobs.config.file import ConfigError
-from jobs.config.records import CsvSection, JsonSection
-from jobs.local.flags import prepare_java
-from jobs.wiring.arguments import Reader
-from jobs.wiring.records import records_plan, records_query
-from jobs.wiring.sql_types import literal, parse
-from operators.encode.csv_fields import CsvFields
-from operators.encode.csv_values import CsvType
-from operators.encode.json_fields import JsonField, JsonFields
-from operators.encode.records import RecordsPlan
+from crenel.anonymity.attributes import Numeric
+from crenel.jobs.config.file import ConfigError
+from crenel.jobs.config.records import CsvSection, JsonSection
+from crenel.jobs.local.flags import prepare_java
+from crenel.jobs.wiring.arguments import Reader
+from crenel.jobs.wiring.records import records_plan, records_query
+from crenel.jobs.wiring.sql_types import literal, parse
+from crenel.operators.encode.csv_fields import CsvFields
+from crenel.operators.encode.csv_values import CsvType
+from crenel.operators.encode.json_fields import JsonField, JsonFields
+from crenel.operators.encode.records import RecordsPlan
 
 pytestmark = pytest.mark.cluster("mini")
 
@@ -198,7 +198,7 @@ def test_a_column_that_is_not_there_and_one_that_is_there_twice_are_refused() ->
 
 
 def test_the_configuration_of_kafka_reads_all_that_its_policy_names() -> None:
-    from jobs.config.load import load
+    from crenel.jobs.config.load import load
 
     config = load(Path(__file__).parents[3] / "conf" / "kafka.yaml", ["subject_key=a key of the tests"])
     assert config.source.records is not None

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from anonymity.attributes import Numeric
-from anonymity.policy import Policy, Shards
-from anonymity.privacy import Privacy
-from anonymity.promise.record import Sensitive
-from anonymity.promise.reference import Reference
-from anonymity.promises import T
-from anonymity.secret import SubjectKey
-from jobs.config.file import ConfigError
-from jobs.wiring.layout import layout
-from jobs.wiring.references import with_codes
-from operators.encode.columns import members_schema
-from operators.encode.encoder import Encoder
-from state.block import Block
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.policy import Policy, Shards
+from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.promise.record import Sensitive
+from crenel.anonymity.promise.reference import Reference
+from crenel.anonymity.promises import T
+from crenel.anonymity.secret import SubjectKey
+from crenel.jobs.config.file import ConfigError
+from crenel.jobs.wiring.layout import layout
+from crenel.jobs.wiring.references import with_codes
+from crenel.operators.encode.columns import members_schema
+from crenel.operators.encode.encoder import Encoder
+from crenel.state.block import Block
 from tests.support.encoding import arguments
 
 KEY = SubjectKey.of(b"secret", "direct")

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from anonymity.attributes import Numeric
-from jobs.config.load import Config, load
-from jobs.wiring.layout import layout
-from jobs.wiring.pipeline import outputs
-from jobs.wiring.sink_columns import in_force
-from jobs.wiring.written import written
+from crenel.anonymity.attributes import Numeric
+from crenel.jobs.config.load import Config, load
+from crenel.jobs.wiring.layout import layout
+from crenel.jobs.wiring.pipeline import outputs
+from crenel.jobs.wiring.sink_columns import in_force
+from crenel.jobs.wiring.written import written
 
 CONF = Path(__file__).parents[3] / "conf"
 

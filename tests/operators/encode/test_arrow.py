@@ -12,8 +12,8 @@ from pyflink.fn_execution import coders
 from pyflink.table import DataTypes
 from pyflink.table.utils import arrow_to_pandas
 
-from operators.encode.arrow import keep_texts
-from operators.encode.columns import as_arrow
+from crenel.operators.encode.arrow import keep_texts
+from crenel.operators.encode.columns import as_arrow
 
 FIELDS = {
     "whole": (DataTypes.INT(), pa.array([1, None], pa.int32())),

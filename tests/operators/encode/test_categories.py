@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from anonymity.attributes import Categorical
-from anonymity.builders.addresses import Addresses
-from anonymity.builders.builder import Builder
-from anonymity.builders.dates import Dates
-from anonymity.builders.mask import Mask
-from anonymity.builders.numbers import Numbers
-from anonymity.hierarchy import MISSING, from_paths
-from anonymity.policy import Policy, Shards
-from anonymity.secret import NO_KEY
-from jobs.wiring.layout import layout
-from operators.encode.encoder import EncodePlan
+from crenel.anonymity.attributes import Categorical
+from crenel.anonymity.builders.addresses import Addresses
+from crenel.anonymity.builders.builder import Builder
+from crenel.anonymity.builders.dates import Dates
+from crenel.anonymity.builders.mask import Mask
+from crenel.anonymity.builders.numbers import Numbers
+from crenel.anonymity.hierarchy import MISSING, from_paths
+from crenel.anonymity.policy import Policy, Shards
+from crenel.anonymity.secret import NO_KEY
+from crenel.jobs.wiring.layout import layout
+from crenel.operators.encode.encoder import EncodePlan
 from tests.support.encoding import INF, KEYS, NAN, blocks_of, encoded
 
 AGES = Numbers((0, 90), (1, 10), open=True)

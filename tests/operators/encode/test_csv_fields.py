@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.encode import texts
-from operators.encode.csv_fields import FORMS, CsvFields
-from operators.encode.csv_values import CsvType, read_as
-from operators.encode.records import RecordsPlan
-from operators.encode.texts import WHOLE
+from crenel.operators.encode import texts
+from crenel.operators.encode.csv_fields import FORMS, CsvFields
+from crenel.operators.encode.csv_values import CsvType, read_as
+from crenel.operators.encode.records import RecordsPlan
+from crenel.operators.encode.texts import WHOLE
 
 KINDS = (
     *(CsvType(name) for name in ("STRING", "BOOLEAN", "FLOAT", "DOUBLE", "DATE", *WHOLE)),

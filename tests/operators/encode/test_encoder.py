@@ -19,20 +19,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pandas.arrays import ArrowExtensionArray
 
-from anonymity.attributes import Categorical, Numeric
-from anonymity.errors import PolicyError
-from anonymity.hierarchy import MISSING, Hierarchy, from_paths
-from anonymity.outcomes import REJECTIONS
-from anonymity.policy import Policy, Shards
-from anonymity.regions.tree import Cut, Region, RegionTree
-from anonymity.secret import SubjectKey
-from jobs.wiring.layout import layout
-from operators.encode import hashing
-from operators.encode.columns import EARLIEST, LATEST, Read, members_schema
-from operators.encode.encoder import Encoder
-from operators.encode.function import EncodeFunction
-from operators.encode.references import codes_of
-from state.block import NO_TIME, Block
+from crenel.anonymity.attributes import Categorical, Numeric
+from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.hierarchy import MISSING, Hierarchy, from_paths
+from crenel.anonymity.outcomes import REJECTIONS
+from crenel.anonymity.policy import Policy, Shards
+from crenel.anonymity.regions.tree import Cut, Region, RegionTree
+from crenel.anonymity.secret import SubjectKey
+from crenel.jobs.wiring.layout import layout
+from crenel.operators.encode import hashing
+from crenel.operators.encode.columns import EARLIEST, LATEST, Read, members_schema
+from crenel.operators.encode.encoder import Encoder
+from crenel.operators.encode.function import EncodeFunction
+from crenel.operators.encode.references import codes_of
+from crenel.state.block import NO_TIME, Block
 from tests.support.encoding import (
     AREA,
     COLUMNS,

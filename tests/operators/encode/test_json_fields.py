@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.encode.json_fields import FORMS, JsonField, JsonFields
-from operators.encode.records import RecordsPlan
+from crenel.operators.encode.json_fields import FORMS, JsonField, JsonFields
+from crenel.operators.encode.records import RecordsPlan
 
 FIELDS = tuple(
     JsonField(path, kind, 10, 2) for path in (("a",), ("a", "b"), ("a", 0), ("a", 1, "b"), ()) for kind in FORMS

@@ -14,26 +14,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anonymity.attributes import Categorical, Numeric
-from anonymity.builders.dates import Dates
-from anonymity.builders.mask import Mask
-from anonymity.hierarchy import from_paths
-from anonymity.outcomes import REJECTIONS
-from anonymity.policy import Policy, Shards
-from anonymity.secret import SubjectKey
-from jobs.config.records import CsvSection, JsonSection
-from jobs.wiring.layout import layout
-from jobs.wiring.records import records_plan
-from operators.encode.columns import members_schema
-from operators.encode.containment import ContainedEncoder
-from operators.encode.csv_fields import FORMS as CSV_FORMS
-from operators.encode.csv_fields import CsvFields
-from operators.encode.csv_values import CsvType
-from operators.encode.encoder import EncodePlan
-from operators.encode.json_fields import FORMS as JSON_FORMS
-from operators.encode.json_fields import JsonField, JsonFields
-from operators.encode.records import RecordsPlan
-from state.block import Block
+from crenel.anonymity.attributes import Categorical, Numeric
+from crenel.anonymity.builders.dates import Dates
+from crenel.anonymity.builders.mask import Mask
+from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.outcomes import REJECTIONS
+from crenel.anonymity.policy import Policy, Shards
+from crenel.anonymity.secret import SubjectKey
+from crenel.jobs.config.records import CsvSection, JsonSection
+from crenel.jobs.wiring.layout import layout
+from crenel.jobs.wiring.records import records_plan
+from crenel.operators.encode.columns import members_schema
+from crenel.operators.encode.containment import ContainedEncoder
+from crenel.operators.encode.csv_fields import FORMS as CSV_FORMS
+from crenel.operators.encode.csv_fields import CsvFields
+from crenel.operators.encode.csv_values import CsvType
+from crenel.operators.encode.encoder import EncodePlan
+from crenel.operators.encode.json_fields import FORMS as JSON_FORMS
+from crenel.operators.encode.json_fields import JsonField, JsonFields
+from crenel.operators.encode.records import RecordsPlan
+from crenel.state.block import Block
 from tests.support.encoding import tuples_of
 from tests.support.examples import IS_NIGHTLY
 from tests.support.odd_records import csv_line, json_record

@@ -11,9 +11,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.outcomes import KINDS
-from anonymity.release import Releases
-from operators.shards.classes import PERCENT_OF_K, Classes
+from crenel.anonymity.outcomes import KINDS
+from crenel.anonymity.release import Releases
+from crenel.operators.shards.classes import PERCENT_OF_K, Classes
 
 FORMED = ("cluster", "merged", "split")
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from operators.shards.keys import key_group, shard_keys
+from crenel.operators.shards.keys import key_group, shard_keys
 
 # As the JVM assigned Row.of(key) to key groups: Flink 2.3, KeyGroupRangeAssignment.assignToKeyGroup.
 ASSIGNED = {

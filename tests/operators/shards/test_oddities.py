@@ -7,12 +7,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from anonymity.attributes import Categorical, Numeric
-from anonymity.castle.algorithm import CASTLE
-from anonymity.castle.parameters import CastleParameters
-from anonymity.privacy import DifferentialPrivacy
-from operators.shards.function import END, ShardFunction
-from operators.shards.plan import OperatorPlan
+from crenel.anonymity.attributes import Categorical, Numeric
+from crenel.anonymity.castle.algorithm import CASTLE
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.privacy import DifferentialPrivacy
+from crenel.operators.shards.function import END, ShardFunction
+from crenel.operators.shards.plan import OperatorPlan
 from tests.support.fakes import Harness
 from tests.support.operator_stream import KEY, TREE, block, planned
 

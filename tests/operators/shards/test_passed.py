@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from anonymity.castle.algorithm import CASTLE
-from anonymity.castle.parameters import CastleParameters
-from operators.shards.function import ShardFunction
-from operators.shards.passed import Passed
-from state.block import NO_TIME, Block
+from crenel.anonymity.castle.algorithm import CASTLE
+from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.operators.shards.function import ShardFunction
+from crenel.operators.shards.passed import Passed
+from crenel.state.block import NO_TIME, Block
 from tests.support.fakes import Harness
 from tests.support.operator_stream import KEY, block, planned
 

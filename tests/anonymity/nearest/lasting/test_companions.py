@@ -10,15 +10,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from anonymity.attributes import Numeric
-from anonymity.nearest.parameters import NearestParameters
-from anonymity.outcomes import KINDS, LINKABLE
-from anonymity.policy import Policy
-from anonymity.privacy import Lasting, Privacy
-from anonymity.release import Releases
-from state.codec import StateError
-from state.companions import Companions
-from state.stored import Stored
+from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.nearest.parameters import NearestParameters
+from crenel.anonymity.outcomes import KINDS, LINKABLE
+from crenel.anonymity.policy import Policy
+from crenel.anonymity.privacy import Lasting, Privacy
+from crenel.anonymity.release import Releases
+from crenel.state.codec import StateError
+from crenel.state.companions import Companions
+from crenel.state.stored import Stored
 from tests.support.drive import Kept, hashes
 from tests.support.lasting_drive import LastingSetting
 from tests.support.nearest_drive import NearestSetting

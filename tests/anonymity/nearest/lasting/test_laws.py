@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anonymity.nearest.shard import Nearest
+from crenel.anonymity.nearest.shard import Nearest
 from tests.support.drive import Kept, apply, columns_of, judged, steps_of
 from tests.support.examples import LAWS, reach
 from tests.support.forgets import forgets_of, with_forgets

@@ -1,0 +1,1 @@
+"""Crenel anonymizes a stream of personal data while it flows."""
