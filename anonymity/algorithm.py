@@ -129,7 +129,7 @@ class Shard(ABC):
     def forget(self, subjects: NDArray[np.uint64]) -> Step:
         """Forget persons: their tuples that wait leave nowhere, and nothing that is stored holds any of theirs then.
 
-        Whatever else waits stays. What was published stays as it was, and so does what shows only that: generalisations
+        Whatever else waits stays. What was published stays as it was, and so does what shows only that: generalizations
         that are reused, and the range observed so far of an attribute without a domain. A tuple of theirs that comes
         later is a new person's.
 

@@ -27,7 +27,7 @@ class Hierarchy:
     """A tree over the values of one attribute, as arrays indexed by node.
 
     Nodes 0 to ``leaves - 1`` are the leaves in the order of a leftmost traversal (CASTLE, Definition 3.1), so
-    the leaves below any node are neighbours; inner nodes follow, the root last.
+    the leaves below any node are neighbors; inner nodes follow, the root last.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Hierarchy:
         return node
 
     def levels(self) -> NDArray[np.int32]:
-        """The level of each node as full-domain generalisation counts them: the leaves at 0, the root highest.
+        """The level of each node as full-domain generalization counts them: the leaves at 0, the root highest.
 
         Raises
         ------
@@ -75,7 +75,7 @@ class Hierarchy:
         return self.level
 
     def level_nodes(self) -> NDArray[np.int32]:
-        """The node of each leaf at each level, as full-domain generalisation takes them.
+        """The node of each leaf at each level, as full-domain generalization takes them.
 
         Returns
         -------

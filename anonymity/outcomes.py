@@ -13,9 +13,9 @@ SUPPRESSIONS = ("outlier", "too_few_subjects", "too_little_diversity")
 
 LINKABLE = "linkable"
 """Why a tuple was suppressed that would tell too much whose it is: by its noised values, or those of others of its
-class; or by the generalisations of a person's releases together."""
+class; or by the generalizations of a person's releases together."""
 
-KINDS = ("cluster", "merged", "split", "reused", "generalised", "again", "widened")
+KINDS = ("cluster", "merged", "split", "reused", "generalized", "again", "widened")
 """How a release came about; stored as positions."""
 
 REUSE_RISK = (

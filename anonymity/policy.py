@@ -145,7 +145,7 @@ def without_domain(policy: Policy) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Shards:
-    """How the stream is split into independent anonymisers.
+    """How the stream is split into independent anonymizers.
 
     Attributes
     ----------

@@ -83,7 +83,7 @@ class Lasting:
     ----------
     horizon : milliseconds of event time, 1 or more, after which somebody is forgotten of whom, and of whose companions,
         nothing has come; None: nobody is
-    moved : what becomes of a tuple once its values, or the latest of a companion, lie outside of the generalisation: it
+    moved : what becomes of a tuple once its values, or the latest of a companion, lie outside of the generalization: it
         is ``widen`` ed, the tuple is suppressed, or it is published all the same, and the person counted
     """
 

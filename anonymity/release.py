@@ -22,9 +22,9 @@ class Releases:
     ----------
     release_id : (releases,) counts the releases of the shard from 0
     kind : (releases,) position in ``crenel.anonymity.outcomes.KINDS``
-    subjects : (releases,) distinct subjects behind the generalisation; for ``reused`` those of the first release
+    subjects : (releases,) distinct subjects behind the generalization; for ``reused`` those of the first release
     tuples : (releases,) members that leave now
-    diversity : (releases, sensitive attributes) l-diversity behind the generalisation, counted by persons
+    diversity : (releases, sensitive attributes) l-diversity behind the generalization, counted by persons
         (``crenel.anonymity.promise.diversity``)
     loss : (releases,) InfoLoss in [0, 1] (CASTLE, Section 2.2)
     event_time : (releases,) epoch milliseconds of the newest member, ``crenel.state.block.NO_TIME`` without event time

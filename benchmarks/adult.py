@@ -24,7 +24,7 @@ COLUMNS = (
 ).split()
 MEMBERS = pa.schema([("income", pa.string())])
 REUSE = 1000
-"""Generalisations kept where CASTLE is measured as its paper has it, with reuse."""
+"""Generalizations kept where CASTLE is measured as its paper has it, with reuse."""
 
 
 @dataclass(frozen=True)

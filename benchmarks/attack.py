@@ -134,7 +134,7 @@ def _of_persons(delay: int) -> dict[str, Setting]:
 def _of_four_shards(delay: int, alpha: float) -> dict[str, Setting]:
     """Return nearest with four shards by subject and by age, each with both kinds of suppression.
 
-    A configuration refuses ``generalise`` where shards divide by age; a ``Setting`` does not.
+    A configuration refuses ``generalize`` where shards divide by age; a ``Setting`` does not.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def _of_four_shards(delay: int, alpha: float) -> dict[str, Setting]:
     return {
         f"by {by}, {parameters.suppression}": Setting(NEAREST, privacy, parameters, Shards(4, by))
         for by in ("subject", "age")
-        for parameters in (NearestParameters(delay), NearestParameters(delay, suppression="generalise"))
+        for parameters in (NearestParameters(delay), NearestParameters(delay, suppression="generalize"))
     }
 
 

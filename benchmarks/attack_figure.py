@@ -83,7 +83,7 @@ def _label(knows: str) -> str:
     return text.replace("within ", "within\n")
 
 
-def _points(panel: Any, found: list[tuple[float, Attack]], colour: str, label: str) -> None:
+def _points(panel: Any, found: list[tuple[float, Attack]], color: str, label: str) -> None:
     success = [attack.success for _, attack in found]
     error = [
         [max(attack.success - attack.low, 0) for _, attack in found],
@@ -94,9 +94,9 @@ def _points(panel: Any, found: list[tuple[float, Attack]], colour: str, label: s
         places,
         success,
         error,
-        fmt=_MARKERS[int(colour[1:])],
+        fmt=_MARKERS[int(color[1:])],
         markersize=4,
-        color=colour,
+        color=color,
         label=label,
         capsize=2,
         linewidth=1,

@@ -19,7 +19,7 @@ from crenel.anonymity.space.domain import NONE
 from crenel.anonymity.window.arrays import WindowArrays
 from crenel.anonymity.window.beginning import TOO_FEW_SUBJECTS, begin_window
 from crenel.anonymity.window.controllers import adapt_size
-from crenel.anonymity.window.grouping import begin_grouping, grow, link, summarise
+from crenel.anonymity.window.grouping import begin_grouping, grow, link, summarize
 from crenel.anonymity.window.procedures import (
     begin_log,
     carry,
@@ -80,7 +80,7 @@ def publish(shard: WindowArrays) -> bool:
     free = begin_grouping(shard)
     left = grow(shard, first, first, free)  # the oldest is pattern 0
     link(shard.groups, shard.work, first, left, free)
-    summarise(shard, first)
+    summarize(shard, first)
     start, waited = out.filled.members, 0.0
     release(shard, first)
     stop = out.filled.members

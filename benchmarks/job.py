@@ -1,4 +1,4 @@
-"""The whole job by CASTLE and by nearest, on a local mini-cluster, against two that do not anonymise.
+"""The whole job by CASTLE and by nearest, on a local mini-cluster, against two that do not anonymize.
 
 - ``identity``: the same source and sink, and between them a KeyedProcessFunction that returns each row
 - ``blocks``: the same job, but the operator returns each block as one release and does no more
@@ -61,7 +61,7 @@ class Variant:
     ----------
     rows : of its short and of its long run
     configuration, overrides : as ``crenel run`` takes them
-    passes : what is not anonymised: blocks, rows, or neither
+    passes : what is not anonymized: blocks, rows, or neither
     form : of the source: csv, json, records (JSON as text, ``source.from_json``), lines (CSV as text,
         ``source.from_csv``) or datagen
     half_rejected : whether every second row is

@@ -1,7 +1,7 @@
 """Persons who come again: how many an observer finds who intersects their releases, and what a lasting promise costs.
 
 The observer knows everybody's values whenever they came, and which rows are a person's. Of each row they take all
-persons whose latest values lie in its generalisation, and intersect.
+persons whose latest values lie in its generalization, and intersect.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Run:
     Attributes
     ----------
     loss, suppressed : mean loss of released tuples, share of all that were suppressed
-    widened : share of the later rows that needed another generalisation
+    widened : share of the later rows that needed another generalization
     below : share of persons behind whose rows fewer than k persons can be
     groups : of companions, that are known at the end
     """

@@ -24,7 +24,7 @@ ROWS = 1000
 SEED = 1
 K, L, DELAY = 3, 2, 40
 SHOWN = 4
-"""Releases in the picture: as many as there are colours."""
+"""Releases in the picture: as many as there are colors."""
 
 UNDER = (
     f"conf/demo.yaml with k = {K}, l = {L} and a delay of {DELAY} visits. Names are thrown away, and who comes twice "
@@ -34,7 +34,7 @@ UNDER = (
 _MOST_VISITS = 16
 _OVERRIDES = (
     f"privacy={{k: {K}, l: {L}}}",
-    # Event time depends on when watermarks are emitted, and with it what leaves; one shard lets neighbours meet.
+    # Event time depends on when watermarks are emitted, and with it what leaves; one shard lets neighbors meet.
     f"castle.delay={{tuples: {DELAY}}}",
     "shards.count=1",
     f"seed={SEED}",
@@ -42,8 +42,8 @@ _OVERRIDES = (
     "policy.reference=null",
     "policy.passthrough=[clinic, line]",
 )
-_GENERALISATION = ("age_min", "age_max", "area", "education", "salary_min", "salary_max")
-_RELEASED = (*_GENERALISATION, "diagnosis", "clinic", "line")
+_GENERALIZATION = ("age_min", "age_max", "area", "education", "salary_min", "salary_max")
+_RELEASED = (*_GENERALIZATION, "diagnosis", "clinic", "line")
 _AUDIT = ("id", "shard", "time", "kind", "subjects", "tuples", "diversity", "loss", "k", "l", "rate", "phi")
 
 
@@ -60,15 +60,15 @@ def releases_of(folder: Path) -> list[Release]:
     visits = {row["line"]: row for row in _read([stream], synthetic.COLUMNS)}
     lines: dict[tuple[str, ...], list[str]] = {}
     for row in _read(sorted((folder / "released").rglob("part-*")), _RELEASED):
-        lines.setdefault(tuple(row[name] for name in _GENERALISATION), []).append(row["line"])
+        lines.setdefault(tuple(row[name] for name in _GENERALIZATION), []).append(row["line"])
     found: list[tuple[float, Release | None]] = []
-    for row in _read(sorted((folder / "audit").rglob("part-*")), (*_AUDIT, *_GENERALISATION)):
-        generalisation = {name: row[name] for name in _GENERALISATION}
-        members = lines[tuple(generalisation.values())]
-        # A generalisation that was handed out again has rows of later releases, too: not to be told apart here.
+    for row in _read(sorted((folder / "audit").rglob("part-*")), (*_AUDIT, *_GENERALIZATION)):
+        generalization = {name: row[name] for name in _GENERALIZATION}
+        members = lines[tuple(generalization.values())]
+        # A generalization that was handed out again has rows of later releases, too: not to be told apart here.
         whole = row["kind"] != "reused" and len(members) == int(row["tuples"])
         came = tuple(visits[line] for line in sorted(members, key=int))
-        found.append((float(row["loss"]), Release(int(row["subjects"]), generalisation, came) if whole else None))
+        found.append((float(row["loss"]), Release(int(row["subjects"]), generalization, came) if whole else None))
     return min(_series(found))[2]
 
 

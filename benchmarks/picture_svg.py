@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-# Okabe and Ito's colours for those who see colours differently, and a lighter tint of each; letters say the same.
-_COLOURS = (("#0072B2", "#E3F0F8"), ("#B25000", "#FBEBDD"), ("#00795A", "#DFF3EC"), ("#A0457B", "#F8E8F1"))
+# Okabe and Ito's colors for those who see colors differently, and a lighter tint of each; letters say the same.
+_COLORS = (("#0072B2", "#E3F0F8"), ("#B25000", "#FBEBDD"), ("#00795A", "#DFF3EC"), ("#A0457B", "#F8E8F1"))
 _FONTS = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 _GROUND, _INK, _FAINT, _RULE = "#FFFFFF", "#1F2933", "#66727F", "#D5DBE1"
 
@@ -25,12 +25,12 @@ class Release:
     Attributes
     ----------
     subjects : distinct persons, as the audit log counts them
-    generalisation : published text by column: a category by its name, a number by ``NAME_min`` and ``NAME_max``
+    generalization : published text by column: a category by its name, a number by ``NAME_min`` and ``NAME_max``
     visits : rows of the stream by ``crenel.jobs.commands.synthetic.COLUMNS``, in the order in which they came
     """
 
     subjects: int
-    generalisation: Mapping[str, str]
+    generalization: Mapping[str, str]
     visits: tuple[Mapping[str, str], ...]
 
 
@@ -100,14 +100,14 @@ def _rules(height: int) -> Iterator[str]:
 
 def _band(number: int, release: Release, left: Sequence[tuple[int, int]]) -> Iterator[str]:
     """The ground of a release on the right, with its letter."""
-    colour, tint = _COLOURS[number]
+    color, tint = _COLORS[number]
     first = left.index((number, 0))
     top, height = _left_y(first, number) - 17, len(release.visits) * _ROW
     yield (
         f'<rect x="{_LEFT_START}" y="{top}" width="{_WIDTH - _PAD - _LEFT_START}" height="{height}" rx="5" '
         f'fill="{tint}"/>'
     )
-    yield f'<rect x="{_LEFT_START}" y="{top}" width="18" height="{height}" rx="5" fill="{colour}"/>'
+    yield f'<rect x="{_LEFT_START}" y="{top}" width="18" height="{height}" rx="5" fill="{color}"/>'
     yield _text(_LEFT_START + 9, top + height / 2 + 4.5, chr(ord("A") + number), _GROUND, weight=600, anchor="middle")
 
 
@@ -116,7 +116,7 @@ def _thread(number: int, start: float, end: float) -> Iterator[str]:
     a, b, middle = _CAME_END + 22, _LEFT_START, (_CAME_END + 22 + _LEFT_START) / 2
     yield (
         f'<path d="M{a} {start - 4.5}C{middle} {start - 4.5} {middle} {end - 4.5} {b} {end - 4.5}" fill="none" '
-        f'stroke="{_COLOURS[number][0]}" stroke-width="1.6" stroke-opacity="0.75"/>'
+        f'stroke="{_COLORS[number][0]}" stroke-width="1.6" stroke-opacity="0.75"/>'
     )
 
 
@@ -125,12 +125,12 @@ def _came_row(number: int, visit: Mapping[str, str], y: float) -> Iterator[str]:
         text = _grouped(visit[name]) if name == "salary" else visit[name]
         yield _text(x, y, text, _FAINT if name == "line" else _INK)
     x = _CAME_END + 14
-    yield f'<circle cx="{x}" cy="{y - 4.5}" r="8" fill="{_COLOURS[number][0]}"/>'
+    yield f'<circle cx="{x}" cy="{y - 4.5}" r="8" fill="{_COLORS[number][0]}"/>'
     yield _text(x, y - 0.8, chr(ord("A") + number), _GROUND, size=10.5, weight=600, anchor="middle")
 
 
 def _left_row(release: Release, visit: Mapping[str, str], y: float) -> Iterator[str]:
-    published = release.generalisation
+    published = release.generalization
     for name, x in LEFT.items():
         if name == "diagnosis":
             text = visit[name]
@@ -160,8 +160,8 @@ def _description(releases: Sequence[Release]) -> str:
 
 
 def _text(
-    x: float, y: float, text: str, colour: str, *, size: float = 12.5, weight: int = 400, anchor: str = "start"
+    x: float, y: float, text: str, color: str, *, size: float = 12.5, weight: int = 400, anchor: str = "start"
 ) -> str:
     extra = f' font-size="{size:g}"' * (size != 12.5) + f' font-weight="{weight}"' * (weight != 400)
     extra += f' text-anchor="{anchor}"' * (anchor != "start")
-    return f'<text x="{x:g}" y="{y:g}" fill="{colour}"{extra}>{escape(text)}</text>'
+    return f'<text x="{x:g}" y="{y:g}" fill="{color}"{extra}>{escape(text)}</text>'

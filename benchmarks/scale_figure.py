@@ -18,7 +18,7 @@ mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "crenel", "font.siz
 
 _PATH = Path(__file__).resolve().parents[1] / "docs" / "figures" / "scale.svg"
 _STYLES = {"subject": "--", "region": "-"}
-_COLOURS = {delay: f"C{i}" for i, delay in enumerate(scale.DELAYS)}
+_COLORS = {delay: f"C{i}" for i, delay in enumerate(scale.DELAYS)}
 _SHOWN: dict[str, Callable[[list[scale.Run]], float]] = {
     "mean loss": scale.mean_loss,
     "tuples/s, a core for each shard": scale.rate,
@@ -43,7 +43,7 @@ def figure() -> Figure:
                         marker="o",
                         markersize=3,
                         linestyle=style,
-                        color=_COLOURS[delay],
+                        color=_COLORS[delay],
                         label=f"by {by}, {delay:,} tuples in all",
                     )
             panel.set_xscale("log", base=2)

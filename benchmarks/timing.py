@@ -1,6 +1,6 @@
 """What the moment at which a tuple leaves alone tells: how many reused tuples it names, by jitter of the delay.
 
-Who is due leaves; where a generalisation is reused, alone. An observer who knows everybody's quasi-identifiers, and of
+Who is due leaves; where a generalization is reused, alone. An observer who knows everybody's quasi-identifiers, and of
 each row when it came to within ``KNOWN`` rows, sees a tuple leave alone and asks who in its box came when it can have
 come. Where only one row did, the tuple is named, and its sensitive value is that person's.
 """

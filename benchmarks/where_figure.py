@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "crenel", "font.size": 9})
 
 _PATH = Path(__file__).resolve().parents[1] / "docs" / "figures" / "where.svg"
-_COLOURS = {"Java": "C0", "Python": "C1"}
+_COLORS = {"Java": "C0", "Python": "C1"}
 
 
 def draw(jobs: Mapping[str, Mapping[str, float]], path: Path = _PATH) -> None:
@@ -21,8 +21,8 @@ def draw(jobs: Mapping[str, Mapping[str, float]], path: Path = _PATH) -> None:
     panels = made.subplots(1, len(jobs), squeeze=False)[0]
     for (name, parts), panel in zip(jobs.items(), panels, strict=True):
         shown = sorted(parts.items(), key=lambda part: part[1])
-        colours = [_COLOURS[stage.partition(":")[0]] for stage, _ in shown]
-        bars = panel.barh([stage for stage, _ in shown], [amount for _, amount in shown], color=colours)
+        colors = [_COLORS[stage.partition(":")[0]] for stage, _ in shown]
+        bars = panel.barh([stage for stage, _ in shown], [amount for _, amount in shown], color=colors)
         panel.bar_label(bars, fmt="%.2f", padding=2, fontsize=8)
         panel.margins(x=0.15)
         panel.set_title(f"{name}: {sum(parts.values()):.1f} in all")

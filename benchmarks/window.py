@@ -229,7 +229,7 @@ def run(
 def _diversity(released: list[Releases], l: int) -> tuple[NDArray[np.float64], float]:  # noqa: E741
     """Entropy of each release in bits, and the share of releases with l distinct values, from what was published.
 
-    CASTLE's reused generalisations are left out: they add a tuple to a class that was published before.
+    CASTLE's reused generalizations are left out: they add a tuple to a class that was published before.
     """
     tuples = np.concatenate([r.tuples[r.kind != _REUSED] for r in released])
     fresh = [np.repeat(r.kind != _REUSED, r.tuples) for r in released]
@@ -307,8 +307,8 @@ _TABLE_10 = {
     "distortion_weight 0.3": "7.90, 0.64, 98, 0.84",
     "distortion_weight 0.5": "8.10, 0.62, 98, 0.85",
     "distortion_weight 0.9": "8.85, 0.58, 99, 0.87",
-    "neighbours 1": "8.05, 0.63, 97, 0.83",
-    "neighbours 5": "9.10, 0.59, 99, 0.87",
+    "neighbors 1": "8.05, 0.63, 97, 0.83",
+    "neighbors 5": "9.10, 0.59, 99, 0.87",
     "growth_cap 2": "8.95, 0.58, 99, 0.87",
     "growth_cap 4": "8.10, 0.63, 98, 0.85",
 }
@@ -429,7 +429,7 @@ def ablation_table() -> Table:
         ["setting", *_COLUMNS, "swaps", "merges", "paper: seconds, loss, LSR, entropy mean"],
     )
     settings: dict[str, WindowParameters] = {"default": WindowParameters(50)}
-    for field, values in (("distortion_weight", (0.3, 0.5, 0.9)), ("neighbours", (1, 5)), ("growth_cap", (2, 4))):
+    for field, values in (("distortion_weight", (0.3, 0.5, 0.9)), ("neighbors", (1, 5)), ("growth_cap", (2, 4))):
         for value in values:
             changed: dict[str, Any] = {field: value}
             settings[f"{field} {value}"] = replace(WindowParameters(50), **changed)

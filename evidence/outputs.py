@@ -16,7 +16,7 @@ class Outputs:
     """The outputs of one run, as columns; names and meaning as in ``docs/outputs.md``.
 
     Ends of intervals, losses, and figures of noise are ``float64``; counts, shards, ids, positions and event times
-    (epoch milliseconds) are ``int64``; kinds, reasons, generalised categories, and sensitive, noised and pass-through
+    (epoch milliseconds) are ``int64``; kinds, reasons, generalized categories, and sensitive, noised and pass-through
     values are ``string``, as they were written. A missing value is null.
 
     Attributes
@@ -42,7 +42,7 @@ class Outputs:
     files: tuple[tuple[str, int], ...] | None = None
 
     @property
-    def generalisation(self) -> tuple[str, ...]:
+    def generalization(self) -> tuple[str, ...]:
         """The columns that the members of a release share, as ``released`` and ``audit`` have them."""
         held = set(self.released.column_names)
         names = (name for a in self.policy.quasi_identifiers for name in (f"{a.name}_min", f"{a.name}_max", a.name))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.algorithm import Counters, Shard, Terms
 from crenel.anonymity.compiled.random import shard_key
 from crenel.anonymity.outcomes import KINDS
-from crenel.anonymity.tuples.leaving import GENERALISED, delay_of_bucket
+from crenel.anonymity.tuples.leaving import GENERALIZED, delay_of_bucket
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.sample import Sample
 from crenel.evidence.setting import Setting
@@ -46,12 +46,12 @@ class Totals:
     ----------
     tuples : let in
     sampled_out : not let in by sampling
-    released : published, those among them that were suppressed and published fully generalised
+    released : published, those among them that were suppressed and published fully generalized
     suppressed : by reason, every reason named
     withheld : suppressed and not published
     releases : by kind, every kind named
     mean_loss : mean InfoLoss of released tuples, 0 to 1; None where none was released
-    fewest_subjects : distinct subjects of the smallest release, but for tuples that left fully generalised; None where
+    fewest_subjects : distinct subjects of the smallest release, but for tuples that left fully generalized; None where
         there is none
     delay : in later tuples of the shard, as ``crenel.jobs.local.summary.Delay``; None where no tuple was let in
     sample_delay : the same in later tuples of the sample, whatever their shard: with several shards as ``event_delay``
@@ -205,14 +205,14 @@ def _totals(sample: Sample, setting: Setting, taken: tuple[list[Shard], list[Lef
         for group, names in (("suppressed", setting.privacy.reasons), ("releases", KINDS))
     )
     released = sum(of.released for of in counters)
-    subjects = joined(part.releases.subjects[part.releases.kind != GENERALISED] for part in left)
+    subjects = joined(part.releases.subjects[part.releases.kind != GENERALIZED] for part in left)
     delay = _delay(counters)
     return Totals(
         tuples=sum(of.tuples_in for of in counters),
         sampled_out=sum(of.sampled_out for of in counters),
         released=released,
         suppressed=suppressed,
-        withheld=sum(suppressed.values()) - releases["generalised"],
+        withheld=sum(suppressed.values()) - releases["generalized"],
         releases=releases,
         mean_loss=sum(of.loss_sum for of in counters) / released if released else None,
         fewest_subjects=int(subjects.min()) if len(subjects) else None,

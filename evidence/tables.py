@@ -49,11 +49,11 @@ def outputs_of(sample: Sample, setting: Setting, left: Sequence[Left]) -> Output
     """Tables of all that left, in this order; columns as ``docs/outputs.md`` has them."""
     policy, reasons = sample.policy, setting.privacy.reasons
     releases = [part.releases for part in left]
-    generalisation = _generalisation(sample, setting, releases)
+    generalization = _generalization(sample, setting, releases)
     members = joined(np.repeat(np.arange(len(part)), part.tuples) for part in releases)
     offset = np.repeat(np.cumsum([0, *map(len, releases)])[:-1], [int(part.tuples.sum()) for part in releases])
     of_release = pa.array(members + offset.astype(np.int64))
-    released = {name: column.take(of_release) for name, column in generalisation.items()}
+    released = {name: column.take(of_release) for name, column in generalization.items()}
     released |= _members(sample, left)
     suppressed = pa.table(
         {
@@ -67,7 +67,7 @@ def outputs_of(sample: Sample, setting: Setting, left: Sequence[Left]) -> Output
         output.name: _further(output.columns, [row for part in left for row in part.further.get(output.name, ())])
         for output in setting.algorithm.outputs
     }
-    audit = _audit(sample, setting, left) | generalisation
+    audit = _audit(sample, setting, left) | generalization
     return Outputs(policy, pa.table(released), pa.table(audit), suppressed, _rejected(sample), further)
 
 
@@ -106,7 +106,7 @@ def _audit(sample: Sample, setting: Setting, left: Sequence[Left]) -> dict[str, 
     return columns
 
 
-def _generalisation(sample: Sample, setting: Setting, releases: Sequence[Releases]) -> dict[str, Any]:
+def _generalization(sample: Sample, setting: Setting, releases: Sequence[Releases]) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     numeric = categorical = 0
     one = setting.algorithm.representative(setting.parameters)

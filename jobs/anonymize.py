@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0: submitted, or ended well; 1: the job failed; 2: the configuration is not valid.
     """
-    parser = argparse.ArgumentParser(prog="anonymize.py", description="Anonymise a stream on a Flink cluster.")
+    parser = argparse.ArgumentParser(prog="anonymize.py", description="Anonymize a stream on a Flink cluster.")
     parser.add_argument("--config", required=True, help="a YAML file that can be read where 'flink run' is called")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="set a field first, such as privacy.k=20"

@@ -274,7 +274,7 @@ CAUSES = (
     ),
     Cause(
         r".*\.JobCancellationException",
-        "the job was cancelled",
+        "the job was canceled",
         "Start it again from its last checkpoint or savepoint",
     ),
 )

@@ -145,10 +145,10 @@ class Emitter:
             releases.loss.tolist(),
             *self._noise(releases),
         ]
-        generalisation = list(self._generalisation(releases))
+        generalization = list(self._generalization(releases))
         members, ends = self._members(releases, random_key), releases.offsets.tolist()
-        chained = [] if chain is None else chain.columns(told, generalisation, members, ends)
-        columns = [*told, *generalisation, *chained, *_of_each(members, ends)]
+        chained = [] if chain is None else chain.columns(told, generalization, members, ends)
+        columns = [*told, *generalization, *chained, *_of_each(members, ends)]
         rows = [row(list(values)) for values in zip(*columns, strict=True)]
         start = 0
         while start < len(rows):
@@ -158,7 +158,7 @@ class Emitter:
             start = stop
 
     def closing(self, counters: Counters, shard: int, chain: Chain) -> Iterator[Any]:
-        """The closing record of a chain, behind the last release: of no tuple, and without a generalisation.
+        """The closing record of a chain, behind the last release: of no tuple, and without a generalization.
 
         It goes to the audit log alone, as no row of ``released`` comes of a release without members.
         """
@@ -166,9 +166,9 @@ class Emitter:
         of_noise = 1 + 2 * len(policy.noised) if policy.noised else 0
         told = [releases, shard, None, CLOSING, *[None] * (3 + len(policy.sensitive) + of_noise)]
         ends = 1 if self._plan.representative else 2
-        generalisation = [None] * (ends * len(policy.numeric) + len(policy.categorical))
-        chained = chain.close(told, generalisation, _counts(counters))
-        yield row([[row([*told, *generalisation, *chained, *([] for _ in member_types(self._plan.members))])]])
+        generalization = [None] * (ends * len(policy.numeric) + len(policy.categorical))
+        chained = chain.close(told, generalization, _counts(counters))
+        yield row([[row([*told, *generalization, *chained, *([] for _ in member_types(self._plan.members))])]])
 
     def suppressed(self, releases: Releases, shard: int) -> Iterator[Any]:
         """One record of all suppressed tuples, if there are any: shard; reason, position and event time of each."""
@@ -195,7 +195,7 @@ class Emitter:
             ]
         )
 
-    def _generalisation(self, releases: Releases) -> Iterator[list[Any]]:
+    def _generalization(self, releases: Releases) -> Iterator[list[Any]]:
         numeric = categorical = 0
         for attribute in self._plan.terms.policy.quasi_identifiers:
             if isinstance(attribute, Numeric):

@@ -6,14 +6,14 @@ name      key            content                                written
 shard     -              counters, tau's ring, random state     after each step
 blocks    block number   tuples that wait, with their clusters  once, when they arrive; removed when all left
 gamma     cluster id     range intervals of an open cluster     when changed
-omega     release id     generalisations kept for reuse         once; removed when all of them were evicted
+omega     release id     generalizations kept for reuse         once; removed when all of them were evicted
 ========  =============  =====================================  =========================================
 
 A tuple never changes its cluster while that is open (a merged cluster is released at once), so its cluster is written
 with the tuple, and a cluster need not list its members. A stored tuple still waits if its cluster is open and its
 position is not below ``CastleState.oldest`` nor among ``CastleState.gone``.
 
-The generalisations of one step are one entry of omega, under the id of the first release among them: an entry for each
+The generalizations of one step are one entry of omega, under the id of the first release among them: an entry for each
 would cost more than the release itself. The entry stays until the last of them was evicted: those below the oldest
 that ``CastleState.numbers`` names were evicted before.
 """
@@ -58,7 +58,7 @@ class NoiseState:
 
 @dataclass(frozen=True)
 class CastleState:
-    """What a shard knows beside its tuples, clusters and generalisations.
+    """What a shard knows beside its tuples, clusters and generalizations.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class CastleState:
     kinds : (kinds,) releases by kind
     delays : (pairs, 2) bucket of the histogram, and tuples in it
     noise : None where there is neither sampling nor perturbation
-    promised : further promises under which the kept generalisations were released, by name
+    promised : further promises under which the kept generalizations were released, by name
     entries : count and digest of the stored entries by kind; None in versions that did not tell
     linked, forgotten : tuples as in ``Counters``; stored where there are any
     rejected : (reasons,) rows that were not let in, in versions that counted them here
@@ -237,8 +237,8 @@ class Buffered(TupleColumns):
 
 
 @dataclass(frozen=True)
-class Generalisations:
-    """Open clusters (``gamma``) or published generalisations (``omega``), one a row.
+class Generalizations:
+    """Open clusters (``gamma``) or published generalizations (``omega``), one a row.
 
     Attributes
     ----------
@@ -266,7 +266,7 @@ class Generalisations:
         return pack(kind, VERSION, columns)
 
     @classmethod
-    def from_bytes(cls, kind: str, blob: bytes, where: str = "") -> Generalisations:
+    def from_bytes(cls, kind: str, blob: bytes, where: str = "") -> Generalizations:
         """Read a blob; raises ``crenel.state.codec.StateError`` where it is damaged or unknown."""
         _, columns = unpack(kind, blob, newest=VERSION, where=where)
         found = {f.name: array(columns, f.name) for f in fields(cls) if f.name in columns or f.name != "span"}

@@ -36,12 +36,12 @@ class Companions:
     group : (groups,) the release in which the companions left first
     companions : (groups,) how many there are, with those who were forgotten on request; 0: none may leave any more
     struck : (groups,) how many were forgotten on request
-    lower, upper : (groups, numeric quasi-identifiers) the generalisation under which they leave
+    lower, upper : (groups, numeric quasi-identifiers) the generalization under which they leave
     node : (groups, categorical quasi-identifiers) node in each hierarchy
     subject : (persons,) keyed hash
     of : (persons,) the group; -1: a person who has none yet, and of whom what came last does not wait
     core : (persons,) whether the person is a companion, and not a guest
-    below : (persons,) whether a tuple left under a generalisation in which fewer than k companions lay
+    below : (persons,) whether a tuple left under a generalization in which fewer than k companions lay
     numeric : (persons, numeric quasi-identifiers) the latest values that came
     leaf : (persons, categorical quasi-identifiers) leaf in each hierarchy
     position : (persons,) of the tuple that they came with

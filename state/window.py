@@ -48,7 +48,7 @@ class WindowState:
     reasons : ``Privacy.reasons`` when it was stored
     controllers : (6,) window size in tuples, -1 where there is none; target, windows since it moved, most sensitive
         values in a window; whether the size grows, windows judged since it moved
-    control : (5,) smoothed entropy, normalised entropy at which the target was set, sums of loss and delay since the
+    control : (5,) smoothed entropy, normalized entropy at which the target was set, sums of loss and delay since the
         size moved, cost before that; -1 where there is none yet
     lower, upper : (numeric quasi-identifiers,) declared bounds or the range observed so far
     key : (8,) words of the random stream's key

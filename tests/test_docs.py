@@ -139,7 +139,7 @@ def metrics_of_shards() -> dict[str, str]:
 def columns_of_sinks() -> dict[str, list[str]]:
     """Names of the columns of each sink.
 
-    For a policy that generalises ``NAME``, has the sensitive ``SENSITIVE``, and noises ``NOISED``.
+    For a policy that generalizes ``NAME``, has the sensitive ``SENSITIVE``, and noises ``NOISED``.
     """
     from crenel.jobs.wiring.layout import layout
     from crenel.jobs.wiring.pipeline import outputs
@@ -214,8 +214,8 @@ def test_every_sink_is_in_the_tables_with_its_columns() -> None:
     told = {_CODE.findall(row["sink"])[0]: _CODE.findall(row["columns"]) for row in rows("outputs.md", "sink")}
     columns = columns_of_sinks()
     assert columns.keys() == told.keys()
-    generalisation = set(columns["released"]) - {"SENSITIVE", "NOISED"}
-    assert generalisation <= set(told["released"])
+    generalization = set(columns["released"]) - {"SENSITIVE", "NOISED"}
+    assert generalization <= set(told["released"])
     for sink, names in columns.items():
         meant = {
             name.replace("SENSITIVE", "NAME").replace("NOISED", "NAME")

@@ -101,7 +101,7 @@ def judge_groups(
 def release_groups(
     arrays: BatchArrays, members: NDArray[np.int64], ends: NDArray[np.int64], nodes: NDArray[np.int32]
 ) -> None:
-    """Release some tuples, group by group: ``members[: ends[0]]`` under one generalisation, and so on.
+    """Release some tuples, group by group: ``members[: ends[0]]`` under one generalization, and so on.
 
     ``nodes`` (groups, categorical) are published where there are any; else the lowest that are above all members.
     """
@@ -113,7 +113,7 @@ def release_groups(
 
 @procedure
 def release(arrays: BatchArrays, members: NDArray[np.int64], nodes: NDArray[np.int32]) -> None:
-    """Release some tuples under one generalisation."""
+    """Release some tuples under one generalization."""
     out, domain, points, tally = arrays.out, arrays.domain, arrays.points, arrays.counter.tally
     number, start = out.filled.releases, out.filled.members
     stop = start + len(members)
@@ -128,11 +128,11 @@ def release(arrays: BatchArrays, members: NDArray[np.int64], nodes: NDArray[np.i
     round_outwards(domain, out.box, number)
     for a in range(len(nodes)):
         if not covers(domain, nodes[a], out.box.node[number, a]):
-            raise InvariantError("a member lies outside its generalisation; nothing of this release was emitted")
+            raise InvariantError("a member lies outside its generalization; nothing of this release was emitted")
         out.box.node[number, a] = nodes[a]
     for i in range(start, stop):
         if not contains(domain, out.box, number, points, np.int64(out.members[i])):
-            raise InvariantError("a member lies outside its generalisation; nothing of this release was emitted")
+            raise InvariantError("a member lies outside its generalization; nothing of this release was emitted")
     loss = published_loss(domain, out.box, number)
     close_release(out, arrays.totals, CLUSTER, tally.persons[0], loss, stop, newest)
     arrays.now.next_release += 1

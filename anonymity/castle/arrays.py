@@ -42,8 +42,8 @@ class Tuples(NamedTuple):
     event_time : (slots,) epoch milliseconds
     position : (slots,) in the shard's stream, from 0
     cluster : (slots,) row of its cluster, ``NONE`` where the slot is free
-    next, previous : (slots,) neighbours in its cluster, in order of position
-    younger, older : (slots,) neighbours among all that wait, in order of position
+    next, previous : (slots,) neighbors in its cluster, in order of position
+    younger, older : (slots,) neighbors among all that wait, in order of position
     """
 
     numeric: NDArray[np.float64]
@@ -103,7 +103,7 @@ class Expiry(NamedTuple):
 
 
 class Omega(NamedTuple):
-    """Generalisations kept for reuse: a ring, oldest overwritten first.
+    """Generalizations kept for reuse: a ring, oldest overwritten first.
 
     Attributes
     ----------
@@ -133,7 +133,7 @@ class CastleArrays(NamedTuple):
         ``ring_next``, ``omega_used``, ``omega_next``: of the two rings; ``merges``, ``splits`` so far; ``tau``
     of : what it was told. ``k``; ``delay_tuples``, ``delay_event_time``: -1 where there is none; ``early_tuples``,
         ``early_event_time``: by how much at most a deadline of one's own comes before; ``max_clusters``;
-        ``generalise``, ``by_name``, ``keep_all`` (whatever a release loses, it is kept for reuse): 0 or 1;
+        ``generalize``, ``by_name``, ``keep_all`` (whatever a release loses, it is kept for reuse): 0 or 1;
         ``least_values`` that each release has
     ring : (loss_window,) the losses that tau averages
     by_position, by_time : when tuples must leave
@@ -211,7 +211,7 @@ def empty_arrays(
 
 def _told(policy: Policy, privacy: Privacy, castle: Any) -> Any:
     of = record(
-        "k delay_tuples delay_event_time early_tuples early_event_time max_clusters generalise by_name least_values "
+        "k delay_tuples delay_event_time early_tuples early_event_time max_clusters generalize by_name least_values "
         "keep_all"
     )
     of.k = privacy.k
@@ -220,7 +220,7 @@ def _told(policy: Policy, privacy: Privacy, castle: Any) -> Any:
     of.early_tuples = int(castle.delay_jitter * (castle.delay_tuples or 0))
     of.early_event_time = int(castle.delay_jitter * (castle.delay_event_time or 0))
     of.max_clusters = castle.max_clusters
-    of.generalise = castle.suppression == "generalise"
+    of.generalize = castle.suppression == "generalize"
     of.by_name = policy.subject is not None
     of.least_values = privacy.least_values
     return of

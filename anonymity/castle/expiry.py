@@ -1,6 +1,6 @@
 """Deadlines of tuples that wait, and who is due first: a binary heap that knows where each tuple stands.
 
-Who is due leaves, alone where a generalisation is reused for it. Were a deadline always the whole delay after the tuple
+Who is due leaves, alone where a generalization is reused for it. Were a deadline always the whole delay after the tuple
 came, the moment would tell whose it is; so each tuple may have a deadline of its own, drawn when it comes.
 """
 

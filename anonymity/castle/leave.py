@@ -16,16 +16,16 @@ from crenel.anonymity.compiled.jit import Int, leaf
 from crenel.anonymity.errors import InvariantError
 from crenel.anonymity.noise.draw import add_noise, note_scale, span_domain, widen
 from crenel.anonymity.promise.checks import guarantee_counted
-from crenel.anonymity.space.boxes import assign, contains, fully_generalise, info_loss
+from crenel.anonymity.space.boxes import assign, contains, fully_generalize, info_loss
 from crenel.anonymity.space.domain import NONE
 from crenel.anonymity.space.ends import published_loss, round_outwards
-from crenel.anonymity.tuples.leaving import GENERALISED, REUSED, close_release, note_delay, withhold
+from crenel.anonymity.tuples.leaving import GENERALIZED, REUSED, close_release, note_delay, withhold
 from crenel.anonymity.tuples.together import enclose_all, leave_together
 
 
 @leaf
 def release_part(shard: Any, members: NDArray[np.int64], due: Int, kind: Int) -> Int:
-    """Release some tuples under one generalisation (output_cluster, steps 6 to 11).
+    """Release some tuples under one generalization (output_cluster, steps 6 to 11).
 
     Where they cannot leave together, all but ``due`` may wait on: they come first in ``members`` then, and have no
     cluster; how many.
@@ -51,7 +51,7 @@ def release_part(shard: Any, members: NDArray[np.int64], due: Int, kind: Int) ->
     for i in range(start, stop):
         note_wait(shard, np.int64(out.members[i]))
         if not contains(domain, box, release, others, np.int64(out.members[i])):
-            raise InvariantError("a member lies outside its generalisation; nothing of this release was emitted")
+            raise InvariantError("a member lies outside its generalization; nothing of this release was emitted")
     update_tau(shard, loss)
     keep(shard, release, tally.persons[0], loss)
     close_release(out, shard.totals, kind, tally.persons[0], published_loss(domain, box, release), stop, newest)
@@ -75,7 +75,7 @@ def _keep_waiting(shard: Any, members: NDArray[np.int64], due: Int, start: Int, 
 
 @leaf
 def reuse(shard: Any, slot: Int, published: Int) -> None:
-    """Release a tuple under a generalisation of Omega."""
+    """Release a tuple under a generalization of Omega."""
     omega, out = shard.omega, shard.out
     release = out.filled.releases
     guarantee_counted(shard.checks, shard.of.k, omega.subjects[published], omega.diversity[published])
@@ -88,15 +88,15 @@ def reuse(shard: Any, slot: Int, published: Int) -> None:
 
 @leaf
 def suppress(shard: Any, slot: Int, reason: Int) -> None:
-    """Withhold a tuple, or publish it fully generalised as the paper does (delay_constraint, steps 15 and 18)."""
-    if shard.of.generalise != 0:
+    """Withhold a tuple, or publish it fully generalized as the paper does (delay_constraint, steps 15 and 18)."""
+    if shard.of.generalize != 0:
         shard.totals.suppressed[reason] += 1
         release = shard.out.filled.releases
-        fully_generalise(shard.domain, shard.out.box, release)
+        fully_generalize(shard.domain, shard.out.box, release)
         for a in range(shard.out.diversity.shape[1]):
             shard.out.diversity[release, a] = 1
         span_domain(shard.noise)
-        _leave_alone(shard, slot, np.int64(GENERALISED), np.int64(1))
+        _leave_alone(shard, slot, np.int64(GENERALIZED), np.int64(1))
         return
     withhold(shard.out, shard.totals, slot, reason)
     note_wait(shard, slot)

@@ -20,7 +20,7 @@ from crenel.anonymity.space.domain import NONE, node_offsets
 from crenel.anonymity.tuples.history import History
 from crenel.anonymity.tuples.stored_blocks import StoredBlocks
 from crenel.state.block import Block
-from crenel.state.castle import Buffered, CastleState, Generalisations, NoiseState
+from crenel.state.castle import Buffered, CastleState, Generalizations, NoiseState
 from crenel.state.stored import Changes
 
 
@@ -145,7 +145,7 @@ class Ledger:
         nothing = np.zeros((1, len(self._terms.policy.sensitive)), np.int64)
         for row in rows[clusters.changed[rows]].tolist():
             one = slice(row, row + 1)
-            entry = Generalisations(
+            entry = Generalizations(
                 clusters.id[one],
                 box.lower[one],
                 box.upper[one],
@@ -172,7 +172,7 @@ class Ledger:
         stored = next(reversed(self._omega.values()), -1)
         new = rows[np.searchsorted(releases, stored, side="right") :]
         if len(new):
-            entry = Generalisations(
+            entry = Generalizations(
                 omega.release[new],
                 omega.box.lower[new],
                 omega.box.upper[new],

@@ -1,7 +1,7 @@
 """Finding the nearest of what is left of a cluster (CASTLE, function split, steps 8 to 12).
 
 Function split looks at all that is left for each part it makes, so its cost would grow with the square of the cluster.
-Here what is left lies in cells of neighbours, and a cell is passed over where even its nearest corner is too far:
+Here what is left lies in cells of neighbors, and a cell is passed over where even its nearest corner is too far:
 the result is the same, at a cost that hardly grows.
 """
 

@@ -17,7 +17,7 @@ from crenel.anonymity.space.domain import NONE
 
 @leaf
 def reusable(shard: Any, slot: Int) -> Int:
-    """The row of a random one of the published generalisations that contain a tuple, ``NONE`` where none does.
+    """The row of a random one of the published generalizations that contain a tuple, ``NONE`` where none does.
 
     Never the best of them: that would tell where the tuple is not (CASTLE, Section 3.2.2).
     """
@@ -32,7 +32,7 @@ def reusable(shard: Any, slot: Int) -> Int:
 
 @leaf
 def containing_rows(shard: Any, slot: Int) -> Int:
-    """How many published generalisations contain a tuple; their rows, oldest first, begin ``by_attribute.matches``."""
+    """How many published generalizations contain a tuple; their rows, oldest first, begin ``by_attribute.matches``."""
     omega, now = shard.omega, shard.now
     size, used = len(omega.release), now.omega_used
     found: Int = np.int64(0)

@@ -25,9 +25,9 @@ class CastleParameters:
     delay_jitter : share of the delay, 0 to 1, that a tuple's own deadline may come before its end
     max_clusters : most clusters open at once (beta), 1 or more
     loss_window : how many recent releases tau averages (mu), 1 or more
-    reuse_limit : most generalisations kept for reuse (the size of Omega), 0 or more; the oldest leave first. The paper
+    reuse_limit : most generalizations kept for reuse (the size of Omega), 0 or more; the oldest leave first. The paper
         keeps all; none are kept by default, since it hardly gains and when a reused tuple leaves may tell whose it is
-    suppression : ``withhold`` a tuple that cannot be released, or publish it fully ``generalise`` d as the paper does
+    suppression : ``withhold`` a tuple that cannot be released, or publish it fully ``generalize`` d as the paper does
     """
 
     delay_tuples: int | None = None
@@ -36,7 +36,7 @@ class CastleParameters:
     max_clusters: int = 50
     loss_window: int = 100
     reuse_limit: int = 0
-    suppression: Literal["withhold", "generalise"] = "withhold"
+    suppression: Literal["withhold", "generalize"] = "withhold"
 
     def __post_init__(self) -> None:
         require_delay(self, "castle", ("max_clusters", 1), ("loss_window", 1), ("reuse_limit", 0))
@@ -61,7 +61,7 @@ def cautions_of_delay(parameters: Any, algorithm: str) -> Iterator[str]:
             f"{algorithm}.reuse_limit: is {parameters.reuse_limit}, so tuples are published alone under an earlier "
             f"generalization. {REUSE_RISK}. Set it to 0, unless no recipient can know when records arrive"
         )
-    alone = ("reuse_limit", parameters.reuse_limit), ("suppression", parameters.suppression == "generalise")
+    alone = ("reuse_limit", parameters.reuse_limit), ("suppression", parameters.suppression == "generalize")
     named = " and ".join(f"{algorithm}.{name}" for name, given in alone if given)
     if named and parameters.delay_jitter == 0:
         yield (
@@ -77,11 +77,11 @@ def problems(policy: Policy, privacy: Privacy, parameters: CastleParameters) -> 
 
 
 def problems_of_delay(policy: Policy, parameters: Any, algorithm: str) -> Iterator[str]:
-    """The same of any algorithm whose tuples wait for a delay, and may be published fully generalised after it."""
-    if parameters.suppression == "generalise":
+    """The same of any algorithm whose tuples wait for a delay, and may be published fully generalized after it."""
+    if parameters.suppression == "generalize":
         for name in without_domain(policy):
             yield (
-                f"policy.quasi_identifiers.{name}.domain: is missing; {algorithm}.suppression: generalise publishes "
+                f"policy.quasi_identifiers.{name}.domain: is missing; {algorithm}.suppression: generalize publishes "
                 "the whole range, and without a domain that is the range seen so far, whose ends are values of "
                 "persons; give a domain, or withhold"
             )

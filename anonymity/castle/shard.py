@@ -18,7 +18,7 @@ from crenel.anonymity.castle.reference import share
 from crenel.anonymity.castle.stored import Snapshot
 from crenel.anonymity.compiled.random import RandomStream
 from crenel.anonymity.release import Releases
-from crenel.anonymity.tuples.leaving import GENERALISED, REUSED
+from crenel.anonymity.tuples.leaving import GENERALIZED, REUSED
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Castle(DelayedShard):
         relink(share(self.arrays), slots, rows)
 
     def _left_alone(self, releases: Releases) -> NDArray[np.bool_]:
-        return np.repeat(np.isin(releases.kind, (REUSED, GENERALISED)), releases.tuples)
+        return np.repeat(np.isin(releases.kind, (REUSED, GENERALIZED)), releases.tuples)
 
     def _restore_gamma(self, snapshot: Snapshot) -> dict[int, int]:
         clusters = self.arrays.clusters

@@ -14,7 +14,7 @@ from crenel.anonymity.outcomes import FIRST_KINDS
 from crenel.anonymity.space.domain import Boxes, domain
 from crenel.anonymity.space.ends import round_all
 from crenel.anonymity.tuples.well_formed import require, require_boxes, require_counts, require_tuples
-from crenel.state.castle import Buffered, CastleState, Generalisations
+from crenel.state.castle import Buffered, CastleState, Generalizations
 from crenel.state.codec import readable
 from crenel.state.stored import Inventory, Stored, entries_of, require_complete
 
@@ -27,10 +27,10 @@ class Snapshot:
 
     Attributes
     ----------
-    state : all but its tuples, clusters and generalisations
+    state : all but its tuples, clusters and generalizations
     blocks : tuples that waited when their block had been placed, by its number
     gamma : the open clusters, one a row of each entry, by id
-    omega : generalisations kept for reuse, by the first of each entry; those that promise too little are left out
+    omega : generalizations kept for reuse, by the first of each entry; those that promise too little are left out
     forgotten : entries of omega that hold less, or nothing, since it was read
     inventory : of the entries as they are stored
     further : entries of other kinds, which an algorithm or a promise adds, as they are stored
@@ -38,8 +38,8 @@ class Snapshot:
 
     state: CastleState
     blocks: dict[int, Buffered] = field(default_factory=dict)
-    gamma: dict[int, Generalisations] = field(default_factory=dict)
-    omega: dict[int, Generalisations] = field(default_factory=dict)
+    gamma: dict[int, Generalizations] = field(default_factory=dict)
+    omega: dict[int, Generalizations] = field(default_factory=dict)
     forgotten: dict[int, bytes | None] = field(default_factory=dict)
     inventory: Inventory = field(default_factory=lambda: Inventory(ENTRIES))
     further: Mapping[str, Mapping[int, bytes]] = field(default_factory=dict)
@@ -76,7 +76,7 @@ def begun(terms: Terms, number: int, key: bytes) -> Snapshot:
 def read(terms: Terms, stored: Stored, where: str = "") -> Snapshot:
     """Read what is stored, under terms that may differ where that is safe.
 
-    Generalisations that promise less than the terms are forgotten for good. ``where`` names the shard in errors beside
+    Generalizations that promise less than the terms are forgotten for good. ``where`` names the shard in errors beside
     its number, such as ``key 3``.
 
     Raises
@@ -91,13 +91,13 @@ def read(terms: Terms, stored: Stored, where: str = "") -> Snapshot:
     require_same(state.fingerprint, terms.fingerprint, shard)
     entries = entries_of(stored, ENTRIES, state.entries)
     gamma = {
-        i: Generalisations.from_bytes("gamma", b, f"{shard}, cluster {i}") for i, b in sorted(entries["gamma"].items())
+        i: Generalizations.from_bytes("gamma", b, f"{shard}, cluster {i}") for i, b in sorted(entries["gamma"].items())
     }
     blocks = {
         i: Buffered.from_bytes(b, terms.members, f"{shard}, block {i}") for i, b in sorted(entries["blocks"].items())
     }
     omega = {
-        i: Generalisations.from_bytes("omega", b, f"{shard}, release {i}") for i, b in sorted(entries["omega"].items())
+        i: Generalizations.from_bytes("omega", b, f"{shard}, release {i}") for i, b in sorted(entries["omega"].items())
     }
     require_complete(state.entries, entries, shard)
     with readable(f"state of {shard}"):
@@ -114,17 +114,17 @@ def read(terms: Terms, stored: Stored, where: str = "") -> Snapshot:
     return Snapshot(state, blocks, gamma, kept, forgotten, Inventory.of(entries), further)
 
 
-def _promising(entry: Generalisations, terms: Terms, state: CastleState) -> Generalisations:
+def _promising(entry: Generalizations, terms: Terms, state: CastleState) -> Generalizations:
     privacy = terms.privacy
     asked = [privacy.l_of(column)[0] for column in terms.policy.sensitive]
     safe = (entry.subjects >= privacy.k) & (entry.diversity >= asked).all(axis=1) & (entry.id >= state.numbers[4])
     if not _counted_people(state, terms) or promised(terms).items() - state.promised.items():
         safe[:] = False
     safe &= _on_grid(entry, terms)
-    return Generalisations(**{name: column[safe] for name, column in vars(entry).items()})
+    return Generalizations(**{name: column[safe] for name, column in vars(entry).items()})
 
 
-def _on_grid(entry: Generalisations, terms: Terms) -> NDArray[np.bool_]:
+def _on_grid(entry: Generalizations, terms: Terms) -> NDArray[np.bool_]:
     """(rows,) which of them have their ends where intervals are published now."""
     if all(attribute.ends is None for attribute in terms.policy.numeric):
         return np.ones(len(entry.id), np.bool_)
@@ -154,8 +154,8 @@ def _require_well_formed(
     terms: Terms,
     state: CastleState,
     blocks: dict[int, Buffered],
-    gamma: dict[int, Generalisations],
-    omega: dict[int, Generalisations],
+    gamma: dict[int, Generalizations],
+    omega: dict[int, Generalizations],
 ) -> None:
     """Raise ``ValueError`` where a number is one that compiled code, which looks at no bounds, could not take."""
     next_position, next_cluster, next_release, next_block, _ = state.numbers.tolist()

@@ -1,9 +1,9 @@
 """How the core is compiled.
 
 An *entry* is what Python calls. It is compiled once, with everything below it, and kept
-(``crenel.anonymity.compiled.cache``). Its parts are kinds of functions of their own here, because numba optimises each
-function with all that it calls: a chain of calls would be optimised at every link, which takes minutes. A part is
-optimised with its entry alone.
+(``crenel.anonymity.compiled.cache``). Its parts are kinds of functions of their own here, because numba optimizes each
+function with all that it calls: a chain of calls would be optimized at every link, which takes minutes. A part is
+optimized with its entry alone.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ def _unless_stopping() -> None:
         raise SystemExit
 
 
-def _optimise_entries_only(library: Any, whole: Any = CPUCodeLibrary._optimize_final_module) -> None:
+def _optimize_entries_only(library: Any, whole: Any = CPUCodeLibrary._optimize_final_module) -> None:
     _unless_stopping()
     if not _NOW.part:
         whole(library)
 
 
 def _make_entries_only(library: Any, whole: Any = CPUCodeLibrary._finalize_final_module) -> None:
-    # What was not optimised must not become machine code: the linker would take a procedure that it has seen for that
+    # What was not optimized must not become machine code: the linker would take a procedure that it has seen for that
     # of an entry, and run it until the process ends. Of a part only the globals are made that numba sets at once.
     if library.name != _NOW.part:
         whole(library)
@@ -86,7 +86,7 @@ def _index_from_the_front(
 
 
 arrayobj.fix_integer_index = _index_from_the_front
-CPUCodeLibrary._optimize_final_module = _optimise_entries_only  # type: ignore[method-assign]
+CPUCodeLibrary._optimize_final_module = _optimize_entries_only  # type: ignore[method-assign]
 CPUCodeLibrary._finalize_final_module = _make_entries_only  # type: ignore[method-assign]
 
 

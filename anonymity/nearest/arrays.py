@@ -29,11 +29,11 @@ class NearestArrays(NamedTuple):
 
     Attributes
     ----------
-    cells : the tuples that wait once more, neighbours together
+    cells : the tuples that wait once more, neighbors together
     codes : (slots, 1 + sensitive) nothing, and the number of each sensitive value, as ``trial`` takes them
     trial : the group that grows
     group : (2 * slots,) slots of its members, and room for as many
-    box : (2,) its generalisation, and the one before it
+    box : (2,) its generalization, and the one before it
     """
 
     now: Any

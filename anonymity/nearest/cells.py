@@ -1,4 +1,4 @@
-"""Where tuples wait: neighbours together in cells, so that what is nearest to a group is found without looking at all.
+"""Where tuples wait: neighbors together in cells, so that what is nearest to a group is found without looking at all.
 
 The cells are the leaves of a tree of cuts, each of one attribute at one value; a cell that is full is cut in two. A
 search begins with the cell of the least bound, which is what the group would lose at least by any of its tuples, and

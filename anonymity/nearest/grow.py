@@ -38,7 +38,7 @@ def grow(shard: Any, slot: Int, other_loss: float, together: bool) -> Int:
 
     Returns
     -------
-    members : how many there are in ``group``, under the generalisation ``box``; 0 where no such group keeps promises,
+    members : how many there are in ``group``, under the generalization ``box``; 0 where no such group keeps promises,
         -1 where reuse is better
     """
     cells, tuples, domain, box, group = shard.cells, shard.tuples, shard.domain, shard.box, shard.group

@@ -21,9 +21,9 @@ class NearestParameters:
     delay_event_time : how long a tuple may wait, milliseconds of event time, 0 or more; None: no such bound
     delay_jitter : share of the delay, 0 to 1, that a tuple's own deadline may come before its end
     loss_window : how many recent releases the mean loss tau is taken of, 1 or more
-    reuse_limit : most generalisations kept for reuse, 0 or more; the oldest leave first. None are kept by default, as
+    reuse_limit : most generalizations kept for reuse, 0 or more; the oldest leave first. None are kept by default, as
         a reused tuple is published alone, and an attacker who knows when it arrived may name its person
-    suppression : ``withhold`` a tuple that cannot be released, or publish it fully ``generalise`` d
+    suppression : ``withhold`` a tuple that cannot be released, or publish it fully ``generalize`` d
     """
 
     delay_tuples: int | None = None
@@ -31,7 +31,7 @@ class NearestParameters:
     delay_jitter: float = 0.0
     loss_window: int = 100
     reuse_limit: int = 0
-    suppression: Literal["withhold", "generalise"] = "withhold"
+    suppression: Literal["withhold", "generalize"] = "withhold"
 
     max_clusters: ClassVar[int] = 1
     """All that waits is one cluster to what is shared with CASTLE (``crenel.anonymity.nearest.shard``)."""

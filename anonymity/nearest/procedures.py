@@ -125,7 +125,7 @@ def gather(shard: NearestArrays) -> Int:
 
 @leaf
 def release_group(shard: NearestArrays, members: Int, due: Int) -> None:
-    """Release the group that was grown; who lies in its generalisation and is no member goes on waiting."""
+    """Release the group that was grown; who lies in its generalization and is no member goes on waiting."""
     group, tuples = shard.group, shard.tuples
     for i in range(members):
         group[members + i] = group[i]

@@ -28,7 +28,7 @@ class NearestCounters(Counters):
     Attributes
     ----------
     tau : mean loss of the most recent releases
-    persons_below_k : persons of whom a row left under a generalisation in which fewer than k companions lay; where the
+    persons_below_k : persons of whom a row left under a generalization in which fewer than k companions lay; where the
         promise lasts, and 0 but for ``Lasting.moved: count``
     """
 

@@ -1,7 +1,7 @@
 """What sampling and noise are worth in figures: epsilon, delta, the Laplace scale, and how far noise reaches.
 
 Theorem 2 of CASTLEGUARD is Theorem 5 of Li, Qardaji and Su, "On sampling, anonymization, and differential privacy"
-(2012): sampling at rate beta, a generalisation that does not depend on the data, and suppression of what is there
+(2012): sampling at rate beta, a generalization that does not depend on the data, and suppression of what is there
 fewer than k times are together (epsilon, d(k, beta, epsilon))-differentially private, for every epsilon of
 -ln(1 - beta) or more. ``docs/privacy.md`` says what that leaves open for CASTLE.
 """

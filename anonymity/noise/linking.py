@@ -1,7 +1,7 @@
 """Who may be meant by a noised value ((k, epsilon)-anonymity, Sections V-B and V-C).
 
 With confidence a record is suppressed where somebody, but fewer than k subjects of its class, lies within the linking
-range of what would be published of it (Section V-C). Equation (9) centres that range on the published value, the line
+range of what would be published of it (Section V-C). Equation (9) centers that range on the published value, the line
 below it on the original one. It is the published one here: that is what an observer sees, and about the original one
 there is always somebody, its own record, so that the paper's remark on records that have none would be about nothing.
 """

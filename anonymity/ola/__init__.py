@@ -1,1 +1,1 @@
-"""OLA: one level of generalisation for each attribute, the same for all of a window."""
+"""OLA: one level of generalization for each attribute, the same for all of a window."""

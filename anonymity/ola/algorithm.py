@@ -34,7 +34,7 @@ def _tell(ola: OlaParameters) -> Iterator[tuple[str, str]]:
 
 
 def _summary(counts: Mapping[str, int]) -> tuple[str, str, str]:
-    return "windows", f"{counts['windows']:,}", "one generalisation each, by OLA"
+    return "windows", f"{counts['windows']:,}", "one generalization each, by OLA"
 
 
 OLA = algorithm_of_windows(

@@ -1,4 +1,4 @@
-"""The lattice of generalisations, and the search for its minimal nodes.
+"""The lattice of generalizations, and the search for its minimal nodes.
 
 A node is a level for each attribute. What satisfies at one node does so at every node above it, in which no level is
 lower (El Emam and others, "A globally optimal k-anonymity method for the de-identification of health data", JAMIA 2009:

@@ -1,4 +1,4 @@
-"""What a generalisation of all of a window loses (El Emam and others, 2009, "Information loss"); less is better.
+"""What a generalization of all of a window loses (El Emam and others, 2009, "Information loss"); less is better.
 
 - ``precision``: mean over the attributes of level / highest level (Sweeney's Prec, as a loss)
 - ``discernibility``: squares of the sizes of all classes, those that are suppressed among them (DM*). The penalty that
@@ -19,7 +19,7 @@ from crenel.anonymity.ola.lattice import Node
 
 
 def precision(node: Node, levels: Node) -> float:
-    """0: nothing generalised, 1: everything."""
+    """0: nothing generalized, 1: everything."""
     shares = [level / (size - 1) for level, size in zip(node, levels, strict=True) if size > 1]
     return sum(shares) / max(len(levels), 1)
 

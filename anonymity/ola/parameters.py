@@ -26,7 +26,7 @@ class OlaParameters:
     ----------
     window : what closes a window
     max_suppression : most tuples of a window that may be suppressed, as a share of it, 0 to 1
-    metric : what the chosen generalisation loses least of (``crenel.anonymity.ola.metrics``)
+    metric : what the chosen generalization loses least of (``crenel.anonymity.ola.metrics``)
     """
 
     window: ClosedBy = field(default_factory=ClosedBy)

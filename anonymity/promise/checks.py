@@ -228,7 +228,7 @@ def guarantee_subjects(k: Int, subjects: Int) -> None:
 
 @leaf
 def guarantee_counted(checks: Checks, k: Int, subjects: Int, diversities: NDArray[np.int64]) -> None:
-    """The same for a generalisation that is reused, of which only counts are kept."""
+    """The same for a generalization that is reused, of which only counts are kept."""
     guarantee_subjects(k, subjects)
     for check in range(len(checks.address)):
         if checks.address[check] == 0 and diversities[checks.attribute[check]] < checks.parameter[check]:

@@ -142,7 +142,7 @@ class _Learner:
             yield _Place(attribute, int(lefts[i]), int(regions[i]), float(uneven[i]))
 
     def _cut(self, attribute: int, below: float, above: float) -> float:
-        """A value that parts two neighbours."""
+        """A value that parts two neighbors."""
         number = attribute - len(self.policy.numeric)
         if number < 0:
             return _roundest(below, above)

@@ -1,7 +1,7 @@
 """What a release would lose whose members were drawn at random: how alike the tuples of a region are.
 
-The expected InfoLoss (CASTLE, Section 2.2; the normalised certainty penalty with leaves counted from 0) of the smallest
-generalisation of so many tuples, each drawn from all of the region. It is a sum over attributes, and of each follows
+The expected InfoLoss (CASTLE, Section 2.2; the normalized certainty penalty with leaves counted from 0) of the smallest
+generalization of so many tuples, each drawn from all of the region. It is a sum over attributes, and of each follows
 from how often its values occur: no tuple is drawn. An algorithm that lets near ones leave together loses less.
 """
 
@@ -75,7 +75,7 @@ class ExpectedLoss:
     def _range(self, values: NDArray[np.float64]) -> float:
         """Of numbers, how far the lowest and the highest of those drawn are apart."""
         below = np.arange(1, len(values)) / len(values)
-        # A gap between two neighbours is covered unless all lie below it, or all above.
+        # A gap between two neighbors is covered unless all lie below it, or all above.
         return float(np.diff(values) @ (1 - below**self._members - (1 - below) ** self._members))
 
     def _ancestor(self, number: int, values: NDArray[np.float64]) -> float:

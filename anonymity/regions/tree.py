@@ -57,7 +57,7 @@ class RegionTree:
     """The tree as arrays, which each tuple walks down.
 
     Nodes are numbered from the root, 0, each before those below it and the left side before the right, and regions in
-    the same order, so that neighbours have neighbouring numbers.
+    the same order, so that neighbors have neighboring numbers.
 
     Attributes
     ----------

@@ -24,7 +24,7 @@ def covers(domain: Domain, node: Int, other: Int) -> bool:
 
 @leaf
 def info_loss(domain: Domain, boxes: Boxes, row: Int) -> float:
-    """InfoLoss of a generalisation, in [0, 1] (CASTLE, Section 2.2)."""
+    """InfoLoss of a generalization, in [0, 1] (CASTLE, Section 2.2)."""
     loss, attributes = 0.0, boxes.lower.shape[1] + boxes.node.shape[1]
     for a in range(boxes.lower.shape[1]):
         loss += interval_loss(domain, a, boxes.lower[row, a], boxes.upper[row, a], attributes)
@@ -97,7 +97,7 @@ def loss_after(domain: Domain, boxes: Boxes, row: Int, others: Boxes, other_row:
 
 @leaf
 def contains(domain: Domain, boxes: Boxes, row: Int, others: Boxes, other_row: Int) -> bool:
-    """Whether a published generalisation covers another box, or a point."""
+    """Whether a published generalization covers another box, or a point."""
     for a in range(boxes.lower.shape[1]):
         if others.lower[other_row, a] < boxes.lower[row, a] or others.upper[other_row, a] > boxes.upper[row, a]:
             return False
@@ -161,7 +161,7 @@ def observe(domain: Domain, boxes: Boxes, other_row: Int, attributes: Int) -> No
 
 
 @leaf
-def fully_generalise(domain: Domain, boxes: Boxes, row: Int) -> None:
+def fully_generalize(domain: Domain, boxes: Boxes, row: Int) -> None:
     """The most general box: every domain, every root (CASTLE, Section 4.1, suppression)."""
     for a in range(boxes.lower.shape[1]):
         boxes.lower[row, a] = domain.lower[a]
@@ -171,7 +171,7 @@ def fully_generalise(domain: Domain, boxes: Boxes, row: Int) -> None:
 
 
 @leaf
-def generalise_outside(domain: Domain, boxes: Boxes, row: Int, others: Boxes, other_row: Int) -> None:
+def generalize_outside(domain: Domain, boxes: Boxes, row: Int, others: Boxes, other_row: Int) -> None:
     """Make a box most general in each attribute in which it does not cover another."""
     for a in range(boxes.lower.shape[1]):
         if others.lower[other_row, a] < boxes.lower[row, a] or others.upper[other_row, a] > boxes.upper[row, a]:
@@ -184,7 +184,7 @@ def generalise_outside(domain: Domain, boxes: Boxes, row: Int, others: Boxes, ot
 
 @inner
 def empty_boxes(rows: Int, like: Boxes) -> Boxes:
-    """Uninitialised boxes with the attributes of others."""
+    """Uninitialized boxes with the attributes of others."""
     return Boxes(
         np.empty((rows, like.lower.shape[1]), np.float64),
         np.empty((rows, like.lower.shape[1]), np.float64),

@@ -1,4 +1,4 @@
-"""Points in cells of neighbours, so laid out that a box is compared with a whole cell at vector speed.
+"""Points in cells of neighbors, so laid out that a box is compared with a whole cell at vector speed.
 
 The points of a cell lie side by side in memory, by attribute: a search that passes over most cells then reads a few
 runs of memory and not one value here and one there. The loops hold no branch, as those of
@@ -40,7 +40,7 @@ class PointsByCell(NamedTuple):
 
 @inner
 def points_by_cell(count: Int, largest: Int, like: Boxes) -> PointsByCell:
-    """Uninitialised cells of ``count`` points with the attributes of boxes, at most ``largest`` in each."""
+    """Uninitialized cells of ``count`` points with the attributes of boxes, at most ``largest`` in each."""
     return PointsByCell(
         np.empty(count * like.lower.shape[1] + LANES, np.float64),
         np.empty(count * like.node.shape[1] + LANES, np.int32),

@@ -36,7 +36,7 @@ class Regions(NamedTuple):
 
 @inner
 def empty_regions(count: Int, like: Boxes) -> Regions:
-    """Uninitialised regions with the attributes of boxes."""
+    """Uninitialized regions with the attributes of boxes."""
     scratch = np.empty(2 * count)
     return Regions(
         np.empty((2 * like.lower.shape[1], count)),

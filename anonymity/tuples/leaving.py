@@ -11,7 +11,7 @@ from crenel.anonymity.compiled.arrays import record, zeros
 from crenel.anonymity.compiled.jit import Int, inner, leaf
 from crenel.anonymity.space.domain import Boxes
 
-CLUSTER, MERGED, SPLIT, REUSED, GENERALISED, AGAIN, WIDENED = range(7)
+CLUSTER, MERGED, SPLIT, REUSED, GENERALIZED, AGAIN, WIDENED = range(7)
 """Positions in ``crenel.anonymity.outcomes.KINDS``."""
 
 DELAY_STEPS = 32

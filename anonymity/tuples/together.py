@@ -1,4 +1,4 @@
-"""Tuples that leave under one generalisation: their noise, what they promise, and their order.
+"""Tuples that leave under one generalization: their noise, what they promise, and their order.
 
 What every algorithm does with the members of a release, once it has chosen them.
 """

@@ -46,7 +46,7 @@ def require_tuples(tuples: TupleColumns, position: NDArray[np.int64], policy: Po
 def require_boxes(
     lower: NDArray[np.float64], upper: NDArray[np.float64], node: NDArray[np.int32], policy: Policy
 ) -> None:
-    """Raise ``ValueError`` where generalisations are not of a policy."""
+    """Raise ``ValueError`` where generalizations are not of a policy."""
     require(lower.shape == upper.shape == (len(node), len(policy.numeric)), "intervals")
     require(bool(np.isfinite(lower).all() and np.isfinite(upper).all() and (lower <= upper).all()), "intervals")
     require(node.shape == (len(node), len(policy.categorical)), "nodes")

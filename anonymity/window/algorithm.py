@@ -40,7 +40,7 @@ def _tell(window: WindowParameters) -> Iterator[tuple[str, str]]:
     if window.event_time is not None:
         yield "event_time", f"{window.event_time} ms close a window"
     yield "distortion_weight", f"{window.distortion_weight:.6g}"
-    yield "neighbours", str(window.neighbours)
+    yield "neighbors", str(window.neighbors)
     yield "growth_cap", f"{window.growth_cap:.6g}"
     yield "output", window.output
     yield "numeric", window.numeric
@@ -88,14 +88,14 @@ WINDOW = add_algorithm(
                 "a duration such as '20 s', window.event_time or more, or whole milliseconds",
             ),
             Setting("distortion_weight", "distortion_weight", "share", "a number from 0 to 1"),
-            Setting("neighbours", "neighbours", "positive", "a whole number, 1 or more"),
+            Setting("neighbors", "neighbors", "positive", "a whole number, 1 or more"),
             Setting("growth_cap", "growth_cap", "at least 2", "a number, 2 or more"),
             Setting(
                 "output",
                 "output",
                 "choice",
-                "'generalisation' or 'representative'",
-                choices=("generalisation", "representative"),
+                "'generalization' or 'representative'",
+                choices=("generalization", "representative"),
             ),
             Setting("numeric", "numeric", "choice", "'mean' or 'median'", choices=("mean", "median")),
             Setting("categorical", "categorical", "choice", "'mode' or 'ancestor'", choices=("mode", "ancestor")),

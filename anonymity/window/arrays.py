@@ -66,8 +66,8 @@ class Groups(NamedTuple):
 
     Attributes
     ----------
-    box : least generalisation
-    centre : representative, as a box of no width
+    box : least generalization
+    center : representative, as a box of no width
     head, tail : (rows,) first and last member
     tuples, subjects : (rows,) members, and distinct subjects among them
     diversity : (rows, sensitive) l-diversity; of no columns where nothing is asked of sensitive values
@@ -80,7 +80,7 @@ class Groups(NamedTuple):
     """
 
     box: Boxes
-    centre: Boxes
+    center: Boxes
     head: NDArray[np.int32]
     tail: NDArray[np.int32]
     tuples: NDArray[np.int64]
@@ -190,7 +190,7 @@ def moved(arrays: WindowArrays, made: WindowArrays, slots: NDArray[np.int32]) ->
 
 def _told(policy: Policy, privacy: Privacy, window: WindowParameters) -> Any:
     of = record(
-        "k tuples event_time delay_tuples delay_event_time by_name neighbours most_subjects representative median "
+        "k tuples event_time delay_tuples delay_event_time by_name neighbors most_subjects representative median "
         "ancestor least_target most_target dwell least_window judge",
         "distortion_weight smoothing band delay_weight",
     )
@@ -199,7 +199,7 @@ def _told(policy: Policy, privacy: Privacy, window: WindowParameters) -> Any:
         value = getattr(window, name)
         setattr(of, name, NONE if value is None else value)
     of.by_name = policy.subject is not None
-    of.neighbours = window.neighbours
+    of.neighbors = window.neighbors
     of.most_subjects = int(min(window.growth_cap * privacy.k, 2**62))
     of.representative = window.output == "representative"
     of.median = window.numeric == "median"
@@ -230,10 +230,10 @@ def _points(slots: int, policy: Policy) -> Points:
 
 
 def _groups(rows: int, policy: Policy, checks: Checks) -> Groups:
-    centre = boxes(rows, policy)
+    center = boxes(rows, policy)
     return Groups(
         box=boxes(rows, policy),
-        centre=Boxes(centre.lower, centre.lower, centre.node),
+        center=Boxes(center.lower, center.lower, center.node),
         head=zeros(rows, np.int32),
         tail=zeros(rows, np.int32),
         tuples=zeros(rows, np.int64),

@@ -59,7 +59,7 @@ def adapt_target(now: Any, of: Any, mixing: float, values: Int) -> None:
 def adapt_size(now: Any, of: Any, loss: float, delay: float) -> None:
     """Move the window size by a tenth towards what costs less, by mean loss and mean delay in tuples of a window.
 
-    UBDSA minimises average delay and loss together (quoted in SUHDSA, Section 2.2 and Table 1, without its formula).
+    UBDSA minimizes average delay and loss together (quoted in SUHDSA, Section 2.2 and Table 1, without its formula).
     Here the cost is their weighted mean, the delay as a share of the longest that is allowed; the size climbs downhill
     on the cost's mean over several windows.
     """

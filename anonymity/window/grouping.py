@@ -200,7 +200,7 @@ def _join(domain: Domain, groups: Groups, work: Work, where: Boxes, made: Int, p
 
 
 @leaf
-def summarise(shard: WindowArrays, group: Int) -> None:
+def summarize(shard: WindowArrays, group: Int) -> None:
     """Count anew what is known of a group's members, judge them, and measure them."""
     domain, points, groups, work, trial = shard.domain, shard.points, shard.groups, shard.work, shard.here
     alone, where = shard.now.alone != 0, places(points)

@@ -21,7 +21,7 @@ _ACTION = np.dtype(
         (name, np.int64)
         for name in (
             "group",
-            "neighbour",
+            "neighbor",
             "action",
             "tuples_before",
             "tuples_after",
@@ -54,18 +54,18 @@ class Actions:
     Attributes
     ----------
     window : (repairs,) counts the windows of the shard from 0
-    group, neighbour : (repairs,) numbers within the window: the group that lacked something, and its partner
+    group, neighbor : (repairs,) numbers within the window: the group that lacked something, and its partner
     action : (repairs,) position in ``ACTIONS``
     tuples_before, tuples_after : (repairs,) size of the group
     diversity_before, diversity_after : (repairs,) its l-diversity, the least over the attributes
     loss_change : (repairs,) by how much the mean loss of both groups' tuples changed (Delta IL)
-    time_change : (repairs,) modelled time, as a share of what grouping both groups' tuples took (Delta RT)
-    inspected : (repairs,) neighbours that were looked at
+    time_change : (repairs,) modeled time, as a share of what grouping both groups' tuples took (Delta RT)
+    inspected : (repairs,) neighbors that were looked at
     """
 
     window: NDArray[np.int64]
     group: NDArray[np.int64]
-    neighbour: NDArray[np.int64]
+    neighbor: NDArray[np.int64]
     action: NDArray[np.int64]
     tuples_before: NDArray[np.int64]
     tuples_after: NDArray[np.int64]

@@ -23,7 +23,7 @@ REPAIRS = Output(
     | {
         "window": "LONG",
         "group": "LONG",
-        "neighbour": "LONG",
+        "neighbor": "LONG",
         "action": "STRING",
         "tuples_before": "LONG",
         "tuples_after": "LONG",

@@ -20,7 +20,7 @@ class AdaptiveTarget:
     ----------
     most : largest target (l_max), from l to k; the smallest is the l that every release promises
     smoothing : weight of the newest window's entropy (alpha), above 0 to 1
-    band : least change of the normalised entropy that moves the target (hysteresis), 0 to 1
+    band : least change of the normalized entropy that moves the target (hysteresis), 0 to 1
     dwell : windows for which a target stays at least, 0 or more
     """
 
@@ -62,10 +62,10 @@ class WindowParameters:
     delay_tuples : how many later tuples of its shard a tuple may wait for
     delay_event_time : how long a tuple may wait, milliseconds of event time
     distortion_weight : what loss weighs against time in the choice of a repair (lambda), 0 to 1
-    neighbours : nearest groups that a repair looks at (c), 1 or more
+    neighbors : nearest groups that a repair looks at (c), 1 or more
     growth_cap : a merged group has at most so many times k subjects (gamma), 2 or more
-    output : publish the ``generalisation`` of a group as CASTLE does, or its ``representative``
-    numeric, categorical : what represents a group, there and in the search for neighbours
+    output : publish the ``generalization`` of a group as CASTLE does, or its ``representative``
+    numeric, categorical : what represents a group, there and in the search for neighbors
     weights : (name, weight) of quasi-identifiers that count otherwise than 1 in distances, 0 or more
     target : how l_t moves; None: it is l
     adaptive : how the window size moves; None: it stays
@@ -76,9 +76,9 @@ class WindowParameters:
     delay_tuples: int | None = None
     delay_event_time: int | None = None
     distortion_weight: float = 0.7
-    neighbours: int = 3
+    neighbors: int = 3
     growth_cap: float = 3.0
-    output: Literal["generalisation", "representative"] = "generalisation"
+    output: Literal["generalization", "representative"] = "generalization"
     numeric: Literal["mean", "median"] = "mean"
     categorical: Literal["mode", "ancestor"] = "mode"
     weights: tuple[tuple[str, float], ...] = ()
@@ -103,7 +103,7 @@ class WindowParameters:
                 least = "0" if size is None else f"window.{field} ({size})"
                 raise PolicyError(f"window.delay.{field}: must be {least} or more, not {delay}")
         _require("distortion_weight", self.distortion_weight, 0, 1)
-        _require("neighbours", self.neighbours, 1, None)
+        _require("neighbors", self.neighbors, 1, None)
         _require("growth_cap", self.growth_cap, 2, None)
         for name, weight in self.weights:
             _require(f"weights.{name}", weight, 0, None)

@@ -16,7 +16,7 @@ from crenel.anonymity.tuples.marks import passed
 from crenel.anonymity.window.arrays import FOREVER, GONE, Points, WindowArrays, places
 from crenel.anonymity.window.beginning import begin_window
 from crenel.anonymity.window.controllers import adapt_size
-from crenel.anonymity.window.grouping import group_by_qid, summarise
+from crenel.anonymity.window.grouping import group_by_qid, summarize
 from crenel.anonymity.window.log import MERGE
 from crenel.anonymity.window.release import leave, release
 from crenel.anonymity.window.repair import priority, repair
@@ -158,7 +158,7 @@ def close_window(shard: WindowArrays, reason: Int) -> Int:
     log.target = now.target
     if reason == NONE:
         made = group_by_qid(shard)
-        log.violations = summarise_all(shard, made)
+        log.violations = summarize_all(shard, made)
         log.groups = made
         if log.violations > 0:
             actions = repair(shard, made)
@@ -196,11 +196,11 @@ def release_groups(shard: WindowArrays, made: Int) -> None:
 
 
 @leaf
-def summarise_all(shard: WindowArrays, made: Int) -> Int:
-    """Summarise the groups that were made; how many of them fall short of what is aimed at."""
+def summarize_all(shard: WindowArrays, made: Int) -> Int:
+    """Summarize the groups that were made; how many of them fall short of what is aimed at."""
     violations = np.int64(0)
     for group in range(made):
-        summarise(shard, group)
+        summarize(shard, group)
         violations += priority(shard.groups, group) > 0.0
     return violations
 

@@ -21,7 +21,7 @@ from crenel.state.block import NO_TIME
 
 @leaf
 def release(shard: WindowArrays, group: Int) -> None:
-    """Release a group under its generalisation or its representative (Algorithm 1, lines 36 to 40).
+    """Release a group under its generalization or its representative (Algorithm 1, lines 36 to 40).
 
     What noise within releases has left of it stays for the next window where it is too little to leave.
     """
@@ -36,7 +36,7 @@ def release(shard: WindowArrays, group: Int) -> None:
         stop += 1
         newest = max(newest, points.event_time[slot])
         if not contains(domain, groups.box, group, where, slot):
-            raise InvariantError("a member lies outside its generalisation; nothing of this release was emitted")
+            raise InvariantError("a member lies outside its generalization; nothing of this release was emitted")
         slot = np.int64(work.next[slot])
     # Counted once more from its members, not from what grouping and repair made of it.
     sensitive = points.value.shape[1] - 1
@@ -56,9 +56,9 @@ def release(shard: WindowArrays, group: Int) -> None:
     loss = groups.loss[group]
     if of.representative != 0:
         represent(points, groups, work, group, of.median != 0, of.ancestor != 0)
-        if not contains(domain, groups.box, group, groups.centre, group):
+        if not contains(domain, groups.box, group, groups.center, group):
             raise InvariantError("a representative lies outside its group; nothing of this release was emitted")
-        assign(out.box, number, groups.centre, group)
+        assign(out.box, number, groups.center, group)
     else:
         assign(out.box, number, groups.box, group)
         round_outwards(domain, out.box, number)

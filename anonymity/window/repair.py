@@ -9,7 +9,7 @@ only shrinks. Where the paper leaves something open, or says two things:
 - One action exchanges one pair. A group that lacks more than one value takes as many as it needs, and each is weighed
   as if all of those it needs would cost the same.
 - Sizes are counted in distinct subjects, also for the growth cap: one person's tuples hide nobody.
-- The objective's time is modelled, not read from a clock, or a replay would decide otherwise. It is a share of the time
+- The objective's time is modeled, not read from a clock, or a replay would decide otherwise. It is a share of the time
   in which the tuples of both groups were grouped.
 """
 
@@ -24,7 +24,7 @@ from crenel.anonymity.space.boxes import loss_after
 from crenel.anonymity.space.domain import NONE, Domain
 from crenel.anonymity.window.arrays import GIVEN_UP, GONE, OPEN, Groups, WindowArrays
 from crenel.anonymity.window.distance import Scale, distance
-from crenel.anonymity.window.grouping import count_group, discount_group, forget_group, lacking, summarise
+from crenel.anonymity.window.grouping import count_group, discount_group, forget_group, lacking, summarize
 from crenel.anonymity.window.log import MERGE, SWAP
 from crenel.anonymity.window.representative import represent
 from crenel.anonymity.window.swap import best_pair, exchange, has_what_lacks, lacking_after_swap, swap_changes
@@ -50,7 +50,7 @@ def repair(shard: WindowArrays, made: Int) -> Int:
 
     Parameters
     ----------
-    made : number of groups, all summarised and open
+    made : number of groups, all summarized and open
     """
     domain, groups, work, here, there = shard.domain, shard.groups, shard.work, shard.here, shard.there
     alone, actions, weight = shard.now.alone != 0, shard.actions, shard.of.distortion_weight
@@ -99,7 +99,7 @@ def repair(shard: WindowArrays, made: Int) -> Int:
             else:
                 _merge(groups, work, group, best)
             _renew(shard, group)
-            actions[done].group, actions[done].neighbour, actions[done].action = group, best, action
+            actions[done].group, actions[done].neighbor, actions[done].action = group, best, action
             actions[done].tuples_before, actions[done].tuples_after = tuples, groups.tuples[group]
             actions[done].diversity_before = diversity
             actions[done].diversity_after = least_diversity(groups, group)
@@ -117,7 +117,7 @@ def _price(weight: float, loss: float, time: float) -> float:
 
 @leaf
 def _renew(shard: WindowArrays, group: Int) -> None:
-    summarise(shard, group)
+    summarize(shard, group)
     represent(shard.points, shard.groups, shard.work, group, shard.of.median != 0, shard.of.ancestor != 0)
 
 
@@ -161,7 +161,7 @@ def _nearest_groups(domain: Domain, scale: Scale, groups: Groups, work: Work, ma
         if other == group or groups.state[other] == GONE:
             continue
         limit = work.near_distance[found - 1] if found == len(work.near) else np.inf
-        apart = distance(domain, scale, groups.centre, group, groups.centre, other, limit)
+        apart = distance(domain, scale, groups.center, group, groups.center, other, limit)
         if found == len(work.near):
             if apart >= limit:
                 continue
@@ -214,7 +214,7 @@ def _merge_changes(domain: Domain, groups: Groups, group: Int, other: Int) -> fl
 
 @leaf
 def _merge(groups: Groups, work: Work, group: Int, other: Int) -> None:
-    """Let one group take all members of another; it must be summarised anew."""
+    """Let one group take all members of another; it must be summarized anew."""
     work.next[groups.tail[group]] = groups.head[other]
     groups.tail[group] = groups.tail[other]
     groups.state[other] = GONE

@@ -12,14 +12,14 @@ from crenel.anonymity.window.work import Work
 
 @leaf
 def represent(points: Points, groups: Groups, work: Work, group: Int, median: bool, ancestor: bool) -> None:
-    """Write ``Groups.centre``; a number lies inside the group's interval, of several modes the leftmost leaf wins."""
+    """Write ``Groups.center``; a number lies inside the group's interval, of several modes the leftmost leaf wins."""
     for a in range(points.numeric.shape[1]):
         middle = _median(points, groups, work, group, a) if median else _mean(points, groups, work, group, a)
         middle = max(middle, groups.box.lower[group, a])
-        groups.centre.lower[group, a] = min(middle, groups.box.upper[group, a])
+        groups.center.lower[group, a] = min(middle, groups.box.upper[group, a])
     for a in range(points.leaf.shape[1]):
         node = groups.box.node[group, a]
-        groups.centre.node[group, a] = node if ancestor else _mode(points, groups, work, group, a)
+        groups.center.node[group, a] = node if ancestor else _mode(points, groups, work, group, a)
 
 
 @leaf

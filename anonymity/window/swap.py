@@ -33,7 +33,7 @@ def best_pair(shard: WindowArrays, group: Int, other: Int) -> tuple[Int, Int]:
     where, alone = places(shard.points), shard.now.alone != 0
     slot = np.int64(groups.head[group])
     while slot != NONE:
-        work.fit[slot] = distance(domain, scale, groups.centre, other, where, slot, np.inf)
+        work.fit[slot] = distance(domain, scale, groups.center, other, where, slot, np.inf)
         slot = np.int64(work.next[slot])
     here, there, aims, codes = shard.here, shard.there, shard.aims, work.code
     quick = alone and only_diversity(aims)
@@ -43,7 +43,7 @@ def best_pair(shard: WindowArrays, group: Int, other: Int) -> tuple[Int, Int]:
     two = np.int64(groups.head[other])
     while two != NONE:
         if may_help(here, aims, groups.lacks, group, codes, two, alone):
-            fit = distance(domain, scale, groups.centre, group, where, two, best)
+            fit = distance(domain, scale, groups.center, group, where, two, best)
             one = np.int64(groups.head[group])
             while one != NONE:
                 if fit + work.fit[one] < best:
@@ -114,7 +114,7 @@ def _enclose_others(
 
 @leaf
 def exchange(groups: Groups, work: Work, group: Int, other: Int, x: Int, y: Int) -> None:
-    """Let a tuple of one group and one of another change places; both must be summarised anew."""
+    """Let a tuple of one group and one of another change places; both must be summarized anew."""
     _replace(groups, work, group, x, y)
     _replace(groups, work, other, y, x)
     work.next[x], work.next[y] = work.next[y], work.next[x]

@@ -27,7 +27,7 @@ class Work(NamedTuple):
     free : (slots,) patterns in no group yet
     first, last, size : (slots,) of a pattern: its first and last tuple, how many it has
     distance : (slots,) from the group that grows to each free pattern
-    near, near_distance : (neighbours,) nearest groups
+    near, near_distance : (neighbors,) nearest groups
     fit : (slots,) distance of a tuple to the group it would move to
     values : (slots,) of one column
     leaves : (nodes of all hierarchies,) how many have a leaf; all 0 between uses
@@ -54,7 +54,7 @@ class Work(NamedTuple):
 
 def empty_work(slots: int, policy: Policy, window: WindowParameters, nodes: int) -> Work:
     """For ``slots`` tuples; ``nodes`` are those of all hierarchies."""
-    near = min(window.neighbours, max(slots, 1))
+    near = min(window.neighbors, max(slots, 1))
     return Work(
         next=zeros(slots, np.int32),
         code=zeros((slots, 1 + 2 * len(policy.sensitive)), np.int32),

@@ -122,7 +122,7 @@ def first_ahead(search: Search, due: Int) -> Int:
 
 @procedure
 def reused(search: Search, t: Int, members: Int) -> bool:
-    """Whether a tuple has left under a generalisation of before, drawn at random; 0 members: there is no group."""
+    """Whether a tuple has left under a generalization of before, drawn at random; 0 members: there is no group."""
     now, rule, matches = search.now, search.rule, search.matches
     found = 0
     for row in range(now.omega_used):

@@ -69,7 +69,7 @@ def _quality() -> Figure:
                 mean = np.mean(getattr(quality.scores(name, setting), measure))
                 panel.axhline(mean, color="black", linestyle=style, label=label)
             blind = quality.commoner_share() if measure == "accuracy" else 0.5
-            panel.axhline(blind, color="grey", linewidth=0.8, label="knows nothing")
+            panel.axhline(blind, color="gray", linewidth=0.8, label="knows nothing")
             _label(panel, name, "phi", "AUC" if measure == "auc" else measure)
             panel.set_ylim(0.45, 0.9)
     panels[0, 0].legend(fontsize=7, ncols=2)

@@ -35,7 +35,7 @@ PAPER: dict[tuple[str, Setting], str] = {
 
 _LABEL = "outcome"
 _TEST = 0.3
-_NEIGHBOURS = 25
+_NEIGHBORS = 25
 _HIDDEN = 16
 _PRIVACY = Privacy(7)
 _PARAMETERS = CastleParameters(delay_tuples=100, max_clusters=25, loss_window=100, reuse_limit=REUSE)
@@ -97,7 +97,7 @@ def classifier(name: str, seed: int) -> Any:
     from sklearn.preprocessing import StandardScaler
 
     if name == "k-NN":
-        return make_pipeline(StandardScaler(), KNeighborsClassifier(_NEIGHBOURS))
+        return make_pipeline(StandardScaler(), KNeighborsClassifier(_NEIGHBORS))
     network = MLPClassifier((_HIDDEN,), solver="lbfgs", alpha=1.0, max_iter=2000, random_state=seed)
     return make_pipeline(StandardScaler(), network)
 
@@ -154,7 +154,7 @@ def baseline_table() -> Table:
     """Where the paper's 54.87 % for k-NN on raw data comes from.
 
     As in its authors' repository: ten folds of consecutive rows, raw columns with the label among them, mean of 10, 15,
-    ..., 50 neighbours.
+    ..., 50 neighbors.
     """
     from sklearn.model_selection import KFold
     from sklearn.neighbors import KNeighborsClassifier
@@ -162,9 +162,9 @@ def baseline_table() -> Table:
     rows = pima().to_numpy(np.float64)
     labels = pima()[_LABEL].to_numpy(np.int64)
     right, wrong = [], []
-    for neighbours in range(10, 51, 5):
+    for neighbors in range(10, 51, 5):
         for train, test in KFold(10).split(rows):
-            predicted = KNeighborsClassifier(neighbours).fit(rows[train], labels[train]).predict(rows[test])
+            predicted = KNeighborsClassifier(neighbors).fit(rows[train], labels[train]).predict(rows[test])
             right.append(agreement(predicted, labels[test]))
             wrong.append(agreement(predicted, labels[train]))
     table = Table(

@@ -25,7 +25,7 @@ _HELD_BACK = 1  # partitions in which nothing ever comes
 _PERSONS = 3  # rows of a person at the mean
 _DAMAGED = 200  # one of so many records in a topic is no JSON
 _K, _L = 8, 2
-_GENERALISED = ("age_min", "age_max", "town")
+_GENERALIZED = ("age_min", "age_max", "town")
 
 _HEAD = """
 policy:
@@ -124,7 +124,7 @@ class Left:
     Attributes
     ----------
     rows : of the input
-    thin : generalisations with less than k persons of the input behind them, or less than l illnesses
+    thin : generalizations with less than k persons of the input behind them, or less than l illnesses
     """
 
     rows: int
@@ -224,15 +224,15 @@ def wrong(left: Mapping[str, list[Any]], count: int, *, kafka: bool) -> Left:
     """What is wrong with what ``published`` found, against the ``count`` rows of the input."""
     released, suppressed = left["released"], left["suppressed"]
     if not kafka:
-        released, suppressed = rows_in(released, (*_GENERALISED, "illness", "id")), rows_in(suppressed, SUPPRESSED)
+        released, suppressed = rows_in(released, (*_GENERALIZED, "illness", "id")), rows_in(suppressed, SUPPRESSED)
     ids = Counter(int(row["id"]) for row in released)
     places = Counter((int(row["shard"]), int(row["position"])) for row in suppressed)
     # Only a record of a topic has a place of its own by which it is known among the rejected.
     rejected = Counter(row["reference"] if kafka else number for number, row in enumerate(left["rejected"]))
     known = len(ids) + len(places) + len(rejected)
     twice = ids.total() + places.total() + rejected.total() - known + max(known - count, 0)
-    persons = behind(released, _GENERALISED, lambda row: _came(count)[int(row["id"])])
-    illnesses = behind(released, _GENERALISED, lambda row: row["illness"])
+    persons = behind(released, _GENERALIZED, lambda row: _came(count)[int(row["id"])])
+    illnesses = behind(released, _GENERALIZED, lambda row: row["illness"])
     thin = sum(len(persons[shown]) < _K or len(illnesses[shown]) < _L for shown in persons)
     return Left(count, max(count - known, 0), twice, thin)
 

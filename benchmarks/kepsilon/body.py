@@ -37,7 +37,7 @@ HEIGHT = {
         (156.8, 145.9, 165.5),
     ),
 }
-"""Mean, tenth and ninetieth percentile in centimetres, by sex and age group."""
+"""Mean, tenth and ninetieth percentile in centimeters, by sex and age group."""
 
 WEIGHT = {
     "Male": (
@@ -70,7 +70,7 @@ _TENTH_TO_NINETIETH = 2 * 1.2815515655446004  # standard deviations of a normal 
 
 
 def heights(age: NDArray[np.int64], sex: NDArray[np.object_], random: np.random.Generator) -> NDArray[np.float64]:
-    """Normal by age and sex, in centimetres."""
+    """Normal by age and sex, in centimeters."""
     mean, low, high = _of(HEIGHT, age, sex)
     return _rounded(random.normal(mean, (high - low) / _TENTH_TO_NINETIETH))
 

@@ -76,7 +76,7 @@ class Chosen(ShardOfWindows):
 
 
 def terms(people: Population, algorithm: Algorithm, privacy: Privacy, metric: Metric = "entropy") -> Terms:
-    """What a shard is held to; without noise in ``privacy`` the attribute that would have it is generalised too."""
+    """What a shard is held to; without noise in ``privacy`` the attribute that would have it is generalized too."""
     policy = people.policy(by_levels=algorithm == "OLA", noised=privacy.noise_within is not None)
     made = {"OLA": OlaParameters(max_suppression=0.05, metric=metric), "Mondrian": MondrianParameters(cut="widest")}
     return Terms(policy, privacy, made[algorithm], people.members(policy))

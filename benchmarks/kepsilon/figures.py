@@ -62,13 +62,13 @@ def _distribution() -> Figure:
     figure, panels = _grid(sharey=True)
     styles = {"the whole": "--", "classes": "-", "uniform": ":"}
     for (population, algorithm), panel in _places(panels):
-        for epsilon, colour in zip(distribution.EPSILONS, ("C0", "C1"), strict=True):
+        for epsilon, color in zip(distribution.EPSILONS, ("C0", "C1"), strict=True):
             found = distribution.errors(population, algorithm, epsilon)
             limits = np.geomspace(0.001, 1, 120)
             for way in distribution.WAYS:
                 shares = [distribution.below(found[way], limit) for limit in limits]
                 label = f"{way}, epsilon {epsilon:g}"
-                panel.semilogx(limits * 100, shares, linestyle=styles[way], color=colour, label=label)
+                panel.semilogx(limits * 100, shares, linestyle=styles[way], color=color, label=label)
         _label(panel, population, algorithm, "relative error, %", "share of people")
     return _finished(figure, panels, columns=3)
 
@@ -88,12 +88,12 @@ def _error_by_k(measured: Measured) -> Figure:
 def _error_by_epsilon(measured: Measured) -> Figure:
     figure, panels = _grid(sharey=True)
     for (population, algorithm), panel in _places(panels):
-        for k, colour in zip(KS, _COLOURS, strict=True):
+        for k, color in zip(KS, _COLORS, strict=True):
             made = measured.of(population, algorithm, k)
             panel.loglog(
-                EPSILONS, 100 * np.mean(made.error, axis=1), marker="o", markersize=3, color=colour, label=f"k = {k}"
+                EPSILONS, 100 * np.mean(made.error, axis=1), marker="o", markersize=3, color=color, label=f"k = {k}"
             )
-            panel.loglog(EPSILONS, 100 * np.array(made.expected), color=colour, linewidth=0.7, linestyle=":")
+            panel.loglog(EPSILONS, 100 * np.array(made.expected), color=color, linewidth=0.7, linestyle=":")
         panel.axhline(5, **_AIM)
         _label(panel, population, algorithm, "epsilon (dotted: equation (8))", "error, %")
     return _finished(figure, panels)
@@ -118,7 +118,7 @@ def _suppression(measured: Measured) -> Figure:
             means = [_mean(measured, population, algorithm, k, lambda made, e=e: made.withheld[e]) for k in KS]  # type: ignore[misc]
             panel.semilogx(KS, means, marker="o", markersize=3, label=f"epsilon {epsilon:g}")
         own = [measured.of(population, algorithm, k).suppressed * 100 for k in KS]
-        panel.semilogx(KS, own, color="grey", linewidth=2, label="by the algorithm")
+        panel.semilogx(KS, own, color="gray", linewidth=2, label="by the algorithm")
         panel.axhline(2, **_AIM)
         panel.set_yscale("symlog", linthresh=1)
         _label(panel, population, algorithm, "k", "suppressed, %")
@@ -131,7 +131,7 @@ def _speed() -> Figure:
     for (population, algorithm), panel in _places(panels):
         found = [speed.seconds(population, algorithm, k) for k in KS]
         panel.semilogx(
-            KS, [np.median(each.generalised) for each in found], marker="o", markersize=3, label="generalised"
+            KS, [np.median(each.generalized) for each in found], marker="o", markersize=3, label="generalized"
         )
         panel.semilogx(KS, [np.median(each.noised) for each in found], marker="o", markersize=3, label="noised")
         panel.set_ylim(bottom=0)
@@ -157,7 +157,7 @@ def _stream() -> Figure:
     return figure
 
 
-_COLOURS = tuple(f"C{i}" for i in range(len(KS)))
+_COLORS = tuple(f"C{i}" for i in range(len(KS)))
 
 
 def _mean(

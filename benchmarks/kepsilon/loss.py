@@ -1,4 +1,4 @@
-"""Information loss with and without one more attribute to generalise (Section III-A, Figure 1)."""
+"""Information loss with and without one more attribute to generalize (Section III-A, Figure 1)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from crenel.anonymity.privacy import Privacy
 
 @dataclass(frozen=True)
 class Loss:
-    """What generalising cost, as means over released people.
+    """What generalizing cost, as means over released people.
 
     Attributes
     ----------
     original : loss of the k-quasis, mean over attributes
-    extra : loss of the one attribute more; NaN where it is not generalised
-    error : relative error of the middle of its published intervals; NaN where it is not generalised
+    extra : loss of the one attribute more; NaN where it is not generalized
+    error : relative error of the middle of its published intervals; NaN where it is not generalized
     suppressed : share of the people
     """
 
@@ -35,7 +35,7 @@ class Loss:
 
 @cache
 def loss(population: str, algorithm: Algorithm, k: int, *, extra: bool) -> Loss:
-    """Generalise a population, with the attribute that else has noise as one more quasi-identifier, or without."""
+    """Generalize a population, with the attribute that else has noise as one more quasi-identifier, or without."""
     return loss_of(POPULATIONS[population](), algorithm, k, extra=extra)
 
 

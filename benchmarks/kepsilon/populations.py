@@ -59,8 +59,8 @@ class Population:
     ----------
     name : as tables have it
     rows : a column for each quasi-identifier, ``born`` a whole number and the others texts, and the noised one
-    k_quasis : quasi-identifiers that are generalised
-    noised : the epsilon-quasi, or, where it is generalised too, what it would be
+    k_quasis : quasi-identifiers that are generalized
+    noised : the epsilon-quasi, or, where it is generalized too, what it would be
     """
 
     name: str
@@ -85,7 +85,7 @@ class Population:
 
         Parameters
         ----------
-        by_levels : numbers are generalised by hierarchies, as OLA needs it; else to intervals
+        by_levels : numbers are generalized by hierarchies, as OLA needs it; else to intervals
         noised : the noised attribute is; else it is a quasi-identifier like the others
         """
         names = self.k_quasis if noised else (*self.k_quasis, self.noised.name)

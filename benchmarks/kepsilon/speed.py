@@ -1,4 +1,4 @@
-"""Run time with the noised attribute generalised like the others, and with noise on it (Section VII-D)."""
+"""Run time with the noised attribute generalized like the others, and with noise on it (Section VII-D)."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class Seconds:
 
     Attributes
     ----------
-    generalised : (runs,) with the attribute as one more quasi-identifier
+    generalized : (runs,) with the attribute as one more quasi-identifier
     noised : (runs,) with noise on it
     """
 
-    generalised: tuple[float, ...]
+    generalized: tuple[float, ...]
     noised: tuple[float, ...]
 
     @property
     def ratio(self) -> float:
         """How many times as fast noise is; the median of pairs."""
-        return float(np.median(np.array(self.generalised) / np.array(self.noised)))
+        return float(np.median(np.array(self.generalized) / np.array(self.noised)))
 
 
 @cache
@@ -89,7 +89,7 @@ def search_table(population: str) -> Table:
     """Where the time of OLA goes: the search alone, without the release and its noise."""
     people = POPULATIONS[population]()
     table = Table(
-        f"{people.name}, OLA: the search alone, with the {people.noised.name} generalised and with noise on it",
+        f"{people.name}, OLA: the search alone, with the {people.noised.name} generalized and with noise on it",
         ["k", "nodes judged", "seconds", "times as fast"],
     )
     for k in KS:
@@ -111,13 +111,13 @@ def speed_table(population: str, algorithm: Algorithm) -> Table:
     if algorithm == "OLA":
         nodes = f"; lattices of {lattice(population, noised=False)} and {lattice(population, noised=True)} nodes"
     table = Table(
-        f"{people.name}, {algorithm}: seconds with the {people.noised.name} generalised and with noise on it "
+        f"{people.name}, {algorithm}: seconds with the {people.noised.name} generalized and with noise on it "
         f"(medians of {_RUNS}, in turn, on a shared machine{nodes})",
-        ["k", "generalised", "noised", "times as fast"],
+        ["k", "generalized", "noised", "times as fast"],
     )
     for k in KS:
         found = seconds(population, algorithm, k)
-        table.add(k, f"{np.median(found.generalised):.3f}", f"{np.median(found.noised):.3f}", f"{found.ratio:.2f}")
+        table.add(k, f"{np.median(found.generalized):.3f}", f"{np.median(found.noised):.3f}", f"{found.ratio:.2f}")
     return table
 
 

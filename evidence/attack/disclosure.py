@@ -1,7 +1,7 @@
 """What is somebody's sensitive value: disclosure, and homogeneity.
 
 Who knows somebody's quasi-identifiers takes the released rows that fit, each by how few people fit it, and guesses the
-value that most of them have. What is learnt so of people who are not in the data at all is no harm of theirs; they are
+value that most of them have. What is learned so of people who are not in the data at all is no harm of theirs; they are
 the control group (Giomi and others, "A Unified Framework for Quantifying Privacy Risk in Synthetic Data", 2023).
 """
 

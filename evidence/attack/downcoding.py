@@ -1,8 +1,8 @@
 """Finer than what was published: downcoding (Cohen, "Attacks on Deidentification's Defenses", 2022).
 
-A generalisation that is as small as it can be tells why it is no smaller. Somebody in the release has the lower end of
+A generalization that is as small as it can be tells why it is no smaller. Somebody in the release has the lower end of
 an interval, and somebody the upper one; of a category with two below it, somebody has each. So some rows can be
-published anew under a finer generalisation that is right, by who knows nothing of anybody.
+published anew under a finer generalization that is right, by who knows nothing of anybody.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from crenel.evidence.attack.search import Floats, Integers
 
 @dataclass(frozen=True)
 class _Claims:
-    """Of each group, that some row lies in a part of its generalisation; NaN where nothing is claimed.
+    """Of each group, that some row lies in a part of its generalization; NaN where nothing is claimed.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class _Claims:
 
 
 def downcode(scene: Scene, truth: Truth, seen: Groups) -> tuple[Tries, Tries]:
-    """Released rows that get a finer generalisation which is right, and how many would by chance.
+    """Released rows that get a finer generalization which is right, and how many would by chance.
 
     Of each group the attribute is chosen in which what is claimed is rarest among all people, and two rows are made
     finer there. By chance: so many people drawn from all whose value lies within what was published there.

@@ -18,7 +18,7 @@ from crenel.evidence.attack.scene import Groups, Scene, Truth
 from crenel.evidence.attack.search import Floats, Integers, companions, crowds, linked, ranked
 
 CROWD = 4000
-"""Of so many people it is known how many fit a generalisation, where only some attributes are known."""
+"""Of so many people it is known how many fit a generalization, where only some attributes are known."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def fits(seen: Groups, weight: Floats, points: Floats) -> Tries:
 
 
 def link(scene: Scene, truth: Truth, seen: Groups, rows: Integers) -> Tries:
-    """Guess whose some released rows are, by their generalisations and what numbers are noised."""
+    """Guess whose some released rows are, by their generalizations and what numbers are noised."""
     noised, originals = _noised(scene, rows)
     chances = linked(
         np.ascontiguousarray(seen.lower[seen.of[rows]]),

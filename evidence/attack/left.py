@@ -29,7 +29,7 @@ def attack_outputs(
     ----------
     sample : all that came in
     k : that was promised
-    exact : whether each row lies in its generalisation, so that no noise was added before
+    exact : whether each row lies in its generalization, so that no noise was added before
     shards : how the run divided the input; None: it had one shard
 
     Raises
@@ -92,7 +92,7 @@ def _require_input(scene: Scene, seen: Groups) -> None:
     strange = int((inside == 0).sum())
     if strange:
         raise AttackError(
-            f"sinks.released: nobody of the input lies in {strange:,} of {len(inside):,} generalisations; give the "
+            f"sinks.released: nobody of the input lies in {strange:,} of {len(inside):,} generalizations; give the "
             "run's own input with --sample, or run it again"
         )
 

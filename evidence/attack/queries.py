@@ -1,7 +1,7 @@
 """What is left of use: how wrong counts of ranges come out.
 
 As in LeFevre and others, "Mondrian Multidimensional K-Anonymity" (2006): a query counts the people whose values lie in
-a range of each of some attributes; of what left, each row counts by the part of its generalisation that lies inside, as
+a range of each of some attributes; of what left, each row counts by the part of its generalization that lies inside, as
 if values were spread evenly in it.
 """
 

@@ -184,7 +184,7 @@ class _Attacker:
         for who in (*self._timed, *self._placed):
             alone = rows[who.seen.size[who.seen.of[rows]] < self._k]
             found = identity.link(scene, truth, who.seen, alone)
-            note = "{count} rows that left with fewer than k at once under their generalisation"
+            note = "{count} rows that left with fewer than k at once under their generalization"
             add("linking of rows that left alone", who.knows, found, promised=promised, note=note)
 
     def _some_known(self, targets: Integers, blind: Tries) -> None:
@@ -241,9 +241,9 @@ class _Attacker:
                 add_homogeneity(self._sums, name, who.knows, disclosure.homogeneity(who.seen, value.released, random))
 
     def downcoding(self) -> None:
-        """Finer generalisations than were published."""
+        """Finer generalizations than were published."""
         found, chance = downcode(self._scene, self._truth, self.blind.seen)
-        note = "rows that get a finer generalisation which is right; baseline: people drawn by chance"
+        note = "rows that get a finer generalization which is right; baseline: people drawn by chance"
         self._sums.add("downcoding", "nothing of anybody", found, baseline=chance, note=note)
         found, without = downcode_placed(self._scene, self._truth, self._placement.writer)
         knows = "nothing of anybody, placement"

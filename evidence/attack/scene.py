@@ -1,4 +1,4 @@
-"""What left and what came in, as numbers: generalisations as boxes, people's values as points."""
+"""What left and what came in, as numbers: generalizations as boxes, people's values as points."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def groups(scene: Scene, apart: Integers | None = None) -> Groups:
 def groups_by_moment(scene: Scene, moments: Moments, within: int, k: int) -> Groups:
     """For an observer who sees rows leave, and knows of everybody when the row came to within ``within``.
 
-    What leaves under one generalisation at one moment is a group. The observer knows between which bounds rows wait
+    What leaves under one generalization at one moment is a group. The observer knows between which bounds rows wait
     that leave with fewer than ``k``, and those that leave with more, as who runs the same job on other data does. The
     first dimension is when a row came.
     """

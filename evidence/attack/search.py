@@ -1,6 +1,6 @@
 """Searches of boxes and points, compiled.
 
-A box is a generalisation, with both ends of each attribute; a point is what somebody's values are. The distance between
+A box is a generalization, with both ends of each attribute; a point is what somebody's values are. The distance between
 them is the sum over attributes of how far the point lies outside, each divided by a scale; 0: it lies inside.
 """
 

@@ -13,7 +13,7 @@ from crenel.evidence.report.releases import Releases
 
 @dataclass(frozen=True)
 class Diversity:
-    """Of a sensitive column, in each group of rows that share a generalisation.
+    """Of a sensitive column, in each group of rows that share a generalization.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Pictures as SVG, in colours of the page's own: light, dark, in print, and never told by colour alone."""
+"""Pictures as SVG, in colors of the page's own: light, dark, in print, and never told by color alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crenel.evidence.report.words import plain, short
 
 NEEDED = "needs Jinja2 and matplotlib, which the extra 'report' brings: pip install 'crenel[report]'"
 
-# Colours that stand for those of the page, which differ between light and dark.
+# Colors that stand for those of the page, which differ between light and dark.
 INK, MUTED, GRID, PAPER = "#010101", "#020202", "#030303", "#040404"
 MAIN, SECOND, THIRD = "#050505", "#060606", "#070707"
 _VARIABLES = {
@@ -204,14 +204,14 @@ def _drawing(height: float) -> Iterator[tuple[Any, list[str]]]:
 
 
 def _page_svg(name: str, drawn: list[str]) -> str:
-    """A picture as a part of a page: with identifiers of its own, the page's colours and font, no rules of style."""
+    """A picture as a part of a page: with identifiers of its own, the page's colors and font, no rules of style."""
     text = drawn[0]
     text = text[text.index("<svg") :].rstrip()
     text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", text, flags=re.DOTALL)
     text = re.sub(r' id="([^"]+)"', rf' id="{name}-\1"', text)
     text = re.sub(r"url\(#", f"url(#{name}-", text).replace('xlink:href="#', f'xlink:href="#{name}-')
-    for colour, variable in _VARIABLES.items():
-        text = text.replace(colour, variable)
+    for color, variable in _VARIABLES.items():
+        text = text.replace(color, variable)
     text = re.sub(r"font-family: [^;\"]*;?", "", text)
     view = re.search(r'viewBox="[^"]*"', text)
     box = view.group() if view else ""

@@ -1,4 +1,4 @@
-"""What generalisation cost: loss by attribute, and over time."""
+"""What generalization cost: loss by attribute, and over time."""
 
 from __future__ import annotations
 

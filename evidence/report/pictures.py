@@ -105,7 +105,7 @@ def attacked(name: str, judged: str, attacks: Sequence[Attack]) -> Figure:
 
 def flowing(name: str, flow: Flow) -> Figure:
     """What became of the rows that were read."""
-    parts = [("left, generalised", flow.released, "released")]
+    parts = [("left, generalized", flow.released, "released")]
     parts += [(words, rows, "suppressed") for words, rows in _suppressed(flow) if rows]
     parts += [
         (f"rejected: {_words(reason)}", rows, "rejected") for reason, rows in (flow.rejected or {}).items() if rows

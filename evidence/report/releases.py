@@ -14,11 +14,11 @@ from crenel.anonymity.attributes import Numeric
 from crenel.anonymity.policy import Policy
 from crenel.evidence.outputs import Outputs
 
-GENERALISED = "generalised"
+GENERALIZED = "generalized"
 """The kind of a release of one suppressed tuple."""
 
 _ALONE = ("reused", "again")
-"""Kinds of releases under a generalisation that others had left under before."""
+"""Kinds of releases under a generalization that others had left under before."""
 
 
 @dataclass(frozen=True)
@@ -27,17 +27,17 @@ class Releases:
 
     Attributes
     ----------
-    table : one row a release, its generalisation; without an audit log, one a group of rows that share one
+    table : one row a release, its generalization; without an audit log, one a group of rows that share one
     tuples : (releases,) how many left in it
-    subjects : (releases,) how many persons share the generalisation, as the audit log has it; None without one
+    subjects : (releases,) how many persons share the generalization, as the audit log has it; None without one
     loss : (releases,) InfoLoss in [0, 1]; None without an audit log
     time : (releases,) event time in epoch milliseconds; None where it is not known of every one
     order : (releases,) the order in which they left, within shards
-    alone : (releases,) whether a tuple left under a generalisation that others had left under before
+    alone : (releases,) whether a tuple left under a generalization that others had left under before
     columns : of the audit log, the rows of these releases; None without one
-    rows : (rows,) which rows of ``released`` share their generalisation with no suppressed tuple
-    group : (rows,) a number for each of these rows, equal where they share their generalisation
-    suppressed : rows of ``released`` that were suppressed, and published fully generalised
+    rows : (rows,) which rows of ``released`` share their generalization with no suppressed tuple
+    group : (rows,) a number for each of these rows, equal where they share their generalization
+    suppressed : rows of ``released`` that were suppressed, and published fully generalized
     """
 
     table: pa.Table
@@ -54,7 +54,7 @@ class Releases:
 
     @property
     def smallest_group(self) -> int | None:
-        """Rows of the smallest group of released rows that share a generalisation; None where there is none."""
+        """Rows of the smallest group of released rows that share a generalization; None where there is none."""
         return int(np.bincount(self.group).min()) if len(self.group) else None
 
 
@@ -63,17 +63,17 @@ def releases(outputs: Outputs, *, published: bool) -> Releases:
 
     Parameters
     ----------
-    published : whether suppressed tuples were published; without an audit log, rows whose generalisation tells nothing
+    published : whether suppressed tuples were published; without an audit log, rows whose generalization tells nothing
         are taken for these
     """
-    shared = outputs.generalisation
+    shared = outputs.generalization
     if outputs.audit is None:
         return _without_audit(outputs, shared, published=published)
     audit = outputs.audit
     groups, of_audit = _groups(outputs.released, audit, shared)
-    suppressed = _mask(pc.equal(audit["kind"], GENERALISED))
+    suppressed = _mask(pc.equal(audit["kind"], GENERALIZED))
     kept = audit.filter(pa.array(~suppressed))
-    # A row does not tell its kind: who shares its generalisation with suppressed ones cannot be told from them.
+    # A row does not tell its kind: who shares its generalization with suppressed ones cannot be told from them.
     rows = np.flatnonzero(~np.isin(groups, of_audit[suppressed]))
     time = kept["event_time"]
     return Releases(

@@ -46,7 +46,7 @@ def rows(flow: Flow) -> Section:
             text.append(f"How many rows were {name} is not known here: no sink '{name}' is kept.")
     if flow.published:
         text.append(
-            f"{count(flow.published)} suppressed rows were published with the widest generalisation. They are told "
+            f"{count(flow.published)} suppressed rows were published with the widest generalization. They are told "
             "apart here, and counted in none of the distributions below."
         )
     return Section("rows", "What became of the rows", tuple(text), figures=(pictures.flowing("flow", flow),))
@@ -58,14 +58,14 @@ def groups(about: About, left: Releases) -> Section:
     if not left.tuples.sum():
         return Section("groups", title, ("Nothing left.",))
     facts: list[tuple[str, str]] = [("persons promised (k)", count(about.privacy.k))]
-    text = ["A group is all rows that left with the same generalisation, and so cannot be told apart by it."]
+    text = ["A group is all rows that left with the same generalization, and so cannot be told apart by it."]
     if left.subjects is None:
         sizes, what = np.bincount(left.group).astype(np.int64), "rows of the group"
         weights = sizes
         text.append("No audit log is kept, so groups are counted in rows here, and not in persons.")
     else:
         sizes, what, weights = left.subjects, "persons of the group", left.tuples
-        text.append("For each row, the number of persons who were behind its generalisation when it was released.")
+        text.append("For each row, the number of persons who were behind its generalization when it was released.")
     facts.append((f"least {what}", count(sizes.min())))
     facts.append((f"median, over rows, of {what}", count(weighted_quantile(sizes, weights, 0.5))))
     facts.append((f"most {what}", count(sizes.max())))
@@ -73,10 +73,10 @@ def groups(about: About, left: Releases) -> Section:
         below = int(left.tuples[left.subjects < about.privacy.k].sum())
         facts.append(("rows in groups of fewer than k persons", count(below)))
         alone = int(left.tuples[left.alone].sum())
-        facts.append(("rows that left alone, under a generalisation of others before", count(alone)))
+        facts.append(("rows that left alone, under a generalization of others before", count(alone)))
     if left.smallest_group is not None:
-        facts.append(("least rows of one generalisation in all that was released", count(left.smallest_group)))
-        facts.append(("different generalisations", count(int(left.group.max()) + 1)))
+        facts.append(("least rows of one generalization in all that was released", count(left.smallest_group)))
+        facts.append(("different generalizations", count(int(left.group.max()) + 1)))
     sized = bins_of_whole(sizes, weights)
     figure = pictures.distribution("groups-sizes", "Rows by the size of their group", what, sized)
     table = Table("Sizes of groups", ("what", "number"), tuple(facts))
@@ -84,7 +84,7 @@ def groups(about: About, left: Releases) -> Section:
 
 
 def cost(policy: Policy, about: About, left: Releases) -> Section:
-    """What generalisation cost."""
+    """What generalization cost."""
     title = "What it cost"
     by_attribute = list(loss_by_attribute(left, policy))
     text = [
@@ -186,7 +186,7 @@ def spreads(found: Sequence[Spread], names: Sequence[str], about: About, *, whol
     if not found:
         return Section("beside", title, ("No quasi-identifier has two ranges that hold enough persons to be shown.",))
     text = [
-        "The columns that an outsider may know. What left generalised is spread evenly over all that it may have been. "
+        "The columns that an outsider may know. What left generalized is spread evenly over all that it may have been. "
         f"Each range or label stands for {about.privacy.k} persons or more."
     ]
     if found[0].came is None:

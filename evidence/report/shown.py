@@ -27,7 +27,7 @@ class About:
     privacy, differential_privacy : what was promised; the latter None where there is neither sampling nor noise
     algorithm : its name
     representative : whether a number is published as one value, which stands for its group
-    published : whether suppressed tuples are published, fully generalised
+    published : whether suppressed tuples are published, fully generalized
     settings : of roles, promises and algorithm, in words
     versions : of programs, and hashes of what the run followed
     warnings : what to read the figures with
@@ -55,7 +55,7 @@ class Flow:
     sampled_out : tuples that sampling did not let in
     released : tuples that left, without those that were suppressed and published all the same
     suppressed, rejected : tuples and rows by reason
-    published : how many of the suppressed ones were published, fully generalised
+    published : how many of the suppressed ones were published, fully generalized
     forgotten : tuples of persons who were forgotten while they waited
     delays : tuples by how many later ones of their shard they waited for
     longest_delay : the longest of these, exact

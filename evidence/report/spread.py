@@ -41,7 +41,7 @@ class Axis:
     whole : whether all that left are whole numbers
     labels : (bins,) of a category; none of a number
     bin_of_leaf : (leaves,) of a category; None of a number
-    left : (bins,) tuples that left; one that left generalised is spread evenly over all that it may have been
+    left : (bins,) tuples that left; one that left generalized is spread evenly over all that it may have been
     """
 
     name: str
@@ -252,7 +252,7 @@ def _spread(i: int, axis: Axis, came: Came | None, least: int) -> Spread:
     def enough(bins: list[int]) -> bool:
         return axis.left[bins].sum() + 1e-6 >= least and (came is None or came.persons(i, bins) >= least)
 
-    groups = _neighbours(axis, enough) if axis.edges is not None else _others(axis, enough)
+    groups = _neighbors(axis, enough) if axis.edges is not None else _others(axis, enough)
     return Spread(
         axis.name,
         tuple(label for label, _ in groups),
@@ -261,7 +261,7 @@ def _spread(i: int, axis: Axis, came: Came | None, least: int) -> Spread:
     )
 
 
-def _neighbours(axis: Axis, enough: Callable[[list[int]], bool]) -> list[tuple[str, list[int]]]:
+def _neighbors(axis: Axis, enough: Callable[[list[int]], bool]) -> list[tuple[str, list[int]]]:
     """Bins of a number, each put together with the next until it holds enough; what is left over goes to the last."""
     found: list[list[int]] = []
     bins: list[int] = []

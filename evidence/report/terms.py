@@ -38,11 +38,11 @@ def terms(policy: Policy, about: About) -> Iterator[Term]:
         )
     yield f"k {privacy.k}, persons counted", "k-anonymity model (formal privacy measurement model)", "k-anonymity"
     yield from _promises(policy, about)
-    yield from _generalisation(policy, about)
+    yield from _generalization(policy, about)
     for noised in policy.noised:
         yield f"noise within releases on {noised.name}", "noise addition (randomization technique)", "noise infusion"
     if about.published:
-        yield "suppression: generalise", "local suppression, of every quasi-identifier of a record", "suppression"
+        yield "suppression: generalize", "local suppression, of every quasi-identifier of a record", "suppression"
     else:
         yield "suppression: withhold", "record suppression", "suppression of records"
     kept = (*policy.sensitive, *policy.passthrough)
@@ -64,7 +64,7 @@ def _promises(policy: Policy, about: About) -> Iterator[Term]:
         yield "k and l over all rows of a person", _NONE, _NONE
 
 
-def _generalisation(policy: Policy, about: About) -> Iterator[Term]:
+def _generalization(policy: Policy, about: About) -> Iterator[Term]:
     categories = [a.name for a in policy.quasi_identifiers if isinstance(a, Categorical)]
     numbers = [a.name for a in policy.numeric]
     if categories:

@@ -46,7 +46,7 @@ def release_ids(audit: pa.Table, shards: int, begun: Mapping[int, int], ends: Ma
 
 
 def cover(outputs: Outputs, audit: pa.Table, classes: Classes) -> Check:
-    """Under each generalisation there are as many released rows as its releases have tuples."""
+    """Under each generalization there are as many released rows as its releases have tuples."""
     tuples = np.zeros(classes.count, np.int64)
     np.add.at(tuples, classes.audit, audit["tuples"].to_numpy())
     rows, findings = classes.rows, list[Finding]()
@@ -57,14 +57,14 @@ def cover(outputs: Outputs, audit: pa.Table, classes: Classes) -> Check:
     for number in wrong.tolist():
         places = np.flatnonzero(classes.released == number)
         if number not in first:
-            findings.append(Finding(f"{rows_told(places)} of released: no release has their generalisation"))
+            findings.append(Finding(f"{rows_told(places)} of released: no release has their generalization"))
             continue
         found = audit.slice(first[number], 1).to_pylist()[0]
         others = int(classes.releases[number]) - 1
-        has = f"and {others} more under its generalisation have" if others else "has"
+        has = f"and {others} more under its generalization have" if others else "has"
         text = f"{has} {tuples[number]:,} tuples, and there are {rows[number]:,} released rows"
         findings.append(Finding(text, found["shard"], found["release_id"]))
-    told = f"the tuples of {audit.num_rows:,} releases, generalisation by generalisation"
+    told = f"the tuples of {audit.num_rows:,} releases, generalization by generalization"
     words = f"{len(classes.released):,} released rows are {told}"
     return judged("cover", words, findings)
 
@@ -95,11 +95,11 @@ def _told(value: float | None) -> str:
     return "none" if value is None else f"{value:.12g}"
 
 
-def alone(outputs: Outputs, audit: pa.Table, classes: Classes, begun: Mapping[int, int], *, generalises: bool) -> Check:
-    """Who left alone did so under a generalisation that was released before, or under that of everybody.
+def alone(outputs: Outputs, audit: pa.Table, classes: Classes, begun: Mapping[int, int], *, generalizes: bool) -> Check:
+    """Who left alone did so under a generalization that was released before, or under that of everybody.
 
-    ``begun``: as for ``release_ids``; what was released before is not there then. ``generalises``: whether the
-    configuration has what is suppressed published fully generalised.
+    ``begun``: as for ``release_ids``; what was released before is not there then. ``generalizes``: whether the
+    configuration has what is suppressed published fully generalized.
     """
     findings: list[Finding] = []
     origins: dict[tuple[int, int], list[tuple[int, int, tuple[int, ...]]]] = {}
@@ -111,19 +111,19 @@ def alone(outputs: Outputs, audit: pa.Table, classes: Classes, begun: Mapping[in
             key = row["shard"], number
             origins.setdefault(key, []).append((row["release_id"], row["subjects"], values))
     everybody = _everybody(outputs)
-    generalisations = audit.select(list(outputs.generalisation)).to_pylist()
+    generalizations = audit.select(list(outputs.generalization)).to_pylist()
     for place, (row, kind) in enumerate(zip(columns, classes.kind, strict=True)):
         if kind not in ALONE:
             continue
         shard, release = row["shard"], row["release_id"]
         if row["tuples"] != 1:
             findings.append(Finding(f"is {kind}, and has {row['tuples']} tuples", shard, release))
-        if kind == "generalised":
-            if not generalises:
-                findings.append(Finding("is generalised, and the configuration withholds", shard, release))
-            if any(generalisations[place][name] != value for name, value in everybody.items()):
+        if kind == "generalized":
+            if not generalizes:
+                findings.append(Finding("is generalized, and the configuration withholds", shard, release))
+            if any(generalizations[place][name] != value for name, value in everybody.items()):
                 findings.append(
-                    Finding("is generalised, and not under the generalisation of everybody", shard, release)
+                    Finding("is generalized, and not under the generalization of everybody", shard, release)
                 )
             continue
         if shard in begun:
@@ -131,21 +131,21 @@ def alone(outputs: Outputs, audit: pa.Table, classes: Classes, begun: Mapping[in
         same = (row["subjects"], diverse[place])
         before = origins.get((shard, int(classes.audit[place])), [])
         if not any(number < release and (persons, values) == same for number, persons, values in before):
-            text = "is reused, and no release before it has its generalisation, subjects and diversity"
+            text = "is reused, and no release before it has its generalization, subjects and diversity"
             findings.append(Finding(text, shard, release))
     kinds = Counter(classes.kind.tolist())
-    reused, generalised = kinds["reused"], kinds["generalised"]
-    words = f"{reused:,} rows left alone under what was released before, {generalised:,} fully generalised"
+    reused, generalized = kinds["reused"], kinds["generalized"]
+    words = f"{reused:,} rows left alone under what was released before, {generalized:,} fully generalized"
     return judged("alone", words, findings)
 
 
 def _everybody(outputs: Outputs) -> dict[str, object]:
-    """The generalisation of what has no detail."""
+    """The generalization of what has no detail."""
     found: dict[str, object] = {}
     for attribute in outputs.policy.quasi_identifiers:
         if not isinstance(attribute, Numeric):
             found[attribute.name] = attribute.hierarchy.labels[attribute.hierarchy.root]
-        elif attribute.domain is not None and f"{attribute.name}_min" in outputs.generalisation:
+        elif attribute.domain is not None and f"{attribute.name}_min" in outputs.generalization:
             for end, value in zip(("min", "max"), attribute.domain, strict=True):
                 if float(value).is_integer():
                     found[f"{attribute.name}_{end}"] = float(value)
@@ -156,7 +156,7 @@ def counts(
     outputs: Outputs,
     classes: Classes,
     *,
-    generalises: bool,
+    generalizes: bool,
     ended: Mapping[int, Mapping[str, int]],
     resumed: Collection[int] = (),
 ) -> Check:
@@ -164,7 +164,7 @@ def counts(
 
     Parameters
     ----------
-    generalises : whether what is suppressed is published, and so not in ``suppressed``
+    generalizes : whether what is suppressed is published, and so not in ``suppressed``
     ended : by shard whose chain ends with a closing record, what that record counts
     resumed : shards that have released more since their last closing record, and so since their last summary
     """
@@ -178,15 +178,15 @@ def counts(
     for shard, amounts in sorted(ended.items()):
         findings += _unaccounted(shard, amounts)
         others = dict.fromkeys(_seen_of(shard, outputs, classes), 0)  # a record leaves out what is 0
-        findings += _against("the closing record", shard, {**others, **amounts}, outputs, classes, generalises)
+        findings += _against("the closing record", shard, {**others, **amounts}, outputs, classes, generalizes)
     if ended:
         words.append("as many of each as the closing records say")
     summary = outputs.further.get("summary")
     if summary is not None:
-        told = _summarised(summary)
+        told = _summarized(summary)
         for shard, sums in sorted(told.items()):
             if shard not in resumed:
-                findings += _against("the summary", shard, sums, outputs, classes, generalises)
+                findings += _against("the summary", shard, sums, outputs, classes, generalizes)
         findings += [Finding("has ended, and the summary tells nothing of it", s) for s in ended if s not in told]
         if told:
             words.append("as many of each as the summary says")
@@ -202,7 +202,7 @@ def _suppressed_twice(suppressed: pa.Table) -> Iterator[Finding]:
             yield Finding(f"the tuple at position {position} was suppressed {times} times", shard)
 
 
-def _summarised(summary: pa.Table) -> dict[int, dict[str, float]]:
+def _summarized(summary: pa.Table) -> dict[int, dict[str, float]]:
     """Amounts by shard and name; of a job that ended several times those of the last, as no counter falls."""
     found: dict[int, dict[str, float]] = {}
     for row in summary.to_pylist():
@@ -214,7 +214,7 @@ def _summarised(summary: pa.Table) -> dict[int, dict[str, float]]:
 def _unaccounted(shard: int, amounts: Mapping[str, int]) -> Iterator[Finding]:
     """Whether every tuple that a closing record counts came to an end."""
     suppressed = sum(amount for name, amount in amounts.items() if name.startswith("suppressed."))
-    published = amounts.get("released", 0) - amounts.get("releases.generalised", 0)
+    published = amounts.get("released", 0) - amounts.get("releases.generalized", 0)
     came, ended = amounts.get("tuples_in", 0), published + suppressed + amounts.get("forgotten", 0)
     if came != ended:
         text = f"the closing record counts {came:,} tuples that came in, and {ended:,} that were decided"
@@ -222,17 +222,17 @@ def _unaccounted(shard: int, amounts: Mapping[str, int]) -> Iterator[Finding]:
 
 
 def _against(
-    who: str, shard: int, amounts: Mapping[str, float], outputs: Outputs, classes: Classes, generalises: bool
+    who: str, shard: int, amounts: Mapping[str, float], outputs: Outputs, classes: Classes, generalizes: bool
 ) -> Iterator[Finding]:
     """Where the outputs of a shard do not hold what is counted of it."""
     there = {"releases": outputs.audit, "released": outputs.audit, "suppressed": outputs.suppressed}
     seen = _seen_of(shard, outputs, classes)
-    if generalises:  # they are in audit, and their reasons nowhere
+    if generalizes:  # they are in audit, and their reasons nowhere
         reasons = sum(amount for name, amount in amounts.items() if name.startswith("suppressed."))
         amounts = {name: amount for name, amount in amounts.items() if not name.startswith("suppressed.")}
-        if outputs.audit is not None and seen["releases.generalised"] != reasons:
-            alone = seen["releases.generalised"]
-            yield Finding(f"{who} counts {reasons:,.0f} suppressed, and {alone:,} are fully generalised", shard)
+        if outputs.audit is not None and seen["releases.generalized"] != reasons:
+            alone = seen["releases.generalized"]
+            yield Finding(f"{who} counts {reasons:,.0f} suppressed, and {alone:,} are fully generalized", shard)
     for name, amount in amounts.items():
         if there.get(name.partition(".")[0]) is not None and seen[name] != amount:
             yield Finding(f"{who} counts {amount:,.0f} of {name}, and there are {seen[name]:,}", shard)

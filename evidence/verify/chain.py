@@ -108,7 +108,7 @@ def _rows(audit: pa.Table) -> list[bytes]:
 
 def follow(outputs: Outputs, audit: pa.Table, classes: Classes, log: Log, chained: Chained) -> Iterator[Check]:
     """Whether rows of the audit log are those that the job wrote, one after another, and their members as well."""
-    digest, begun, findings, judgements = _hasher(chained.key), beginnings(log, chained), list[Finding](), 0
+    digest, begun, findings, judgments = _hasher(chained.key), beginnings(log, chained), list[Finding](), 0
     for shard, entries in log.items():
         last: list[Entry] = []
         for _, found in groupby(entries, key=lambda entry: entry.place):
@@ -116,12 +116,12 @@ def follow(outputs: Outputs, audit: pa.Table, classes: Classes, log: Log, chaine
             begins = not last and same[0].release == begun.get(shard, 0)
             if begins or (last and same[0].may_follow(last[0])):
                 before = [""] if begins else [entry.link for entry in last]
-                judgements += len(same)
+                judgments += len(same)
                 findings += [_changed(shard, entry) for entry in same if not entry.is_behind(before, digest)]
             else:
                 findings.append(Finding("is gone: the next one is chained to it", shard, same[0].release - 1))
             last = same
-    if judgements > 1 and sum("changed" in finding.text for finding in findings) == judgements:
+    if judgments > 1 and sum("changed" in finding.text for finding in findings) == judgments:
         findings = [Finding("no release fits the chain: audit_chain.key is another, or all of them were written anew")]
     releases = sum(not entry.closing for entries in log.values() for entry in entries)
     how = "with the key" if chained.key else "without a key, so that whoever can write can write it anew"
@@ -232,8 +232,8 @@ def _starts(audit: pa.Table, chained: Chained) -> Check:
 
 
 def _values(outputs: Outputs, audit: pa.Table, classes: Classes, digest: Digest) -> Check:
-    """Whether the values of all rows under each generalisation are those that its releases had."""
-    names = [name for name in outputs.released.column_names if name not in outputs.generalisation]
+    """Whether the values of all rows under each generalization are those that its releases had."""
+    names = [name for name in outputs.released.column_names if name not in outputs.generalization]
     columns = [[_field(_alike(value or "")) for value in outputs.released[name].to_pylist()] for name in names]
     rows: Sequence[bytes] = [b"".join(row) for row in zip(*columns, strict=True)]
     if not names:
@@ -253,10 +253,10 @@ def _values(outputs: Outputs, audit: pa.Table, classes: Classes, digest: Digest)
             found = audit.take(held[:_NAMED]).to_pylist()
             others = [f"{row['release_id']} of shard {row['shard']}" for row in found[1:]]
             more = f" and {len(held) - len(found)} more" if len(held) > len(found) else ""
-            alike = f", or under one with its generalisation ({', '.join(others)}{more})," if others else ""
+            alike = f", or under one with its generalization ({', '.join(others)}{more})," if others else ""
             text = f"released rows have other values than those that left in it{alike}"
             findings.append(Finding(text.rstrip(","), found[0]["shard"], found[0]["release_id"]))
-    words = f"of {len(rows):,} released rows are those that left, generalisation by generalisation"
+    words = f"of {len(rows):,} released rows are those that left, generalization by generalization"
     return judged("values", words, findings)
 
 

@@ -1,4 +1,4 @@
-"""Which rows lie under the same generalisation: all that an observer can tell of who left together."""
+"""Which rows lie under the same generalization: all that an observer can tell of who left together."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from crenel.evidence.outputs import Outputs
 
-ALONE = ("reused", "generalised")
-"""Kinds of releases of one tuple, which is not counted among those behind its generalisation."""
+ALONE = ("reused", "generalized")
+"""Kinds of releases of one tuple, which is not counted among those behind its generalization."""
 
 FOLLOWING = ("again", "widened")
 """Kinds of releases whose subjects are companions, of whom not all leave now."""
@@ -21,13 +21,13 @@ FOLLOWING = ("again", "widened")
 
 @dataclass(frozen=True)
 class Classes:
-    """Rows by generalisation.
+    """Rows by generalization.
 
     Attributes
     ----------
-    released : (rows of released,) number of the generalisation, from 0
+    released : (rows of released,) number of the generalization, from 0
     audit : (rows of audit,) the same; empty where there is none
-    count : how many generalisations there are
+    count : how many generalizations there are
     kind : (rows of audit,) kind of release
     """
 
@@ -39,7 +39,7 @@ class Classes:
     @classmethod
     def of(cls, outputs: Outputs) -> Classes:
         """Those of some outputs."""
-        names = list(outputs.generalisation)
+        names = list(outputs.generalization)
         tables = [outputs.released.select(names)]
         if outputs.audit is not None:
             tables.append(outputs.audit.select(names))
@@ -51,17 +51,17 @@ class Classes:
 
     @property
     def releases(self) -> NDArray[np.int64]:
-        """(generalisations,) releases of each."""
+        """(generalizations,) releases of each."""
         return np.bincount(self.audit, minlength=self.count)
 
     @property
     def rows(self) -> NDArray[np.int64]:
-        """(generalisations,) released rows of each."""
+        """(generalizations,) released rows of each."""
         return np.bincount(self.released, minlength=self.count)
 
     @property
     def whole(self) -> NDArray[np.bool_]:
-        """(rows of audit,) whether the members are all rows under that generalisation, and so can be told."""
+        """(rows of audit,) whether the members are all rows under that generalization, and so can be told."""
         grouped = ~np.isin(self.kind.astype(str), (*ALONE, *FOLLOWING))
         return np.asarray(grouped & (self.releases[self.audit] == 1))
 

@@ -32,13 +32,13 @@ def domain(outputs: Outputs) -> Check:
         for column, what, wrong in _strange(outputs, outputs.audit):
             for row in outputs.audit.filter(pa.array(wrong)).select(["shard", "release_id"]).to_pylist():
                 findings.append(Finding(f"column {column!r} of audit {what}", row["shard"], row["release_id"]))
-    names = ", ".join(outputs.generalisation)
+    names = ", ".join(outputs.generalization)
     return judged("domain", f"{outputs.released.num_rows:,} released rows, in {names}", findings)
 
 
 def _strange(outputs: Outputs, table: pa.Table) -> Strange:
     for attribute in outputs.policy.quasi_identifiers:
-        names = [name for name in outputs.generalisation if name in _columns(attribute)]
+        names = [name for name in outputs.generalization if name in _columns(attribute)]
         for column, what, wrong in _of_attribute(attribute, table.select(names).to_pandas()):
             if wrong.any():
                 yield column, what, wrong

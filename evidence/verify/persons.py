@@ -50,8 +50,8 @@ class Seen:
     Attributes
     ----------
     audit : one row a release
-    place : (releases,) rows of ``audit`` whose members are all rows under their generalisation
-    of : (generalisations,) the release that each belongs to, its place in ``audit``; -1 where it is not of one alone
+    place : (releases,) rows of ``audit`` whose members are all rows under their generalization
+    of : (generalizations,) the release that each belongs to, its place in ``audit``; -1 where it is not of one alone
     by : how persons are told
     person : (rows of released,) number of the person; empty where nothing tells
     """
@@ -99,7 +99,7 @@ class Seen:
         }
 
     def together(self, classes: Classes, values: NDArray[np.int64]) -> Members:
-        """The same of the rows of several releases under one generalisation, by the place of the first of them.
+        """The same of the rows of several releases under one generalization, by the place of the first of them.
 
         They are those of which each says that nobody in it has two rows. What is promised of shares, and holds of each,
         holds of all of them together.
@@ -122,7 +122,7 @@ def subjects(outputs: Outputs, audit: pa.Table, classes: Classes, k: int) -> lis
     told, tuples = audit["subjects"].to_numpy(), audit["tuples"].to_numpy()
     kinds = classes.kind.astype(str)
     findings: list[Finding] = []
-    for place in np.flatnonzero((told < k) & (kinds != "generalised")).tolist():
+    for place in np.flatnonzero((told < k) & (kinds != "generalized")).tolist():
         findings.append(seen.release(place, f"is of {told[place]} persons"))
     grouped = ~np.isin(kinds, (*ALONE, *FOLLOWING))
     for place in np.flatnonzero((told > tuples) & grouped).tolist():
@@ -141,7 +141,7 @@ def subjects(outputs: Outputs, audit: pa.Table, classes: Classes, k: int) -> lis
     ]
     by = "each row is one" if seen.by == ROWS else "by their pseudonyms"
     words = (
-        f"as many as audit says, {by}, in {len(seen.place):,} releases whose rows are all under their generalisation"
+        f"as many as audit says, {by}, in {len(seen.place):,} releases whose rows are all under their generalization"
     )
     return [*checks, judged("distinct persons", words, wrong)]
 
@@ -183,10 +183,10 @@ def _undiverse(
     members: Members,
 ) -> Iterator[Finding]:
     told, kinds = seen.audit[f"diversity_{column}"].to_numpy(), classes.kind.astype(str)
-    for place in np.flatnonzero((told < least) & (kinds != "generalised")).tolist():
+    for place in np.flatnonzero((told < least) & (kinds != "generalized")).tolist():
         yield seen.release(place, f"has a diversity of {told[place]}")
     distinct = {key: len(counts) for key, counts in counted(classes.released, values)}
-    grouped = ~np.isin(kinds, ("generalised", *FOLLOWING))
+    grouped = ~np.isin(kinds, ("generalized", *FOLLOWING))
     for place in np.flatnonzero(grouped).tolist():
         if place in members:
             persons, counts = members[place]
@@ -199,16 +199,16 @@ def _undiverse(
 
 
 def _kept(seen: Seen, name: str, keeps: Keeps, members: Members, together: Members) -> Check:
-    findings, judgements = [], {place: keeps(persons, counts) for place, (persons, counts) in members.items()}
-    for place in sorted(place for place, kept in judgements.items() if kept is False):
+    findings, judgments = [], {place: keeps(persons, counts) for place, (persons, counts) in members.items()}
+    for place in sorted(place for place, kept in judgments.items() if kept is False):
         findings.append(seen.release(place, f"does not keep {name}"))
     for place, (persons, counts) in together.items():
         if keeps(persons, counts) is False:
-            findings.append(seen.release(place, f"does not keep {name}, with others under its generalisation"))
-    known = {place: members[place] for place, kept in judgements.items() if kept is not None}
+            findings.append(seen.release(place, f"does not keep {name}, with others under its generalization"))
+    known = {place: members[place] for place, kept in judgments.items() if kept is not None}
     if not known and not together:
         return unseen(name, _how_many("recomputed", known, seen.audit))
-    mixed = f"; {len(together):,} generalisations of several keep it as a whole" if together else ""
+    mixed = f"; {len(together):,} generalizations of several keep it as a whole" if together else ""
     return judged(name, _how_many("kept", known, seen.audit) + mixed, findings)
 
 

@@ -25,7 +25,7 @@ class Promised:
     privacy : what every release keeps
     in_force : what the audit log tells of that in each row, by column; None where it is not promised
     shards : how many there are
-    generalises : whether what is suppressed is published fully generalised
+    generalizes : whether what is suppressed is published fully generalized
     noise : whether there is sampling and perturbation
     chained : what the audit log's hash chain was made with; None where it has none
     """
@@ -33,7 +33,7 @@ class Promised:
     privacy: Privacy
     in_force: Mapping[str, float | None]
     shards: int
-    generalises: bool
+    generalizes: bool
     noise: bool
     chained: chain.Chained | None = None
 
@@ -60,7 +60,7 @@ def verify(
         if log is not None:
             checks.append(chain.end(log, promised.shards, runs_on=runs_on))
     resumed = set() if log is None else chain.ends(log).keys() - ended.keys()
-    checks.append(accounts.counts(outputs, classes, generalises=promised.generalises, ended=ended, resumed=resumed))
+    checks.append(accounts.counts(outputs, classes, generalizes=promised.generalizes, ended=ended, resumed=resumed))
     checks += _outside(outputs, promised)
     if log is None:
         return Verdict(tuple(checks))
@@ -79,7 +79,7 @@ def _by_releases(
     yield accounts.in_force(audit, promised.in_force)
     yield from persons.subjects(outputs, audit, classes, promised.privacy.k)
     yield from persons.sensitive(outputs, audit, classes, promised.privacy)
-    yield accounts.alone(outputs, audit, classes, begun, generalises=promised.generalises)
+    yield accounts.alone(outputs, audit, classes, begun, generalizes=promised.generalizes)
     if log is None or promised.chained is None:
         why = "who can change outputs can make them agree, or take away the last releases"
         yield unseen("chain", f"audit has no chain (audit_chain): {why}")
@@ -89,7 +89,7 @@ def _by_releases(
 
 def _by_rows(outputs: Outputs, promised: Promised, classes: Classes) -> Iterator[Check]:
     """What rows tell where no release is told of: the statements that need one are not checked."""
-    privacy, loose = promised.privacy, promised.generalises or promised.privacy.lasting is not None
+    privacy, loose = promised.privacy, promised.generalizes or promised.privacy.lasting is not None
     for name, why in (
         ("release ids", "nothing tells which releases there were"),
         ("cover", "nothing tells which rows there should be"),
@@ -99,13 +99,13 @@ def _by_rows(outputs: Outputs, promised: Promised, classes: Classes) -> Iterator
     ):
         yield _without_audit(name, why)
     if loose:
-        yield _without_audit("k", "rows may be published under a generalisation of fewer than k")
+        yield _without_audit("k", "rows may be published under a generalization of fewer than k")
     else:
         few = np.flatnonzero(classes.rows < privacy.k)
         findings = [
-            Finding(f"only {classes.rows[number]} rows lie under one generalisation") for number in few.tolist()
+            Finding(f"only {classes.rows[number]} rows lie under one generalization") for number in few.tolist()
         ]
-        words = f"{privacy.k} rows or more under each of {classes.count:,} generalisations"
+        words = f"{privacy.k} rows or more under each of {classes.count:,} generalizations"
         yield judged("k by rows", words, findings)
         yield _without_audit("k", "rows alone were counted, and a person may have several")
     for column in outputs.policy.sensitive:
@@ -113,11 +113,11 @@ def _by_rows(outputs: Outputs, promised: Promised, classes: Classes) -> Iterator
         if not loose:
             values = counted(classes.released, numbered(outputs.released[column]))
             findings = [
-                Finding(f"only {len(held)} values lie under one generalisation")
+                Finding(f"only {len(held)} values lie under one generalization")
                 for _, held in values
                 if len(held) < least
             ]
-            yield judged(f"values of {column}", f"{least} or more under each generalisation", findings)
+            yield judged(f"values of {column}", f"{least} or more under each generalization", findings)
         for name in (f"l of {column}", *(f"{promise.name} of {column}" for promise, *_ in privacy.further_of(column))):
             yield _without_audit(name, "nothing tells which rows are one release, nor its persons")
     if promised.chained is not None:
@@ -130,7 +130,7 @@ def _without_audit(name: str, why: str) -> Check:
 
 def _outside(outputs: Outputs, promised: Promised) -> Iterator[Check]:
     """What nobody can see from outside."""
-    yield unseen("truth", "whether a row's values lie inside its generalisation shows beside the input only")
+    yield unseen("truth", "whether a row's values lie inside its generalization shows beside the input only")
     summary = outputs.further.get("summary")
     if outputs.audit is None or outputs.suppressed is None or summary is None or not summary.num_rows:
         yield unseen("nothing lost", "how many rows came in is told by the sink summary, at the end of the input")

@@ -27,7 +27,7 @@ SHARES = (0.5, 0.95, 0.99)
 _WORDS = ("attribute", "unit", "of its domain")
 _GRID = "1 is the step of a column of whole numbers; another column must be given one."
 _ASSUMED = (
-    "Both are per tuple, and rest on a generalisation that does not depend on the data, which that of every algorithm "
+    "Both are per tuple, and rest on a generalization that does not depend on the data, which that of every algorithm "
     "here does; noise stands in for that and proves nothing. See docs/privacy.md before you sign."
 )
 

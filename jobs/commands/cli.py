@@ -215,7 +215,7 @@ def demo(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Another seed makes another stream.")] = 1,
 ) -> None:
-    """Anonymise a made-up stream of clinic visits, and show what comes out."""
+    """Anonymize a made-up stream of clinic visits, and show what comes out."""
     with reported(Path("the demo's configuration")):
         shown = console()
         if keep is not None:

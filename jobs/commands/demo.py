@@ -38,7 +38,7 @@ class Ended:
 
 
 def demo(folder: Path, rows: int, seed: int, console: Console) -> Ended:
-    """Write a stream into ``folder``, anonymise it there, and show what came out.
+    """Write a stream into ``folder``, anonymize it there, and show what came out.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def _read(folder: Path, columns: Sequence[str]) -> list[dict[Any, Any]]:
 
 
 def _fitting(stream: Path, policy: Policy, released: dict[str, str]) -> Iterator[dict[str, str]]:
-    """Rows of the stream that lie inside a generalisation."""
+    """Rows of the stream that lie inside a generalization."""
     with stream.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file, fieldnames=synthetic.COLUMNS):
             numbers = all(

@@ -170,7 +170,7 @@ def attack(
     targets: Annotated[int, typer.Option(min=1, help="People that are looked for in each, at most.")] = 1000,
     json: Annotated[bool, typer.Option("--json", help="Print what was found as one JSON object.")] = False,
 ) -> None:
-    """Attack what a run has left, and replays of its input: what could be learnt by who knows this or that."""
+    """Attack what a run has left, and replays of its input: what could be learned by who knows this or that."""
     with reported(configuration):
         from crenel.jobs.commands import attack as command
 

@@ -12,7 +12,7 @@ from crenel.jobs.plan.planned import Plan
 from crenel.jobs.plan.point import Point
 
 _FORMATS = (".png", ".svg")
-# Okabe and Ito's colours for those who see colours differently; shapes say the same.
+# Okabe and Ito's colors for those who see colors differently; shapes say the same.
 _STYLES = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"), ("#56B4E9", "v"), ("#E69F00", "P"))
 _MINUTE = 60_000
 
@@ -53,7 +53,7 @@ def draw(path: Path, plan: Plan) -> None:
     handles, names = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=len(names), frameon=False)
     wanted = f"k at least {plan.wanted.k}" + (f", l at least {plan.wanted.l}" if plan.wanted.l > 1 else "")
-    figure.suptitle(f"{len(plan.figures)} settings on {len(plan.beginning.sample):,} tuples ({wanted} in full colour)")
+    figure.suptitle(f"{len(plan.figures)} settings on {len(plan.beginning.sample):,} tuples ({wanted} in full color)")
     try:
         figure.savefig(path)
     except OSError as error:
@@ -63,12 +63,12 @@ def draw(path: Path, plan: Plan) -> None:
 def _panel(axes: Any, plan: Plan, across: str, up: str) -> None:
     known = {point: figures for point, figures in plan.figures.items() if figures.delay < inf}
     algorithms = sorted({point.algorithm for point in known})
-    for algorithm, (colour, marker) in zip(algorithms, _STYLES * len(algorithms), strict=False):
+    for algorithm, (color, marker) in zip(algorithms, _STYLES * len(algorithms), strict=False):
         for enough in (False, True):
             points = [p for p in known if p.algorithm == algorithm and plan.wanted.promised(p) == enough]
             x, y = ([_value(plan, known[point], name) for point in points] for name in (across, up))
             label = algorithm if enough else None
-            axes.scatter(x, y, s=26, c=colour, marker=marker, alpha=0.85 if enough else 0.2, linewidths=0, label=label)
+            axes.scatter(x, y, s=26, c=color, marker=marker, alpha=0.85 if enough else 0.2, linewidths=0, label=label)
     best = [point for point in known if point in plan.best and plan.wanted.promised(point)]
     _ring(axes, plan, (across, up), best, s=80, edgecolors="black", linewidths=1.1, label="on the front")
     configured = [plan.configured] if plan.configured in known else []

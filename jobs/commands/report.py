@@ -193,7 +193,7 @@ def _about(config: Config, name: str, warnings: Sequence[str]) -> About:
         settings={"Roles of columns": tuple(roles(config)), "Promises and settings": tuple(told)},
         differential_privacy=config.differential_privacy,
         representative=config.algorithm.representative(config.parameters),
-        published=getattr(config.parameters, "suppression", "withhold") == "generalise",
+        published=getattr(config.parameters, "suppression", "withhold") == "generalize",
         versions=tuple(versions(config)),
         warnings=tuple(warnings),
     )
@@ -211,7 +211,7 @@ def _duration(milliseconds: int) -> str:
 
 
 def _flow(summary: Summary) -> Flow:
-    published = summary.releases["generalised"]
+    published = summary.releases["generalized"]
     return Flow(
         released=summary.released - published,
         rows_in=summary.rows_in,
@@ -227,7 +227,7 @@ def _flow(summary: Summary) -> Flow:
 
 def _flow_of_outputs(outputs: Outputs) -> Flow:
     """What the outputs tell of rows, where nobody kept the summary."""
-    published = 0 if outputs.audit is None else outputs.audit["kind"].to_pylist().count("generalised")
+    published = 0 if outputs.audit is None else outputs.audit["kind"].to_pylist().count("generalized")
     suppressed, rejected = (
         None if table is None else dict(Counter(table["reason"].to_pylist()).most_common())
         for table in (outputs.suppressed, outputs.rejected)

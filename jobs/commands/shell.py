@@ -19,7 +19,7 @@ from crenel.jobs.local.logs import JobError
 
 app = typer.Typer(
     name="crenel",
-    help="Anonymise a stream of personal records while it flows: CASTLE, windows and others, on Apache Flink.",
+    help="Anonymize a stream of personal records while it flows: CASTLE, windows and others, on Apache Flink.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

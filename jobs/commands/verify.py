@@ -47,7 +47,7 @@ def promised(config: Config) -> Promised:
         privacy=config.privacy,
         in_force=promised_numbers(config.privacy, config.differential_privacy),
         shards=config.shards.count,
-        generalises=getattr(config.parameters, "suppression", None) == "generalise",
+        generalizes=getattr(config.parameters, "suppression", None) == "generalize",
         noise=config.differential_privacy is not None,
         chained=_chained(config),
     )

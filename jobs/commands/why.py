@@ -191,7 +191,7 @@ def _nearest(found: Remedies, reason: str) -> str:
         )
     saved = f"{found.saves(nearest, reason):.0%} of them"
     if nearest.kind == "suppression":
-        saved += " leave fully generalised"
+        saved += " leave fully generalized"
     loss = f"mean loss {_number(nearest.mean_loss)} for {_number(found.configured.totals.mean_loss)} now"
     few = " So few may be chance." if found.withheld[reason] < _FEW else ""
     return f"Saved by {nearest.change}{_less(nearest)}: {saved}; {loss}.{few}"
@@ -266,8 +266,8 @@ def _show_run(run: Outputs, config: Config, console: Console) -> None:
     else:
         counted = ", ".join(f"{reason} {count:,}" for reason, count in told["suppressed_by_reason"].items())
         console.print(f"Suppressed and not published: {counted}. The outputs tell no more of them.", soft_wrap=True)
-    if told["fully_generalised"]:
-        console.print(f"Suppressed and published fully generalised: {told['fully_generalised']:,}.")
+    if told["fully_generalized"]:
+        console.print(f"Suppressed and published fully generalized: {told['fully_generalized']:,}.")
     table = _table("quasi-identifier", "loss", "share of loss")
     for name, loss in sorted(told["losses"].items(), key=lambda pair: -(pair[1] or 0.0)):
         share = share_of_loss(told["losses"], name)

@@ -50,7 +50,7 @@ def suppressed_tuples(replayed: Replayed) -> NDArray[np.bool_] | None:
         return None
     mask = np.zeros(totals.tuples, np.bool_)
     mask[replayed.suppressed_row] = True
-    alone = audit.filter(pc.equal(audit["kind"], "generalised"))
+    alone = audit.filter(pc.equal(audit["kind"], "generalized"))
     pairs = set(zip(alone["shard"].to_pylist(), alone["release_id"].to_pylist(), strict=True))
     if pairs:
         own = zip(replayed.shard.tolist(), replayed.release.tolist(), strict=True)
@@ -114,14 +114,14 @@ def of_run(run: Outputs, config: Config) -> dict[str, Any]:
     return {
         "released": run.released.num_rows,
         "suppressed_by_reason": None if counts is None else {row["reason"]: row["count_all"] for row in counts},
-        "fully_generalised": None if run.audit is None else _fully_generalised(run.audit),
+        "fully_generalized": None if run.audit is None else _fully_generalized(run.audit),
         "losses": losses(run, representative=config.algorithm.representative(config.parameters)),
         "rejected": rejected_rows(run.rejected, config.privacy.k),
     }
 
 
-def _fully_generalised(audit: pa.Table) -> int:
-    return int(pc.sum(pc.equal(audit["kind"], "generalised")).as_py() or 0)
+def _fully_generalized(audit: pa.Table) -> int:
+    return int(pc.sum(pc.equal(audit["kind"], "generalized")).as_py() or 0)
 
 
 def rejected_rows(table: pa.Table | None, k: int) -> list[dict[str, Any]]:

@@ -46,7 +46,7 @@ SHORT_CHAIN_KEY = (
 )
 
 DUPLICATES = (
-    "accept_duplicates: true lets a record leave twice after a failure, under two generalisations, which together may "
+    "accept_duplicates: true lets a record leave twice after a failure, under two generalizations, which together may "
     "leave fewer than k people"
 )
 

@@ -1,6 +1,6 @@
 """Whether what a job publishes is published once.
 
-A record that leaves twice leaves under two generalisations, and whoever sees both can intersect them (design, "What
+A record that leaves twice leaves under two generalizations, and whoever sees both can intersect them (design, "What
 always holds", 7). After a failure Flink replays its input, so what had left by then must not be visible yet.
 """
 
@@ -43,11 +43,11 @@ _OF_CHANGES = ("upsert-kafka", "-cdc")
 """How connectors are called that give rows and update or delete them later."""
 
 OF_RECORDS = ("released", "audit", "suppressed", "rejected")
-"""Outputs that speak of single records, or tell a generalisation; a summary and an algorithm's own do not."""
+"""Outputs that speak of single records, or tell a generalization; a summary and an algorithm's own do not."""
 
 _PREFIX = "sink.transactional-id-prefix"
 
-_TWICE = "after a failure a record may leave twice, and its two generalisations can be intersected"
+_TWICE = "after a failure a record may leave twice, and its two generalizations can be intersected"
 _OR_ACCEPT = "or accept that with 'accept_duplicates: true'"
 
 CHECKPOINTING: Mapping[str, tuple[Callable[[str], bool], str]] = {
@@ -76,7 +76,7 @@ def repeating_sinks(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
             continue
         if options["connector"] == "iceberg" and _through_rest(options):
             yield (
-                f"sinks.{name}.catalog-type: Iceberg may commit the same files twice on recovery where its catalogue "
+                f"sinks.{name}.catalog-type: Iceberg may commit the same files twice on recovery where its catalog "
                 f"is REST (apache/iceberg 14425), so {_TWICE}; hive, hadoop or jdbc, {_OR_ACCEPT}"
             )
         elif options["connector"] in _ONCE:

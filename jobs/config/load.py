@@ -49,7 +49,7 @@ class Config:
         ``rejected``, ``audit``, ``summary`` and the algorithm's own outputs
     flink : settings passed to Flink as they are
     epoch : of shards that began anew (``docs/operations.md``, "Start anew"), 1 or more
-    accept_duplicates : whether a record may leave twice, under two generalisations (``crenel.jobs.config.delivery``)
+    accept_duplicates : whether a record may leave twice, under two generalizations (``crenel.jobs.config.delivery``)
     audit_chain : key of the hash chain through the audit log, which may be none; None: no chain
     """
 
@@ -284,10 +284,10 @@ def _indivisible(file: File, policy: Policy) -> Iterator[str]:
     if (
         file.shards.count > 1
         and by != SHARD_BY_SUBJECT
-        and getattr(file.parameters, "suppression", None) == "generalise"
+        and getattr(file.parameters, "suppression", None) == "generalize"
     ):
         yield (
-            f"{file.chosen.name}.suppression: generalise publishes a tuple without detail, but a file or partition of "
+            f"{file.chosen.name}.suppression: generalize publishes a tuple without detail, but a file or partition of "
             f"'released' holds records of one shard, and shards.by: {by} divides by values, so the file tells them; "
             f"set suppression to withhold, or shards.by to {SHARD_BY_SUBJECT}"
         )

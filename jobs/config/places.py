@@ -101,7 +101,7 @@ def cautions_of_leftovers(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[st
     if held:
         yield (
             f"{', '.join(held)}: there are files already. A job that starts without state publishes beside them, and "
-            "what it reads once more leaves once more, under another generalisation; give an empty folder, or go on "
+            "what it reads once more leaves once more, under another generalization; give an empty folder, or go on "
             "from the state of the job that wrote them"
         )
 

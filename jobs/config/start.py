@@ -42,7 +42,7 @@ def cautions_of_start(options: Mapping[str, str]) -> Iterator[str]:
     elif mode.lower() in _AGAIN:
         yield (
             f"source.ddl: '{STARTUP}' = '{mode}' reads again what an earlier job has read, and what had left leaves "
-            "once more, under another generalisation. That is right for the first start alone: go on from the state "
+            "once more, under another generalization. That is right for the first start alone: go on from the state "
             f"of the earlier job (flink run -s); where that is refused, {DRAIN_FIRST}"
         )
 

@@ -96,7 +96,7 @@ def _place(name: str, options: dict[str, str]) -> str:
 
 
 def _foreign(config: Config, table: pa.Table) -> Iterator[str]:
-    """What shows that a table with a generalisation is not of this policy."""
+    """What shows that a table with a generalization is not of this policy."""
     for attribute in config.policy.quasi_identifiers:
         if not isinstance(attribute, Numeric):
             labels = pa.array(attribute.hierarchy.labels, pa.string())

@@ -15,7 +15,7 @@ _ENDED = ("FINISHED", "CANCELED", "FAILED")
 
 
 class Rest:
-    """Reads the anonymiser's metrics.
+    """Reads the anonymizer's metrics.
 
     Parameters
     ----------

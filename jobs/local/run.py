@@ -182,7 +182,7 @@ def _start(
             )
             job.insert("crenel_local_summary", "SELECT shard, name, amount FROM crenel_summary")
             require_brokers(job.setup.tables)
-            say_if_stopped("stopped; the job was cancelled, and what it had not published yet is lost")
+            say_if_stopped("stopped; the job was canceled, and what it had not published yet is lost")
             warn(job.warnings)
             return job.execute(), job.setup
     except (Py4JError, JavaException) as error:
@@ -223,7 +223,7 @@ class _Shown:
         if self._progress is not None and read:
             self._progress.update(
                 self._task,
-                description="anonymising",
+                description="anonymizing",
                 completed=read,
                 total=self._rows,
                 count=f"{read:,}{self._of} rows",

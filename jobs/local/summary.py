@@ -45,10 +45,10 @@ class Summary:
     sampled_out : tuples that sampling did not let in
     released : tuples released
     suppressed, rejected : tuples and rows by reason, every reason named; where the policy publishes suppressed tuples
-        fully generalised, these are among the released ones too
+        fully generalized, these are among the released ones too
     forgotten : tuples of persons who were forgotten while they waited
     releases : releases by kind (``crenel.anonymity.outcomes.KINDS``), every kind named
-    persons_below_k : persons of whom a row left under a generalisation in which fewer than k companions lay; None where
+    persons_below_k : persons of whom a row left under a generalization in which fewer than k companions lay; None where
         no promise lasts
     linked : released tuples whose noised values are nearest to their own subject's; None where nothing is noised
     counts : what the algorithm counts beside that, by name
@@ -137,7 +137,7 @@ class Summary:
         )
         tuples, released = count("tuples_in"), count("released")
         forgotten = count("forgotten")
-        lost = tuples - released - sum(suppressed.values()) + releases["generalised"] - forgotten
+        lost = tuples - released - sum(suppressed.values()) + releases["generalized"] - forgotten
         if lost:
             raise ValueError(f"{abs(lost)} tuples are {'unaccounted for' if lost > 0 else 'accounted for twice'}")
         delays = {int(name.removeprefix("delay.")): count(name) for name in totals if name.startswith("delay.")}
@@ -166,11 +166,11 @@ class Summary:
     @property
     def withheld(self) -> int:
         """Suppressed tuples that were not published."""
-        return sum(self.suppressed.values()) - self.releases["generalised"]
+        return sum(self.suppressed.values()) - self.releases["generalized"]
 
     @property
     def reused(self) -> int:
-        """Releases under a generalisation that had been released before."""
+        """Releases under a generalization that had been released before."""
         return self.releases["reused"]
 
     @property
@@ -212,7 +212,7 @@ class Summary:
         if self.sampled_out:
             table.add_row("sampled out", f"{self.sampled_out:,}", self._share(self.sampled_out))
         table.add_row("released", f"{self.released:,}", self._share(self.released))
-        published = ", published fully generalised" if suppressed and not self.withheld else ""
+        published = ", published fully generalized" if suppressed and not self.withheld else ""
         table.add_row("suppressed", f"{suppressed:,}", self._share(suppressed, self.suppressed) + published)
         table.add_row("rejected", f"{rejected:,}", self._share(rejected, self.rejected))
         if self.forgotten:
@@ -220,7 +220,7 @@ class Summary:
         table.add_row("releases", f"{sum(self.releases.values()):,}", _listed(self.releases))
         table.add_row(*self.algorithm.summary(self.counts))
         loss = "-" if self.mean_loss is None else f"{self.mean_loss:.3f}"
-        table.add_row("mean loss", loss, "of released tuples; 0: nothing generalised, 1: everything")
+        table.add_row("mean loss", loss, "of released tuples; 0: nothing generalized, 1: everything")
         if self.delay is not None:
             others = f"tuples at the median, {self.delay.p99:,} at the 99th percentile, {self.delay.longest:,} at most"
             table.add_row("delay", f"{self.delay.p50:,}", others)

@@ -160,7 +160,7 @@ def whole_time(milliseconds: float) -> int:
     return max(int(milliseconds), 1)
 
 
-def neighbours(point: Point, grid: Grid) -> Iterator[tuple[str, Point]]:
+def neighbors(point: Point, grid: Grid) -> Iterator[tuple[str, Point]]:
     """One step to either side of a setting in each dimension, with the name of the dimension."""
     for k in (max(point.k // 2, 1), 2 * point.k):
         if k >= point.l and k != point.k:

@@ -18,7 +18,7 @@ from crenel.jobs.config.load import Config, ConfigError, load
 from crenel.jobs.config.regions import regions_text
 from crenel.jobs.local.sample import Beginning
 from crenel.jobs.plan.block import block, pasted
-from crenel.jobs.plan.grid import Grid, around, neighbours
+from crenel.jobs.plan.grid import Grid, around, neighbors
 from crenel.jobs.plan.options import Bounds, wanted_of
 from crenel.jobs.plan.point import Point, Written, waits
 from crenel.jobs.plan.replays import Given, Replays
@@ -140,7 +140,7 @@ def plan(
         for _ in range(_ROUNDS):
             if chosen is None:
                 break
-            before, beside = chosen.setting, [point for _, point in neighbours(chosen.setting, grid)]
+            before, beside = chosen.setting, [point for _, point in neighbors(chosen.setting, grid)]
             regions.learn(beside)
             replays.run(beside, progress(len(beside)))
             chosen = choose(_among(replays.figures, asked, all_of), wanted)
@@ -150,7 +150,7 @@ def plan(
     steps: list[tuple[str, Point]] = []
     text = ""
     if chosen is not None:
-        steps = [(name, point) for name, point in neighbours(chosen.setting, grid) if point in figures]
+        steps = [(name, point) for name, point in neighbors(chosen.setting, grid) if point in figures]
         text = block(written, chosen.setting, regions.name(chosen.setting, asked.regions))
         pasted(text, written, chosen.setting, asked.path, list(asked.overrides), regions.path(chosen.setting))
     return Plan(

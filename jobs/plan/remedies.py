@@ -20,7 +20,7 @@ from crenel.jobs.plan.grid import scaled
 from crenel.jobs.plan.point import Point, Written, waits
 from crenel.jobs.plan.replays import setting_of
 
-GENERALISE = "generalise"
+GENERALIZE = "generalize"
 _TIMES = (2.0, 4.0)
 """How many times as long delays are tried."""
 _MOST = 0.5
@@ -60,7 +60,7 @@ class Remedies:
     Attributes
     ----------
     configured : its replay
-    withheld : of the configured setting, as ``Remedy.withheld``; those published fully generalised count with them
+    withheld : of the configured setting, as ``Remedy.withheld``; those published fully generalized count with them
     losses : as of ``Remedy``, of the configured setting
     short : whether the sample is shorter than twice the configured delay, so that most left because it ended
     tried : the nearest first: what promises the same before what promises less
@@ -237,9 +237,9 @@ def _changes(around: Around) -> Iterator[tuple[_Change, Point]]:
     if now.shards > 1:
         yield _Change("shards", "shards.count: 1"), replace(now, shards=1, by=SHARD_BY_SUBJECT)
     paths = {setting.path: setting.field for setting in algorithm.settings}
-    if "suppression" in paths and getattr(config.parameters, paths["suppression"]) != GENERALISE:
+    if "suppression" in paths and getattr(config.parameters, paths["suppression"]) != GENERALIZE:
         name = f"{algorithm.name}.suppression"
-        yield _Change("suppression", f"{name}: {GENERALISE}"), replace(now, further=((name, GENERALISE),))
+        yield _Change("suppression", f"{name}: {GENERALIZE}"), replace(now, further=((name, GENERALIZE),))
     for promise, _ in config.privacy.further:
         name = f"privacy.{promise.name}"
         yield _Change("promise", f"no {name}", weaker=True), replace(now, further=((name, "~"),))

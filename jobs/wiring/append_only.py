@@ -1,4 +1,4 @@
-"""A source must only add rows: what has left under a generalisation cannot be taken back."""
+"""A source must only add rows: what has left under a generalization cannot be taken back."""
 
 from __future__ import annotations
 

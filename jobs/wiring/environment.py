@@ -40,7 +40,7 @@ DEFAULTS: Mapping[str, str] = {
     # Sinks publish at checkpoints, and what they publish is published once.
     "execution.checkpointing.interval": "30 s",
     "execution.checkpointing.mode": "EXACTLY_ONCE",
-    # A job that starts again for ever can only be cancelled, and the tuples that wait are in its last checkpoint.
+    # A job that starts again for ever can only be canceled, and the tuples that wait are in its last checkpoint.
     "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
 }
 

@@ -1,4 +1,4 @@
-"""Connectors and formats that a configuration names and Flink lacks: a jar is missing, or a name is misspelt."""
+"""Connectors and formats that a configuration names and Flink lacks: a jar is missing, or a name is misspelled."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class Job:
     Parameters
     ----------
     tables : where the job was wired
-    operator : what the anonymiser gives: all that its inserts read stems from it
+    operator : what the anonymizer gives: all that its inserts read stems from it
     warnings : what to know of it before it starts, each with its field
     setup : what may be told of it where it fails
     conceals : whether Flink's web page shows the names of operators alone, and not their descriptions, which hold texts

@@ -152,7 +152,7 @@ def layout(
     noise : whether numeric quasi-identifiers are noised; the policy of the layout has a step for each that is noised
     representative : whether a number is published as one value, and not as an interval
     further : the algorithm's own outputs
-    in_force : further columns of the audit log, before the generalisation: what is promised, the same in each row
+    in_force : further columns of the audit log, before the generalization: what is promised, the same in each row
     chained : whether the audit log has a hash chain
     counts_event_time : a field that counts event time, which then has to pass; None where none does
     watermark : whether the source has a watermark, on whatever column
@@ -188,7 +188,7 @@ def layout(
                 mark = reader.marks(timed[0])
 
     types = {name: found.get(name, _UNKNOWN) for name in policy.roles}
-    generalisation, interval_types = _generalisation(policy, types, representative=representative)
+    generalization, interval_types = _generalization(policy, types, representative=representative)
     members = [types[name] for name in policy.members]
     kinds = [member_kind(policy.roles[name], types[name]) for name in policy.members]
     carried: tuple[tuple[str, Plain], ...] = tuple((f"m{i}", _PLAIN[kind]) for i, kind in enumerate(kinds))
@@ -199,7 +199,7 @@ def layout(
     if policy.pseudonym is not None:
         released.append(Column(policy.pseudonym.column, "STRING", f"m{len(carried)}"))
         carried = (*carried, (f"m{len(carried)}", "STRING"))
-    sinks = {"released": (*generalisation, *released), **records(policy, types, in_force, generalisation)}
+    sinks = {"released": (*generalization, *released), **records(policy, types, in_force, generalization)}
     if chained:
         sinks["audit"] += CHAINED
     sinks |= further_records(further, policy, types)
@@ -258,7 +258,7 @@ def layout(
     )
 
 
-def _generalisation(
+def _generalization(
     policy: Policy, types: Mapping[str, SqlType], *, representative: bool
 ) -> tuple[list[Column], list[tuple[str, Plain]]]:
     """The published columns of the quasi-identifiers, and the columns of the operator's rows behind them."""
@@ -303,7 +303,7 @@ def _cast(row: str, has: str, wanted: str) -> str:
 def _unmatched(policy: Policy, found: Mapping[str, SqlType]) -> Iterator[str]:
     """Roles whose column the source lacks, and columns of the source that have no role.
 
-    Of a misspelt role the configuration is wrong and the source is right, so the column that it means is suggested
+    Of a misspelled role the configuration is wrong and the source is right, so the column that it means is suggested
     there and is no problem of its own.
     """
     roles = policy.roles

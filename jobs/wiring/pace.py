@@ -1,7 +1,7 @@
 """How long rows wait for others before Python sees them.
 
 PyFlink hands elements to Python in bundles. A bundle costs some milliseconds, and a row waits for its end in each of
-two steps: encode, and the anonymiser, which takes blocks. Beam's part in Java looks at what comes of a bundle when
+two steps: encode, and the anonymizer, which takes blocks. Beam's part in Java looks at what comes of a bundle when
 Python has ended it, so they take turns: where nobody waits for a single row, a bundle holds several blocks.
 """
 
@@ -45,7 +45,7 @@ def set_pace(environment: Any, operator: Any, above: Sequence[Any]) -> None:
     Parameters
     ----------
     environment : Java's, in which Python's operators have been configured
-    operator : the transformation of the anonymiser
+    operator : the transformation of the anonymizer
     above : it and all that it reads from
     """
     settings = environment.getConfiguration().toMap()

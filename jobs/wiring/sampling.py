@@ -1,4 +1,4 @@
-"""Blocks of a source, read here and not anonymised."""
+"""Blocks of a source, read here and not anonymized."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class SourceBlocks:
         self.lag = 0 if behind is None else int(behind[1])
 
     def read(self) -> Generator[Block, None, None]:
-        """Run a job that reads them; it is cancelled where the iterator is closed."""
+        """Run a job that reads them; it is canceled where the iterator is closed."""
         with closing(self._table.execute().collect()) as rows:
             for number, row in enumerate(rows):
                 yield Block.from_bytes(bytes(row[0]), self._members, f"block {number}")

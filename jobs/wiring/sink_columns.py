@@ -93,7 +93,7 @@ def promised_numbers(privacy: Privacy, noise: DifferentialPrivacy | None) -> dic
 
 
 def records(
-    policy: Policy, types: Mapping[str, SqlType], in_force: tuple[Column, ...], generalisation: list[Column]
+    policy: Policy, types: Mapping[str, SqlType], in_force: tuple[Column, ...], generalization: list[Column]
 ) -> dict[str, tuple[Column, ...]]:
     """The sinks that every algorithm has and that hold no members."""
     event_time = _event_time(policy, types, "event_ms")
@@ -112,7 +112,7 @@ def records(
             Column("loss", "DOUBLE", "loss"),
             *_of_noise(policy),
             *in_force,
-            *generalisation,
+            *generalization,
         ),
         "suppressed": (reason, shard, Column("position", "BIGINT", "seq"), event_time),
         "forgotten": (

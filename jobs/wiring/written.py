@@ -29,8 +29,8 @@ _UNKNOWN: defaultdict[str, SqlType] = defaultdict(lambda: parse("BIGINT"))
 def written(config: Config) -> dict[str, pa.Schema]:
     """Columns of each sink that a job with this configuration has, in their order, of types as in ``Outputs``."""
     policy = config.policy
-    generalisation = [Column(name, kind, "") for name, kind in _generalisation(config)]
-    of_all = records(policy, _UNKNOWN, tuple(in_force(config.privacy, config.differential_privacy)), generalisation)
+    generalization = [Column(name, kind, "") for name, kind in _generalization(config)]
+    of_all = records(policy, _UNKNOWN, tuple(in_force(config.privacy, config.differential_privacy)), generalization)
     own = further_records(config.algorithm.outputs, policy, _UNKNOWN)
     if config.audit_chain is not None:
         of_all["audit"] += CHAINED
@@ -38,11 +38,11 @@ def written(config: Config) -> dict[str, pa.Schema]:
     found = {sink: pa.schema([(c.name, _READ[c.sql_type]) for c in columns]) for sink, columns in sinks.items()}
     pseudonym = () if policy.pseudonym is None else (policy.pseudonym.column,)
     members = [(name, pa.string()) for name in (*policy.members, *pseudonym)]
-    found["released"] = pa.schema([*((c.name, _READ[c.sql_type]) for c in generalisation), *members])
+    found["released"] = pa.schema([*((c.name, _READ[c.sql_type]) for c in generalization), *members])
     return found
 
 
-def _generalisation(config: Config) -> Iterator[tuple[str, str]]:
+def _generalization(config: Config) -> Iterator[tuple[str, str]]:
     """Name and type of each column that the members of a release share."""
     for attribute in config.policy.quasi_identifiers:
         if not isinstance(attribute, Numeric):

@@ -77,5 +77,5 @@ def _by_slice(columns: Divided, *, number: int, domain: tuple[float, float], cou
 
 
 def _by_leaf(columns: Divided, *, number: int, leaves: int, count: int) -> NDArray[np.int64]:
-    """Neighbouring leaves, as many in each shard as in another, or one more."""
+    """Neighboring leaves, as many in each shard as in another, or one more."""
     return np.maximum(columns.categorical[:, number].astype(np.int64), 0) * count // leaves

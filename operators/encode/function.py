@@ -1,4 +1,4 @@
-"""The encoder as a vectorised scalar function of Flink SQL."""
+"""The encoder as a vectorized scalar function of Flink SQL."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _HALF = np.uint64(32)
 
 
 def text_codes(values: NDArray[Any], key: str, *, repeated: bool) -> NDArray[np.uint64]:
-    """Keyed SipHash-2-4 of the UTF-8 of each string, finalised by ``pandas.util.hash_array``.
+    """Keyed SipHash-2-4 of the UTF-8 of each string, finalized by ``pandas.util.hash_array``.
 
     Parameters
     ----------

@@ -85,7 +85,7 @@ class Chain:
     def columns(
         self,
         told: Sequence[Sequence[Any]],
-        generalisation: Sequence[Sequence[Any]],
+        generalization: Sequence[Sequence[Any]],
         members: Sequence[Sequence[Any]],
         offsets: Sequence[int],
     ) -> list[list[Any]]:
@@ -94,7 +94,7 @@ class Chain:
         Parameters
         ----------
         told : columns of the audit log before what was in force, of which the first are the ids
-        generalisation : columns behind it
+        generalization : columns behind it
         members : published columns
         offsets : where the members of each release begin, and where the last end
         """
@@ -103,13 +103,13 @@ class Chain:
             self._begin_behind(ids[0])
         digests = self._members(members, offsets) if self._key else [None] * len(ids)
         before = zip(*([_field(_told(value)) for value in column] for column in told), strict=True)
-        behind = zip(*([_field(_told(value)) for value in column] for column in generalisation), strict=True)
+        behind = zip(*([_field(_told(value)) for value in column] for column in generalization), strict=True)
         rows = [self._link(*row) for row in zip(before, behind, digests, strict=True)]
         if ids:
             self._following = ids[-1] + 1
         return [list(column) for column in zip(*rows, strict=True)]
 
-    def close(self, told: Sequence[Any], generalisation: Sequence[Any], counts: Mapping[str, int]) -> list[Any]:
+    def close(self, told: Sequence[Any], generalization: Sequence[Any], counts: Mapping[str, int]) -> list[Any]:
         """Return the chain's columns of a closing record, and continue behind it.
 
         A closing record uses no release id: the next release, if the job continues, has the id of the record.
@@ -117,12 +117,12 @@ class Chain:
         Parameters
         ----------
         told : values of the audit log before what was in force, of which the first is the id of the next release
-        generalisation : values behind it
+        generalization : values behind it
         counts : what the shard has counted by name; the record has them in the place of the hashes of members
         """
         self._begin_behind(told[0])
         self._following = told[0]
-        first, last = ([_field(_told(value)) for value in values] for values in (told, generalisation))
+        first, last = ([_field(_told(value)) for value in values] for values in (told, generalization))
         return list(self._link(first, last, " ".join(f"{quote(name, _PLAIN)}={n}" for name, n in counts.items())))
 
     def _begin_behind(self, release: int) -> None:
@@ -130,18 +130,18 @@ class Chain:
         if release != self._following:
             self._head = b""
 
-    def _link(self, told: Sequence[bytes], generalisation: Sequence[bytes], digest: str | None) -> tuple[Any, ...]:
+    def _link(self, told: Sequence[bytes], generalization: Sequence[bytes], digest: str | None) -> tuple[Any, ...]:
         """The chain's columns of the next row."""
         plan = self._plan
         origin = (plan.version, plan.policy, plan.hierarchies) if self._first else (None, None, None)
         self._first = False
         own = (self._start, *origin, digest)
-        content = b"".join((*told, self._in_force, *generalisation, *(_field(_told(value)) for value in own)))
+        content = b"".join((*told, self._in_force, *generalization, *(_field(_told(value)) for value in own)))
         self._head = self._hash(b"release", _field(self._head.hex()) + content)
         return (*own, self._head.hex())
 
     def _members(self, members: Sequence[Sequence[Any]], offsets: Sequence[int]) -> list[str | None]:
-        """For each release, the sum of the hashes of its members: rows under one generalisation have no order."""
+        """For each release, the sum of the hashes of its members: rows under one generalization have no order."""
         # Where nothing is published as it is there is a column that no sink has.
         columns = [texts.of(column) for texts, column in zip(self._texts, members, strict=False)]
         rows = zip(*columns, strict=True) if columns else [()] * offsets[-1]

@@ -1,7 +1,7 @@
 """What is counted of the classes that left: how large they are, how diverse, and who left alone.
 
-A class is all that leaves under one generalisation at once: a release of a cluster, of merged ones, or of a part. Who
-leaves later under a generalisation that was published before, or fully generalised, makes none.
+A class is all that leaves under one generalization at once: a release of a cluster, of merged ones, or of a part. Who
+leaves later under a generalization that was published before, or fully generalized, makes none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ OF_CLASSES = ("released_alone", *(f"classes_from_{percent}" for percent in PERCE
 """Names of what is counted, whatever a policy has."""
 
 _FORMED = np.array([kind in ("cluster", "merged", "split") for kind in KINDS])
-_GENERALISED = KINDS.index("generalised")
+_GENERALIZED = KINDS.index("generalized")
 
 
 class Classes:
@@ -30,7 +30,7 @@ class Classes:
 
     Attributes
     ----------
-    least : the fewest persons behind a generalisation under which anything left, but for full ones; 0 before the first
+    least : the fewest persons behind a generalization under which anything left, but for full ones; 0 before the first
     """
 
     def __init__(self, k: int) -> None:
@@ -46,7 +46,7 @@ class Classes:
 
     @property
     def diversity(self) -> float:
-        """The mean l of released tuples, of each in the column where it is least; without fully generalised ones."""
+        """The mean l of released tuples, of each in the column where it is least; without fully generalized ones."""
         return self._diversity / max(self._judged, 1)
 
     def left(self, releases: Releases) -> dict[str, int]:
@@ -62,7 +62,7 @@ class Classes:
             np.searchsorted(self._from, subjects[_FORMED[releases.kind]], side="right"), minlength=len(PERCENT_OF_K)
         )
         found |= {f"classes_from_{percent}": n for percent, n in zip(PERCENT_OF_K, sizes.tolist(), strict=True)}
-        told = releases.kind != _GENERALISED
+        told = releases.kind != _GENERALIZED
         if told.any():
             least = int(subjects[told].min())
             self.least = min(self.least, least) if self.least else least

@@ -1,4 +1,4 @@
-"""The anonymiser as a Flink function: blocks of a shard go in, releases come out, and the shard lives in managed state.
+"""The anonymizer as a Flink function: blocks of a shard go in, releases come out, and the shard lives in managed state.
 
 Which algorithm works, the plan says; nothing here depends on it.
 """
@@ -75,7 +75,7 @@ class KeyedShard:
 
 
 class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
-    """Anonymises the blocks of each shard.
+    """Anonymizes the blocks of each shard.
 
     In: rows (shard key, bytes of a ``crenel.state.block.Block`` or a ``crenel.state.forget.Forget``; None where a shard
     begins). Out: releases; side outputs ``SUPPRESSED``, ``REJECTED``, ``FORGOTTEN``, those of the algorithm

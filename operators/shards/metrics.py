@@ -1,4 +1,4 @@
-"""Flink metrics of the anonymiser, all in the group ``crenel``."""
+"""Flink metrics of the anonymizer, all in the group ``crenel``."""
 
 from __future__ import annotations
 

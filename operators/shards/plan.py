@@ -14,7 +14,7 @@ from crenel.operators.shards.chain import ChainPlan
 
 @dataclass(frozen=True)
 class OperatorPlan:
-    """One job's anonymiser.
+    """One job's anonymizer.
 
     Attributes
     ----------

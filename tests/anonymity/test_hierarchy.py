@@ -48,7 +48,7 @@ def test_every_leaf_keeps_its_way_to_the_root(paths: list[tuple[str, ...]]) -> N
 
 
 @given(trees())
-def test_the_leaves_below_a_node_are_neighbours_and_its_loss_counts_them(paths: list[tuple[str, ...]]) -> None:
+def test_the_leaves_below_a_node_are_neighbors_and_its_loss_counts_them(paths: list[tuple[str, ...]]) -> None:
     tree = from_paths(paths)
     for node, label in enumerate(tree.labels):
         below = {path[0] for path in paths if label in path}

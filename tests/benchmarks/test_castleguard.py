@@ -82,7 +82,7 @@ def test_the_least_loss_is_that_of_the_nearest_other_subjects() -> None:
     # The first two are one person.
     assert least_losses(points, subjects, 2).tolist() == pytest.approx([0.1, 0.1, 0.1, 0.3, 0.5])
     assert least_losses(points, subjects, 1).tolist() == [0.0] * 5
-    # With a reach of 1 only neighbours count, and the first tuple has no other person.
+    # With a reach of 1 only neighbors count, and the first tuple has no other person.
     assert least_losses(points, subjects, 2, reach=1).tolist() == pytest.approx([np.inf, 0.1, 0.1, 0.3, 0.5])
 
 

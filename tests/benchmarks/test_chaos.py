@@ -23,7 +23,7 @@ def _line(*values: Any) -> str:
 
 
 def _left(*, kafka: bool) -> dict[str, list[Any]]:
-    """All rows under one generalisation, but for some that were suppressed and some that were rejected."""
+    """All rows under one generalization, but for some that were suppressed and some that were rejected."""
     released = [
         {"age_min": 0, "age_max": 99, "town": "*", "illness": row["illness"], "id": row["id"]} for row in _PUBLISHED
     ]
@@ -95,7 +95,7 @@ def test_persons_are_counted_and_not_rows(members: int) -> None:
     assert asdict(wrong(left, _ROWS, kafka=True))["thin"] == (members < 8)
 
 
-def test_a_generalisation_with_one_illness_is_told() -> None:
+def test_a_generalization_with_one_illness_is_told() -> None:
     left = _left(kafka=True)
     for row in left["released"]:
         row["town"] = "north" if row["illness"] == "flu" else "*"

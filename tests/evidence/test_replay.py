@@ -40,7 +40,7 @@ def setting_of(case: Case, shards: int = 1) -> Setting:
 
 
 def contains(sample: Sample, replayed: Replayed) -> None:
-    """Each released row lies in the generalisation that is published of it."""
+    """Each released row lies in the generalization that is published of it."""
     released, row = replayed.outputs.released, replayed.row
     numeric = categorical = 0
     for attribute in sample.policy.quasi_identifiers:
@@ -72,7 +72,7 @@ def test_each_tuple_is_in_its_own_release_or_suppressed_once(case: Case, shards:
     assert sorted([*replayed.row.tolist(), *replayed.suppressed_row.tolist()]) == list(range(len(sample)))
     assert totals.tuples == len(sample) == totals.released + totals.withheld
     reasons = pc.value_counts(outputs.suppressed["reason"]).to_pylist()
-    if not totals.releases["generalised"]:
+    if not totals.releases["generalized"]:
         assert {r["values"]: r["counts"] for r in reasons} == {k: v for k, v in totals.suppressed.items() if v}
     assert len(outputs.suppressed) == totals.withheld
 
@@ -89,13 +89,13 @@ def test_each_tuple_is_in_its_own_release_or_suppressed_once(case: Case, shards:
     ):
         members[shard, release].append(row)
         told = audit[shard, release]
-        assert {column: out[column] for column in outputs.generalisation} == {
-            column: told[column] for column in outputs.generalisation
+        assert {column: out[column] for column in outputs.generalization} == {
+            column: told[column] for column in outputs.generalization
         }
     for key, rows in members.items():
         told = audit[key]
         assert len(rows) == told["tuples"]
-        if told["kind"] not in ("reused", "generalised", "again"):
+        if told["kind"] not in ("reused", "generalized", "again"):
             people = rows if sample.tuples.subject is None else sample.tuples.subject[rows].tolist()
             assert len(set(people)) == told["subjects"] >= setting.privacy.k
 

@@ -28,7 +28,7 @@ SETTING = WindowSetting(
         event_time=60_000,
         delay_tuples=20,
         delay_event_time=120_000,
-        neighbours=2,
+        neighbors=2,
         growth_cap=2,
         target=AdaptiveTarget(3, smoothing=0.5, band=0.0, dwell=1),
         adaptive=AdaptiveWindow(8, windows=2),

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.cluster("mini")
 
 SECRET = "4711-secret"
 CSV = "'format' = 'csv', 'csv.null-literal' = ''"
-OTHERS = {"the job was cancelled", "a host cannot be reached", "the cluster has too few free slots"}
+OTHERS = {"the job was canceled", "a host cannot be reached", "the cluster has too few free slots"}
 """Causes that tests of their own provoke."""
 
 WAITS = "'properties.default.api.timeout.ms' = '2000', 'properties.request.timeout.ms' = '1000'"
@@ -152,7 +152,7 @@ def test_brokers_that_refuse_a_connection_are_told_before_the_start(mini: Host, 
     assert "source.ddl: no Kafka broker at" in sampled.stderr
 
 
-def test_a_cancelled_job_tells_so(mini: Host, tmp_path: Path) -> None:
+def test_a_canceled_job_tells_so(mini: Host, tmp_path: Path) -> None:
     port = free_port()
     # It ends by itself after five minutes.
     rows = "'connector' = 'datagen', 'number-of-rows' = '3000', 'rows-per-second' = '10'"
@@ -162,7 +162,7 @@ def test_a_cancelled_job_tells_so(mini: Host, tmp_path: Path) -> None:
     canceller.start()
     told = run(mini, tmp_path / "run", 0, Case("", "", source=f"{rows}, {times}", arguments=reached))
     canceller.join()
-    assert "the job was cancelled (JobCancellationException). Start it again from its last checkpoint" in told
+    assert "the job was canceled (JobCancellationException). Start it again from its last checkpoint" in told
 
 
 @pytest.mark.parametrize("mode", ["loopback", "process"])

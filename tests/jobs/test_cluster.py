@@ -22,13 +22,13 @@ pytestmark = [
 ]
 
 NUMERIC = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
-GENERALISED = (
+GENERALIZED = (
     *(f"{name}_{end}" for name in NUMERIC for end in ("min", "max")),
     *("education", "marital-status", "occupation", "native-country"),
 )
 CATEGORICAL = ("education", "occupation", "native-country")
-RELEASED = (*GENERALISED, "income")
-AUDIT = audit_columns(["income"], GENERALISED)
+RELEASED = (*GENERALIZED, "income")
+AUDIT = audit_columns(["income"], GENERALIZED)
 
 
 def arguments(name: str, *settings: str) -> list[str]:
@@ -67,14 +67,14 @@ def test_adult_comes_out_k_anonymous_and_l_diverse(cluster: Cluster, tmp_path: P
 
     classes: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for row in released:
-        classes[tuple(row[name] for name in GENERALISED)].append(row["income"])
+        classes[tuple(row[name] for name in GENERALIZED)].append(row["income"])
     assert min(len(incomes) for incomes in classes.values()) >= 10
     assert min(len(set(incomes)) for incomes in classes.values()) >= 2
     published: Counter[tuple[str, ...]] = Counter()
     for row in audit:
         assert int(row["subjects"]) >= 10
         assert int(row["diversity_income"]) >= 2
-        published[tuple(row[name] for name in GENERALISED)] += int(row["tuples"])
+        published[tuple(row[name] for name in GENERALIZED)] += int(row["tuples"])
     assert published == {key: len(incomes) for key, incomes in classes.items()}
 
 
@@ -91,7 +91,7 @@ def test_adult_comes_out_k_anonymous_and_l_diverse_by_windows(cluster: Cluster, 
     assert len(released) + len(suppressed) == sum(came.values())
     assert len(suppressed) < 100
     assert Counter(row["income"] for row in released) <= came
-    for row in rows_of(folder / "audit", (*AUDIT[: -len(GENERALISED)], *CATEGORICAL)):
+    for row in rows_of(folder / "audit", (*AUDIT[: -len(GENERALIZED)], *CATEGORICAL)):
         assert int(row["subjects"]) >= 10
         assert int(row["diversity_income"]) == 2
     # No window held more than 50, and all but the last of each shard that many.

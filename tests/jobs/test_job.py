@@ -19,7 +19,7 @@ from tests.support.launch import Host, crenel, rows_of, start
 from tests.support.processes import command, running
 from tests.support.visits import (
     AUDIT,
-    GENERALISED,
+    GENERALIZED,
     ILLNESSES,
     REJECTED,
     RELEASED,
@@ -41,7 +41,7 @@ ONE_SHARD = [
     # Watermarks come by the clock, so only without event time do two runs see the same.
     *("--set", "castle.delay={tuples: 60, jitter: 0.2}"),
     *("--set", "shards.count=1"),
-    *("--set", "castle.suppression=generalise", "--set", "policy.quasi_identifiers.wage.domain=[0, 1000000]"),
+    *("--set", "castle.suppression=generalize", "--set", "policy.quasi_identifiers.wage.domain=[0, 1000000]"),
 ]
 NOISE = [
     *("--set", "differential_privacy={sample_rate: 0.8, phi: 50}"),
@@ -178,14 +178,14 @@ def test_every_class_holds_k_people_and_l_values(run: Run) -> None:
     came = {row["id"]: row for row in visits()}
     classes: dict[tuple[str, ...], list[dict[str, str]]] = defaultdict(list)
     for row in run.released:
-        classes[tuple(row[name] for name in GENERALISED)].append(row)
+        classes[tuple(row[name] for name in GENERALIZED)].append(row)
     stated: dict[tuple[str, ...], list[dict[str, str]]] = defaultdict(list)
     for row in run.audit:
-        stated[tuple(row[name] for name in GENERALISED)].append(row)
+        stated[tuple(row[name] for name in GENERALIZED)].append(row)
     assert set(stated) == set(classes)
     for key, members in classes.items():
         people = {came[int(row["id"])]["person"] for row in members}
-        # A reused generalisation states the people of its first release.
+        # A reused generalization states the people of its first release.
         releases = stated[key]
         assert len(people) >= max(int(row["subjects"]) for row in releases) >= K
         for name in run.sensitive:
@@ -196,7 +196,7 @@ def test_every_class_holds_k_people_and_l_values(run: Run) -> None:
         assert sum(int(row["tuples"]) for row in releases) == len(members)
 
 
-def test_a_row_lies_inside_its_generalisation_and_its_values_survive(run: Run) -> None:
+def test_a_row_lies_inside_its_generalization_and_its_values_survive(run: Run) -> None:
     came = {row["id"]: row for row in visits()}
     for row in run.released:
         origin = came[int(row["id"])]
@@ -239,7 +239,7 @@ def test_rejected_rows_tell_column_reason_time_and_line_and_no_value(run: Run) -
 
 def test_suppressed_tuples_tell_reason_shard_position_and_time(run: Run) -> None:
     suppressed = run.sink("suppressed", SUPPRESSED)
-    assert suppressed or run.folder.name == "nearest"  # which may find a generalisation for all that are left over
+    assert suppressed or run.folder.name == "nearest"  # which may find a generalization for all that are left over
     times = {row["ms"] for row in visits()}
     for row in suppressed:
         assert row["reason"] in ("outlier", "too_few_subjects", "too_little_diversity")
@@ -284,15 +284,15 @@ def test_suppressed_tuples_are_published_where_the_policy_says_so(runs: Runs) ->
     released = run.released
     assert len(released) == ROWS - len(run.sink("rejected", REJECTED))
     assert run.sink("suppressed", SUPPRESSED) == []
-    generalised = [row for row in run.audit if row["kind"] == "generalised"]
-    assert generalised
-    for row in generalised:
+    generalized = [row for row in run.audit if row["kind"] == "generalized"]
+    assert generalized
+    for row in generalized:
         assert (row["age_min"], row["age_max"], row["town"], row["loss"]) == ("0", "120", "any", "1.0")
-    assert f"{len(generalised):,}" in run.ended.stdout
-    assert "published fully generalised" in " ".join(run.ended.stdout.split())
+    assert f"{len(generalized):,}" in run.ended.stdout
+    assert "published fully generalized" in " ".join(run.ended.stdout.split())
 
 
-def test_text_is_printed_without_colour_in_80_columns(runs: Runs) -> None:
+def test_text_is_printed_without_color_in_80_columns(runs: Runs) -> None:
     for name in ("one_shard_loopback", "check", "demo"):
         ended = runs[name].ended
         assert ended.returncode == 0, ended.stderr
@@ -413,7 +413,7 @@ def test_a_run_that_is_told_to_stop_cancels_its_job_says_so_and_leaves_nothing(
     finally:
         run.kill()
     assert (run.returncode, out) == (143, "")
-    assert err == "crenel: stopped; the job was cancelled, and what it had not published yet is lost\n"
+    assert err == "crenel: stopped; the job was canceled, and what it had not published yet is lost\n"
     assert not any(map(running, started))
     assert list(temporary.iterdir()) == []
     temporary.rmdir()
@@ -497,10 +497,10 @@ def test_check_shows_the_algorithm_with_its_parameters(runs: Runs) -> None:
         "delay.tuples 60 later tuples of the shard",
         "delay.event_time 600000 ms",
         "tuples 30 close a window",
-        "output generalisation",
+        "output generalization",
         "target from l to 5; smoothing 0.3, band 0.05, dwell 5",
         "adaptive windows of 20 to 30 tuples; delay_weight 0.5, windows 8",
-        "neighbour BIGINT",
+        "neighbor BIGINT",
         "entropy_least DOUBLE",
     ):
         assert line in lines

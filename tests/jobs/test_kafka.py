@@ -24,7 +24,7 @@ from tests.support.launch import ROOT, Host, running
 pytestmark = pytest.mark.cluster("standalone")
 
 CONFIGURATION = ROOT / "conf" / "kafka.yaml"
-GENERALISED = ("age_min", "age_max", "area", "education", "salary_min", "salary_max")
+GENERALIZED = ("age_min", "age_max", "area", "education", "salary_min", "salary_max")
 SINKS = ("audit", "released", "suppressed", "rejected")
 IDLE = 10
 """Seconds after which a partition is idle, as the configuration has it."""
@@ -149,10 +149,10 @@ def require_once(records: list[bytes | None], left: dict[str, list[Any]]) -> Non
 
 
 def require_persons(records: list[bytes | None], left: dict[str, list[Any]]) -> None:
-    """At least k persons, and not only rows, are behind each generalisation, as who has the input can count."""
+    """At least k persons, and not only rows, are behind each generalization, as who has the input can count."""
     read = [json.loads(record) for record in records if record and record not in CANNOT_BE_READ]
     persons = {visit["clinic"]: visit["person"] for visit in read}
-    found = behind(left["released"], GENERALISED, lambda row: persons[row["clinic"]])
+    found = behind(left["released"], GENERALIZED, lambda row: persons[row["clinic"]])
     assert min(map(len, found.values())) >= load(CONFIGURATION).privacy.k
 
 

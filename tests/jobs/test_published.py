@@ -36,7 +36,7 @@ policy:
   drop: [DROPPED]
   missing: value
 privacy: {k: 3}
-castle: {delay: {tuples: 50}, suppression: generalise}
+castle: {delay: {tuples: 50}, suppression: generalize}
 source:
   ddl: |
     CREATE TEMPORARY TABLE source (age INT, COLUMNS, number INT)

@@ -327,7 +327,7 @@ def test_quiet_shards_release_at_once_what_a_shorter_event_time_delay_has_made_o
     cluster.wait(lambda: left_early(tmp_path) == list(range(EARLY)), "release of what is overdue", 150)
     assert cluster.state(job) == "RUNNING"  # not the end of the input
     cluster.cancel(job)
-    # What waits is in the last checkpoint, which a job that is cancelled leaves.
+    # What waits is in the last checkpoint, which a job that is canceled leaves.
     assert list((tmp_path / "checkpoints" / job).glob("chk-*/_metadata"))
 
 

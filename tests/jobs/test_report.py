@@ -41,7 +41,7 @@ def test_a_run_shows_all_that_came_in_beside_what_left(job: Path) -> None:
     rejected = sum(rows for what, rows in went.items() if what.startswith("rejected"))
     for name in ("age", "town", "wage"):
         assert sum(numbers(found, name, 1)) == ROWS - rejected
-        assert abs(sum(numbers(found, name, 3)) - went["left, generalised"]) < len(found.tables[name][1])
+        assert abs(sum(numbers(found, name, 3)) - went["left, generalized"]) < len(found.tables[name][1])
         assert min(numbers(found, name, 1)) >= 5
     assert sum(numbers(found, "Rows by how long they waited", 1)) == ROWS - rejected
 

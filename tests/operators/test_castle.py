@@ -274,10 +274,10 @@ def test_a_damaged_block_is_refused() -> None:
         Harness(ShardFunction(plan())).element(KEY, bytes(blob))
 
 
-def test_full_generalisation_is_refused_where_it_would_publish_the_range_that_was_seen() -> None:
+def test_full_generalization_is_refused_where_it_would_publish_the_range_that_was_seen() -> None:
     one = plan()
     policy = dataclasses.replace(one.terms.policy, quasi_identifiers=(Numeric("age"), Categorical("group", TREE)))
-    castle = CastleParameters(20, suppression="generalise")
+    castle = CastleParameters(20, suppression="generalize")
     terms = dataclasses.replace(one.terms, policy=policy, parameters=castle)
     with pytest.raises(PolicyError, match=r"quasi_identifiers\.age\.domain"):
         CASTLE.new(terms, 0, bytes(32))

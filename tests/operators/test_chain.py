@@ -41,7 +41,7 @@ MADE: dict[str, tuple[Any, Any]] = {
     "nearest": (NEAREST, NearestParameters(delay_tuples=20, delay_jitter=0.25, reuse_limit=1000)),
     "window": (WINDOW, WindowParameters(tuples=20)),
 }
-GENERALISATION = [("age_min", pa.float64()), ("age_max", pa.float64()), ("group", pa.string())]
+GENERALIZATION = [("age_min", pa.float64()), ("age_max", pa.float64()), ("group", pa.string())]
 LINK = ("chain_start", "chain_version", "chain_policy", "chain_hierarchies", "chain_members", "chain")
 _TYPES = {"LONG": pa.int64(), "STRING": pa.string()}
 AUDIT = pa.schema(
@@ -52,11 +52,11 @@ AUDIT = pa.schema(
         ("loss", pa.float64()),
         *((name, pa.int64()) for name in ("k", "l")),
         ("phi", pa.float64()),
-        *GENERALISATION,
+        *GENERALIZATION,
         *((name, _TYPES[kind]) for name, kind in zip(LINK, CHAIN.values(), strict=True)),
     ]
 )
-RELEASED = pa.schema([*GENERALISATION, ("illness", pa.string()), ("visit", pa.string())])
+RELEASED = pa.schema([*GENERALIZATION, ("illness", pa.string()), ("visit", pa.string())])
 CHAINED = Chained(b"a key", "policy", "hierarchies")
 
 
@@ -87,10 +87,10 @@ def outputs(releases: list[list[Any]]) -> Outputs:
     audit, released = [], []
     for release in releases:
         values = [value for value in release if not isinstance(value, list)]
-        told, generalisation, link = values[:8], values[8:11], values[11:]
-        audit.append(dict(zip(AUDIT.names, [*told, 3, 2, None, *generalisation, *link], strict=True)))
+        told, generalization, link = values[:8], values[8:11], values[11:]
+        audit.append(dict(zip(AUDIT.names, [*told, 3, 2, None, *generalization, *link], strict=True)))
         for illness, visit in members(release):
-            released.append(dict(zip(RELEASED.names, [*generalisation, illness, str(visit)], strict=True)))
+            released.append(dict(zip(RELEASED.names, [*generalization, illness, str(visit)], strict=True)))
     policy = planned(*MADE["castle"]).terms.policy
     releases_of, closing = split_audit(pa.Table.from_pylist(audit, AUDIT))
     return Outputs(policy, pa.Table.from_pylist(released, RELEASED), releases_of, closing=closing)
@@ -250,7 +250,7 @@ def test_the_end_of_a_chain_must_be_there_later(plain: Outputs) -> None:
     assert other.text == "was there before, with another chain"
 
 
-PROMISED = Promised(Privacy(3, 2), {"k": 3, "l": 2, "phi": None}, 2, generalises=False, noise=False, chained=CHAINED)
+PROMISED = Promised(Privacy(3, 2), {"k": 3, "l": 2, "phi": None}, 2, generalizes=False, noise=False, chained=CHAINED)
 
 
 def ended(found: Outputs, *, runs_on: bool = False) -> Check:
@@ -423,8 +423,8 @@ def test_the_hashes_of_a_chain_are_fixed_and_a_closing_record_is_hashed_as_is_do
     )
     made = writer.Chain(of, pa.schema([("illness", pa.string())]))
     told: list[list[Any]] = [[0, 1], [0, 0], [1000, None], ["cluster", "reused"], [3, 3], [3, 1], [2, 2], [0.1, 0.25]]
-    generalisation = [[1, 1], [2.5, 2.5], ["ab", "ab"]]
-    *_, sums, chain = made.columns(told, generalisation, [["flu", "gout", None, "flu"]], [0, 3, 4])
+    generalization = [[1, 1], [2.5, 2.5], ["ab", "ab"]]
+    *_, sums, chain = made.columns(told, generalization, [["flu", "gout", None, "flu"]], [0, 3, 4])
     assert sums == ["1fe7a96d1d68717fc14acf35e1328f82", "ecf7101058724386b7a62d6eb8c578d8"]
     assert chain == [
         "34440fd49609c5c999c5b39904c18369a724c3f6e3769b28d1306cfef12438a3",

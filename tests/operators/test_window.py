@@ -61,8 +61,8 @@ def test_every_tuple_leaves_once_and_the_end_of_the_input_empties_the_shard() ->
     assert not harness.runtime.state[KEY, "blocks"]
 
 
-def test_a_generalisation_has_two_ends_and_a_representative_one_value() -> None:
-    for output, columns in (("generalisation", 2), ("representative", 1)):
+def test_a_generalization_has_two_ends_and_a_representative_one_value() -> None:
+    for output, columns in (("generalization", 2), ("representative", 1)):
         harness = started(output=output)
         harness.element(KEY, block(0, 100).to_bytes())
         assert harness.main

@@ -230,7 +230,7 @@ def judge(case: Case, done: Run) -> None:
 
 
 def covers(policy: Policy, out: Releases, i: int, row: Row) -> list[bool]:
-    """Whether a generalisation is true of each quasi-identifier of a row."""
+    """Whether a generalization is true of each quasi-identifier of a row."""
     found = [
         low <= row[attribute.name] <= high
         for attribute, low, high in zip(policy.numeric, out.lower[i], out.upper[i], strict=True)

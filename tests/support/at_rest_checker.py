@@ -128,7 +128,7 @@ class AtRestChecker:
         expect("event time, that of the newest", int(out.event_time[i]), max(self.rows[p].event_time for p in members))
         around = self.space.published(self.space.around([self.points[p] for p in members]))
         stated_box = Box(tuple(out.lower[i].tolist()), tuple(out.upper[i].tolist()), tuple(out.node[i].tolist()))
-        expect("the least generalisation", stated_box, around)
+        expect("the least generalization", stated_box, around)
         if not isclose(out.loss[i], self.space.loss(around, seen), rel_tol=1e-9, abs_tol=1e-12):
             raise Violation(f"a release states a loss of {out.loss[i]}; it is {self.space.loss(around, seen)}")
         self.kinds[KINDS[out.kind[i]]] += 1
@@ -189,7 +189,7 @@ class AtRestChecker:
         return list(people.values())
 
     def loss_of(self, members: Sequence[int], seen: Seen) -> float:
-        """InfoLoss of some tuples' least generalisation, times the tuples."""
+        """InfoLoss of some tuples' least generalization, times the tuples."""
         return len(members) * self.space.loss(self.space.around([self.points[p] for p in members]), seen)
 
     def cuts(self, members: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:

@@ -1,4 +1,4 @@
-"""Who, or what, is behind each generalisation that left, as whoever has the input can count."""
+"""Who, or what, is behind each generalization that left, as whoever has the input can count."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 
 def behind(
-    released: Iterable[Mapping[str, Any]], generalised: Sequence[str], of: Callable[[Mapping[str, Any]], str]
+    released: Iterable[Mapping[str, Any]], generalized: Sequence[str], of: Callable[[Mapping[str, Any]], str]
 ) -> dict[tuple[str, ...], set[str]]:
-    """``of`` each released row, by its values in the generalised columns."""
+    """``of`` each released row, by its values in the generalized columns."""
     found = defaultdict(set)
     for row in released:
-        found[tuple(str(row[name]) for name in generalised)].add(of(row))
+        found[tuple(str(row[name]) for name in generalized)].add(of(row))
     return found

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _TRIED_OUT = 8
 """Tuples of which every choice is tried out."""
 
-_SPLIT, _REUSED, _GENERALISED = (KINDS.index(kind) for kind in ("split", "reused", "generalised"))
+_SPLIT, _REUSED, _GENERALIZED = (KINDS.index(kind) for kind in ("split", "reused", "generalized"))
 
 
 class Violation(AssertionError):  # noqa: N818 - an error of what is tested, not of the test
@@ -243,16 +243,16 @@ class Checker:
             stated, loss = Stated(box, int(out.subjects[i]), tuple(diversity[i])), float(out.loss[i])
             for position in members:
                 if not self.space.contains(box, self.points[position]):
-                    raise Violation(f"the tuple at position {position} lies outside its generalisation")
+                    raise Violation(f"the tuple at position {position} lies outside its generalization")
             if self.space.published(box) != box:
-                raise Violation("a generalisation has an end that is not on its grid")
+                raise Violation("a generalization has an end that is not on its grid")
             possible = self._check_time(members, box, loss)
             self._check_event_time(members, int(out.event_time[i]))
             if kind == _REUSED:
                 self._check_reused(stated, members)
-            elif kind == _GENERALISED:
-                self._check_generalised(stated, members, possible)
-            elif kind > _GENERALISED:
+            elif kind == _GENERALIZED:
+                self._check_generalized(stated, members, possible)
+            elif kind > _GENERALIZED:
                 self._check_later(kind, stated, members)
             else:
                 self._check_cluster(stated, members, self._loss_before_rounding(members, loss, possible))
@@ -302,7 +302,7 @@ class Checker:
         return fitting
 
     def _loss_before_rounding(self, members: Sequence[int], loss: float, possible: Sequence[Seen]) -> float:
-        """What tau averages: the loss of the least generalisation, which is told where there is no grid."""
+        """What tau averages: the loss of the least generalization, which is told where there is no grid."""
         if not self.space.on_a_grid:
             return loss
         around = self._around(members)
@@ -333,7 +333,7 @@ class Checker:
             expect("diversity", stated.diversity, found.diversity)
         elif any(told > true for told, true in zip(stated.diversity, found.diversity, strict=True)):
             raise Violation(f"a release states the diversity {stated.diversity}; it is {found.diversity}")
-        expect("the least generalisation", stated.box, found.box)
+        expect("the least generalization", stated.box, found.box)
         self._ring[self._clusters % len(self._ring)] = loss
         self._clusters += 1
         self._unsure |= self.space.on_a_grid and not self.keeps_all and isclose(loss, self.tau, rel_tol=1e-9)
@@ -373,18 +373,18 @@ class Checker:
         return list(people.values())
 
     def _check_reused(self, stated: Stated, members: Sequence[int]) -> None:
-        expect("tuples of a reused generalisation", len(members), 1)
+        expect("tuples of a reused generalization", len(members), 1)
         self._leave_alone(members[0], "")
         self._check_promise(stated)
         if stated not in (self._kept if self._unsure and not self.keeps_all else self.omega):
-            raise Violation("a generalisation was reused that Omega does not hold, or with other counts than its own")
+            raise Violation("a generalization was reused that Omega does not hold, or with other counts than its own")
 
-    def _check_generalised(self, stated: Stated, members: Sequence[int], possible: Sequence[Seen]) -> None:
-        expect("tuples of a full generalisation", len(members), 1)
-        self._leave_alone(members[0], "generalise")
-        expect("what stands behind a full generalisation", stated[1:], (1, (1,) * len(self.policy.sensitive)))
+    def _check_generalized(self, stated: Stated, members: Sequence[int], possible: Sequence[Seen]) -> None:
+        expect("tuples of a full generalization", len(members), 1)
+        self._leave_alone(members[0], "generalize")
+        expect("what stands behind a full generalization", stated[1:], (1, (1,) * len(self.policy.sensitive)))
         if stated.box not in [self.space.published(self.space.everything(seen)) for seen in possible]:
-            raise Violation("a suppressed tuple was not fully generalised")
+            raise Violation("a suppressed tuple was not fully generalized")
         waiting = {*self.waiting, *members}  # and those who were withheld from a class later in the step
         self._check_hopeless(members[0], SUPPRESSIONS, waiting, waiting | self._linkable, self.omega)
 
@@ -408,7 +408,7 @@ class Checker:
             lower = {other for other in lower if other < self._placed_before or other <= position}
         known = self.keeps_all or not self._unsure
         if known and any(self.space.contains(stated.box, self.points[position]) for stated in reusable):
-            raise Violation("a tuple was suppressed though a published generalisation contains it")
+            raise Violation("a tuple was suppressed though a published generalization contains it")
         possible = {
             # More than half of the clusters are larger: two at least, of two subjects or more each.
             "outlier": self.parameters.max_clusters > 2 and len(upper) > 4 and self._subjects(upper) > 1,
@@ -544,7 +544,7 @@ class Checker:
         expect("tuples_in", counters.tuples_in, len(self.rows))
         expect("released", counters.released, self.released)
         expect("buffered", counters.buffered, waiting)
-        expect("suppressed", sum(counters.suppressed.values()), withheld + self.kinds["generalised"])
+        expect("suppressed", sum(counters.suppressed.values()), withheld + self.kinds["generalized"])
         if self.parameters.suppression == "withhold" or self._linking is not None:
             expect("linkable", counters.suppressed.get(LINKABLE, 0), self.reasons[LINKABLE])
         if self.parameters.suppression == "withhold":

@@ -54,7 +54,7 @@ class LastingChecker(NearestChecker):
         lasting = self.privacy.lasting
         assert lasting is not None
         if kind == _WIDENED and lasting.moved == "suppress":
-            raise Violation("a generalisation was widened where rows are to be suppressed")
+            raise Violation("a generalization was widened where rows are to be suppressed")
         if stated.subjects < self.privacy.k and lasting.moved != "count":
             raise Violation(f"a later release has {stated.subjects} companions, fewer than k = {self.privacy.k}")
         if not {self.rows[position].subject for position in members} <= self._known:
@@ -85,7 +85,7 @@ class LastingChecker(NearestChecker):
         if lasting.horizon is not None or (subject in self._known and subject not in self._known_before):
             return
         if subject in self._known:
-            if lasting.moved == "suppress" and self.parameters.suppression == "generalise":
+            if lasting.moved == "suppress" and self.parameters.suppression == "generalize":
                 return  # as what it was is not told
             if "too_little_diversity" not in reasons or self.privacy.l == 1:
                 raise Violation(f"a later row was suppressed as {' or '.join(reasons)}, which it cannot be")

@@ -46,8 +46,8 @@ class Release:
 
     @property
     def shared(self) -> tuple[float, float, float, float, str]:
-        """Its generalisation."""
-        if self.kind == "generalised":
+        """Its generalization."""
+        if self.kind == "generalized":
             return 0.0, 99.0, 0.0, 10_000.0, "anywhere"
         ages, wages, leaves = ([one[i] for one in self.tuples] for i in range(3))
         node = TOWNS.lowest_common_ancestor(min(leaves), max(leaves))
@@ -76,7 +76,7 @@ def made_releases() -> st.SearchStrategy[list[Release]]:
         st.sampled_from(("cluster", "split")),
         st.integers(0, 300),
     )
-    alone = st.builds(Release, st.tuples(one), st.just("generalised"), st.integers(0, 300))
+    alone = st.builds(Release, st.tuples(one), st.just("generalized"), st.integers(0, 300))
     return st.lists(st.one_of(together, together, alone), min_size=1, max_size=12)
 
 
@@ -89,12 +89,12 @@ def outputs(releases: list[Release], *, audited: bool = True) -> Outputs:
         columns = list(zip(*rows, strict=True)) or [()] * len(schema)
         return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
-    generalisation = [pa.field(name, kind) for name, kind in zip(names, kinds, strict=True)]
-    released = pa.schema([*generalisation, ("illness", pa.string()), ("id", pa.string())])
+    generalization = [pa.field(name, kind) for name, kind in zip(names, kinds, strict=True)]
+    released = pa.schema([*generalization, ("illness", pa.string()), ("id", pa.string())])
     rows = [(*r.shared, one[3], str(n)) for r in releases for n, one in enumerate(r.tuples)]
     whole = ("release_id", "shard", "event_time", "subjects", "tuples", "diversity_illness")
     numbers = [pa.field(name, pa.int64()) for name in whole]
-    audit = pa.schema([*numbers, ("kind", pa.string()), ("loss", pa.float64()), *generalisation])
+    audit = pa.schema([*numbers, ("kind", pa.string()), ("loss", pa.float64()), *generalization])
     told = []
     for n, r in enumerate(releases):
         size, values = len(r.tuples), len({one[3] for one in r.tuples})
@@ -126,7 +126,7 @@ def about(**others: object) -> About:
 
 def flow(releases: list[Release]) -> Flow:
     """What became of their rows, and of nine that were rejected."""
-    suppressed = sum(r.kind == "generalised" for r in releases)
+    suppressed = sum(r.kind == "generalized" for r in releases)
     left = sum(len(r.tuples) for r in releases) - suppressed
     rejected = {"missing": 7, "bad_type": 2}
     return Flow(left, left + suppressed + 9, 0, {"outlier": suppressed}, rejected, suppressed, delays={3: left, 40: 1})

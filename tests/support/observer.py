@@ -14,7 +14,7 @@ from tests.support.checker import diversity
 from tests.support.source import IDENTITY, Advance, Forget, Push, Row, Step
 from tests.support.space import Box, Space
 
-_GENERALISED = KINDS.index("generalised")
+_GENERALIZED = KINDS.index("generalized")
 
 
 class Observer:
@@ -50,7 +50,7 @@ class Observer:
         for row in step.rows if isinstance(step, Push) else ():
             self._come(row)
         for i, kind in enumerate(out.kind.tolist()):
-            if kind == _GENERALISED:
+            if kind == _GENERALIZED:
                 continue
             box = Box(tuple(out.lower[i].tolist()), tuple(out.upper[i].tolist()), tuple(out.node[i].tolist()))
             may_be = {person for person, point in self._latest.items() if self._space.contains(box, point)}

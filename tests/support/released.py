@@ -22,7 +22,7 @@ from crenel.evidence.verify.verify import Promised
 K, L, SHARDS = 3, 2, 2
 TREE = from_paths([("oslo", "north", "all"), ("bergen", "north", "all"), ("rome", "south", "all")])
 ILLNESSES = ("flu", "gout", "cold", "")
-GENERALISATION = [("age_min", pa.float64()), ("age_max", pa.float64()), ("town", pa.string())]
+GENERALIZATION = [("age_min", pa.float64()), ("age_max", pa.float64()), ("town", pa.string())]
 MEMBERS = [("illness", pa.string()), ("id", pa.string()), ("who", pa.string())]
 AUDIT = [
     *((name, pa.int64()) for name in ("release_id", "shard", "event_time")),
@@ -31,7 +31,7 @@ AUDIT = [
     ("loss", pa.float64()),
     *((name, pa.int64()) for name in ("k", "l")),
     *((name, pa.float64()) for name in ("alpha", "sample_rate", "phi")),
-    *GENERALISATION,
+    *GENERALIZATION,
 ]
 SUPPRESSED = [("reason", pa.string()), *((name, pa.int64()) for name in ("shard", "position", "event_time"))]
 SUMMARY = [("shard", pa.int64()), ("name", pa.string()), ("amount", pa.float64())]
@@ -40,7 +40,7 @@ PROMISED = Promised(
     privacy=PRIVACY,
     in_force={"k": K, "l": L, "alpha": 0.8, "sample_rate": None, "phi": None},
     shards=SHARDS,
-    generalises=False,
+    generalizes=False,
     noise=False,
 )
 
@@ -67,7 +67,7 @@ class Run:
             subject="person" if self.subject else None,
             pseudonym=Pseudonym("who", "stream", accept_linkable=True) if self.pseudonym else None,
         )
-        columns = [*GENERALISATION, *(MEMBERS if self.pseudonym else MEMBERS[:2])]
+        columns = [*GENERALIZATION, *(MEMBERS if self.pseudonym else MEMBERS[:2])]
         rows = [{name: row[name] for name, _ in columns} for row in self.released]
         return Outputs(
             policy,
@@ -102,16 +102,16 @@ def runs(draw: st.DrawFn) -> Run:
         found, count = diversity(rows), len(set(persons))
         commonest = max(Counter({value: len({who for who, one in rows if one == value}) for value in values}).values())
         assume(count >= K and found >= L and commonest <= 0.8 * count)
-        generalisation = {
+        generalization = {
             "age_min": float(number),
             "age_max": 50.0 + number,
             "town": draw(st.sampled_from(TREE.labels)),
         }
         shard = draw(st.integers(0, SHARDS - 1))
         told = {"subjects": count, "diversity_illness": found}
-        _release(run, following, shard, "cluster", told, generalisation, rows, number)
+        _release(run, following, shard, "cluster", told, generalization, rows, number)
         for _ in range(draw(st.integers(0, 2)) if draw(st.booleans()) else 0):
-            _release(run, following, shard, "reused", told, generalisation, [(100 + number, "gout")], number)
+            _release(run, following, shard, "reused", told, generalization, [(100 + number, "gout")], number)
     for position in range(draw(st.integers(0, 2))):
         run.suppressed.append({"reason": "outlier", "shard": 0, "position": position, "event_time": None})
     for shard in range(SHARDS):
@@ -130,14 +130,14 @@ def _release(
     shard: int,
     kind: str,
     told: Row,
-    generalisation: Row,
+    generalization: Row,
     rows: Sequence[tuple[int, str]],
     number: int,
 ) -> None:
     row = dict.fromkeys(name for name, _ in AUDIT) | {"release_id": following[shard], "shard": shard, "kind": kind}
     row |= {"tuples": len(rows), "loss": 0.5, "k": K, "l": L, "alpha": 0.8, "event_time": 1000 * len(run.audit)}
-    run.audit.append({**row, **told, **generalisation})
+    run.audit.append({**row, **told, **generalization})
     following[shard] += 1
     for person, value in rows:
         member = {"illness": value, "id": str(len(run.released)), "who": f"{number}-{person}"}
-        run.released.append({**generalisation, **member})
+        run.released.append({**generalization, **member})

@@ -15,7 +15,7 @@ from tests.support.source import Row
 
 
 class Box(NamedTuple):
-    """A generalisation: intervals, and nodes of the hierarchies. A tuple is one of no width, with leaves."""
+    """A generalization: intervals, and nodes of the hierarchies. A tuple is one of no width, with leaves."""
 
     lower: tuple[float, ...]
     upper: tuple[float, ...]
@@ -95,13 +95,13 @@ class Space:
         return Box(numbers, numbers, tuple(tree.leaf[str(row.values[i])] for tree, i in pairs))
 
     def contains(self, box: Box, point: Box) -> bool:
-        """Whether a published generalisation covers a tuple."""
+        """Whether a published generalization covers a tuple."""
         intervals = zip(box.lower, point.lower, box.upper, strict=True)
         nodes = zip(self.trees, box.node, point.node, strict=True)
         return all(a <= x <= b for a, x, b in intervals) and all(node in tree.above[leaf] for tree, node, leaf in nodes)
 
     def around(self, points: Sequence[Box]) -> Box:
-        """The least generalisation of some tuples."""
+        """The least generalization of some tuples."""
         leaves = zip(*(point.node for point in points), strict=True)
         return Box(
             tuple(min(values) for values in zip(*(point.lower for point in points), strict=True)),
@@ -110,7 +110,7 @@ class Space:
         )
 
     def everything(self, seen: Seen) -> Box:
-        """The full generalisation."""
+        """The full generalization."""
         return Box(seen.lower, seen.upper, tuple(tree.root for tree in self.trees))
 
     @property
@@ -119,7 +119,7 @@ class Space:
         return any(ends is not None for ends in self._ends)
 
     def published(self, box: Box) -> Box:
-        """A generalisation with its ends on their grids, rounded outwards, and within declared domains."""
+        """A generalization with its ends on their grids, rounded outwards, and within declared domains."""
         lower, upper = list(box.lower), list(box.upper)
         for a, (ends, domain) in enumerate(zip(self._ends, self._domains, strict=True)):
             if ends is not None:
@@ -129,7 +129,7 @@ class Space:
         return Box(tuple(lower), tuple(upper), box.node)
 
     def loss(self, box: Box, seen: Seen) -> float:
-        """InfoLoss of a generalisation (CASTLE, Section 2.2); exact, as a range may be wider than float holds.
+        """InfoLoss of a generalization (CASTLE, Section 2.2); exact, as a range may be wider than float holds.
 
         What reaches beyond the range by rounding does not count.
         """

@@ -109,7 +109,7 @@ def attributes(draw: st.DrawFn, name: str) -> tuple[QuasiIdentifier, Sequence[fl
 def with_domain(
     attribute: QuasiIdentifier, values: Sequence[float | str]
 ) -> tuple[QuasiIdentifier, Sequence[float | str]]:
-    """The same attribute, or a declared one in place of one that is observed: ``generalise`` needs domains."""
+    """The same attribute, or a declared one in place of one that is observed: ``generalize`` needs domains."""
     if isinstance(attribute, Numeric) and attribute.domain is None:
         return Numeric(attribute.name, (-4.0, 4.0)), [float(i) for i in range(-4, 5)]
     return attribute, values
@@ -149,7 +149,7 @@ def castle_parameters(draw: st.DrawFn, *, timed: bool) -> CastleParameters:
         max_clusters=draw(st.sampled_from((1, 2, 4, 50, 50))),
         loss_window=draw(st.sampled_from((1, 2, 3, 100))),
         reuse_limit=draw(st.sampled_from((0, 1, 2, 100))),
-        suppression=draw(st.sampled_from(("withhold", "generalise"))),
+        suppression=draw(st.sampled_from(("withhold", "generalize"))),
     )
 
 
@@ -175,7 +175,7 @@ def settings_of(
     noise = draw(noises(k, confident=confident)) if noised else None
     privacy = Privacy(k, draw(st.sampled_from(sorted({1, min(2, k), k}))), (), noise)
     parameters = replace(draw(castle_parameters(timed=policy.event_time is not None)), **changed)
-    if parameters.suppression == "generalise":
+    if parameters.suppression == "generalize":
         attribute = [with_domain(*pair) for pair in attribute]
         policy = replace(policy, quasi_identifiers=tuple(found for found, _ in attribute))
     shown = [*sensitive, *((kind, values) for _, kind, values in noised), *passed]
@@ -199,7 +199,7 @@ def cases(
     ``plain``: there are subjects, and nothing is noised.
     """
     setting, values, shown = draw(settings_of(timed, confident, plain, changed))
-    # Few places, so that tuples repeat, clusters fill and published generalisations contain later tuples.
+    # Few places, so that tuples repeat, clusters fill and published generalizations contain later tuples.
     places = draw(st.lists(st.tuples(*map(st.sampled_from, values)), min_size=1, max_size=10))
     people = draw(st.sampled_from((1, 2, 4, 12, 12, 200)))
     length = draw(st.sampled_from((0, 1, 3, 8, 20, 20, 30, 30, 40, 40, 50, 50, 60, 60, 60)))

@@ -93,7 +93,7 @@ TOTALS = CastleCounters(
     released=9,
     linked=0,
     suppressed={"outlier": 0, "too_few_subjects": 1, "too_little_diversity": 0},
-    releases={"cluster": 2, "merged": 0, "split": 2, "reused": 1, "generalised": 0, "again": 0, "widened": 0},
+    releases={"cluster": 2, "merged": 0, "split": 2, "reused": 1, "generalized": 0, "again": 0, "widened": 0},
     merges=0,
     splits=1,
     loss_sum=2 * 0.3 + 2 * 0.25,
@@ -216,10 +216,10 @@ BROKEN: dict[str, tuple[list[Moment], str]] = {
         with_left({3: (CLUSTER._replace(node=MILAN, loss=0.05),)}),
         "position 0 lies outside",
     ),
-    "an interval wider than needed": (with_left({3: (CLUSTER._replace(upper=30, loss=0.35),)}), "least generalisation"),
+    "an interval wider than needed": (with_left({3: (CLUSTER._replace(upper=30, loss=0.35),)}), "least generalization"),
     "an ancestor higher than needed": (
         with_left({3: (CLUSTER._replace(node=ANY, loss=0.55),)}),
-        "least generalisation",
+        "least generalization",
     ),
     "too few subjects": (with_rows({1: replace(ROWS[1], subject="A")}), "1 subjects, fewer than k"),
     "too few sensitive values": (
@@ -249,7 +249,7 @@ BROKEN: dict[str, tuple[list[Moment], str]] = {
     "reuse with other counts": (with_left({7: (REUSED._replace(subjects=3),)}), "other counts than its own"),
     "reuse that states less than k": (with_left({7: (REUSED._replace(subjects=1),)}), "fewer than k"),
     "reuse that states less than l": (with_left({7: (REUSED._replace(diversity=1),)}), "fewer than l"),
-    "reuse outside the generalisation": (
+    "reuse outside the generalization": (
         with_rows({4: replace(ROWS[4], values=(51, "Lima"))}),
         "position 4 lies outside",
     ),
@@ -258,7 +258,7 @@ BROKEN: dict[str, tuple[list[Moment], str]] = {
             *with_rows({5: replace(ROWS[5], values=(50, "Lima"))})[:7],
             Moment(GOOD[7].step, (REUSED._replace(members=(4, 5), event_time=105),)),
         ],
-        "tuples of a reused generalisation",
+        "tuples of a reused generalization",
     ),
     "reuse before its time": (with_left({6: (REUSED,)}), "position 4 left alone before"),
     "suppression before its time": (with_left({}, {9: (LAST,)}), "position 9 left alone before"),
@@ -281,10 +281,10 @@ BROKEN: dict[str, tuple[list[Moment], str]] = {
     ),
     "suppression where reuse was possible": (
         with_left({7: ()}, {7: (Suppressed("outlier", 4, 104),)}),
-        "though a published generalisation contains it",
+        "though a published generalization contains it",
     ),
-    "a full generalisation where the policy withholds": (
-        with_left({10: (Release("generalised", (9,), 0, 100, ANY, 1.0, 109, 1, 1),)}, {10: ()}),
+    "a full generalization where the policy withholds": (
+        with_left({10: (Release("generalized", (9,), 0, 100, ANY, 1.0, 109, 1, 1),)}, {10: ()}),
         "otherwise than by withhold",
     ),
 }
@@ -315,7 +315,7 @@ def test_the_end_of_the_input_is_held_to_the_order_of_expiry() -> None:
                 judge(moments, delay_tuples=9)
 
 
-def test_the_last_generalisations_only_are_kept_for_reuse() -> None:
+def test_the_last_generalizations_only_are_kept_for_reuse() -> None:
     judge(GOOD[:8], reuse_limit=1)
     with pytest.raises(Violation, match="Omega does not hold"):
         judge(GOOD[:8], reuse_limit=0)
@@ -333,45 +333,45 @@ def test_event_time_is_a_bound_as_well(watermark: int, problem: str | None) -> N
             judge(moments, delay_event_time=10)
 
 
-FULL = Release("generalised", (9,), 0, 100, ANY, 1.0, 109, 1, 1)
+FULL = Release("generalized", (9,), 0, 100, ANY, 1.0, 109, 1, 1)
 
 
 @pytest.mark.parametrize(
     ("release", "problem"),
     [
         (FULL, None),
-        (FULL._replace(upper=99, loss=0.995), "not fully generalised"),
-        (FULL._replace(node=ITALY, loss=0.75), "not fully generalised"),
-        (FULL._replace(subjects=2), "what stands behind a full generalisation"),
+        (FULL._replace(upper=99, loss=0.995), "not fully generalized"),
+        (FULL._replace(node=ITALY, loss=0.75), "not fully generalized"),
+        (FULL._replace(subjects=2), "what stands behind a full generalization"),
         (FULL._replace(loss=0.9), "loss of 0.9; it is 1.0"),
     ],
 )
-def test_a_full_generalisation_covers_everything(release: Release, problem: str | None) -> None:
+def test_a_full_generalization_covers_everything(release: Release, problem: str | None) -> None:
     moments = with_left({10: (release,)}, {10: ()})
     if problem is None:
-        judge(moments, suppression="generalise").agree(
+        judge(moments, suppression="generalize").agree(
             replace(
                 TOTALS,
                 released=10,
                 linked=0,
-                releases=TOTALS.releases | {"generalised": 1, "again": 0, "widened": 0},
+                releases=TOTALS.releases | {"generalized": 1, "again": 0, "widened": 0},
                 loss_sum=TOTALS.loss_sum + 1.0,
             )
         )
     else:
         with pytest.raises(Violation, match=problem):
-            judge(moments, suppression="generalise")
+            judge(moments, suppression="generalize")
 
 
-def test_withholding_is_refused_where_the_policy_generalises() -> None:
-    with pytest.raises(Violation, match="otherwise than by generalise"):
-        judge(GOOD, suppression="generalise")
+def test_withholding_is_refused_where_the_policy_generalizes() -> None:
+    with pytest.raises(Violation, match="otherwise than by generalize"):
+        judge(GOOD, suppression="generalize")
 
 
-def test_a_full_generalisation_needs_a_reason() -> None:
-    alone = Release("generalised", (0,), 0, 100, ANY, 1.0, 100, 1, 1)
+def test_a_full_generalization_needs_a_reason() -> None:
+    alone = Release("generalized", (0,), 0, 100, ANY, 1.0, 100, 1, 1)
     with pytest.raises(Violation, match="which it cannot be"):
-        judge([*GOOD[:3], Moment(GOOD[3].step, (alone,))], suppression="generalise")
+        judge([*GOOD[:3], Moment(GOOD[3].step, (alone,))], suppression="generalize")
 
 
 def test_ranges_that_were_observed_are_those_of_the_tuples_so_far() -> None:

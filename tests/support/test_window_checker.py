@@ -64,8 +64,8 @@ def test_a_broken_promise_is_noticed(privacy: Privacy, parameters: WindowParamet
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (changed("lower", lambda lower: lower + 1), "the least generalisation"),
-        (changed("upper", lambda upper: upper + 1), "the least generalisation"),
+        (changed("lower", lambda lower: lower + 1), "the least generalization"),
+        (changed("upper", lambda upper: upper + 1), "the least generalization"),
         (changed("subjects", lambda subjects: subjects + 1), "subjects"),
         (changed("diversity", lambda diversity: diversity + 1), "diversity"),
         (changed("loss", lambda loss: loss / 2), "states a loss"),
@@ -92,7 +92,7 @@ def test_a_release_that_is_not_what_it_says_is_noticed(change: Callable[[Release
         ("windows", "unrepaired", 2, "more violating groups"),
         ("actions", "tuples_after", 9, "changes a group's size"),
         ("actions", "diversity_after", 1, "no more diverse"),
-        ("actions", "inspected", 9, "more neighbours"),
+        ("actions", "inspected", 9, "more neighbors"),
         ("actions", "time_change", 0.0, "takes no time"),
     ],
 )

@@ -30,17 +30,17 @@ ILLNESSES = ["cold", "flu", 'a "bad" back', "gout, or so", "first\nsecond", "FuÃ
 
 SOURCE = ("line", "id", "person", "name", "age", "town", "wage", "illness", "ms")
 RELEASED = ("age_min", "age_max", "town", "wage_min", "wage_max", "illness", "id")
-GENERALISED = RELEASED[:5]
+GENERALIZED = RELEASED[:5]
 
 
-def audit_columns(sensitive: Sequence[str], generalised: Sequence[str]) -> tuple[str, ...]:
+def audit_columns(sensitive: Sequence[str], generalized: Sequence[str]) -> tuple[str, ...]:
     """Columns of an audit log."""
     release = ("release_id", "shard", "event_time", "kind", "subjects", "tuples")
     diversity = (f"diversity_{name}" for name in sensitive)
-    return (*release, *diversity, "loss", "k", "l", "sample_rate", "phi", *generalised)
+    return (*release, *diversity, "loss", "k", "l", "sample_rate", "phi", *generalized)
 
 
-AUDIT = audit_columns(["illness"], GENERALISED)
+AUDIT = audit_columns(["illness"], GENERALIZED)
 SUPPRESSED = ("reason", "shard", "position", "event_time")
 REJECTED = ("column", "reason", "event_time", "reference")
 
@@ -91,11 +91,11 @@ class Run:
 
     @property
     def released(self) -> list[dict[str, str]]:
-        return self.sink("released", (*GENERALISED, *self.sensitive, "id"))
+        return self.sink("released", (*GENERALIZED, *self.sensitive, "id"))
 
     @property
     def audit(self) -> list[dict[str, str]]:
-        return self.sink("audit", audit_columns(self.sensitive, GENERALISED))
+        return self.sink("audit", audit_columns(self.sensitive, GENERALIZED))
 
     def sink(self, name: str, columns: Sequence[str]) -> list[dict[str, str]]:
         return rows_of(self.folder / name, columns)

@@ -123,9 +123,9 @@ class WindowChecker:
         self._check_event_time(members, int(out.event_time[i]))
         around = self.space.around([self.points[p] for p in members])
         stated = Box(tuple(out.lower[i].tolist()), tuple(out.upper[i].tolist()), tuple(out.node[i].tolist()))
-        if self.parameters.output == "generalisation":
+        if self.parameters.output == "generalization":
             around = self.space.published(around)
-            expect("the least generalisation", stated, around)
+            expect("the least generalization", stated, around)
         else:
             self._check_representative(stated, around, members)
         until = [*(seen.since for seen in self._seen[1:]), len(self.rows) + 1]
@@ -258,8 +258,8 @@ class WindowChecker:
             same = actions.tuples_after[i] == actions.tuples_before[i]
             if same != (ACTIONS[action] == "swap") or actions.tuples_after[i] < actions.tuples_before[i]:
                 raise Violation("a swap changes a group's size, or a merge does not enlarge it")
-            if not 1 <= actions.inspected[i] <= self.parameters.neighbours:
-                raise Violation("a repair looked at more neighbours than it may")
+            if not 1 <= actions.inspected[i] <= self.parameters.neighbors:
+                raise Violation("a repair looked at more neighbors than it may")
             before, after = actions.diversity_before[i], actions.diversity_after[i]
             if self.privacy.further:  # it may have been another promise that was sought; none becomes worse
                 worse = after < min(before, self.privacy.l)

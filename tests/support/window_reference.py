@@ -196,11 +196,11 @@ class Reference:
             len(members),
         )
 
-    def neighbours(self, group: int) -> list[int]:
-        centre = self.representative(self.groups[group].members)
+    def neighbors(self, group: int) -> list[int]:
+        center = self.representative(self.groups[group].members)
         others = [i for i, g in enumerate(self.groups) if g.members and i != group]
-        far = {i: round(self.distance(centre, self.representative(self.groups[i].members)), 12) for i in others}
-        return sorted(others, key=lambda i: far[i])[: self.parameters.neighbours]
+        far = {i: round(self.distance(center, self.representative(self.groups[i].members)), 12) for i in others}
+        return sorted(others, key=lambda i: far[i])[: self.parameters.neighbors]
 
     def feasible(self, group: int, partner: int, x: int, y: int) -> bool:
         """Whether x and y may change places."""
@@ -232,15 +232,15 @@ class Reference:
         assert self.parameters.distortion_weight == 1
         mine = self.groups[group].members
         best: tuple[float, Action] = (inf, Action(group, group, None))
-        for partner in self.neighbours(group):
+        for partner in self.neighbors(group):
             its = self.groups[partner].members
             before = self.loss(mine) * len(mine) + self.loss(its) * len(its)
             lacking = sum(self.lack(mine))
             pairs = [(x, y) for y in its for x in mine if self.feasible(group, partner, x, y)]
             if pairs:
-                centre, other = self.representative(mine), self.representative(its)
+                center, other = self.representative(mine), self.representative(its)
                 fits = {
-                    (x, y): round(self.distance(other, self.points[x]) + self.distance(centre, self.points[y]), 12)
+                    (x, y): round(self.distance(other, self.points[x]) + self.distance(center, self.points[y]), 12)
                     for x, y in pairs
                 }
                 x, y = min(pairs, key=lambda pair: fits[pair])

@@ -45,7 +45,7 @@ class Persons(NamedTuple):
     subject : (rows,) keyed hash
     group : (rows,) row of the companions, ``NONE`` where there are none yet
     core : (rows,) whether the person is one of the companions, and not a guest
-    below : (rows,) whether a tuple left under a generalisation in which fewer than k companions lay
+    below : (rows,) whether a tuple left under a generalization in which fewer than k companions lay
     next : (rows,) who comes next in the group
     first : (rows,) slot of one of the person's tuples that wait, ``NONE`` where none does
     numeric, leaf : (rows, ...) the latest values that came
@@ -88,7 +88,7 @@ class Groups(NamedTuple):
         person's newest event time is below it; ``passed``: event time up to which persons were forgotten
     free : (rows,)
     id : (rows,) the release in which the companions left first
-    box : the generalisation under which they leave
+    box : the generalization under which they leave
     first : (rows,) one of its persons
     companions : (rows,) how many there are, with those who were forgotten on request; 0 where none may leave any more
     struck : (rows,) how many of them were forgotten on request: what came of them last lies in ``box``
@@ -128,7 +128,7 @@ class LastingArrays(NamedTuple):
     ----------
     bound : ``horizon`` in milliseconds, -1: nobody is forgotten; ``moved``, a position in ``MOVED``; ``reason``, that
         of ``LINKABLE``; ``values``: l
-    host : (reuse_limit,) row of the group whose generalisation each row of Omega is, while ``omega.release`` is its id
+    host : (reuse_limit,) row of the group whose generalization each row of Omega is, while ``omega.release`` is its id
     """
 
     now: Any

@@ -1,7 +1,7 @@
 """Companions: the persons with whom a person first left, and whom an observer cannot tell from them later either.
 
 What is promised, and why it holds. An observer knows everybody's values whenever they came, and which rows are a
-person's. Of each row they take all persons whose latest values lie in its generalisation, and intersect these sets over
+person's. Of each row they take all persons whose latest values lie in its generalization, and intersect these sets over
 all rows of the person that were published since the group was founded. Each such row
 1. was published with the group, under a box around the latest values of all companions (``found``);
 2. or later, under a box that contains the latest values of all companions at that moment (``all_within``), and the
@@ -34,7 +34,7 @@ from crenel.anonymity.nearest.lasting.arrays import MOST_VALUES, MOVED
 from crenel.anonymity.nearest.lasting.persons import forget_person, touch_person
 from crenel.anonymity.promise.counting import numbered
 from crenel.anonymity.promise.waiting import go
-from crenel.anonymity.space.boxes import assign, contains, enclose, generalise_outside
+from crenel.anonymity.space.boxes import assign, contains, enclose, generalize_outside
 from crenel.anonymity.space.domain import NONE, Boxes
 from crenel.anonymity.space.ends import round_outwards
 
@@ -237,7 +237,7 @@ def strike(shard: Any, subject: Any) -> None:
             if shard.bound.moved == _SUPPRESS:
                 groups.companions[group] = 0
             else:
-                generalise_outside(shard.domain, groups.box, group, latest(shard), person)
+                generalize_outside(shard.domain, groups.box, group, latest(shard), person)
                 round_outwards(shard.domain, groups.box, group)
         touch_group(shard, group)
     forget_person(shard, person)

@@ -314,7 +314,7 @@ def _serve_again(shard: LastingArrays, slot: Int, person: Int, group: Int) -> No
         round_outwards(domain, box, release)
     subjects = how_many_within(shard, box, release, group)
     if subjects < shard.of.k and shard.bound.moved != _COUNT:
-        raise InvariantError("too few companions lie in a generalisation; nothing of this release was emitted")
+        raise InvariantError("too few companions lie in a generalization; nothing of this release was emitted")
     if kind == WIDENED:
         assign(groups.box, group, box, release)
         touch_group(shard, group)
@@ -372,7 +372,7 @@ def _beside(shard: LastingArrays, group: Int, release: Int, slot: Int) -> NDArra
 def _require_within(shard: LastingArrays, release: Int, start: Int, stop: Int) -> None:
     for i in range(start, stop):
         if not contains(shard.domain, shard.out.box, release, points(shard.tuples), np.int64(shard.out.members[i])):
-            raise InvariantError("a member lies outside its generalisation; nothing of this release was emitted")
+            raise InvariantError("a member lies outside its generalization; nothing of this release was emitted")
 
 
 @leaf

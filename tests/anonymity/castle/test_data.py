@@ -36,8 +36,8 @@ def records(path: Path, header: list[str] | None = None) -> list[dict[str, str]]
 
 
 def needed(suppression: str) -> tuple[float, float] | None:
-    """A domain where one is needed: to generalise fully."""
-    return (0, 1000) if suppression == "generalise" else None
+    """A domain where one is needed: to generalize fully."""
+    return (0, 1000) if suppression == "generalize" else None
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def test_adult_is_anonymous_and_diverse_in_time(adult: list[dict[str, str]], l: 
 
 @real
 @pytest.mark.parametrize("l", [1, 3])
-@pytest.mark.parametrize("suppression", ["withhold", "generalise"])
+@pytest.mark.parametrize("suppression", ["withhold", "generalize"])
 def test_taxi_trips_of_a_hundred_people_hide_people_and_not_trips(l: int, suppression: str) -> None:  # noqa: E741
     trips = records(DATA / "taxi" / "yellow_2019-01_sample1000.csv")
     made = Setting(
@@ -139,7 +139,7 @@ def visits(count: int, *, people: int, ages: int, illnesses: int, times: list[in
     ]
 
 
-@pytest.mark.parametrize("suppression", ["withhold", "generalise"])
+@pytest.mark.parametrize("suppression", ["withhold", "generalize"])
 @pytest.mark.parametrize(
     "rows",
     [

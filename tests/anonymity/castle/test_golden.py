@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from crenel.anonymity.castle.shard import Castle
-from crenel.state.castle import VERSION, Buffered, CastleState, Generalisations
+from crenel.state.castle import VERSION, Buffered, CastleState, Generalizations
 from crenel.state.stored import Stored
 from tests.golden import make
 from tests.golden.make import HERE, TAKEN, files, read, rest, restored, setting_of, snapshot, steps_of
@@ -57,7 +57,7 @@ def test_a_snapshot_holds_something_of_everything(folder: Path) -> None:
     assert (noise is not None) == folder.name.endswith("-noise")
     assert noise is None or (noise.used > 0 and noise.sampled_out > 0 and np.isfinite(noise.observed).all())
     within = folder.name.endswith("-within")
-    kept = [Generalisations.from_bytes("omega", blob) for blob in stored.entries["omega"].values()]
+    kept = [Generalizations.from_bytes("omega", blob) for blob in stored.entries["omega"].values()]
     assert (state.linked > 0) == within
     assert all((entry.span[:, 0] <= entry.span[:, 1]).all() and bool(entry.span.size) == within for entry in kept)
     assert sum(map(len, files(stored).values())) < 100_000
@@ -108,7 +108,7 @@ def written_again(stored: Stored, setting: Setting) -> Stored:
         {
             "blocks": {key: Buffered.from_bytes(blob, members).to_bytes() for key, blob in entries["blocks"].items()},
             **{
-                kind: {key: Generalisations.from_bytes(kind, b).to_bytes(kind) for key, b in entries[kind].items()}
+                kind: {key: Generalizations.from_bytes(kind, b).to_bytes(kind) for key, b in entries[kind].items()}
                 for kind in ("gamma", "omega")
             },
         },

@@ -71,13 +71,13 @@ def test_nothing_is_reused_where_nothing_may_be_kept(case: Case) -> None:
     assert counters.releases["reused"] == 0
 
 
-@given(cases(suppression="generalise"), cuts)
+@given(cases(suppression="generalize"), cuts)
 @FEW
-def test_generalise_publishes_every_tuple_but_those_that_confidence_withholds(case: Case, cut: tuple[int, ...]) -> None:
+def test_generalize_publishes_every_tuple_but_those_that_confidence_withholds(case: Case, cut: tuple[int, ...]) -> None:
     _, counters, checker = judged(case.setting, case.steps(cut))
     linkable = counters.suppressed.get(LINKABLE, 0)
     assert counters.released == len(case.rows) - linkable
-    assert sum(counters.suppressed.values()) == counters.releases["generalised"] + linkable
+    assert sum(counters.suppressed.values()) == counters.releases["generalized"] + linkable
     assert checker.reasons.keys() <= {LINKABLE}
 
 

@@ -190,7 +190,7 @@ C2 = [
 REUSING = setting(CUSTOMER, 3, delay_tuples=2, max_clusters=1)
 
 
-def test_example_3_a_tuple_of_a_small_cluster_leaves_under_a_published_generalisation() -> None:
+def test_example_3_a_tuple_of_a_small_cluster_leaves_under_a_published_generalization() -> None:
     c3 = [("p7", 26, "Bachelor"), ("p7", 24, "Master"), ("p7", 27, "Master")]
     assert left(REUSING, customers(*C2, *c3)) == [
         Left("cluster", (18, 120), "Any", frozenset({0, 1, 2}), 3),
@@ -210,7 +210,7 @@ def test_a_cluster_that_is_large_enough_is_released_and_not_reused() -> None:
     assert left(REUSING, customers(*C2, *again))[-1] == Left("cluster", (26, 26), "Bachelor", frozenset({6, 7, 8}), 3)
 
 
-def test_examples_4_and_5_the_choice_among_published_generalisations_is_random() -> None:
+def test_examples_4_and_5_the_choice_among_published_generalizations_is_random() -> None:
     c3 = [("p7", 24, "Bachelor"), ("p8", 27, "Master"), ("p9", 25, "Master")]
     rows = customers(*C2, *c3, ("p1", 26, "Master"), ("p1", 25, "Master"), ("p1", 26, "Master"), ("p1", 24, "Master"))
     chosen: Counter[tuple[float, float]] = Counter()
@@ -400,7 +400,7 @@ def test_the_tuples_of_a_person_part_where_they_lie_apart(order: list[int], key:
 @given(st.permutations(range(12)), st.binary(min_size=32, max_size=32))
 @settings(max_examples=examples(50))
 def test_a_split_finds_groups_that_lie_apart(order: list[int], key: bytes) -> None:
-    # Four groups of three neighbours: whichever is drawn first takes its own.
+    # Four groups of three neighbors: whichever is drawn first takes its own.
     found = together(3, line(*((f"p{i}", 200 * (i // 3) + i % 3) for i in order)), key=key)
     assert sorted(release.interval for release in found) == [(0, 2), (200, 202), (400, 402), (600, 602)]
 

@@ -166,7 +166,7 @@ def rows(*values: tuple[float, str], first: int = 0) -> Push:
         (Privacy(3, 2), "ab", None),
     ],
 )
-def test_a_generalisation_is_handed_out_only_where_it_keeps_the_new_promise(
+def test_a_generalization_is_handed_out_only_where_it_keeps_the_new_promise(
     privacy: Privacy, sensitive: str, kind: str | None
 ) -> None:
     shard = Kept(setting(Privacy(2), CastleParameters(1, reuse_limit=1000)))
@@ -182,7 +182,7 @@ def test_a_generalisation_is_handed_out_only_where_it_keeps_the_new_promise(
 
 
 def reusable(castle: Castle) -> list[int]:
-    """The releases whose generalisations Omega keeps."""
+    """The releases whose generalizations Omega keeps."""
     return sorted(castle.arrays.omega.release[-castle.arrays.now.omega_used :].tolist())
 
 

@@ -1,4 +1,4 @@
-"""Noise within releases where a tuple leaves alone: by reuse, and fully generalised."""
+"""Noise within releases where a tuple leaves alone: by reuse, and fully generalized."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def scales(noise: NoiseWithin, stream: list[tuple[int, int]], *, restored: bool,
     for step in steps:
         out = kept.take(step)
         for i in range(len(out)):
-            if KINDS[out.kind[i]] in ("reused", "generalised"):
+            if KINDS[out.kind[i]] in ("reused", "generalized"):
                 number = out.members[-1][out.offsets[i]]
                 found[number] = float(out.noise_expected[i, 0]) * stream[number][1]
         if restored:
@@ -49,7 +49,7 @@ def scales(noise: NoiseWithin, stream: list[tuple[int, int]], *, restored: bool,
 
 
 @pytest.mark.parametrize("restored", [False, True])
-def test_a_reused_generalisation_has_noise_of_the_width_of_its_class_and_of_the_tuple(restored: bool) -> None:
+def test_a_reused_generalization_has_noise_of_the_width_of_its_class_and_of_the_tuple(restored: bool) -> None:
     # 150 to 160, and the tuple's own: each by itself, whatever was reused before. The last two are like all at x = 90.
     found = scales(NoiseWithin(0.5, least=0.0), STREAM, restored=restored)
     assert found == pytest.approx({12: 70 / 0.5, 19: 10 / 0.5, 26: 30 / 0.5, 31: 0, 32: 0})
@@ -59,6 +59,6 @@ def test_nothing_is_reused_with_confidence() -> None:
     assert scales(NoiseWithin(0.5, least=0.0, confidence=Confidence(0.9, 2)), STREAM, restored=False) == {}
 
 
-def test_a_fully_generalised_tuple_has_noise_of_the_width_of_the_domain() -> None:
-    found = scales(NoiseWithin(0.5), [(10, 150), (20, 160)], restored=False, suppression="generalise")
+def test_a_fully_generalized_tuple_has_noise_of_the_width_of_the_domain() -> None:
+    found = scales(NoiseWithin(0.5), [(10, 150), (20, 160)], restored=False, suppression="generalize")
     assert found == pytest.approx({0: 120 / 0.5, 1: 120 / 0.5})

@@ -14,7 +14,7 @@ from crenel.anonymity.compiled import jit
 
 
 def test_a_part_becomes_machine_code_within_its_entry_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Alone it is not optimised; the linker would take the first one it saw, and run it until the process ends.
+    # Alone it is not optimized; the linker would take the first one it saw, and run it until the process ends.
     made: list[str] = []
 
     def add(codegen: Any, module: Any, whole: Any = JITCPUCodegen._add_module) -> Any:

@@ -40,9 +40,9 @@ def test_event_time_bounds_the_delay_however_late_tuples_come(case: Case, cut: t
     judged(case.setting, case.steps(cut))
 
 
-@given(nearest_cases(suppression="generalise"), cuts)
+@given(nearest_cases(suppression="generalize"), cuts)
 @FEW
-def test_generalise_publishes_every_tuple(case: Case, cut: tuple[int, ...]) -> None:
+def test_generalize_publishes_every_tuple(case: Case, cut: tuple[int, ...]) -> None:
     _, counters, checker = judged(case.setting, case.steps(cut))
     assert counters.released == len(case.rows)
     assert not checker.reasons

@@ -98,7 +98,7 @@ def test_rounding_never_makes_delta_smaller(k: int, rate: float, growth: float) 
 
 @given(st.integers(1, 15), st.floats(0.05, 0.95), st.floats(0, 3), st.integers(0, 60))
 def test_sampling_and_suppression_keep_what_delta_says(k: int, rate: float, more: float, n: int) -> None:
-    # One generalisation with n other tuples: its size is published if it is k or more. With one more tuple and without:
+    # One generalization with n other tuples: its size is published if it is k or more. With one more tuple and without:
     epsilon = smallest_epsilon(rate) + more
     without, with_it = (sized(k, rate, count, n + 2) for count in (n, n + 1))
     allowed = delta(k, rate, epsilon) * (1 + NO_TIE) + 1e-15

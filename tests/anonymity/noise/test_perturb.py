@@ -154,7 +154,7 @@ def test_noise_reaches_as_far_as_theorem_1_says(phi: float, share: float) -> Non
 
 
 @pytest.mark.parametrize("phi", [1.0, 10.0])
-def test_no_output_tells_neighbouring_values_apart_by_more_than_phi_allows(phi: float) -> None:
+def test_no_output_tells_neighboring_values_apart_by_more_than_phi_allows(phi: float) -> None:
     # Pr[v' | v] <= exp(phi |v - w| / R) Pr[v' | w]: the Laplace mechanism's promise for each attribute on its own.
     attribute = Numeric("x", (0, 20), 1)
     for value, other in ((0, 1), (7, 8), (3, 20)):
@@ -300,7 +300,7 @@ def published(sample_rate: float | None, rows: Sequence[Row], key: bytes) -> int
     setting = Setting(
         Policy((Numeric("x", (0, 100), 1),), passthrough=(IDENTITY,), subject="who"),
         Privacy(5),
-        CastleParameters(50, suppression="generalise"),
+        CastleParameters(50, suppression="generalize"),
         (pa.int64(),),
         parameters,
     )

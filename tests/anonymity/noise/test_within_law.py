@@ -85,7 +85,7 @@ def test_a_million_draws_follow_the_law_of_the_width_of_their_class(
 
 
 def check_law(attribute: Noised, epsilon: float, original: NDArray[np.float64], published: NDArray[np.float64]) -> None:
-    """Chi-square over cells of neighbouring steps, summed over the original values."""
+    """Chi-square over cells of neighboring steps, summed over the original values."""
     assert attribute.domain is not None
     assert attribute.step is not None
     lowest, highest, step = (Fraction(str(number)) for number in (*attribute.domain, attribute.step))

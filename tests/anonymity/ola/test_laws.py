@@ -274,7 +274,7 @@ def test_the_search_finds_the_minimal_nodes_and_looks_at_few(levels: tuple[int, 
     assert len(judged) == len(set(judged)) <= prod(levels)
 
 
-def test_a_lattice_of_a_hundred_thousand_nodes_is_searched_by_few_judgements() -> None:
+def test_a_lattice_of_a_hundred_thousand_nodes_is_searched_by_few_judgments() -> None:
     levels, judged = (10,) * 5, []
     wanted = np.array([3, 7, 2, 5, 4])
 

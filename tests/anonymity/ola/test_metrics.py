@@ -1,4 +1,4 @@
-"""What a generalisation loses, by hand."""
+"""What a generalization loses, by hand."""
 
 from __future__ import annotations
 

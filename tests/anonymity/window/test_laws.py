@@ -121,7 +121,7 @@ def test_a_push_does_not_change_what_it_is_given(case: Case, cut: tuple[int, ...
 @given(
     st.integers(2, 6),
     st.lists(st.integers(1000, 2**40), min_size=6, max_size=60, unique=True),
-    st.sampled_from(("generalisation", "representative")),
+    st.sampled_from(("generalization", "representative")),
 )
 @FEW
 def test_nothing_raw_leaves_but_means_and_the_ends_of_intervals(k: int, drawn: list[int], output: str) -> None:

@@ -173,9 +173,9 @@ def test_a_merge_does_not_outgrow_its_cap_and_what_it_would_have_helped_is_carri
     assert window.counters.carried == 3
 
 
-def test_only_the_nearest_neighbours_are_asked() -> None:
-    def repaired(neighbours: int) -> tuple[list[set[int]], list[int]]:
-        made = setting(2, 2, tuples=6, neighbours=neighbours)
+def test_only_the_nearest_neighbors_are_asked() -> None:
+    def repaired(neighbors: int) -> tuple[list[set[int]], list[int]]:
+        made = setting(2, 2, tuples=6, neighbors=neighbors)
         window = made.window()
         out, repairs = told(made, window, Push(rows([0, 1, 20, 21, 90, 91], "aaaabb")))
         return members(out), repairs.actions.inspected.tolist()
@@ -243,7 +243,7 @@ def test_a_representative_stands_for_its_group(numeric: str, categorical: str, n
     out = take(made, made.window(), Push((Row((0.0, "b"), (0,)), Row((2.0, "a"), (1,)), Row((10.0, "b"), (2,)))))
     assert (out.lower.tolist(), out.upper.tolist()) == ([[number]], [[number]])
     assert tree.labels[out.node[0, 0]] == label
-    assert out.loss.tolist() == [(1.0 + 0.5) / 2]  # what is told is the loss of the generalisation behind it
+    assert out.loss.tolist() == [(1.0 + 0.5) / 2]  # what is told is the loss of the generalization behind it
 
 
 # Controllers.
@@ -412,7 +412,7 @@ def test_damaged_state_and_state_of_another_kind_are_refused() -> None:
         ({"tuples": 5, "delay_event_time": -1}, "window.delay.event_time: must be 0 or more, not -1"),
         ({"tuples": 5, "distortion_weight": 1.5}, "window.distortion_weight: must be from 0 to 1, not 1.5"),
         ({"tuples": 5, "distortion_weight": float("nan")}, "window.distortion_weight: must be from 0 to 1, not nan"),
-        ({"tuples": 5, "neighbours": 0}, "window.neighbours: must be 1 or more, not 0"),
+        ({"tuples": 5, "neighbors": 0}, "window.neighbors: must be 1 or more, not 0"),
         ({"tuples": 5, "growth_cap": 1.9}, "window.growth_cap: must be 2 or more, not 1.9"),
         ({"tuples": 5, "weights": (("x", -1.0),)}, "window.weights.x: must be 0 or more, not -1.0"),
         ({"tuples": 5, "weights": (("z", 1.0),)}, "window.weights.z: must be one of x"),

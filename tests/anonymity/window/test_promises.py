@@ -53,7 +53,7 @@ def test_people_who_all_have_one_value_do_not_leave_together(order: str) -> None
 
 def test_a_swap_helps_people_who_all_have_one_value_though_it_brings_no_new_one() -> None:
     # The first group has f and h, but everybody has h. The second can spare f, which is not new to the first.
-    made = setting(Privacy(3, 2), tuples=8, distortion_weight=1.0, neighbours=1)
+    made = setting(Privacy(3, 2), tuples=8, distortion_weight=1.0, neighbors=1)
     out, repairs = told(made, made.window(), Push(tuple(rows("AABCDEFG", "fhhhffhh", "00009999"))))
     assert len(out) == 2
     assert repairs.windows.violations.tolist() == [1]

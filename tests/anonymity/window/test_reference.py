@@ -49,7 +49,7 @@ def windows(draw: st.DrawFn, *, repeats: bool) -> tuple[WindowSetting, list[Row]
     parameters = WindowParameters(
         event_time=2**40,
         distortion_weight=1.0,
-        neighbours=draw(st.integers(1, 4)),
+        neighbors=draw(st.integers(1, 4)),
         growth_cap=draw(st.sampled_from((2, 2.5, 3, 5))),
         numeric=draw(st.sampled_from(("mean", "median"))),
         categorical=draw(st.sampled_from(("mode", "ancestor"))),
@@ -79,7 +79,7 @@ def released(setting: WindowSetting, rows: list[Row]) -> tuple[list[set[int]], l
         out, actions = found.releases, found.repairs.actions
         members += [set(out.members[-1][out.offsets[i] : out.offsets[i + 1]]) for i in range(len(out))]
         merged += [kind == 1 for kind in out.kind.tolist()]
-        columns = (actions.group.tolist(), actions.neighbour.tolist(), actions.action.tolist())
+        columns = (actions.group.tolist(), actions.neighbor.tolist(), actions.action.tolist())
         done += [(group, partner, ACTIONS[what]) for group, partner, what in zip(*columns, strict=True)]
     return members, merged, done
 

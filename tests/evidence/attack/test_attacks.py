@@ -137,7 +137,7 @@ def test_rows_that_left_apart_are_told_apart_by_who_knows_the_order() -> None:
         assert identity.link(same, truth(same), seen, np.arange(7)).share == pytest.approx(expected)
 
 
-def test_a_nearest_neighbour_is_taken_where_nobody_fits() -> None:
+def test_a_nearest_neighbor_is_taken_where_nobody_fits() -> None:
     people = sample([[10], [50], [90]])
     moved = scene(people, {"age_min": [12.0, 52.0], "age_max": [13.0, 60.0]}, [0, 1])
     assert identity.link(moved, truth(moved), groups(moved), np.arange(2)) == Tries(2, 2.0)
@@ -198,7 +198,7 @@ def test_ends_on_a_grid_tell_a_cell_and_no_value(grid: float | None, refined: fl
     assert downcode(three, truth(three), groups(three))[0].succeeded == refined
 
 
-def test_generalisations_of_one_person_intersect() -> None:
+def test_generalizations_of_one_person_intersect() -> None:
     # Person 1 leaves with 2 and 3, then with 4 and 5; nobody else is in both.
     people = sample([[20], [21], [22], [60], [61], [62]], person=[1, 2, 3, 1, 4, 5])
     ends = {"age_min": [20.0] * 3 + [60.0] * 3, "age_max": [22.0] * 3 + [62.0] * 3}
@@ -219,7 +219,7 @@ def test_who_knows_why_a_group_was_formed_knows_more_of_its_members() -> None:
     assert found == Tries(7, 6.0)
 
 
-def test_counts_of_ranges_are_exact_where_nothing_was_generalised() -> None:
+def test_counts_of_ranges_are_exact_where_nothing_was_generalized() -> None:
     people = sample([[age] for age in range(50)])
     exact = scene(people, {"age_min": [*map(float, range(50))], "age_max": [*map(float, range(50))]}, range(50))
     assert median(errors(exact, groups(exact), np.random.default_rng(0))).error == pytest.approx(0)
@@ -245,8 +245,8 @@ def test_bounds_are_wilsons() -> None:
 def test_without_the_order_nobody_is_found_more_often_than_one_in_k(case: Case) -> None:
     """Where each tuple is its own person, and none leaves but in a release of k."""
     given, setting = sample_of(case.setting, case), setting_of(case)
-    generalises = getattr(setting.parameters, "suppression", "") == "generalise"
-    if given.tuples.subject is not None or generalises or setting.differential_privacy is not None or not len(given):
+    generalizes = getattr(setting.parameters, "suppression", "") == "generalize"
+    if given.tuples.subject is not None or generalizes or setting.differential_privacy is not None or not len(given):
         return
     of = Scene.of_replay(replay_outputs(given, setting), given)
     if len(of.lower):
@@ -334,7 +334,7 @@ def test_other_rows_of_a_writer_tell_the_range_of_a_fully_generalized_row() -> N
 FULLY = "downcoding of fully generalized rows", "nothing of anybody, placement"
 
 
-def replays_with_four_shards(by: str, suppression: Literal["withhold", "generalise"]) -> dict[tuple[str, str], Attack]:
+def replays_with_four_shards(by: str, suppression: Literal["withhold", "generalize"]) -> dict[tuple[str, str], Attack]:
     """``Setting`` does not refuse what a configuration refuses."""
     parameters = CastleParameters(delay_tuples=100, suppression=suppression)
     setting = Setting(CASTLE, Privacy(8, 2, ((ALPHA, 0.62),)), parameters, Shards(4, by))
@@ -342,13 +342,13 @@ def replays_with_four_shards(by: str, suppression: Literal["withhold", "generali
     return {(a.name, a.knows): a for a in attack_replays(stream(), setting, effort).attacks}
 
 
-@pytest.mark.parametrize("suppression", ["generalise", "withhold"])
+@pytest.mark.parametrize("suppression", ["generalize", "withhold"])
 @pytest.mark.parametrize("by", ["subject", "x"])
 def test_placement_gains_only_where_full_generalization_meets_shards_by_value(
-    by: str, suppression: Literal["withhold", "generalise"]
+    by: str, suppression: Literal["withhold", "generalize"]
 ) -> None:
     found = replays_with_four_shards(by, suppression)
-    assert (FULLY in found) == (suppression == "generalise")
+    assert (FULLY in found) == (suppression == "generalize")
     if FULLY in found:
         fully = found[FULLY]
         assert fully.baseline is not None
@@ -437,5 +437,5 @@ def test_what_cannot_be_attacked_is_told_in_a_line() -> None:
     with pytest.raises(AttackError, match=r"sinks.released: has \d+ rows, and the input 10;"):
         attack_outputs(outputs, people.first(10), 15, EFFORT)
     moved = replace(people, tuples=replace(people.tuples, numeric=people.tuples.numeric + 9))
-    with pytest.raises(AttackError, match=r"nobody of the input lies in 1 of 1 generalisations"):
+    with pytest.raises(AttackError, match=r"nobody of the input lies in 1 of 1 generalizations"):
         attack_outputs(outputs, moved, 15, EFFORT)

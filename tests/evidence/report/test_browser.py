@@ -26,7 +26,7 @@ MADE = [
     Release(tuple((20 + n % 50, n * 100, n % 9, ILLNESSES[i % 5], 3 * n + i) for i in range(3)), kind, n)
     for n, kind in enumerate(["cluster", "split", "cluster", "reused"] * 15)
 ]
-SUPPRESSED = [Release(((44, 4300, 8, "cold", 900 + n),), "generalised", n) for n in range(6)]
+SUPPRESSED = [Release(((44, 4300, 8, "cold", 900 + n),), "generalized", n) for n in range(6)]
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_everybody_can_read_the_page(browser: Any, page: Path, tmp_path: Path, w
     # Nothing is wider than the page, and no picture's text is cut off by its frame.
     assert tab.evaluate("document.documentElement.scrollWidth") == width
     assert tab.evaluate(CUT_OFF) == []
-    paper, ink = tab.evaluate(COLOURS)
+    paper, ink = tab.evaluate(COLORS)
     assert (brightness(paper) > brightness(ink)) == (scheme == "light")
     assert abs(brightness(paper) - brightness(ink)) > 150
     found = axe.Axe().run(tab).response
@@ -79,7 +79,7 @@ def test_print_is_dark_on_white_and_holds_every_table(browser: Any, page: Path, 
     tab = context.new_page()
     tab.goto(page.as_uri())
     tab.emulate_media(media="print")
-    paper, ink = tab.evaluate(COLOURS)
+    paper, ink = tab.evaluate(COLORS)
     assert brightness(paper) == 255
     assert brightness(ink) < 60
     assert tab.evaluate(CLIPPED) == []
@@ -88,7 +88,7 @@ def test_print_is_dark_on_white_and_holds_every_table(browser: Any, page: Path, 
     context.close()
 
 
-COLOURS = """
+COLORS = """
 [getComputedStyle(document.documentElement).backgroundColor, getComputedStyle(document.querySelector('svg text')).fill]
 """
 
@@ -106,7 +106,7 @@ CUT_OFF = """
 """
 
 
-def brightness(colour: str) -> float:
+def brightness(color: str) -> float:
     """From 0, black, to 255, of ``rgb(r, g, b)``."""
-    red, green, blue = (int(part) for part in colour[colour.index("(") + 1 : -1].split(",")[:3])
+    red, green, blue = (int(part) for part in color[color.index("(") + 1 : -1].split(",")[:3])
     return 0.299 * red + 0.587 * green + 0.114 * blue

@@ -28,7 +28,7 @@ TWO = [
     Release(((21, 1300, 0, "flu", 1), (27, 2900, 1, "gout", 2), (33, 1700, 2, "flu", 3)), "cluster", 1),
     Release(((61, 5100, 3, "flu", 4), (68, 6700, 4, ILLNESSES[3], 5)), "split", 30),
 ]
-ALONE = Release(((44, 4300, 8, "cold", 6),), "generalised", 40)
+ALONE = Release(((44, 4300, 8, "cold", 6),), "generalized", 40)
 ATTACK = Attack("linking <all>", "every quasi-identifier", 0.079, 0.06, 0.1, 0.033, 0.05, note="5 seeds")
 
 
@@ -56,10 +56,10 @@ def test_every_page_is_whole_and_needs_no_other_file(releases: list[Release], au
 @given(made_releases())
 def test_numbers_are_those_of_the_outputs_and_suppressed_rows_are_in_no_distribution(releases: list[Release]) -> None:
     page = Page(html(releases))
-    left = [r for r in releases if r.kind != "generalised"]
+    left = [r for r in releases if r.kind != "generalized"]
     rows = sum(len(r.tuples) for r in left)
     went = {row[0]: number(row[1]) for row in page.tables["Where rows went"][1]}
-    assert went["left, generalised"] == rows
+    assert went["left, generalized"] == rows
     assert went.get("left with nothing told: outlier", 0) == len(releases) - len(left)
     assert went["together"] == rows + len(releases) - len(left) + 9
     for name in ("Rows by the size of their group", "Rows by l of illness"):

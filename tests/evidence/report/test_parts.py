@@ -64,13 +64,13 @@ def test_a_quantile_is_the_least_value_that_so_many_do_not_exceed(found: list[tu
 
 
 @given(made_releases(), st.booleans())
-def test_diversity_is_that_of_rows_that_share_a_generalisation(made: list[Release], audited: bool) -> None:
+def test_diversity_is_that_of_rows_that_share_a_generalization(made: list[Release], audited: bool) -> None:
     found = diversity(releases(outputs(made, audited=audited), published=True), outputs(made).released["illness"])
     groups: dict[object, list[str]] = {}
     for one in made:
         groups.setdefault(one.shared, []).extend(t[3] for t in one.tuples)
     for one in made:
-        if one.kind == "generalised":
+        if one.kind == "generalized":
             groups.pop(one.shared, None)
     whole = Counter(value for group in groups.values() for value in group)
     expected = []
@@ -131,7 +131,7 @@ def test_what_left_is_spread_evenly_over_all_that_it_may_have_been(made: list[Re
     if (axis := by_name.get("age")) is None or axis.edges is None:
         return
     expected = np.zeros(len(axis.left))
-    for one in (r for r in made if r.kind != "generalised"):
+    for one in (r for r in made if r.kind != "generalized"):
         low, high = int(one.shared[0]), int(one.shared[1])
         for value in range(low, high + 1):
             place = sum(value >= edge for edge in axis.edges)
@@ -159,7 +159,7 @@ def test_values_of_a_flat_hierarchy_are_named_only_where_enough_persons_have_the
 def test_loss_over_time_is_the_loss_of_all(made: list[Release]) -> None:
     left = releases(outputs(made), published=True)
     parts = loss_over_time(left, 4)
-    kept = [one for one in made if one.kind != "generalised"]
+    kept = [one for one in made if one.kind != "generalized"]
     rows = sum(len(one.tuples) for one in kept)
     if rows < 4:
         assert parts == []
@@ -176,7 +176,7 @@ def test_loss_by_attribute_adds_up_to_that_of_the_releases(made: list[Release]) 
     policy = Policy((Numeric("age", (0, 99)), Numeric("wage", (0, 10_000)), Categorical("town", TOWNS)))
     left = releases(outputs(made), published=True)
     found = dict(loss_by_attribute(left, policy))
-    kept = [one for one in made if one.kind != "generalised"]
+    kept = [one for one in made if one.kind != "generalized"]
     if not kept:
         assert found == {}
         return

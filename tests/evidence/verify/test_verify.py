@@ -234,9 +234,9 @@ def test_closeness_to_a_reference_is_that_of_the_rows(name: str, run: Run, limit
 
 
 @given(st.lists(st.lists(st.sampled_from(("flu", "gout", "cold")), min_size=3, max_size=8), min_size=2, max_size=3))
-def test_releases_under_one_generalisation_are_judged_together(classes: list[list[str]]) -> None:
+def test_releases_under_one_generalization_are_judged_together(classes: list[list[str]]) -> None:
     run = Run([], [], [], [], pseudonym=False, subject=False)
-    generalisation = {"age_min": 1.0, "age_max": 2.0, "town": "all"}
+    generalization = {"age_min": 1.0, "age_max": 2.0, "town": "all"}
     for number, values in enumerate(classes):
         told = {"subjects": len(values), "tuples": len(values), "diversity_illness": len(set(values))}
         row = dict.fromkeys(name for name, _ in AUDIT) | {
@@ -245,8 +245,8 @@ def test_releases_under_one_generalisation_are_judged_together(classes: list[lis
             "kind": "cluster",
             "loss": 0.5,
         }
-        run.audit.append(row | PROMISED.in_force | told | generalisation)
-        run.released += [{**generalisation, "illness": value, "id": "", "who": ""} for value in values]
+        run.audit.append(row | PROMISED.in_force | told | generalization)
+        run.released += [{**generalization, "illness": value, "id": "", "who": ""} for value in values]
     counts = Counter(value for values in classes for value in values)
     found = broken(verify(run.outputs(), PROMISED))
     assert (("alpha of illness", 0, 0) in found) == (max(counts.values()) > 0.8 * counts.total() + 1e-6)

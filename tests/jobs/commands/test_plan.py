@@ -32,7 +32,7 @@ def demo_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (("--most-delay", "10"), "--most-delay: "),
         (("--most-suppressed", "many"), "--most-suppressed: "),
-        (("--vary", "colour=red"), "--vary: "),
+        (("--vary", "color=red"), "--vary: "),
         (("--vary", "k=0"), "--vary k: "),
         (("--plot", "picture.pdf"), "--plot: "),
     ],

@@ -46,7 +46,7 @@ def test_outputs_and_their_summary_become_a_page(job: Path) -> None:
     found = page(job)
     assert found.problems == []
     assert found.tables["Where rows went"][1] == [
-        ["left, generalised", "4", "57.1%"],
+        ["left, generalized", "4", "57.1%"],
         ["suppressed: outlier", "1", "14.3%"],
         ["rejected: missing", "2", "28.6%"],
         ["together", "7", "100.0%"],
@@ -76,7 +76,7 @@ def test_without_a_summary_the_sinks_are_counted(tmp_path: Path) -> None:
     write_csv(tmp_path / "suppressed", [suppressed] * 2)
     found = page(path)
     assert found.tables["Where rows went"][1][:2] == [
-        ["left, generalised", "4", "66.7%"],
+        ["left, generalized", "4", "66.7%"],
         ["suppressed: too few subjects", "2", "33.3%"],
     ]
     assert "In short\n4 rows left, with less detail in age and town; 2 were held back" in found.text
@@ -86,11 +86,11 @@ def test_without_a_summary_the_sinks_are_counted(tmp_path: Path) -> None:
 def test_suppressed_rows_that_were_published_are_told_apart_without_a_summary(tmp_path: Path) -> None:
     path = configure(tmp_path)
     write_csv(tmp_path / "released", [*ALIKE, member(0, 99, "all", "gout", 9)])
-    alone = {"kind": "generalised", "subjects": 1, "tuples": 1, "diversity_illness": 1, "loss": 1.0}
+    alone = {"kind": "generalized", "subjects": 1, "tuples": 1, "diversity_illness": 1, "loss": 1.0}
     write_csv(tmp_path / "audit", [*AUDITED, release(2, 0, 0, 99, "all", **alone)])
-    found = page(path, "--set", "castle.suppression=generalise")
+    found = page(path, "--set", "castle.suppression=generalize")
     assert found.tables["Where rows went"][1] == [
-        ["left, generalised", "4", "80.0%"],
+        ["left, generalized", "4", "80.0%"],
         ["left with nothing told: reason not kept", "1", "20.0%"],
         ["together", "5", "100.0%"],
     ]

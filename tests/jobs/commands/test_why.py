@@ -49,8 +49,8 @@ def test_what_was_suppressed_is_told_with_what_would_have_saved_it(mini: Host, t
     kinds = {remedy["kind"] for remedy in told["tried"]}
     assert kinds == {"delay", "shards", "hierarchy", "quasi_identifiers", "l", "k"}
     assert [r["change"] for r in told["tried"] if r["promises_less"]] == ["privacy.l: 1", "privacy.k: 12"]
-    # Its numbers have no domain, so nothing can be published fully generalised.
-    assert "salary.domain" in told["impossible"]["nearest.suppression: generalise"]
+    # Its numbers have no domain, so nothing can be published fully generalized.
+    assert "salary.domain" in told["impossible"]["nearest.suppression: generalize"]
     assert all(row["rows"] % 25 == 0 for row in told["rejected"])
     assert_tells_nobody(stream, result.stdout)
 

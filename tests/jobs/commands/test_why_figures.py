@@ -42,17 +42,17 @@ def config(monkeypatch: pytest.MonkeyPatch) -> Config:
 def test_of_a_run_its_reasons_losses_and_rejected_rows_are_told(config: Config) -> None:
     root = {a.name: a.hierarchy.labels[a.hierarchy.root] for a in config.policy.categorical}
     released = {"age_min": [18, 18], "age_max": [59, 100], "salary_min": [0, 0], "salary_max": [10, 10]}
-    generalisation = released | {name: [label] * 2 for name, label in root.items()}
-    audit = {"kind": ["cluster", "generalised"], "tuples": [12, 1], "loss": [0.875, 1.0]}
+    generalization = released | {name: [label] * 2 for name, label in root.items()}
+    audit = {"kind": ["cluster", "generalized"], "tuples": [12, 1], "loss": [0.875, 1.0]}
     run = Outputs(
         config.policy,
         pa.table({"age_min": [18] * 13}),
-        pa.table(audit | generalisation),
+        pa.table(audit | generalization),
         pa.table({"reason": ["outlier", "outlier", "too_few_subjects"]}),
         pa.table({"column": ["age"] * 21 + ["area"] * 9, "reason": ["missing"] * 21 + ["unknown_category"] * 9}),
     )
     told = of_run(run, config)
-    assert (told["released"], told["fully_generalised"]) == (13, 1)
+    assert (told["released"], told["fully_generalized"]) == (13, 1)
     assert told["suppressed_by_reason"] == {"outlier": 2, "too_few_subjects": 1}
     assert told["losses"] == pytest.approx({"age": (12 * 0.5 + 1) / 13, "area": 1, "education": 1, "salary": 1})
     assert told["rejected"] == [
@@ -66,4 +66,4 @@ def test_a_run_that_kept_released_rows_alone_tells_their_losses_and_no_reasons(c
     ends = {"age_min": [18, 18], "age_max": [59, 18], "salary_min": [0, 0], "salary_max": [10, 5]}
     told = of_run(Outputs(config.policy, pa.table(ends | {name: [label] * 2 for name, label in leaf.items()})), config)
     assert told["losses"] == pytest.approx({"age": 0.25, "area": 0, "education": 0, "salary": 0.75})
-    assert (told["suppressed_by_reason"], told["fully_generalised"], told["rejected"]) == (None, None, [])
+    assert (told["suppressed_by_reason"], told["fully_generalized"], told["rejected"]) == (None, None, [])

@@ -117,19 +117,19 @@ def test_what_counts_event_time_is_known_by_its_field(tmp_path: Path) -> None:
     assert configured(tmp_path, FULL, "castle.delay={tuples: 5}").counts_event_time is None
 
 
-def test_full_generalisation_needs_the_domain_of_every_number(tmp_path: Path) -> None:
-    generalise, domain = "castle.suppression=generalise", "policy.quasi_identifiers.pay.domain=[0, 9]"
+def test_full_generalization_needs_the_domain_of_every_number(tmp_path: Path) -> None:
+    generalize, domain = "castle.suppression=generalize", "policy.quasi_identifiers.pay.domain=[0, 9]"
     by_subject = "shards.by=subject"
-    assert configured(tmp_path, FULL, generalise, domain, by_subject).parameters.suppression == "generalise"
-    [problem] = problems(tmp_path, FULL, generalise, by_subject)
+    assert configured(tmp_path, FULL, generalize, domain, by_subject).parameters.suppression == "generalize"
+    [problem] = problems(tmp_path, FULL, generalize, by_subject)
     assert problem.startswith("policy.quasi_identifiers.pay.domain: is missing; castle.suppression")
 
 
 @pytest.mark.parametrize("by", ["hours-per-week", "education.level"])
-def test_full_generalisation_is_refused_where_files_tell_the_shard_and_so_the_value(tmp_path: Path, by: str) -> None:
-    given = ("castle.suppression=generalise", "policy.quasi_identifiers.pay.domain=[0, 9]", f"shards.by={by}")
+def test_full_generalization_is_refused_where_files_tell_the_shard_and_so_the_value(tmp_path: Path, by: str) -> None:
+    given = ("castle.suppression=generalize", "policy.quasi_identifiers.pay.domain=[0, 9]", f"shards.by={by}")
     [problem] = problems(tmp_path, FULL, *given)
-    assert problem.startswith("castle.suppression: generalise publishes a tuple without detail")
+    assert problem.startswith("castle.suppression: generalize publishes a tuple without detail")
     assert f"shards.by: {by} divides by values" in problem
     assert configured(tmp_path, FULL, *given, "shards.count=1").shards.count == 1
 
@@ -193,7 +193,7 @@ def test_noise_without_sampling_is_warned_of(tmp_path: Path) -> None:
         (["castle.reuse_limit=5", "castle.delay.jitter=0"], "castle.reuse_limit"),
         (
             [
-                *("castle.delay.jitter=0", "castle.suppression=generalise", "shards.by=subject"),
+                *("castle.delay.jitter=0", "castle.suppression=generalize", "shards.by=subject"),
                 "policy.quasi_identifiers.pay.domain=[0, 9]",
             ],
             "castle.suppression",
@@ -258,10 +258,10 @@ def test_what_promises_less_than_it_seems_to_is_warned_of_once(
     assert [warning[: len(start)] for warning, start in zip(found, warned, strict=True)] == warned
 
 
-def test_full_generalisation_and_noise_both_ask_for_a_domain(tmp_path: Path) -> None:
-    generalise = "castle.suppression=generalise"
-    assert configured(tmp_path, FULL, *NOISED, generalise).parameters.suppression == "generalise"
-    found = problems(tmp_path, FULL, NOISED[0], NOISED[1], generalise)
+def test_full_generalization_and_noise_both_ask_for_a_domain(tmp_path: Path) -> None:
+    generalize = "castle.suppression=generalize"
+    assert configured(tmp_path, FULL, *NOISED, generalize).parameters.suppression == "generalize"
+    found = problems(tmp_path, FULL, NOISED[0], NOISED[1], generalize)
     assert [problem.split(":")[0] for problem in found] == ["policy.quasi_identifiers.pay.domain"] * 2
 
 
@@ -636,7 +636,7 @@ def kafka(prefix: str, *more: str) -> str:
     return "{" + ", ".join(("connector: kafka", ONCE, f"sink.transactional-id-prefix: {prefix}", *more)) + "}"
 
 
-def test_a_misspelt_connector_of_a_sink_is_told_with_the_near_one(tmp_path: Path) -> None:
+def test_a_misspelled_connector_of_a_sink_is_told_with_the_near_one(tmp_path: Path) -> None:
     (problem,) = problems(tmp_path, SMALL, "sinks.released.connector=filesytem")
     assert problem.startswith(
         "sinks.released.connector: is not known to be exactly-once (did you mean 'filesystem'?), so after a failure"
@@ -664,11 +664,9 @@ def test_pooled_transactions_are_refused_with_the_reason(tmp_path: Path, strateg
     assert configured(tmp_path, SMALL, named).sinks["audit"]
 
 
-@pytest.mark.parametrize("catalogue", ["catalog-type: REST", "catalog-impl: org.apache.iceberg.rest.RESTCatalog"])
-def test_iceberg_through_a_rest_catalogue_is_refused_unless_duplicates_are_accepted(
-    tmp_path: Path, catalogue: str
-) -> None:
-    sink = f"sinks.released={{connector: iceberg, catalog-name: c, {catalogue}}}"
+@pytest.mark.parametrize("catalog", ["catalog-type: REST", "catalog-impl: org.apache.iceberg.rest.RESTCatalog"])
+def test_iceberg_through_a_rest_catalog_is_refused_unless_duplicates_are_accepted(tmp_path: Path, catalog: str) -> None:
+    sink = f"sinks.released={{connector: iceberg, catalog-name: c, {catalog}}}"
     (problem,) = problems(tmp_path, SMALL, sink)
     assert problem.startswith("sinks.released.catalog-type: Iceberg may commit the same files twice on recovery")
     assert "apache/iceberg 14425" in problem

@@ -24,7 +24,7 @@ window:
   event_time: 10 s
   delay: {tuples: 120, event_time: 25 s}
   distortion_weight: 0.6
-  neighbours: 4
+  neighbors: 4
   growth_cap: 2.5
   output: representative
   numeric: median
@@ -46,7 +46,7 @@ def test_every_field_arrives(tmp_path: Path) -> None:
         delay_tuples=120,
         delay_event_time=25_000,
         distortion_weight=0.6,
-        neighbours=4,
+        neighbors=4,
         growth_cap=2.5,
         output="representative",
         numeric="median",
@@ -72,9 +72,9 @@ def test_defaults_are_those_that_are_documented(tmp_path: Path) -> None:
         delay_tuples=100,
         delay_event_time=None,
         distortion_weight=0.7,
-        neighbours=3,
+        neighbors=3,
         growth_cap=3.0,
-        output="generalisation",
+        output="generalization",
         numeric="mean",
         categorical="mode",
         weights=(),
@@ -99,7 +99,7 @@ def test_a_window_by_event_time_waits_for_two_of_them(tmp_path: Path) -> None:
         ("window.delay.tuples=49", "window.delay.tuples: must be window.tuples (50) or more, not 49"),
         ("window.delay.event_time=9 s", "window.delay.event_time: must be window.event_time (10000) or more"),
         ("window.distortion_weight=1.1", "window.distortion_weight: is too large; a number from 0 to 1"),
-        ("window.neighbours=0", "window.neighbours: is too small"),
+        ("window.neighbors=0", "window.neighbors: is too small"),
         ("window.growth_cap=1.5", "window.growth_cap: is too small; a number, 2 or more"),
         (
             "policy.quasi_identifiers.age.ends=5",
@@ -119,7 +119,7 @@ def test_a_window_by_event_time_waits_for_two_of_them(tmp_path: Path) -> None:
         ("window.adaptive.least=51", "window.adaptive.least: must be from 1 to 50, not 51"),
         ("window.adaptive.windows=0", "window.adaptive.windows: is too small"),
         ("window.adaptive.delay_weight=nan", "window.adaptive.delay_weight: is not finite"),
-        ("window.neighbors=3", "window.neighbors: is unknown (did you mean 'neighbours'?); known here: tuples,"),
+        ("window.neighbors=3", "window.neighbors: is unknown (did you mean 'neighbors'?); known here: tuples,"),
         ("policy.event_time=null", "window.event_time: needs a column of the role policy.event_time"),
         (
             "differential_privacy={sample_rate: 0.5, phi: 10}",

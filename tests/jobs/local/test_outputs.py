@@ -49,7 +49,7 @@ def test_tables_have_the_types_of_outputs_in_each_format(tmp_path: Path, options
     assert found.suppressed is not None
     assert found.suppressed.num_rows == 0  # its folder is not there: nothing was suppressed
     assert found.rejected is None
-    assert found.generalisation == ("age_min", "age_max", "town")
+    assert found.generalization == ("age_min", "age_max", "town")
 
 
 def test_options_of_csv_are_those_of_the_sink(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_shards_are_added_up() -> None:
         "merged": 0,
         "split": 0,
         "reused": 7,
-        "generalised": 0,
+        "generalized": 0,
         "again": 0,
         "widened": 0,
     }
@@ -118,11 +118,11 @@ def test_tuples_that_are_not_accounted_for_are_an_error(released: float, what: s
         summed(rows, 1.0)
 
 
-def test_tuples_that_are_published_fully_generalised_are_suppressed_and_not_withheld() -> None:
-    rows = [("tuples_in", 5.0), ("released", 5.0), ("suppressed.outlier", 2.0), ("releases.generalised", 2.0)]
+def test_tuples_that_are_published_fully_generalized_are_suppressed_and_not_withheld() -> None:
+    rows = [("tuples_in", 5.0), ("released", 5.0), ("suppressed.outlier", 2.0), ("releases.generalized", 2.0)]
     summary = summed([*rows, ("loss_sum", 2.0), ("delay.0", 5.0)], 1.0)
     assert (summary.released, summary.withheld, sum(summary.suppressed.values())) == (5, 0, 2)
-    assert "outlier 2, published fully generalised" in printed(summary)
+    assert "outlier 2, published fully generalized" in printed(summary)
 
 
 def test_tuples_of_the_forgotten_are_accounted_for() -> None:
@@ -151,7 +151,7 @@ def test_json_holds_every_number_of_the_issue() -> None:
             "merged": 0,
             "split": 0,
             "reused": 7,
-            "generalised": 0,
+            "generalized": 0,
             "again": 0,
             "widened": 0,
         },

@@ -16,14 +16,14 @@ from crenel.evidence.sample import Sample
 from crenel.jobs.config.file import override, read
 from crenel.jobs.config.load import load
 from crenel.jobs.plan.block import block, pasted, replaced
-from crenel.jobs.plan.grid import around, neighbours
+from crenel.jobs.plan.grid import around, neighbors
 from crenel.jobs.plan.options import Bounds, PlanError, share_of, varied, wait_of, wanted_of
 from crenel.jobs.plan.point import Point, Written, duration, waits
 from tests.evidence.test_replay import timed
 
 ROOT = Path(__file__).resolve().parents[3]
 DEMO = ROOT / "conf" / "demo.yaml"
-WINDOWS = ("algorithm=window", "nearest=~", "window={tuples: 50, delay: {tuples: 300}, neighbours: 4}")
+WINDOWS = ("algorithm=window", "nearest=~", "window={tuples: 50, delay: {tuples: 300}, neighbors: 4}")
 
 
 @pytest.fixture(autouse=True)
@@ -121,11 +121,11 @@ def test_a_block_can_be_pasted_into_the_configuration(algorithm: str, tmp_path: 
     assert ("windows" in config.sinks) == (algorithm == "window")
 
 
-def test_neighbours_are_one_step_away() -> None:
+def test_neighbors_are_one_step_away() -> None:
     written = written_of()
     grid = around(written.config, sample_of(), Wanted(k=10, l=1), {})
     point = Point("nearest", 10, 1, 200, 3_600_000, 4, "subject")
-    found = list(neighbours(point, grid))
+    found = list(neighbors(point, grid))
     assert ("k", replace(point, k=20)) in found
     assert ("delay", replace(point, tuples=100, milliseconds=30 * 60_000)) in found
     assert ("shards", replace(point, shards=2)) in found
@@ -152,7 +152,7 @@ def test_what_is_varied_replaces_a_dimension() -> None:
 @pytest.mark.parametrize(
     ("text", "names"),
     [("k=0", "--vary k"), ("k", "--vary"), ("algorithm=castel", "--vary algorithm"), ("delay=5", "--vary delay"),
-     ("shards=0", "--vary shards"), ("colour=red", "--vary")],
+     ("shards=0", "--vary shards"), ("color=red", "--vary")],
 )  # fmt: skip
 def test_a_dimension_that_cannot_be_is_named(text: str, names: str) -> None:
     assert known_algorithms()

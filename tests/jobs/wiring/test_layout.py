@@ -107,7 +107,7 @@ def test_an_audit_row_is_a_release_without_its_members() -> None:
     assert not members & {column.expression for column in found.sinks["audit"]}
 
 
-def test_an_audit_row_tells_what_is_in_force_before_its_generalisation() -> None:
+def test_an_audit_row_tells_what_is_in_force_before_its_generalization() -> None:
     found = layout(POLICY, COLUMNS, in_force=(Column("k", "BIGINT", "CAST(10 AS BIGINT)"),))
     audit = names(found, "audit")
     assert audit.index("loss") + 1 == audit.index("k") == audit.index("age_min") - 1
@@ -256,7 +256,7 @@ def test_every_problem_is_listed_with_what_would_be_valid() -> None:
         ("noised", "heigth", "height"),
     ],
 )
-def test_a_misspelt_column_of_a_role_is_one_problem_which_suggests_the_column_of_the_source(
+def test_a_misspelled_column_of_a_role_is_one_problem_which_suggests_the_column_of_the_source(
     role: str, name: str, given: str
 ) -> None:
     policy = replace(POLICY, noised=(Noised("height", (100, 220), 1),))

@@ -42,7 +42,7 @@ def test_sensitive_codes_are_equal_where_values_are(sql: str, classes: list[list
 
 
 def test_text_codes_are_siphash_2_4() -> None:
-    # The test vector of the SipHash paper (Aumasson and Bernstein, 2012, Appendix A), then pandas' finaliser.
+    # The test vector of the SipHash paper (Aumasson and Bernstein, 2012, Appendix A), then pandas' finalizer.
     key, text = ("".join(map(chr, range(length))) for length in (16, 15))
     code = 0xA129CA6149BE45E5
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
@@ -160,7 +160,7 @@ def test_a_numeric_quasi_identifier_divides_its_domain_into_equal_slices() -> No
     assert [reason for _, reason, *_ in found.rejected] == ["outside_domain", "bad_type"]
 
 
-def test_a_categorical_quasi_identifier_divides_its_leaves_into_neighbours() -> None:
+def test_a_categorical_quasi_identifier_divides_its_leaves_into_neighbors() -> None:
     plan = plan_of(shards=Shards(3, "area"))
     leaves = AREA.labels[: AREA.leaves]
     found = shard_of(plan, [{**GOOD, "area": label} for label in leaves])

@@ -22,8 +22,8 @@ FORMED = ("cluster", "merged", "split")
 def released(draw: st.DrawFn) -> tuple[str, int, int, list[int]]:
     """Kind, subjects, tuples and diversity of one release."""
     kind = draw(st.sampled_from(KINDS))
-    alone = kind in ("reused", "generalised")
-    subjects = 1 if kind == "generalised" else draw(st.integers(1, 60))
+    alone = kind in ("reused", "generalized")
+    subjects = 1 if kind == "generalized" else draw(st.integers(1, 60))
     tuples = 1 if alone else draw(st.integers(1, 5))
     return kind, subjects, tuples, draw(st.lists(st.integers(1, 4), min_size=2, max_size=2))
 
@@ -34,7 +34,7 @@ def test_everything_is_counted_once(k: int, steps: list[list[tuple[str, int, int
     for step in steps:
         counted.update(classes.left(columns(step)))
     everything = [release for step in steps for release in step]
-    partial = [release for release in everything if release[0] != "generalised"]
+    partial = [release for release in everything if release[0] != "generalized"]
     tuples = sum(release[2] for release in everything)
     diversity = sum(release[2] * min(release[3]) for release in partial)
     assert counted["released_alone"] == sum(release[2] == 1 for release in everything)

@@ -69,7 +69,7 @@ def found(of: LastingSetting) -> Stream:
     return stream
 
 
-def test_later_rows_leave_under_the_same_generalisation_with_what_waits_of_companions() -> None:
+def test_later_rows_leave_under_the_same_generalization_with_what_waits_of_companions() -> None:
     stream = found(setting())
     out = stream.come((0, 10), (1, 20), (8, 95), (8, 95), (8, 95), (8, 95), (8, 95), (8, 95))
     (again,) = [one for one in out if AGAIN in one.kind]
@@ -81,7 +81,7 @@ def test_later_rows_leave_under_the_same_generalisation_with_what_waits_of_compa
 @pytest.mark.parametrize(
     ("moved", "kind", "upper", "companions"), [("widen", "widened", 50.0, 3), ("count", "again", 30.0, 2)]
 )
-def test_a_companion_who_has_moved_widens_the_generalisation_or_counts(
+def test_a_companion_who_has_moved_widens_the_generalization_or_counts(
     moved: Any, kind: str, upper: float, companions: int
 ) -> None:
     stream = found(setting(lasting=Lasting(None, moved)))
@@ -141,7 +141,7 @@ def test_a_second_restore_finds_all_that_the_first_one_found() -> None:
     stream.come((9, 50), time=3000)
     late = (Row((20.0, 20.0), ("flu", 100), 1, 3000), Row((60.0, 60.0), ("flu", 101), 9, 1))
     stream.shard.take(Push(late, 3000))  # what came last of person 9 leaves at once, and is stored beside person 1
-    stream.shard.take(Advance(4000))  # whose row leaves under the old generalisation, and 9 is forgotten
+    stream.shard.take(Advance(4000))  # whose row leaves under the old generalization, and 9 is forgotten
     for _ in range(2):
         stream.shard.restore()
         stream.shard.take(Advance(4000))
