@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import DifferentialPrivacy, Privacy
+from crenel.anonymity.privacy import Privacy, SamplingAndNoise
 from crenel.anonymity.release import Releases
 from crenel.state.block import NO_TIME, Block
 from crenel.state.stored import Changes, Stored
@@ -34,7 +34,7 @@ class Terms:
     policy, privacy : what is promised
     parameters : of the algorithm, an instance of ``Algorithm.parameters``
     members : names and types of the columns that are published as they are, in the order of ``policy.members``
-    differential_privacy : sampling and perturbation of what comes in; None: neither
+    sampling_and_noise : sampling and perturbation of what comes in; None: neither
     fingerprint : by field, what a restored shard must have in common (``crenel.anonymity.fingerprint``)
     remembers : whether each step tells what is to be stored; a shard that is thrown away need not
     """
@@ -43,7 +43,7 @@ class Terms:
     privacy: Privacy
     parameters: Any
     members: pa.Schema
-    differential_privacy: DifferentialPrivacy | None = None
+    sampling_and_noise: SamplingAndNoise | None = None
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     remembers: bool = True
 
@@ -260,6 +260,8 @@ class Algorithm:
     delay_tuples : for how many later tuples of its shard one may wait, by parameters; None: for as many as come
     representative : whether parameters publish one number, which stands for its group, in the place of an interval
     outputs : further outputs
+    stored_name : its name in stored state and in the uid of its operator, where that is not ``name``: savepoints of
+        the former name restore
     counted : fields of its counters that are metrics and part of the summary, with a word on each
     gauges : further metrics, over the counters of all shards of a subtask; whole numbers
     tell : what ``crenel check`` shows of the parameters, as (name, text)
@@ -288,6 +290,12 @@ class Algorithm:
     delay_tuples: Callable[[Any], int | None] = lambda parameters: None
     representative: Callable[[Any], bool] = lambda parameters: False
     outputs: tuple[Output, ...] = ()
+    stored_name: str = ""
+
+    @property
+    def stored_as(self) -> str:
+        """The name of this algorithm in stored state and in the uid of its operator."""
+        return self.stored_name or self.name
 
     def durations(self, parameters: Any) -> dict[str, int]:
         """Milliseconds of event time that parameters count, by the dotted name of the setting."""

@@ -11,7 +11,7 @@ from crenel.anonymity.attributes import Numeric
 from crenel.anonymity.errors import PolicyError
 from crenel.anonymity.hierarchy import Hierarchy
 from crenel.anonymity.policy import Policy, Shards
-from crenel.anonymity.privacy import DifferentialPrivacy, Privacy
+from crenel.anonymity.privacy import Privacy, SamplingAndNoise
 from crenel.anonymity.secret import NO_KEY, SubjectKey, is_stretched
 
 
@@ -40,6 +40,9 @@ DERIVATION = "subject_key_derivation"
 """Names the field where a key is stretched on one side alone."""
 
 GO_ON_DIRECTLY = f"{DERIVATION}: direct goes on with the keys of earlier versions"
+_NOISE = "differential_privacy"
+"""What stored fingerprints call the section ``sampling_and_noise``, whose name it was."""
+
 _SUBJECT_TYPE = "type of the subject "
 _PROMISED = "privacy.sensitive."
 
@@ -51,7 +54,7 @@ def fingerprint(
     members: Mapping[str, str],
     *,
     algorithm: str = "castle",
-    differential_privacy: DifferentialPrivacy | None = None,
+    sampling_and_noise: SamplingAndNoise | None = None,
     subject_type: str | None = None,
     source: Mapping[str, str] | None = None,
     privacy: Privacy | None = None,
@@ -87,7 +90,7 @@ def fingerprint(
         place = f"policy.quasi_identifiers.{attribute.name}"
         if isinstance(attribute, Numeric):
             fields[f"{place}.domain"] = attribute.domain
-            if differential_privacy is not None:
+            if sampling_and_noise is not None:
                 fields[f"{place}.step"] = attribute.step
         else:
             fields[f"{place}.hierarchy"] = _content(attribute.hierarchy)
@@ -104,8 +107,8 @@ def fingerprint(
     if policy.subject is not None and subject_type is not None:
         fields[f"{_SUBJECT_TYPE}{policy.subject}"] = subject_type
     fields.update(source or {})
-    if differential_privacy is not None:
-        fields["differential_privacy"] = asdict(differential_privacy)
+    if sampling_and_noise is not None:
+        fields[_NOISE] = asdict(sampling_and_noise)
     if algorithm != "castle":
         fields["algorithm"] = algorithm
     if epoch != 1:
@@ -128,6 +131,8 @@ def changed_fields(stored: Mapping[str, str], now: Mapping[str, str]) -> tuple[s
     Those that only one of them has are among them, but for what earlier versions did not store.
     """
     changed = {name for name in stored.keys() | now.keys() if _differs(name, stored, now)}
+    if _NOISE in changed:
+        changed = changed - {_NOISE} | {"sampling_and_noise"}
     if _KEY in changed and _derived_otherwise(stored, now):
         changed = changed - {_KEY} | {DERIVATION}
     return tuple(sorted(changed))

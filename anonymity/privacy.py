@@ -209,7 +209,7 @@ class Privacy:
 
 
 @dataclass(frozen=True)
-class DifferentialPrivacy:
+class SamplingAndNoise:
     """Sampling and perturbation (CASTLEGUARD, Algorithms 1 and 2; symbols of the paper in brackets).
 
     Attributes
@@ -225,6 +225,6 @@ class DifferentialPrivacy:
 
     def __post_init__(self) -> None:
         if not 0 < self.sample_rate <= 1:
-            raise PolicyError("differential_privacy.sample_rate: must be above 0 and at most 1")
+            raise PolicyError("sampling_and_noise.sample_rate: must be above 0 and at most 1")
         if not LEAST_PHI <= self.phi < inf:
-            raise PolicyError("differential_privacy.phi: must be a finite number, 2^-12 or more")
+            raise PolicyError("sampling_and_noise.phi: must be a finite number, 2^-12 or more")

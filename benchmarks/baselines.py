@@ -98,8 +98,8 @@ class Ubdsa(_OfKAlone):
     """No windows: the oldest tuple leaves with what is nearest as soon as the buffer is full (UBDSA, Section 2.2).
 
     The paper tells of UBDSA that it groups by CAIL distance, promises k-anonymity, and adapts the delay threshold so
-    that average delay and distortion are low together. The reading here: a buffer of at most ``window.tuples`` tuples,
-    from which one group at a time is made, around the oldest tuple; with ``window.adaptive`` the buffer's size follows
+    that average delay and distortion are low together. The reading here: a buffer of at most ``suhdsa.tuples`` tuples,
+    from which one group at a time is made, around the oldest tuple; with ``suhdsa.adaptive`` the buffer's size follows
     that rule. The buffer is grouped anew for each release, which is what makes it slow. By tuples only; at the end
     fewer than k may be left over, which are suppressed.
     """
@@ -109,5 +109,5 @@ class Ubdsa(_OfKAlone):
     def __init__(self, terms: Terms, snapshot: Snapshot, **how: Any) -> None:
         parameters = terms.parameters
         if parameters.event_time is not None or parameters.delay_event_time is not None or parameters.tuples is None:
-            raise PolicyError("window.tuples: UBDSA is bounded by tuples, and by them alone")
+            raise PolicyError("suhdsa.tuples: UBDSA is bounded by tuples, and by them alone")
         super().__init__(terms, snapshot, **how)

@@ -59,8 +59,8 @@ DELAY = 200
 
 _ALGORITHMS = {
     "window": (
-        "algorithm=window",
-        "window={tuples: 50}",
+        "algorithm=suhdsa",
+        "suhdsa={tuples: 50}",
         "sinks.windows={connector: filesystem, path: '${BENCH_OUTPUT}/windows', format: csv}",
     ),
     "castle": ("algorithm=castle", f"castle={{delay: {{tuples: {DELAY}}}}}"),

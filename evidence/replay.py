@@ -148,13 +148,13 @@ def _taken(
     sample: Sample, setting: Setting, *, fine: bool, at_once: int | None = None
 ) -> tuple[list[Shard], list[Left]]:
     """All shards at their end, and what left them; ``fine``: in steps that tell when."""
-    members, sampled = _members(sample), setting.differential_privacy is not None
+    members, sampled = _members(sample), setting.sampling_and_noise is not None
     terms = Terms(
         policy=replace(sample.policy, passthrough=(ROW,)),
         privacy=setting.privacy,
         parameters=setting.parameters,
         members=members.schema,
-        differential_privacy=setting.differential_privacy,
+        sampling_and_noise=setting.sampling_and_noise,
         remembers=False,
     )
     of_shard = sample.shards(setting.shards)

@@ -7,7 +7,7 @@ from typing import Any
 
 from crenel.anonymity.algorithm import Algorithm
 from crenel.anonymity.policy import Shards
-from crenel.anonymity.privacy import DifferentialPrivacy, Privacy
+from crenel.anonymity.privacy import Privacy, SamplingAndNoise
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Setting:
     parameters : of the algorithm
     shards : how the sample is divided
     seed : fixes every random choice; a job with the same seed makes the same
-    differential_privacy : sampling and noise; None: neither
+    sampling_and_noise : sampling and noise; None: neither
     """
 
     algorithm: Algorithm
@@ -30,4 +30,4 @@ class Setting:
     parameters: Any
     shards: Shards = field(default_factory=Shards)
     seed: int = 0
-    differential_privacy: DifferentialPrivacy | None = None
+    sampling_and_noise: SamplingAndNoise | None = None

@@ -94,7 +94,7 @@ def _audit(sample: Sample, setting: Setting, left: Sequence[Left]) -> dict[str, 
     for i, attribute in enumerate(sample.policy.noised):
         columns[f"noise_error_{attribute.name}"] = _reals(part.noise_error[:, i] for part in releases)
         columns[f"noise_expected_{attribute.name}"] = _reals(part.noise_expected[:, i] for part in releases)
-    count, noise = len(columns["release_id"]), setting.differential_privacy
+    count, noise = len(columns["release_id"]), setting.sampling_and_noise
     in_force: dict[str, float | None] = {
         **setting.privacy.in_force,
         "sample_rate": None if noise is None else noise.sample_rate,

@@ -412,10 +412,10 @@ def test_what_algorithms_adds_to_a_policy_is_valid(folder: Path) -> None:
     noised = load(
         path,
         [
-            f"differential_privacy={json.dumps(noise['differential_privacy'])}",
+            f"sampling_and_noise={json.dumps(noise['sampling_and_noise'])}",
             *(f"policy.quasi_identifiers.{name}={json.dumps(field)}" for name, field in fields),
         ],
     )
-    assert noised.differential_privacy is not None
-    assert (noised.differential_privacy.sample_rate, noised.differential_privacy.phi) == (0.5, 100)
+    assert noised.sampling_and_noise is not None
+    assert (noised.sampling_and_noise.sample_rate, noised.sampling_and_noise.phi) == (0.5, 100)
     assert [attribute.step for attribute in noised.policy.numeric] == [None, 0.5]

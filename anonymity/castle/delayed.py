@@ -343,14 +343,14 @@ def _restore_ring(arrays: Any, snapshot: Snapshot) -> None:
 
 
 def _restored_noise(terms: Terms, snapshot: Snapshot) -> Noise | None:
-    if terms.differential_privacy is None:
+    if terms.sampling_and_noise is None:
         return None
     key, noise = key_bytes(snapshot.state.key), snapshot.state.noise
     if noise is None:
-        return Noise(terms.policy, terms.differential_privacy, key)
+        return Noise(terms.policy, terms.sampling_and_noise, key)
     return Noise(
         terms.policy,
-        terms.differential_privacy,
+        terms.sampling_and_noise,
         key,
         used=noise.used,
         sampled_out=noise.sampled_out,

@@ -17,7 +17,7 @@ from crenel.anonymity.algorithm import Algorithm, Terms, known_algorithms
 from crenel.anonymity.attributes import Numeric, QuasiIdentifier
 from crenel.anonymity.noise.perturb import Noise
 from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import DifferentialPrivacy, Lasting, Privacy
+from crenel.anonymity.privacy import Lasting, Privacy, SamplingAndNoise
 from crenel.anonymity.regions.tree import Cut, Region, RegionTree
 from crenel.state.block import Block
 from crenel.state.stored import Stored
@@ -46,7 +46,7 @@ def run_through(
 def noise() -> None:
     """Sample and perturb a few tuples."""
     policy = Policy((Numeric("x", (0, 6), 1),), sensitive=("s",), subject="who", event_time="at")
-    Noise(policy, DifferentialPrivacy(0.5, 1.0), bytes(32)).let_in(_block())
+    Noise(policy, SamplingAndNoise(0.5, 1.0), bytes(32)).let_in(_block())
 
 
 def regions() -> None:

@@ -17,7 +17,7 @@ from crenel.anonymity.compiled.random import KEY_BYTES, RandomStream, next_word,
 from crenel.anonymity.errors import PolicyError
 from crenel.anonymity.noise.laplace import Steps, fraction, moved, scale_in_steps, steps_of, with_noise
 from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import DifferentialPrivacy
+from crenel.anonymity.privacy import SamplingAndNoise
 from crenel.state.block import Block
 
 
@@ -61,7 +61,7 @@ class Noise:
     def __init__(
         self,
         policy: Policy,
-        parameters: DifferentialPrivacy,
+        parameters: SamplingAndNoise,
         key: bytes,
         *,
         used: int = 0,
@@ -90,7 +90,7 @@ class Noise:
         return replace(moved, **moved.chosen(chosen), watermark=watermark)
 
 
-def _grid(policy: Policy, parameters: DifferentialPrivacy) -> Grid:
+def _grid(policy: Policy, parameters: SamplingAndNoise) -> Grid:
     scales = []
     for attribute in policy.numeric:
         domain = attribute.domain or (0.0, 0.0)
@@ -108,7 +108,7 @@ def _grid(policy: Policy, parameters: DifferentialPrivacy) -> Grid:
     )
 
 
-def _step(attribute: Numeric, parameters: DifferentialPrivacy) -> float:
+def _step(attribute: Numeric, parameters: SamplingAndNoise) -> float:
     place = f"policy.quasi_identifiers.{attribute.name}"
     if attribute.step is None:
         raise PolicyError(f"{place}.step: is missing; noise is drawn in steps, such as 0.01")

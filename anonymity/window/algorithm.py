@@ -60,7 +60,8 @@ def _summary(counts: Mapping[str, int]) -> tuple[str, str, str]:
 
 WINDOW = add_algorithm(
     Algorithm(
-        name="window",
+        name="suhdsa",
+        stored_name="window",
         parameters=WindowParameters,
         sections=(
             Section("delay", "{tuples: 100}, {event_time: 20 s}, or both, or null for two windows"),
@@ -79,13 +80,13 @@ WINDOW = add_algorithm(
                 "delay.tuples",
                 "delay_tuples",
                 "natural",
-                "how many later tuples one may wait for, window.tuples or more",
+                "how many later tuples one may wait for, suhdsa.tuples or more",
             ),
             Setting(
                 "delay.event_time",
                 "delay_event_time",
                 "duration",
-                "a duration such as '20 s', window.event_time or more, or whole milliseconds",
+                "a duration such as '20 s', suhdsa.event_time or more, or whole milliseconds",
             ),
             Setting("distortion_weight", "distortion_weight", "share", "a number from 0 to 1"),
             Setting("neighbors", "neighbors", "positive", "a whole number, 1 or more"),
@@ -119,7 +120,7 @@ WINDOW = add_algorithm(
                 "adaptive.least",
                 "adaptive.least",
                 "positive",
-                "a whole number from privacy.k to window.tuples",
+                "a whole number from privacy.k to suhdsa.tuples",
                 required=True,
             ),
             Setting("adaptive.delay_weight", "adaptive.delay_weight", "share", "a number from 0 to 1"),

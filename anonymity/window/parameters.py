@@ -87,7 +87,7 @@ class WindowParameters:
 
     def __post_init__(self) -> None:
         if self.tuples is None and self.event_time is None:
-            raise PolicyError("window: give 'tuples', 'event_time', or both; without either none would close")
+            raise PolicyError("suhdsa: give 'tuples', 'event_time', or both; without either none would close")
         if self.delay_tuples is None and self.delay_event_time is None:
             # Set once, here: the fields say what holds.
             for name, size in (("delay_tuples", self.tuples), ("delay_event_time", self.event_time)):
@@ -101,7 +101,7 @@ class WindowParameters:
         ):
             if delay is not None and delay < (size or 0):
                 least = "0" if size is None else f"window.{field} ({size})"
-                raise PolicyError(f"window.delay.{field}: must be {least} or more, not {delay}")
+                raise PolicyError(f"suhdsa.delay.{field}: must be {least} or more, not {delay}")
         _require("distortion_weight", self.distortion_weight, 0, 1)
         _require("neighbors", self.neighbors, 1, None)
         _require("growth_cap", self.growth_cap, 2, None)
@@ -109,12 +109,12 @@ class WindowParameters:
             _require(f"weights.{name}", weight, 0, None)
         if self.target is not None:
             if not 0 < self.target.smoothing <= 1:
-                raise PolicyError(f"window.target.smoothing: must be above 0, up to 1, not {self.target.smoothing}")
+                raise PolicyError(f"suhdsa.target.smoothing: must be above 0, up to 1, not {self.target.smoothing}")
             _require("target.band", self.target.band, 0, 1)
             _require("target.dwell", self.target.dwell, 0, None)
         if self.adaptive is not None:
             if self.tuples is None:
-                raise PolicyError("window.adaptive: needs window.tuples, the largest window")
+                raise PolicyError("suhdsa.adaptive: needs suhdsa.tuples, the largest window")
             _require("adaptive.least", self.adaptive.least, 1, self.tuples)
             _require("adaptive.delay_weight", self.adaptive.delay_weight, 0, 1)
             _require("adaptive.windows", self.adaptive.windows, 1, None)
@@ -129,20 +129,20 @@ class WindowParameters:
         if policy.event_time is None:
             # One of them: a window in event time has a delay in event time, given or not.
             if self.event_time is not None:
-                yield "window.event_time: needs a column of the role policy.event_time"
+                yield "suhdsa.event_time: needs a column of the role policy.event_time"
             elif self.delay_event_time is not None:
-                yield "window.delay.event_time: needs a column of the role policy.event_time"
+                yield "suhdsa.delay.event_time: needs a column of the role policy.event_time"
         names = {attribute.name for attribute in policy.quasi_identifiers}
         for name, _ in self.weights:
             if name not in names:
-                yield f"window.weights.{name}: must be one of {', '.join(sorted(names))}"
+                yield f"suhdsa.weights.{name}: must be one of {', '.join(sorted(names))}"
         if self.target is not None:
             if not policy.sensitive:
-                yield "window.target: needs a sensitive column"
+                yield "suhdsa.target: needs a sensitive column"
             if problem := _outside("target.most", self.target.most, privacy.l, privacy.k):
                 yield problem
         if self.adaptive is not None and self.adaptive.least < privacy.k:
-            yield f"window.adaptive.least: must be k ({privacy.k}) or more, not {self.adaptive.least}"
+            yield f"suhdsa.adaptive.least: must be k ({privacy.k}) or more, not {self.adaptive.least}"
 
 
 def _require(field: str, value: float, low: float, high: float | None) -> None:

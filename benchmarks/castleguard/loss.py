@@ -12,7 +12,7 @@ from benchmarks.adult import REUSE, Stream
 from benchmarks.castleguard.streams import SEEDS, TAXI, Floats, Run, run, stream, taxi
 from benchmarks.table import Table
 from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.privacy import DifferentialPrivacy, Privacy
+from crenel.anonymity.privacy import Privacy, SamplingAndNoise
 
 CLUSTERS = (10, 25, 50, 100, 150, 200, 250)
 WINDOWS = (1, 10, 50, 100, 200)
@@ -41,7 +41,7 @@ def runs(
 ) -> list[Run]:
     """One run a seed on the taxi trips, with k = 10, l = 1 and delta = 200."""
     parameters = CastleParameters(_DELTA, max_clusters=clusters, loss_window=window, reuse_limit=REUSE)
-    noise = DifferentialPrivacy(rate, phi, observed_range=not declared)
+    noise = SamplingAndNoise(rate, phi, observed_range=not declared)
     return [run(_taxi(declared), Privacy(_K), parameters, noise, seed) for seed in SEEDS]
 
 

@@ -16,7 +16,7 @@ from benchmarks.castleguard.loss import spread
 from benchmarks.castleguard.streams import PIMA, SEEDS, Floats, pima, run, stream
 from benchmarks.table import Table
 from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.privacy import DifferentialPrivacy, Privacy
+from crenel.anonymity.privacy import Privacy, SamplingAndNoise
 from crenel.anonymity.release import Releases
 
 Setting: TypeAlias = tuple[float, float] | str
@@ -119,7 +119,7 @@ def scores(name: str, setting: Setting) -> Scores:
 
 
 def _released(train: pd.DataFrame, setting: Setting, seed: int) -> Sample:
-    noise = None if isinstance(setting, str) else DifferentialPrivacy(*setting)
+    noise = None if isinstance(setting, str) else SamplingAndNoise(*setting)
     return published(run(stream(train, PIMA, _LABEL), _PRIVACY, _PARAMETERS, noise, seed).releases)
 
 

@@ -19,7 +19,7 @@ from crenel.anonymity.castle.parameters import CastleParameters
 from crenel.anonymity.castle.shard import Castle
 from crenel.anonymity.castle.stored import begun
 from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import DifferentialPrivacy, Privacy
+from crenel.anonymity.privacy import Privacy, SamplingAndNoise
 from crenel.anonymity.release import Releases
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -98,7 +98,7 @@ def pima() -> pd.DataFrame:
 
 
 def run(
-    tuples: Stream, privacy: Privacy, parameters: CastleParameters, noise: DifferentialPrivacy | None, seed: int
+    tuples: Stream, privacy: Privacy, parameters: CastleParameters, noise: SamplingAndNoise | None, seed: int
 ) -> Run:
     """Push a stream through one shard, to the end."""
     terms = Terms(tuples.policy, privacy, parameters, tuples.members.schema, noise)

@@ -80,7 +80,7 @@ sinks:
 _ALGORITHMS = {
     "castle": "castle: {delay: DELAY, max_clusters: 30, reuse_limit: 1000}",
     "nearest": "algorithm: nearest\nnearest: {delay: DELAY, reuse_limit: 1000}",
-    "window": "algorithm: window\nwindow: SIZE",
+    "window": "algorithm: suhdsa\nsuhdsa: SIZE",
 }
 _DELAYS = {"tuples": ("{tuples: 1000, jitter: 0.25}", "{tuples: 200}"), "event time": ("{event_time: 10 min}",) * 2}
 

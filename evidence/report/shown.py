@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from crenel.anonymity.errors import InputError
-from crenel.anonymity.privacy import DifferentialPrivacy, Privacy
+from crenel.anonymity.privacy import Privacy, SamplingAndNoise
 
 Pairs = tuple[tuple[str, str], ...]
 """Names, each with a text."""
@@ -24,7 +24,7 @@ class About:
     ----------
     name : of the configuration
     made : when the page was made, as text
-    privacy, differential_privacy : what was promised; the latter None where there is neither sampling nor noise
+    privacy, sampling_and_noise : what was promised; the latter None where there is neither sampling nor noise
     algorithm : its name
     representative : whether a number is published as one value, which stands for its group
     published : whether suppressed tuples are published, fully generalized
@@ -38,7 +38,7 @@ class About:
     privacy: Privacy
     algorithm: str
     settings: Mapping[str, Pairs]
-    differential_privacy: DifferentialPrivacy | None = None
+    sampling_and_noise: SamplingAndNoise | None = None
     representative: bool = False
     published: bool = False
     versions: Pairs = ()

@@ -29,10 +29,10 @@ def terms(policy: Policy, about: About) -> Iterator[Term]:
         yield f"not published: {', '.join(named)}", "masking (of direct identifiers)", "removing direct identifiers"
     if policy.pseudonym is not None:
         yield f"pseudonym {policy.pseudonym.column}", "pseudonymization technique", "pseudonymization"
-    if about.differential_privacy is not None:
-        yield f"sampling at {about.differential_privacy.sample_rate:g}", "sampling (statistical tool)", "sampling"
+    if about.sampling_and_noise is not None:
+        yield f"sampling at {about.sampling_and_noise.sample_rate:g}", "sampling (statistical tool)", "sampling"
         yield (
-            f"noise on quasi-identifiers, phi {about.differential_privacy.phi:g}",
+            f"noise on quasi-identifiers, phi {about.sampling_and_noise.phi:g}",
             "noise addition (randomization technique); not the differential privacy model",
             "noise infusion; not differential privacy",
         )

@@ -15,7 +15,7 @@ from crenel.anonymity.attributes import Numeric
 from crenel.anonymity.errors import InputError
 from crenel.anonymity.noise.budget import Noise, delta, largest_sample_rate, log_delta, share_within, smallest_epsilon
 from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import DifferentialPrivacy
+from crenel.anonymity.privacy import SamplingAndNoise
 from crenel.jobs.config.load import Config
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0)
@@ -38,9 +38,7 @@ class NothingToAccountError(InputError):
     lead = " "
 
     def __init__(self) -> None:
-        super().__init__(
-            "has neither differential_privacy nor noise_within_release, so there is nothing to account for"
-        )
+        super().__init__("has neither sampling_and_noise nor noise_within_release, so there is nothing to account for")
 
 
 @dataclass(frozen=True)
@@ -191,9 +189,9 @@ def account(
     Raises
     ------
     NothingToAccountError
-        The configuration has no ``differential_privacy``.
+        The configuration has no ``sampling_and_noise``.
     """
-    chosen, k = config.differential_privacy, config.privacy.k
+    chosen, k = config.sampling_and_noise, config.privacy.k
     if chosen is None:
         raise NothingToAccountError
     rate = chosen.sample_rate
@@ -214,7 +212,7 @@ def account(
     )
 
 
-def _reaches(policy: Policy, chosen: DifferentialPrivacy) -> Iterator[Reach]:
+def _reaches(policy: Policy, chosen: SamplingAndNoise) -> Iterator[Reach]:
     phi = chosen.phi
     for attribute in policy.quasi_identifiers:
         if not isinstance(attribute, Numeric):

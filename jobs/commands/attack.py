@@ -119,7 +119,7 @@ def _outputs(config: Config) -> Outputs:
 def _left(config: Config, outputs: Outputs | None, beginning: Beginning, effort: Effort) -> Found | None:
     if outputs is None or not beginning.whole:
         return None
-    exact = config.differential_privacy is None
+    exact = config.sampling_and_noise is None
     return attack_outputs(outputs, beginning.sample, config.privacy.k, effort, exact=exact, shards=config.shards)
 
 
@@ -130,7 +130,7 @@ def _setting(config: Config, beginning: Beginning) -> Setting:
         parameters=config.parameters,
         shards=config.shards,
         seed=config.seed or 0,
-        differential_privacy=config.differential_privacy,
+        sampling_and_noise=config.sampling_and_noise,
     )
 
 

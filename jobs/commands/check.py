@@ -67,7 +67,7 @@ def show_configuration(path: Path, overrides: Sequence[str], console: Console, a
     console.print()
     _print(console, "policy", roles(config))
     _print(console, f"privacy and {config.algorithm.name}", promises(config))
-    if config.differential_privacy is not None:
+    if config.sampling_and_noise is not None:
         # With the steps that follow from the columns' types.
         found = account(replace(config, policy=layout.policy))
         _print(console, "differential privacy", found.in_short())

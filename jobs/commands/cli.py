@@ -111,12 +111,12 @@ def budget(
             raise typer.BadParameter("--epsilon must be a finite number")
         wanted = _wanted(wanted_epsilon, wanted_delta)
         config = load(configuration, overrides or [])
-        if config.differential_privacy is None and config.privacy.noise_within is None:
+        if config.sampling_and_noise is None and config.privacy.noise_within is None:
             raise NothingToAccountError
-        found = None if config.differential_privacy is None else account(config, epsilon or None, wanted)
+        found = None if config.sampling_and_noise is None else account(config, epsilon or None, wanted)
         if plot is not None:
             if found is None:
-                raise typer.BadParameter("--plot draws delta, and the configuration has no differential_privacy")
+                raise typer.BadParameter("--plot draws delta, and the configuration has no sampling_and_noise")
             draw(plot, config.privacy.k, found.sample_rate)
         warn(config.warnings)
         if json:

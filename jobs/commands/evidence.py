@@ -22,17 +22,17 @@ def plan(
     overrides: Overrides = None,
     sample: Sample = None,
     rows: Rows = _ROWS,
-    most_loss: Annotated[
+    max_loss: Annotated[
         float | None, typer.Option(metavar="LOSS", min=0, max=1, help="Most mean loss, such as 0.2.")
     ] = None,
-    most_delay: Annotated[
+    max_delay: Annotated[
         str | None,
         typer.Option(metavar="DELAY", help="What 99 of 100 tuples may wait for: 10min, or '1000 tuples'."),
     ] = None,
-    most_suppressed: Annotated[
+    max_suppressed: Annotated[
         str | None, typer.Option(metavar="SHARE", help="Most tuples that may be suppressed, such as 1%.")
     ] = None,
-    least_k: Annotated[int | None, typer.Option(metavar="K", min=1, help="Least k; without it as configured.")] = None,
+    min_k: Annotated[int | None, typer.Option(metavar="K", min=1, help="Least k; without it as configured.")] = None,
     vary: Annotated[
         list[str] | None,
         typer.Option(
@@ -57,10 +57,10 @@ def plan(
         from crenel.jobs.plan.options import Bounds, share_of, wait_of
 
         bounds = Bounds(
-            loss=most_loss,
-            delay=None if most_delay is None else wait_of(most_delay, "--most-delay"),
-            suppressed=None if most_suppressed is None else share_of(most_suppressed, "--most-suppressed"),
-            k=least_k,
+            loss=max_loss,
+            delay=None if max_delay is None else wait_of(max_delay, "--max-delay"),
+            suppressed=None if max_suppressed is None else share_of(max_suppressed, "--max-suppressed"),
+            k=min_k,
         )
         given = command.Options(
             sample=sample,

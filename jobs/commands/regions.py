@@ -14,7 +14,7 @@ from crenel.jobs.config.regions import regions_text
 from crenel.jobs.local.sample import Sampled, read_sample
 
 _NOISE = (
-    "differential_privacy: refuses regions, as a shard chosen by them gives away what noise is to hide; remove it, or "
+    "sampling_and_noise: refuses regions, as a shard chosen by them gives away what noise is to hide; remove it, or "
     "divide the stream by subject"
 )
 
@@ -39,7 +39,7 @@ def write_regions(path: Path, overrides: Sequence[str], count: int, rows: int, o
         The file cannot be written.
     """
     config = load(path, [*overrides, "shards={}"])
-    if config.differential_privacy is not None:
+    if config.sampling_and_noise is not None:
         raise ConfigError(path, [_NOISE])
     found = read_sample(config, rows)
     if found.sample is None:

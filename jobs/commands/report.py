@@ -191,7 +191,7 @@ def _about(config: Config, name: str, warnings: Sequence[str]) -> About:
         privacy=config.privacy,
         algorithm=config.algorithm.name,
         settings={"Roles of columns": tuple(roles(config)), "Promises and settings": tuple(told)},
-        differential_privacy=config.differential_privacy,
+        sampling_and_noise=config.sampling_and_noise,
         representative=config.algorithm.representative(config.parameters),
         published=getattr(config.parameters, "suppression", "withhold") == "generalize",
         versions=tuple(versions(config)),

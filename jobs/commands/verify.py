@@ -45,10 +45,10 @@ def promised(config: Config) -> Promised:
     """What a configuration promises of its outputs."""
     return Promised(
         privacy=config.privacy,
-        in_force=promised_numbers(config.privacy, config.differential_privacy),
+        in_force=promised_numbers(config.privacy, config.sampling_and_noise),
         shards=config.shards.count,
         generalizes=getattr(config.parameters, "suppression", None) == "generalize",
-        noise=config.differential_privacy is not None,
+        noise=config.sampling_and_noise is not None,
         chained=_chained(config),
     )
 

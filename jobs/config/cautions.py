@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from crenel.anonymity.policy import Policy, Pseudonym
-from crenel.anonymity.privacy import DifferentialPrivacy, Lasting, NoiseWithin
+from crenel.anonymity.privacy import Lasting, NoiseWithin, SamplingAndNoise
 from crenel.anonymity.secret import SHORTEST_KEY, Derivation
 
 OBSERVED_RANGE = (
-    "differential_privacy.range: observed scales noise by the range seen so far. That range is made of values of "
+    "sampling_and_noise.range: observed scales noise by the range seen so far. That range is made of values of "
     "persons, so the noise itself leaks them; and the noise of a shard's first tuples is zero or small. With a domain "
     "for each numeric quasi-identifier and 'range: declared' neither is so"
 )
@@ -51,7 +51,7 @@ DUPLICATES = (
 )
 
 UNSAMPLED = (
-    "differential_privacy.sample_rate: 1 lets every tuple in. There is noise, but without sampling no epsilon is "
+    "sampling_and_noise.sample_rate: 1 lets every tuple in. There is noise, but without sampling no epsilon is "
     "guaranteed, however large"
 )
 
@@ -79,7 +79,7 @@ WITHOUT_LEAST = (
 
 def cautions(
     policy: Policy,
-    noise: DifferentialPrivacy | None,
+    noise: SamplingAndNoise | None,
     within: NoiseWithin | None = None,
     *,
     seeded: bool,

@@ -43,6 +43,13 @@ _WRONG = {
 }
 
 
+_RENAMED = {"window": "suhdsa", "suhdsa.neighbours": "suhdsa.neighbors", "differential_privacy": "sampling_and_noise"}
+"""Fields of today by their names in version 0.1.0."""
+
+_RENAMED_VALUES = {"window": "suhdsa", "generalise": "generalize", "generalisation": "generalization"}
+"""Choices of today by their names in version 0.1.0."""
+
+
 def explain(error: ValidationError, model: type[Section]) -> Iterator[tuple[str, str]]:
     """Each problem with the dotted name of its field."""
     for detail in error.errors(include_url=False):
@@ -56,8 +63,14 @@ def explain(error: ValidationError, model: type[Section]) -> Iterator[tuple[str,
             yield name, str(cause)  # it names the field itself
         elif detail["type"] == "extra_forbidden":
             known = list(section.model_fields)
+            if name in _RENAMED:
+                yield name, f"{name}: is called {_RENAMED[name]} now"
+                continue
             yield name, f"{name}: is unknown{meant(str(parts[-1]), known)}; known here: {listed(known)}"
         else:
+            if detail["type"] == "literal_error" and detail["input"] in _RENAMED_VALUES:
+                yield name, f"{name}: {detail['input']!r} is called {_RENAMED_VALUES[detail['input']]!r} now"
+                continue
             wrong = str(cause) if cause is not None else _WRONG.get(detail["type"], detail["msg"])
             intended = (
                 meant(detail["input"], list(_choices(about.annotation)))

@@ -15,7 +15,7 @@ from crenel.anonymity.attributes import Numeric
 from crenel.anonymity.errors import PolicyError
 from crenel.anonymity.noise.within import problems_within
 from crenel.anonymity.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT, Policy, Pseudonym, Shards, without_domain
-from crenel.anonymity.privacy import DifferentialPrivacy, Privacy
+from crenel.anonymity.privacy import Privacy, SamplingAndNoise
 from crenel.anonymity.regions.tree import RegionTree
 from crenel.anonymity.secret import SHORTEST_KEY, Secret, SubjectKey
 from crenel.jobs.config.cautions import cautions, cautions_of_chain, cautions_of_epoch
@@ -42,7 +42,7 @@ class Config:
     ----------
     algorithm : which one works
     parameters : of the algorithm
-    differential_privacy : sampling and noise; None: neither
+    sampling_and_noise : sampling and noise; None: neither
     seed : fixes every random choice; None: drawn from the operating system
     subject_key : key of the subject hash
     sinks : options of the connector by output: ``released`` always, and those given of ``suppressed``,
@@ -57,7 +57,7 @@ class Config:
     privacy: Privacy
     algorithm: Algorithm
     parameters: Any
-    differential_privacy: DifferentialPrivacy | None
+    sampling_and_noise: SamplingAndNoise | None
     shards: Shards
     seed: int | None
     # What may hold a secret stays out of the representation, which ends up in logs and tracebacks.
@@ -79,7 +79,7 @@ class Config:
         """What is valid and promises less than it seems to, each with its field."""
         general = cautions(
             self.policy,
-            self.differential_privacy,
+            self.sampling_and_noise,
             self.privacy.noise_within,
             seeded=self.seed is not None,
             key=self.subject_key.read(),
@@ -132,7 +132,7 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
         privacy=file.promised,
         algorithm=file.chosen,
         parameters=file.parameters,
-        differential_privacy=file.differential_privacy.core() if file.differential_privacy else None,
+        sampling_and_noise=file.sampling_and_noise.core() if file.sampling_and_noise else None,
         shards=file.shards.core(regions),
         seed=file.seed,
         subject_key=SubjectKey(file.subject_key, file.subject_key_derivation),
@@ -189,10 +189,10 @@ def _contradictions(file: File) -> Iterator[str]:
         others = [other.name for other in known_algorithms().values() if name in {o.name for o in other.outputs}]
         choose = " or ".join(f"'algorithm: {other}'" for other in others)
         yield f"sinks.{name}: {algorithm.name} has no such output; remove it, or choose {choose}"
-    if file.differential_privacy is not None and not algorithm.noise:
+    if file.sampling_and_noise is not None and not algorithm.noise:
         fit = " or ".join(f"'algorithm: {other.name}'" for other in known_algorithms().values() if other.noise)
-        yield f"differential_privacy: its argument is not made for {algorithm.name}; remove it, or choose {fit}"
-    elif file.differential_privacy is not None:
+        yield f"sampling_and_noise: its argument is not made for {algorithm.name}; remove it, or choose {fit}"
+    elif file.sampling_and_noise is not None:
         yield from _unnoisable(file, policy)
     else:
         yield from _indivisible(file, policy)
@@ -233,7 +233,7 @@ def _not_lasting(file: File, policy: Policy) -> Iterator[str]:
     if file.shards.by != SHARD_BY_SUBJECT:
         yield f"{field} needs all rows of a person in one shard; set shards.by to {SHARD_BY_SUBJECT}"
     for section, why in (
-        ("differential_privacy", "a person's latest values are not the perturbed ones"),
+        ("sampling_and_noise", "a person's latest values are not the perturbed ones"),
         ("noise_within_release", "noise is scaled by classes, and a later row may leave without one"),
     ):
         if getattr(file, section) is not None:
@@ -258,8 +258,8 @@ def _not_pseudonymous(file: File, pseudonym: Pseudonym) -> Iterator[str]:
         )
     if pseudonym.links_releases and not pseudonym.accept_linkable and file.privacy.core().lasting is None:
         under = "privacy.persons.promise: each_release"
-        if file.differential_privacy is not None:
-            under = f"differential_privacy and {under}"
+        if file.sampling_and_noise is not None:
+            under = f"sampling_and_noise and {under}"
         yield (
             f"policy.pseudonym.scope: {pseudonym.scope!r} shows which rows are one person's, and nothing is promised "
             f"of these together under {under}; choose 'release' or a promise that is lasting, or say "
@@ -302,18 +302,18 @@ def _regions(file: File, folder: Path) -> RegionTree | None:
 
 def _unnoisable(file: File, policy: Policy) -> Iterator[str]:
     """What sampling and noise cannot go together with."""
-    if file.differential_privacy is not None and file.differential_privacy.range == "declared":
+    if file.sampling_and_noise is not None and file.sampling_and_noise.range == "declared":
         for name in without_domain(policy):
             yield (
-                f"policy.quasi_identifiers.{name}.domain: is missing; differential_privacy scales noise by the range, "
+                f"policy.quasi_identifiers.{name}.domain: is missing; sampling_and_noise scales noise by the range, "
                 "which without a domain is made of values of persons; give a domain, or say "
-                "differential_privacy.range: observed to have it so"
+                "sampling_and_noise.range: observed to have it so"
             )
     if file.shards.by != SHARD_BY_SUBJECT:
         what = "a quasi-identifier" if file.shards.regions is None else "regions"
         yield (
             f"shards.by: a shard chosen by {what} gives away what noise is to hide; "
-            f"with differential_privacy it is {SHARD_BY_SUBJECT!r}"
+            f"with sampling_and_noise it is {SHARD_BY_SUBJECT!r}"
         )
     elif file.shards.count > 1 and policy.subject is None:
         yield (

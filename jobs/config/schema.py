@@ -16,7 +16,7 @@ from crenel.anonymity.hierarchy import Hierarchy, HierarchyError
 from crenel.anonymity.hierarchy import load as load_hierarchy
 from crenel.anonymity.noise.budget import phi_within
 from crenel.anonymity.policy import SHARD_BY_SUBJECT, Policy, Pseudonym, Shards
-from crenel.anonymity.privacy import Confidence, DifferentialPrivacy, Lasting, NoiseWithin, Privacy
+from crenel.anonymity.privacy import Confidence, Lasting, NoiseWithin, Privacy, SamplingAndNoise
 from crenel.anonymity.promise.record import Sensitive, known_promises
 from crenel.anonymity.promise.reference import Reference
 from crenel.anonymity.promise.reference import load as load_reference
@@ -263,7 +263,7 @@ class WithinSection(Section):
     probability: Annotated[Real, Field(gt=0, lt=1)] = Field(description="a number above 0 and below 1, such as 0.99")
 
 
-class DifferentialPrivacySection(Section):
+class SamplingAndNoiseSection(Section):
     sample_rate: Annotated[Real, Field(gt=0, le=1)] = Field(
         description="a number above 0 and at most 1, such as 0.9: the share of tuples that are let in"
     )
@@ -272,11 +272,11 @@ class DifferentialPrivacySection(Section):
     range: Literal["declared", "observed"] = Field("declared", description="'declared' or 'observed'")
 
     @check(mode="after")
-    def _possible(self) -> DifferentialPrivacySection:
+    def _possible(self) -> SamplingAndNoiseSection:
         self.core()
         return self
 
-    def core(self) -> DifferentialPrivacy:
+    def core(self) -> SamplingAndNoise:
         """Sampling and noise, with phi from the tolerance where that is given."""
         if self.phi is not None and self.within is None:
             phi = self.phi
@@ -284,7 +284,7 @@ class DifferentialPrivacySection(Section):
             phi = phi_within(self.within.share, self.within.probability)
         else:
             raise ValueError("give either 'phi' or 'within', the tolerance that phi follows from")
-        return DifferentialPrivacy(self.sample_rate, phi, self.range == "observed")
+        return SamplingAndNoise(self.sample_rate, phi, self.range == "observed")
 
 
 class ShardsSection(Section):
@@ -343,7 +343,7 @@ class File(Section):
         privacy: PrivacySection
         algorithm: str
 
-    differential_privacy: DifferentialPrivacySection | None = Field(
+    sampling_and_noise: SamplingAndNoiseSection | None = Field(
         None, description="a mapping such as {sample_rate: 0.5, phi: 100}, or null for neither sampling nor noise"
     )
     noise_within_release: NoiseWithinSection | None = Field(

@@ -34,7 +34,7 @@ def settings_digest(config: Config) -> str:
         "lasting": repr(privacy.lasting),
         "noise_within": repr(privacy.noise_within),
         "algorithm": [config.algorithm.name, repr(config.parameters)],
-        "differential_privacy": repr(config.differential_privacy),
+        "sampling_and_noise": repr(config.sampling_and_noise),
         "ends": {attribute.name: attribute.ends for attribute in config.policy.numeric},
         "pseudonym": repr(config.policy.pseudonym),
     }

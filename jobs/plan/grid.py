@@ -98,7 +98,7 @@ def _algorithms(config: Config) -> tuple[str, ...]:
     others = [
         other.name
         for other in known_algorithms().values()
-        if (config.differential_privacy is None or other.noise) and (config.privacy.lasting is None or other.lasting)
+        if (config.sampling_and_noise is None or other.noise) and (config.privacy.lasting is None or other.lasting)
     ]
     return tuple(dict.fromkeys((config.algorithm.name, *others)))
 
@@ -129,9 +129,9 @@ def _waits(config: Config, sample: Sample, wanted: Wanted, k: int) -> tuple[Wait
 def _shards(config: Config) -> tuple[tuple[int, str], ...]:
     configured = (config.shards.count, config.shards.by if config.shards.count > 1 else SHARD_BY_SUBJECT)
     usual = [configured]
-    if config.differential_privacy is None or config.policy.subject is not None:
+    if config.sampling_and_noise is None or config.policy.subject is not None:
         usual += [(1, SHARD_BY_SUBJECT), (4, SHARD_BY_SUBJECT)]
-    if config.differential_privacy is None and config.privacy.lasting is None:
+    if config.sampling_and_noise is None and config.privacy.lasting is None:
         usual.append((max(config.shards.count, 4), SHARD_BY_REGIONS))
     return tuple(dict.fromkeys(usual))
 

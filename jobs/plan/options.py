@@ -73,7 +73,7 @@ def share_of(text: str, option: str) -> float:
 
 
 def wanted_of(bounds: Bounds, config: Config, *, timed: bool) -> Wanted:
-    """What a setting has to keep; promises are never less than configured, unless ``--least-k`` says so.
+    """What a setting has to keep; promises are never less than configured, unless ``--min-k`` says so.
 
     ``timed``: whether the sample has event time.
 
@@ -86,10 +86,10 @@ def wanted_of(bounds: Bounds, config: Config, *, timed: bool) -> Wanted:
     if bounds.delay is not None:
         tuples, milliseconds = bounds.delay
         if timed and milliseconds is None:
-            raise PlanError("--most-delay: this stream has event time, so give a duration such as '10 min'")
+            raise PlanError("--max-delay: this stream has event time, so give a duration such as '10 min'")
         if not timed and tuples is None:
             raise PlanError(
-                "--most-delay: the stream has no event time, so a duration means nothing; give '1000 tuples', or name "
+                "--max-delay: the stream has no event time, so a duration means nothing; give '1000 tuples', or name "
                 "a column in policy.event_time"
             )
         delay = float(milliseconds if tuples is None else tuples)  # type: ignore[arg-type]

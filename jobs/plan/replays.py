@@ -134,7 +134,7 @@ def setting_of(config: Config, given: Privacy) -> Setting:
         parameters=config.parameters,
         shards=config.shards,
         seed=config.seed or 0,
-        differential_privacy=config.differential_privacy,
+        sampling_and_noise=config.sampling_and_noise,
     )
 
 

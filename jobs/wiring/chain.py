@@ -19,7 +19,7 @@ def chain_plan(config: Config, found: Layout, null_text: str) -> ChainPlan | Non
     reads = (*found.sensitive, *found.noised, *found.passthrough)
     return ChainPlan(
         key=config.audit_chain,
-        in_force=tuple(promised_numbers(config.privacy, config.differential_privacy).values()),
+        in_force=tuple(promised_numbers(config.privacy, config.sampling_and_noise).values()),
         version=code_version(),
         policy=policy_digest(config),
         hierarchies=hierarchies_digest(config),

@@ -39,8 +39,8 @@ def policy_digest(config: Config) -> str:
         config.shards,
         NO_KEY,
         {},
-        algorithm=config.algorithm.name,
-        differential_privacy=config.differential_privacy,
+        algorithm=config.algorithm.stored_as,
+        sampling_and_noise=config.sampling_and_noise,
         privacy=config.privacy,
     )
     return _digest({name: value for name, value in fields.items() if name != "subject_key"})

@@ -76,7 +76,7 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
         column.getName(): column.getDataType().getLogicalType().asSummaryString()
         for column in source._j_table.getResolvedSchema().getColumns()
     }
-    noise = config.differential_privacy is not None
+    noise = config.sampling_and_noise is not None
     table = source_table(tables)
     return layout(
         config.policy,
@@ -84,7 +84,7 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
         noise=noise,
         representative=config.algorithm.representative(config.parameters),
         further=config.algorithm.outputs,
-        in_force=tuple(in_force(config.privacy, config.differential_privacy)),
+        in_force=tuple(in_force(config.privacy, config.sampling_and_noise)),
         chained=config.audit_chain is not None,
         counts_event_time=config.counts_event_time,
         watermark=table.watermark,
@@ -103,8 +103,8 @@ def stored_under(config: Config, found: Layout) -> Fingerprint:
         config.shards,
         config.subject_key,
         found.published,
-        algorithm=config.algorithm.name,
-        differential_privacy=config.differential_privacy,
+        algorithm=config.algorithm.stored_as,
+        sampling_and_noise=config.sampling_and_noise,
         subject_type=found.subject_type,
         source=found.source,
         privacy=config.privacy,
@@ -122,7 +122,7 @@ def operator_plan(config: Config, found: Layout, encoders: int = 1) -> OperatorP
         privacy=with_codes(config.privacy, found, encode),
         parameters=config.parameters,
         members=found.members_schema,
-        differential_privacy=config.differential_privacy,
+        sampling_and_noise=config.sampling_and_noise,
         fingerprint=stored_under(config, found),
     )
     return OperatorPlan(
@@ -169,7 +169,7 @@ def build(
     plan = operator_plan(config, found, encoders)
     released = _key_by_shard(blocks).process(operator(plan), batch_type(plan))
     # Under another name Flink finds no state for it, while that of source and sinks is theirs.
-    name = config.algorithm.name if config.epoch == 1 else f"{config.algorithm.name}-{config.epoch}"
+    name = config.algorithm.stored_as if config.epoch == 1 else f"{config.algorithm.stored_as}-{config.epoch}"
     released = released.uid(f"crenel-{name}").name(config.algorithm.name)
     _view(tables, "crenel_batches", released, {"releases": f"ARRAY<{found.release_sql}>"})
     # Every side output is taken, or PyFlink would send what it holds to the main output.

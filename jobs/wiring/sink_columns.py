@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, cast
 
 from crenel.anonymity.algorithm import Output
 from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import DifferentialPrivacy, Privacy
+from crenel.anonymity.privacy import Privacy, SamplingAndNoise
 from crenel.jobs.wiring.sql_types import SqlType, quote
 from crenel.operators.places import CHAIN, named
 
@@ -74,7 +74,7 @@ CHAINED = tuple(
 """What the audit log has of its hash chain, last of all columns."""
 
 
-def in_force(privacy: Privacy, noise: DifferentialPrivacy | None) -> Iterator[Column]:
+def in_force(privacy: Privacy, noise: SamplingAndNoise | None) -> Iterator[Column]:
     """What the audit log tells of what is promised, the same in each row.
 
     A policy may change when a job is restored: each release tells under which one it was made.
@@ -84,7 +84,7 @@ def in_force(privacy: Privacy, noise: DifferentialPrivacy | None) -> Iterator[Co
         yield Column(name, kind, f"CAST({'NULL' if value is None else repr(value)} AS {kind})")
 
 
-def promised_numbers(privacy: Privacy, noise: DifferentialPrivacy | None) -> dict[str, float | None]:
+def promised_numbers(privacy: Privacy, noise: SamplingAndNoise | None) -> dict[str, float | None]:
     """What is in force, by column of the audit log in their order; None where it is not promised."""
     found: dict[str, float | None] = dict(privacy.in_force)
     found["sample_rate"] = None if noise is None else noise.sample_rate

@@ -48,7 +48,7 @@ def fill_steps(policy: Policy, types: Mapping[str, SqlType], *, noise: bool) -> 
         return attribute
 
     attributes = tuple(
-        filled(attribute, "differential_privacy") if noise and isinstance(attribute, Numeric) else attribute
+        filled(attribute, "sampling_and_noise") if noise and isinstance(attribute, Numeric) else attribute
         for attribute in policy.quasi_identifiers
     )
     noised = tuple(filled(attribute, "noise_within_release") for attribute in policy.noised)

@@ -30,7 +30,7 @@ def written(config: Config) -> dict[str, pa.Schema]:
     """Columns of each sink that a job with this configuration has, in their order, of types as in ``Outputs``."""
     policy = config.policy
     generalization = [Column(name, kind, "") for name, kind in _generalization(config)]
-    of_all = records(policy, _UNKNOWN, tuple(in_force(config.privacy, config.differential_privacy)), generalization)
+    of_all = records(policy, _UNKNOWN, tuple(in_force(config.privacy, config.sampling_and_noise)), generalization)
     own = further_records(config.algorithm.outputs, policy, _UNKNOWN)
     if config.audit_chain is not None:
         of_all["audit"] += CHAINED

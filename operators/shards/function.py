@@ -293,6 +293,6 @@ def summary(plan: OperatorPlan, keyed: KeyedShard) -> Iterator[tuple[str, float]
     yield from keyed.oddities.found()
     for name, promised in plan.terms.privacy.in_force.items():
         yield f"parameter.{name}", promised
-    if (noise := plan.terms.differential_privacy) is not None:
+    if (noise := plan.terms.sampling_and_noise) is not None:
         yield "parameter.sample_rate", noise.sample_rate
         yield "parameter.phi", noise.phi

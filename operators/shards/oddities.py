@@ -33,7 +33,7 @@ class Oddities:
     """
 
     def __init__(self, terms: Terms, delay: int | None) -> None:
-        watched = [] if terms.differential_privacy is not None else terms.policy.numeric
+        watched = [] if terms.sampling_and_noise is not None else terms.policy.numeric
         self._columns = {attribute.name: i for i, attribute in enumerate(watched) if attribute.domain is None}
         self._outermost = {name: np.empty(0) for name in self._columns}
         self._delay = delay

@@ -18,7 +18,7 @@ from crenel.anonymity.mondrian.parameters import MondrianParameters
 from crenel.anonymity.nearest.parameters import NearestParameters
 from crenel.anonymity.ola.parameters import OlaParameters
 from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import DifferentialPrivacy, Privacy
+from crenel.anonymity.privacy import Privacy, SamplingAndNoise
 from crenel.anonymity.window.parameters import WindowParameters
 from crenel.state.block import NO_TIME, Block
 from crenel.state.stored import Stored
@@ -38,7 +38,7 @@ PARAMETERS: dict[str, Any] = {
 ALGORITHMS = (CASTLE, NEAREST, WINDOW, MONDRIAN, OLA)
 
 
-def _terms(algorithm: Algorithm, noise: DifferentialPrivacy | None = None) -> Terms:
+def _terms(algorithm: Algorithm, noise: SamplingAndNoise | None = None) -> Terms:
     return Terms(POLICY, Privacy(K), PARAMETERS[algorithm.name], NO_COLUMNS, noise, {})
 
 
@@ -108,7 +108,7 @@ def test_who_is_forgotten_leaves_nowhere(algorithm: Algorithm) -> None:
 
 
 def test_tuples_that_are_drawn_are_let_in() -> None:
-    terms = _terms(CASTLE, DifferentialPrivacy(sample_rate=0.5, phi=100.0))
+    terms = _terms(CASTLE, SamplingAndNoise(sample_rate=0.5, phi=100.0))
     shard = CASTLE.new(terms, 0, bytes(32))
     steps = [*(shard.push(_block(number)) for number in range(BLOCKS)), shard.finish()]
     released, suppressed = _left(steps)

@@ -21,7 +21,7 @@ from crenel.anonymity.fingerprint import changed_fields, fingerprint, require_sa
 from crenel.anonymity.hierarchy import from_paths
 from crenel.anonymity.nearest.parameters import NearestParameters
 from crenel.anonymity.policy import Policy, Shards
-from crenel.anonymity.privacy import DifferentialPrivacy, Privacy
+from crenel.anonymity.privacy import Privacy, SamplingAndNoise
 from crenel.anonymity.promise.record import Sensitive
 from crenel.anonymity.promise.reference import Reference
 from crenel.anonymity.regions.tree import Cut, Region, RegionTree
@@ -91,13 +91,13 @@ def test_a_column_named_twice_in_its_role_is_refused(name: str) -> None:
         (lambda: Numeric("age", (0, 2.0**40 + 1), 1), STEP),
         (lambda: Numeric("age", (0, 1e300), 5e-324), STEP),
         (lambda: Numeric("age", (2.0**60, 2.0**60 + 512), 1), STEP),
-        (lambda: DifferentialPrivacy(0, 1), "differential_privacy.sample_rate"),
-        (lambda: DifferentialPrivacy(1.001, 1), "differential_privacy.sample_rate"),
-        (lambda: DifferentialPrivacy(float("nan"), 1), "differential_privacy.sample_rate"),
-        (lambda: DifferentialPrivacy(0.5, 0), "differential_privacy.phi"),
-        (lambda: DifferentialPrivacy(0.5, 2.0**-13), "differential_privacy.phi"),
-        (lambda: DifferentialPrivacy(0.5, float("inf")), "differential_privacy.phi"),
-        (lambda: DifferentialPrivacy(0.5, float("nan")), "differential_privacy.phi"),
+        (lambda: SamplingAndNoise(0, 1), "sampling_and_noise.sample_rate"),
+        (lambda: SamplingAndNoise(1.001, 1), "sampling_and_noise.sample_rate"),
+        (lambda: SamplingAndNoise(float("nan"), 1), "sampling_and_noise.sample_rate"),
+        (lambda: SamplingAndNoise(0.5, 0), "sampling_and_noise.phi"),
+        (lambda: SamplingAndNoise(0.5, 2.0**-13), "sampling_and_noise.phi"),
+        (lambda: SamplingAndNoise(0.5, float("inf")), "sampling_and_noise.phi"),
+        (lambda: SamplingAndNoise(0.5, float("nan")), "sampling_and_noise.phi"),
         (lambda: Privacy(0), "privacy.k"),
         (lambda: Privacy(2, 0), "privacy.l"),
         (lambda: Privacy(2, 3), "privacy.l"),
@@ -126,7 +126,7 @@ def test_the_edges_of_what_is_possible_are_let_in() -> None:
     Numeric("age", (0.2, 0.3), 0.1)
     Numeric("age", (0, 2.0**40), 1)
     Numeric("age", step=1e-300)
-    DifferentialPrivacy(1, 2.0**-12)
+    SamplingAndNoise(1, 2.0**-12)
     Privacy(1, 1)
     CastleParameters(0, 0, max_clusters=1, loss_window=1, reuse_limit=0)
     CastleParameters(0, delay_jitter=1)
@@ -184,17 +184,17 @@ def test_the_fingerprint_covers_the_cuts_of_regions_and_not_what_is_expected_of_
     assert changed_fields(before, written(shards=Shards(2))) == ("shards.by", "shards.regions")
 
 
-NOISE = DifferentialPrivacy(0.9, 100.0)
+NOISE = SamplingAndNoise(0.9, 100.0)
 STEPS = (Numeric("age", (17, 90), 1.0), CITY, Numeric("pay", step=0.5))
 
 
 @pytest.mark.parametrize(
     ("change", "fields"),
     [
-        ({"differential_privacy": None}, {"differential_privacy", STEP, f"{QI}.pay.step"}),
-        ({"differential_privacy": replace(NOISE, sample_rate=0.8)}, {"differential_privacy"}),
-        ({"differential_privacy": replace(NOISE, phi=99.0)}, {"differential_privacy"}),
-        ({"differential_privacy": replace(NOISE, observed_range=True)}, {"differential_privacy"}),
+        ({"sampling_and_noise": None}, {"sampling_and_noise", STEP, f"{QI}.pay.step"}),
+        ({"sampling_and_noise": replace(NOISE, sample_rate=0.8)}, {"sampling_and_noise"}),
+        ({"sampling_and_noise": replace(NOISE, phi=99.0)}, {"sampling_and_noise"}),
+        ({"sampling_and_noise": replace(NOISE, observed_range=True)}, {"sampling_and_noise"}),
         ({"policy": replace(POLICY, quasi_identifiers=(replace(AGE, step=2.0), *STEPS[1:]))}, {STEP}),
         ({"policy": replace(POLICY, quasi_identifiers=(AGE, *STEPS[1:]))}, {STEP}),
         ({}, set()),
@@ -203,7 +203,7 @@ STEPS = (Numeric("age", (17, 90), 1.0), CITY, Numeric("pay", step=0.5))
 def test_the_fingerprint_covers_sampling_and_noise_where_they_are_on(change: dict[str, Any], fields: set[str]) -> None:
     noised: dict[str, Any] = {
         "policy": replace(POLICY, quasi_identifiers=STEPS),
-        "differential_privacy": NOISE,
+        "sampling_and_noise": NOISE,
     }
     assert differing(written(**noised), written(**noised | change)) == fields
 

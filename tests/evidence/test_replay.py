@@ -36,7 +36,7 @@ def sample_of(setting: Driven, case: Case, size: int = 7) -> Sample:
 
 def setting_of(case: Case, shards: int = 1) -> Setting:
     of = case.setting
-    return Setting(of.algorithm, of.privacy, of.parameters, Shards(shards), 5, of.differential_privacy)
+    return Setting(of.algorithm, of.privacy, of.parameters, Shards(shards), 5, of.sampling_and_noise)
 
 
 def contains(sample: Sample, replayed: Replayed) -> None:

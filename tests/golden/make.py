@@ -24,7 +24,7 @@ from crenel.anonymity.castle.stored import ENTRIES
 from crenel.anonymity.fingerprint import Fingerprint, fingerprint
 from crenel.anonymity.hierarchy import from_paths
 from crenel.anonymity.policy import Policy, Shards
-from crenel.anonymity.privacy import DifferentialPrivacy, NoiseWithin, Privacy
+from crenel.anonymity.privacy import NoiseWithin, Privacy, SamplingAndNoise
 from crenel.anonymity.secret import SubjectKey
 from crenel.state.castle import VERSION
 from crenel.state.stored import Stored
@@ -51,7 +51,7 @@ NOISED = replace(
         SETTING.policy,
         quasi_identifiers=(Numeric("age", (0, 99), 1), Categorical("town", TOWNS), Numeric("pay", None, 0.5)),
     ),
-    differential_privacy=DifferentialPrivacy(0.9, 40.0, observed_range=True),
+    sampling_and_noise=SamplingAndNoise(0.9, 40.0, observed_range=True),
 )
 WITHIN = replace(
     SETTING,

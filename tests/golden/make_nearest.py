@@ -24,7 +24,7 @@ def setting(folder: Path) -> NearestSetting:
     of = setting_of(folder)
     jitter = 0.25 if folder.name.endswith("-jitter") else 0.0
     parameters = NearestParameters(50, 90_000, delay_jitter=jitter, loss_window=8, reuse_limit=12)
-    return NearestSetting(of.policy, of.privacy, parameters, of.types, of.differential_privacy)
+    return NearestSetting(of.policy, of.privacy, parameters, of.types, of.sampling_and_noise)
 
 
 def main(parent: Path = HERE) -> None:

@@ -87,7 +87,7 @@ def stream() -> list[dict[str, str]]:
     "algorithm",
     [
         [],
-        ["--set", "castle=null", "--set", "algorithm=window", "--set", "window={tuples: 100}"],
+        ["--set", "castle=null", "--set", "algorithm=suhdsa", "--set", "suhdsa={tuples: 100}"],
         ["--set", "castle=null", "--set", "algorithm=ola", "--set", "ola={}"],
     ],
 )

@@ -44,16 +44,16 @@ ONE_SHARD = [
     *("--set", "castle.suppression=generalize", "--set", "policy.quasi_identifiers.wage.domain=[0, 1000000]"),
 ]
 NOISE = [
-    *("--set", "differential_privacy={sample_rate: 0.8, phi: 50}"),
+    *("--set", "sampling_and_noise={sample_rate: 0.8, phi: 50}"),
     *("--set", "policy.quasi_identifiers.wage={type: numeric, domain: [0, 100000], step: 0.5}"),
 ]
 WINDOWED = [
-    *("--set", "castle=null", "--set", "algorithm=window", "--set", "privacy.l=4", "--json"),
+    *("--set", "castle=null", "--set", "algorithm=suhdsa", "--set", "privacy.l=4", "--json"),
     *("--set", "sinks.repairs={connector: filesystem, path: OUTPUT/repairs, format: csv}"),
     *("--set", "sinks.windows={connector: filesystem, path: OUTPUT/windows, format: csv}"),
 ]
-BY_BOTH = ["--set", "window={tuples: 30, event_time: 5 min, target: {most: 5}, adaptive: {least: 20}}"]
-BY_TUPLES = ["--set", "window={tuples: 30, output: representative}", "--set", "shards.count=1"]
+BY_BOTH = ["--set", "suhdsa={tuples: 30, event_time: 5 min, target: {most: 5}, adaptive: {least: 20}}"]
+BY_TUPLES = ["--set", "suhdsa={tuples: 30, output: representative}", "--set", "shards.count=1"]
 # A view hides its connector, and this one has no watermark.
 VIEW = (
     "CREATE TEMPORARY VIEW source AS SELECT CAST(1 AS BIGINT) AS line, CAST(1 AS BIGINT) AS id, 'a' AS person, "

@@ -76,7 +76,7 @@ def stream() -> list[dict[str, str]]:
     return rows
 
 
-@pytest.mark.parametrize("algorithm", ["castle", "nearest", "window", "mondrian"])
+@pytest.mark.parametrize("algorithm", ["castle", "nearest", "suhdsa", "mondrian"])
 def test_numbers_leave_with_noise_and_nothing_else_changes(mini: Host, tmp_path: Path, algorithm: str) -> None:
     rows = stream()
     with (tmp_path / "in.csv").open("w", encoding="utf-8", newline="") as file:
@@ -84,7 +84,7 @@ def test_numbers_leave_with_noise_and_nothing_else_changes(mini: Host, tmp_path:
     (tmp_path / "job.yaml").write_text(JOB.replace("FOLDER", str(tmp_path)), encoding="utf-8")
     section = {
         "nearest": "nearest={delay: {tuples: 100}}",
-        "window": "window={tuples: 100}",
+        "suhdsa": "suhdsa={tuples: 100}",
         "mondrian": "mondrian={}",
     }.get(algorithm)
     changed = () if section is None else ("--set", "castle=null", "--set", f"algorithm={algorithm}", "--set", section)

@@ -58,7 +58,7 @@ WAYS = {
     "castle by subject": "castle: {delay: {tuples: 2000}, max_clusters: 30, reuse_limit: 1000}\nshards: {count: 4}",
     "nearest by regions": "algorithm: nearest\nnearest: {delay: {tuples: 2000, jitter: 0.5}, reuse_limit: 1000}\n"
     "shards: {count: 4, by: regions, regions: regions.yaml}",
-    "window by subject": "algorithm: window\nwindow: {tuples: 100}\nshards: {count: 4}",
+    "window by subject": "algorithm: suhdsa\nsuhdsa: {tuples: 100}\nshards: {count: 4}",
 }
 REGIONS = """
 version: 1

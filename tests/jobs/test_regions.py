@@ -122,8 +122,8 @@ def test_a_source_that_holds_too_little_is_told_with_what_is_possible(
 
 
 def test_noise_refuses_regions(mini: Host, tmp_path: Path) -> None:
-    noise = "differential_privacy={sample_rate: 0.8, phi: 50, range: observed}"
+    noise = "sampling_and_noise={sample_rate: 0.8, phi: 50, range: observed}"
     path = write(tmp_path / "job", [])
     ended = mini.crenel("regions", path, "--count", "2", "--write", tmp_path / "regions.yaml", "--set", noise)
     assert ended.returncode == 2
-    assert "differential_privacy: refuses regions" in ended.stderr
+    assert "sampling_and_noise: refuses regions" in ended.stderr

@@ -11,7 +11,7 @@ import pytest
 from crenel.anonymity.attributes import Categorical, Numeric
 from crenel.anonymity.castle.algorithm import CASTLE
 from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.privacy import DifferentialPrivacy
+from crenel.anonymity.privacy import SamplingAndNoise
 from crenel.jobs.wiring.arguments import extremes
 from crenel.jobs.wiring.sql_types import parse
 from crenel.operators.bounds import integer_bounds, within
@@ -50,7 +50,7 @@ def test_noise_over_an_observed_range_never_turns_an_interval_around() -> None:
     terms = dataclasses.replace(
         plan.terms,
         policy=dataclasses.replace(plan.terms.policy, quasi_identifiers=observed),
-        differential_privacy=DifferentialPrivacy(1.0, 0.5, observed_range=True),
+        sampling_and_noise=SamplingAndNoise(1.0, 0.5, observed_range=True),
     )
     plan = dataclasses.replace(plan, terms=terms, extremes={"age": (-128, 127)})
 

@@ -14,7 +14,7 @@ from crenel.anonymity.castle.algorithm import CASTLE
 from crenel.anonymity.castle.parameters import CastleParameters
 from crenel.anonymity.errors import PolicyError
 from crenel.anonymity.outcomes import SUPPRESSIONS
-from crenel.anonymity.privacy import DifferentialPrivacy
+from crenel.anonymity.privacy import SamplingAndNoise
 from crenel.operators.shards.function import END, WAKE_UP, ShardFunction
 from crenel.operators.shards.plan import OperatorPlan
 from crenel.state.block import NO_TIME, Rejected
@@ -23,9 +23,9 @@ from tests.support.fakes import FakeRuntime, Harness
 from tests.support.operator_stream import KEY, TREE, block, left, members, planned, visits, withheld
 
 
-def plan(differential_privacy: DifferentialPrivacy | None = None, **castle: int) -> OperatorPlan:
+def plan(sampling_and_noise: SamplingAndNoise | None = None, **castle: int) -> OperatorPlan:
     parameters = CastleParameters(**({"delay_tuples": 20} | castle))  # type: ignore[arg-type]
-    return with_terms(planned(CASTLE, parameters), differential_privacy=differential_privacy)
+    return with_terms(planned(CASTLE, parameters), sampling_and_noise=sampling_and_noise)
 
 
 def with_terms(made: OperatorPlan, **changed: Any) -> OperatorPlan:
@@ -201,7 +201,7 @@ def test_the_summary_at_the_end_adds_up() -> None:
 
 
 def test_sampled_tuples_are_counted_and_what_is_in_force_is_told() -> None:
-    noise = DifferentialPrivacy(sample_rate=0.7, phi=20.0)
+    noise = SamplingAndNoise(sample_rate=0.7, phi=20.0)
     harness = Harness(ShardFunction(plan(noise)))
     for first in range(0, 300, 50):
         harness.element(KEY, block(first, 50).to_bytes())
@@ -219,7 +219,7 @@ def test_sampled_tuples_are_counted_and_what_is_in_force_is_told() -> None:
 
 
 def test_an_operator_that_was_restored_draws_the_same_noise() -> None:
-    noise = DifferentialPrivacy(sample_rate=0.7, phi=20.0)
+    noise = SamplingAndNoise(sample_rate=0.7, phi=20.0)
     runs = []
     for restarted in (False, True):
         runtime = FakeRuntime()

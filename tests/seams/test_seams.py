@@ -200,8 +200,8 @@ def test_a_configuration_names_both(configuration: Path) -> None:
         ("privacy.at_most=2", "privacy.at_most: must be a number above 0 and at most 1, not 2"),
         ("policy.sensitive=null", "privacy.at_most: is about sensitive values, but policy.sensitive names no column"),
         (
-            "differential_privacy={sample_rate: 0.5, phi: 10}",
-            "differential_privacy: its argument is not made for in_order",
+            "sampling_and_noise={sample_rate: 0.5, phi: 10}",
+            "sampling_and_noise: its argument is not made for in_order",
         ),
         ("extensions=[no.such.module]", "extensions: the module 'no.such.module' cannot be imported"),
     ],

@@ -19,7 +19,7 @@ from crenel.anonymity.castle.shard import Castle
 from crenel.anonymity.castle.shard import CastleCounters as Counters
 from crenel.anonymity.castle.stored import begun, read
 from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import DifferentialPrivacy, Privacy
+from crenel.anonymity.privacy import Privacy, SamplingAndNoise
 from crenel.anonymity.release import Releases
 from crenel.anonymity.space.domain import NONE
 from crenel.state.block import Block
@@ -39,7 +39,7 @@ class Setting:
     privacy: Privacy
     parameters: CastleParameters
     types: tuple[pa.DataType, ...]
-    differential_privacy: DifferentialPrivacy | None = None
+    sampling_and_noise: SamplingAndNoise | None = None
 
     @property
     def members(self) -> pa.Schema:
@@ -54,7 +54,7 @@ class Setting:
             self.privacy,
             self.parameters,
             self.members,
-            self.differential_privacy,
+            self.sampling_and_noise,
             PRINT if fingerprint is None else fingerprint,
         )
 

@@ -19,7 +19,7 @@ from crenel.anonymity.fingerprint import fingerprint
 from crenel.anonymity.hierarchy import from_paths
 from crenel.anonymity.outcomes import KINDS
 from crenel.anonymity.policy import Policy, Shards
-from crenel.anonymity.privacy import DifferentialPrivacy, Privacy
+from crenel.anonymity.privacy import Privacy, SamplingAndNoise
 from crenel.anonymity.release import Releases
 from crenel.anonymity.secret import SubjectKey
 from crenel.state.block import NO_TIME
@@ -362,22 +362,22 @@ def test_what_the_state_cannot_outlive_is_refused_by_name(change: dict[str, Any]
 
 
 STEPPED = [f"policy.quasi_identifiers.{attribute.name}.step" for attribute in STORED.numeric]
-SAMPLED = DifferentialPrivacy(0.9, 100.0)
+SAMPLED = SamplingAndNoise(0.9, 100.0)
 
 
 @pytest.mark.parametrize(
     ("before", "after", "fields"),
     [
-        (None, SAMPLED, ["differential_privacy", *STEPPED]),
-        (SAMPLED, None, ["differential_privacy", *STEPPED]),
-        (SAMPLED, DifferentialPrivacy(0.9, 90.0), ["differential_privacy"]),
-        (SAMPLED, DifferentialPrivacy(0.8, 100.0), ["differential_privacy"]),
+        (None, SAMPLED, ["sampling_and_noise", *STEPPED]),
+        (SAMPLED, None, ["sampling_and_noise", *STEPPED]),
+        (SAMPLED, SamplingAndNoise(0.9, 90.0), ["sampling_and_noise"]),
+        (SAMPLED, SamplingAndNoise(0.8, 100.0), ["sampling_and_noise"]),
     ],
 )
 def test_sampling_and_noise_can_neither_be_changed_nor_switched_on_or_off(
-    before: DifferentialPrivacy | None, after: DifferentialPrivacy | None, fields: list[str]
+    before: SamplingAndNoise | None, after: SamplingAndNoise | None, fields: list[str]
 ) -> None:
-    assert refused({"differential_privacy": after}, differential_privacy=before) == sorted(fields)
+    assert refused({"sampling_and_noise": after}, sampling_and_noise=before) == sorted(fields)
 
 
 def refused(change: dict[str, Any], **made: Any) -> list[str]:

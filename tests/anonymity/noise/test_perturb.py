@@ -24,7 +24,7 @@ from crenel.anonymity.hierarchy import from_paths
 from crenel.anonymity.noise.laplace import discrete_laplace, scale_in_steps
 from crenel.anonymity.noise.perturb import Noise
 from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import DifferentialPrivacy, Privacy
+from crenel.anonymity.privacy import Privacy, SamplingAndNoise
 from crenel.state.block import Block
 from tests.anonymity.castle.test_laws import check_restores
 from tests.support.drive import KEY, Kept, Setting, apply, columns_of, in_blocks
@@ -86,7 +86,7 @@ def block(numeric: NDArray[np.float64], categorical: NDArray[np.int32] | None = 
 
 def perturbed(attribute: Numeric, value: float, phi: float, *, observed: bool = False) -> NDArray[np.float64]:
     """Many draws of one value."""
-    noise = Noise(Policy((attribute,)), DifferentialPrivacy(1.0, phi, observed), KEY)
+    noise = Noise(Policy((attribute,)), SamplingAndNoise(1.0, phi, observed), KEY)
     return noise.let_in(block(np.full((DRAWS, 1), value))).numeric[:, 0]
 
 
@@ -126,7 +126,7 @@ def test_the_low_bits_of_a_value_do_not_show() -> None:
 
 
 def test_noise_on_categories_moves_leaves() -> None:
-    noise = Noise(Policy((Categorical("place", TREE),)), DifferentialPrivacy(1.0, 5.0), KEY)
+    noise = Noise(Policy((Categorical("place", TREE),)), SamplingAndNoise(1.0, 5.0), KEY)
     leaves = np.full((DRAWS, 1), 4)
     found = noise.let_in(block(np.zeros((DRAWS, 0)), leaves)).categorical[:, 0]
     check_distribution(found.astype(np.int64), clamped(11 / 5, 4, 11))
@@ -134,7 +134,7 @@ def test_noise_on_categories_moves_leaves() -> None:
 
 def test_noise_relative_to_the_observed_range_grows_with_it() -> None:
     attribute = Numeric("x", None, 1)
-    noise = Noise(Policy((attribute,)), DifferentialPrivacy(1.0, 10.0, observed_range=True), KEY)
+    noise = Noise(Policy((attribute,)), SamplingAndNoise(1.0, 10.0, observed_range=True), KEY)
     first = noise.let_in(block(np.full((5, 1), 3.0)))
     assert first.numeric.tolist() == [[3.0]] * 5  # the range of equal values is zero (Algorithm 2, lines 2 to 4)
     noise.let_in(block(np.array([[0.0], [200.0]])))
@@ -171,7 +171,7 @@ def test_no_output_tells_neighboring_values_apart_by_more_than_phi_allows(phi: f
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9, 0.999])
 def test_a_tuple_is_let_in_with_the_sample_rate(rate: float) -> None:
-    noise = Noise(Policy((Numeric("x", (0, 1), 1),)), DifferentialPrivacy(rate, 1.0), KEY)
+    noise = Noise(Policy((Numeric("x", (0, 1), 1),)), SamplingAndNoise(rate, 1.0), KEY)
     kept = noise.let_in(block(np.zeros((DRAWS, 1))))
     assert len(kept) + noise.sampled_out == DRAWS
     assert stats.binomtest(len(kept), DRAWS, rate).pvalue > UNLIKELY
@@ -181,7 +181,7 @@ def test_a_tuple_is_let_in_with_the_sample_rate(rate: float) -> None:
 
 
 def test_a_rate_of_one_lets_everything_in() -> None:
-    noise = Noise(Policy((Numeric("x", (0, 1), 1),)), DifferentialPrivacy(1.0, 1.0), KEY)
+    noise = Noise(Policy((Numeric("x", (0, 1), 1),)), SamplingAndNoise(1.0, 1.0), KEY)
     assert len(noise.let_in(block(np.zeros((1000, 1))))) == 1000
     assert noise.sampled_out == 0
 
@@ -197,11 +197,11 @@ def test_the_scale_is_never_less_than_asked_for(width: float, step: float, phi: 
 @pytest.mark.parametrize(
     ("attribute", "parameters", "field"),
     [
-        (Numeric("x", (0, 1)), DifferentialPrivacy(1, 1), r"policy\.quasi_identifiers\.x\.step: is missing"),
-        (Numeric("x", None, 1), DifferentialPrivacy(1, 1), r"policy\.quasi_identifiers\.x\.domain: is missing"),
+        (Numeric("x", (0, 1)), SamplingAndNoise(1, 1), r"policy\.quasi_identifiers\.x\.step: is missing"),
+        (Numeric("x", None, 1), SamplingAndNoise(1, 1), r"policy\.quasi_identifiers\.x\.domain: is missing"),
     ],
 )
-def test_noise_that_cannot_be_drawn_is_refused(attribute: Numeric, parameters: DifferentialPrivacy, field: str) -> None:
+def test_noise_that_cannot_be_drawn_is_refused(attribute: Numeric, parameters: SamplingAndNoise, field: str) -> None:
     with pytest.raises(PolicyError, match=field):
         Noise(Policy((attribute,)), parameters, KEY)
 
@@ -218,7 +218,7 @@ def noised(draw: st.DrawFn) -> Case:
         replace(a, **numeric, ends=None if a.ends is None else 2.5) if isinstance(a, Numeric) else a
         for a in case.setting.policy.quasi_identifiers
     )
-    parameters = DifferentialPrivacy(
+    parameters = SamplingAndNoise(
         draw(st.sampled_from((0.3, 0.9, 1.0))), draw(st.sampled_from((2.0, 50.0))), draw(st.booleans())
     )
     policy = replace(case.setting.policy, quasi_identifiers=attributes)
@@ -226,7 +226,7 @@ def noised(draw: st.DrawFn) -> Case:
         replace(row, values=tuple(v if isinstance(v, str) else float(np.clip(v, -10, 10)) for v in row.values))
         for row in case.rows
     )
-    return replace(case, setting=replace(case.setting, policy=policy, differential_privacy=parameters), rows=rows)
+    return replace(case, setting=replace(case.setting, policy=policy, sampling_and_noise=parameters), rows=rows)
 
 
 @given(noised())
@@ -234,9 +234,9 @@ def noised(draw: st.DrawFn) -> Case:
 def test_castle_sees_nothing_but_what_was_let_in(case: Case) -> None:
     # So its laws, which are tested on their own, hold of the perturbed tuples.
     guarded = case.setting.castle()
-    assert case.setting.differential_privacy is not None
-    noise = Noise(case.setting.policy, case.setting.differential_privacy, KEY)
-    plain = replace(case.setting, differential_privacy=None).castle()
+    assert case.setting.sampling_and_noise is not None
+    noise = Noise(case.setting.policy, case.setting.sampling_and_noise, KEY)
+    plain = replace(case.setting, sampling_and_noise=None).castle()
     let_in = 0
     for step in case.steps():
         out = apply(case.setting, guarded, step)
@@ -277,7 +277,7 @@ def test_a_tuple_that_is_sampled_out_leaves_no_trace_but_a_count() -> None:
         Privacy(2),
         CastleParameters(10_000),
         (pa.string(), pa.int64()),
-        DifferentialPrivacy(0.5, 10.0),
+        SamplingAndNoise(0.5, 10.0),
     )
     shard = Kept(setting)
     names = [f"<{i:03}>" for i in range(200)]
@@ -296,7 +296,7 @@ def test_a_tuple_that_is_sampled_out_leaves_no_trace_but_a_count() -> None:
 
 def published(sample_rate: float | None, rows: Sequence[Row], key: bytes) -> int:
     """How many tuples leave."""
-    parameters = None if sample_rate is None else DifferentialPrivacy(sample_rate, 20.0)
+    parameters = None if sample_rate is None else SamplingAndNoise(sample_rate, 20.0)
     setting = Setting(
         Policy((Numeric("x", (0, 100), 1),), passthrough=(IDENTITY,), subject="who"),
         Privacy(5),
@@ -343,7 +343,7 @@ def test_ends_of_intervals_are_values_of_nobody() -> None:
     rows = [Row((float(v),), (i,), subject=i) for i, v in enumerate(chance.integers(0, 1_000_001, 500))]
     policy = Policy((Numeric("x", (0, 1_000_000), 1),), passthrough=(IDENTITY,), subject="who")
     shares = []
-    for parameters in (None, DifferentialPrivacy(1.0, 100.0)):
+    for parameters in (None, SamplingAndNoise(1.0, 100.0)):
         setting = Setting(policy, Privacy(5), CastleParameters(100), (pa.int64(),), parameters)
         castle = setting.castle()
         out = columns_of([apply(setting, castle, step) for step in in_blocks(rows, 100)])
@@ -360,7 +360,7 @@ def test_noised_values_are_decimals_of_the_grid_and_never_leave_the_domain(
     domain: tuple[float, float], step: float
 ) -> None:
     policy = Policy((Numeric("x", domain, step),), passthrough=(IDENTITY,))
-    noise = Noise(policy, DifferentialPrivacy(1.0, 0.5), KEY)
+    noise = Noise(policy, SamplingAndNoise(1.0, 0.5), KEY)
     setting = Setting(policy, Privacy(1), CastleParameters(1), (pa.int64(),))
     found = noise.let_in(setting.block([Row((domain[0],), (i,)) for i in range(500)])).numeric[:, 0]
     assert domain[0] <= found.min() < found.max() <= domain[1]

@@ -405,25 +405,25 @@ def test_damaged_state_and_state_of_another_kind_are_refused() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({}, "window: give 'tuples', 'event_time', or both"),
-        ({"tuples": 0}, "window.tuples: must be 1 or more, not 0"),
-        ({"event_time": -1}, "window.event_time: must be 0 or more, not -1"),
-        ({"tuples": 5, "delay_tuples": 4}, r"window.delay.tuples: must be window.tuples \(5\) or more, not 4"),
-        ({"tuples": 5, "delay_event_time": -1}, "window.delay.event_time: must be 0 or more, not -1"),
-        ({"tuples": 5, "distortion_weight": 1.5}, "window.distortion_weight: must be from 0 to 1, not 1.5"),
-        ({"tuples": 5, "distortion_weight": float("nan")}, "window.distortion_weight: must be from 0 to 1, not nan"),
-        ({"tuples": 5, "neighbors": 0}, "window.neighbors: must be 1 or more, not 0"),
-        ({"tuples": 5, "growth_cap": 1.9}, "window.growth_cap: must be 2 or more, not 1.9"),
-        ({"tuples": 5, "weights": (("x", -1.0),)}, "window.weights.x: must be 0 or more, not -1.0"),
-        ({"tuples": 5, "weights": (("z", 1.0),)}, "window.weights.z: must be one of x"),
-        ({"tuples": 5, "target": AdaptiveTarget(9)}, "window.target.most: must be from 2 to 3, not 9"),
-        ({"tuples": 5, "target": AdaptiveTarget(2, smoothing=0.0)}, "window.target.smoothing: must be above 0"),
-        ({"tuples": 5, "target": AdaptiveTarget(2, band=2.0)}, "window.target.band: must be from 0 to 1, not 2.0"),
-        ({"tuples": 5, "target": AdaptiveTarget(2, dwell=-1)}, "window.target.dwell: must be 0 or more, not -1"),
-        ({"event_time": 5, "adaptive": AdaptiveWindow(5)}, "window.adaptive: needs window.tuples"),
-        ({"tuples": 5, "adaptive": AdaptiveWindow(6)}, "window.adaptive.least: must be from 1 to 5, not 6"),
-        ({"tuples": 5, "adaptive": AdaptiveWindow(2)}, r"window.adaptive.least: must be k \(3\) or more, not 2"),
-        ({"tuples": 5, "adaptive": AdaptiveWindow(3, windows=0)}, "window.adaptive.windows: must be 1 or more, not 0"),
+        ({}, "suhdsa: give 'tuples', 'event_time', or both"),
+        ({"tuples": 0}, "suhdsa.tuples: must be 1 or more, not 0"),
+        ({"event_time": -1}, "suhdsa.event_time: must be 0 or more, not -1"),
+        ({"tuples": 5, "delay_tuples": 4}, r"suhdsa.delay.tuples: must be suhdsa.tuples \(5\) or more, not 4"),
+        ({"tuples": 5, "delay_event_time": -1}, "suhdsa.delay.event_time: must be 0 or more, not -1"),
+        ({"tuples": 5, "distortion_weight": 1.5}, "suhdsa.distortion_weight: must be from 0 to 1, not 1.5"),
+        ({"tuples": 5, "distortion_weight": float("nan")}, "suhdsa.distortion_weight: must be from 0 to 1, not nan"),
+        ({"tuples": 5, "neighbors": 0}, "suhdsa.neighbors: must be 1 or more, not 0"),
+        ({"tuples": 5, "growth_cap": 1.9}, "suhdsa.growth_cap: must be 2 or more, not 1.9"),
+        ({"tuples": 5, "weights": (("x", -1.0),)}, "suhdsa.weights.x: must be 0 or more, not -1.0"),
+        ({"tuples": 5, "weights": (("z", 1.0),)}, "suhdsa.weights.z: must be one of x"),
+        ({"tuples": 5, "target": AdaptiveTarget(9)}, "suhdsa.target.most: must be from 2 to 3, not 9"),
+        ({"tuples": 5, "target": AdaptiveTarget(2, smoothing=0.0)}, "suhdsa.target.smoothing: must be above 0"),
+        ({"tuples": 5, "target": AdaptiveTarget(2, band=2.0)}, "suhdsa.target.band: must be from 0 to 1, not 2.0"),
+        ({"tuples": 5, "target": AdaptiveTarget(2, dwell=-1)}, "suhdsa.target.dwell: must be 0 or more, not -1"),
+        ({"event_time": 5, "adaptive": AdaptiveWindow(5)}, "suhdsa.adaptive: needs suhdsa.tuples"),
+        ({"tuples": 5, "adaptive": AdaptiveWindow(6)}, "suhdsa.adaptive.least: must be from 1 to 5, not 6"),
+        ({"tuples": 5, "adaptive": AdaptiveWindow(2)}, r"suhdsa.adaptive.least: must be k \(3\) or more, not 2"),
+        ({"tuples": 5, "adaptive": AdaptiveWindow(3, windows=0)}, "suhdsa.adaptive.windows: must be 1 or more, not 0"),
     ],
 )
 def test_parameters_that_cannot_be_kept_are_refused(parameters: dict[str, object], message: str) -> None:
@@ -433,13 +433,13 @@ def test_parameters_that_cannot_be_kept_are_refused(parameters: dict[str, object
 
 def test_event_time_needs_its_column() -> None:
     made = WindowSetting(replace(POLICY, event_time=None), Privacy(2), WindowParameters(event_time=5), TYPES)
-    with pytest.raises(PolicyError, match=r"window.event_time: needs a column of the role policy.event_time"):
+    with pytest.raises(PolicyError, match=r"suhdsa.event_time: needs a column of the role policy.event_time"):
         made.window()
     made = WindowSetting(replace(POLICY, event_time=None), Privacy(2), WindowParameters(5, delay_event_time=5), TYPES)
-    with pytest.raises(PolicyError, match=r"window.delay.event_time: needs a column"):
+    with pytest.raises(PolicyError, match=r"suhdsa.delay.event_time: needs a column"):
         made.window()
     made = WindowSetting(
         replace(POLICY, sensitive=()), Privacy(2), WindowParameters(5, target=AdaptiveTarget(2)), TYPES[1:]
     )
-    with pytest.raises(PolicyError, match=r"window.target: needs a sensitive column"):
+    with pytest.raises(PolicyError, match=r"suhdsa.target: needs a sensitive column"):
         made.window()

@@ -246,7 +246,7 @@ def test_without_the_order_nobody_is_found_more_often_than_one_in_k(case: Case) 
     """Where each tuple is its own person, and none leaves but in a release of k."""
     given, setting = sample_of(case.setting, case), setting_of(case)
     generalizes = getattr(setting.parameters, "suppression", "") == "generalize"
-    if given.tuples.subject is not None or generalizes or setting.differential_privacy is not None or not len(given):
+    if given.tuples.subject is not None or generalizes or setting.sampling_and_noise is not None or not len(given):
         return
     of = Scene.of_replay(replay_outputs(given, setting), given)
     if len(of.lower):

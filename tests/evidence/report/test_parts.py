@@ -17,7 +17,7 @@ from crenel.anonymity import promises
 from crenel.anonymity.attributes import Categorical, Noised, Numeric
 from crenel.anonymity.hierarchy import from_paths
 from crenel.anonymity.policy import Policy, Pseudonym
-from crenel.anonymity.privacy import DifferentialPrivacy, Lasting, NoiseWithin, Privacy
+from crenel.anonymity.privacy import Lasting, NoiseWithin, Privacy, SamplingAndNoise
 from crenel.anonymity.promise.record import Sensitive
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.report.bins import bins_of_real, bins_of_whole, weighted_quantile
@@ -224,7 +224,7 @@ def test_every_mechanism_has_its_terms() -> None:
         subject="person",
         pseudonym=Pseudonym("code", "release"),
     )
-    given_ = about(privacy=privacy, differential_privacy=DifferentialPrivacy(0.9, 100.0), published=False)
+    given_ = about(privacy=privacy, sampling_and_noise=SamplingAndNoise(0.9, 100.0), published=False)
     found = {here: (iso, nist) for here, iso, nist in terms(policy, given_)}
     text = "\n".join(f"{here}: {iso}; {nist}" for here, (iso, nist) in found.items())
     for word in (

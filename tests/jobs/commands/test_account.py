@@ -23,7 +23,7 @@ from tests.support.launch import environment
 __all__ = ["demo_variables"]  # a fixture that every test here uses
 
 SALARY = "policy.quasi_identifiers.salary={type: numeric, domain: [0, 120000], step: 100}"
-HALF = "differential_privacy={sample_rate: 0.5, phi: 100}"
+HALF = "sampling_and_noise={sample_rate: 0.5, phi: 100}"
 
 
 def budget(*arguments: str | Path, privacy: str = HALF, salary: str = SALARY) -> Result:
@@ -90,7 +90,7 @@ def test_a_promise_is_never_shown_better_than_it_is() -> None:
 
 
 def test_tiny_figures_are_shown_with_their_digits() -> None:
-    found = budget("--set", "privacy.k=1000", privacy="differential_privacy={sample_rate: 0.00001, phi: 100}").stdout
+    found = budget("--set", "privacy.k=1000", privacy="sampling_and_noise={sample_rate: 0.00001, phi: 100}").stdout
     assert "The smallest epsilon is 1.001e-05:" in found
     assert "No epsilon brings delta below 1e-5000: sample_rate^k." in found
     rate = budget("--set", "privacy.k=2", "--wanted-epsilon", "0.01", "--wanted-delta", "1e-12").stdout
@@ -98,22 +98,22 @@ def test_tiny_figures_are_shown_with_their_digits() -> None:
 
 
 def test_without_sampling_no_epsilon_is_shown() -> None:
-    every = "differential_privacy={sample_rate: 1, phi: 100}"
+    every = "sampling_and_noise={sample_rate: 1, phi: 100}"
     found = figures(privacy=every)
     assert (found["smallest_epsilon"], found["deltas"]) == (None, [])
     result = budget(privacy=every)
     assert "Every tuple is let in: no epsilon is guaranteed." in result.stdout
-    assert "warning: differential_privacy.sample_rate: 1 lets every tuple in" in result.stderr
+    assert "warning: sampling_and_noise.sample_rate: 1 lets every tuple in" in result.stderr
 
 
 def test_the_observed_range_is_warned_of_and_noise_is_told_in_shares_of_it() -> None:
-    observed = "differential_privacy={sample_rate: 0.5, within: {share: 0.05, probability: 0.99}, range: observed}"
+    observed = "sampling_and_noise={sample_rate: 0.5, within: {share: 0.05, probability: 0.99}, range: observed}"
     found = figures(privacy=observed)
     age = found["noise"][0]
     assert (age["unit"], age["range"]) == ("% of range", None)
     assert age["within"]["0.99"] == pytest.approx(5)
-    assert found["warnings"][0].startswith("differential_privacy.range: observed")
-    assert "warning: differential_privacy.range: observed" in budget(privacy=observed).stderr
+    assert found["warnings"][0].startswith("sampling_and_noise.range: observed")
+    assert "warning: sampling_and_noise.range: observed" in budget(privacy=observed).stderr
 
 
 def test_a_step_that_is_not_known_yet_is_said_to_be_assumed() -> None:
@@ -136,18 +136,18 @@ def test_the_operator_is_told_of_sampling_and_noise_with_every_step() -> None:
     columns = dict.fromkeys(config.policy.roles, "STRING") | {"age": "INT", "salary": "DOUBLE", "visited": "BIGINT"}
     found = layout(config.policy, columns, noise=True)
     terms = operator_plan(config, found).terms
-    assert terms.differential_privacy == config.differential_privacy is not None
+    assert terms.sampling_and_noise == config.sampling_and_noise is not None
     assert [attribute.step for attribute in terms.policy.numeric] == [1, 100]
     assert terms.fingerprint == stored_under(config, found)
-    assert "differential_privacy" in terms.fingerprint
+    assert "sampling_and_noise" in terms.fingerprint
     plain = load(DEMO, [SALARY])
-    assert operator_plan(plain, layout(plain.policy, columns)).terms.differential_privacy is None
+    assert operator_plan(plain, layout(plain.policy, columns)).terms.sampling_and_noise is None
 
 
 def test_without_sampling_and_noise_there_is_nothing_to_account_for() -> None:
     result = crenel("budget", DEMO)
     assert (result.exit_code, result.stdout) == (2, "")
-    neither = "has neither differential_privacy nor noise_within_release"
+    neither = "has neither sampling_and_noise nor noise_within_release"
     assert result.stderr == f"crenel: {DEMO} {neither}, so there is nothing to account for\n"
 
 
@@ -193,7 +193,7 @@ def test_the_curve_of_a_picture_is_that_of_delta(tmp_path: Path) -> None:
 
 
 def test_without_sampling_there_is_no_picture(tmp_path: Path) -> None:
-    result = budget("--plot", tmp_path / "a.png", privacy="differential_privacy={sample_rate: 1, phi: 100}")
+    result = budget("--plot", tmp_path / "a.png", privacy="sampling_and_noise={sample_rate: 1, phi: 100}")
     assert result.exit_code == 2
     assert "--plot: sample_rate 1 has no epsilon" in result.stderr
 

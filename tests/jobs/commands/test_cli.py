@@ -132,7 +132,7 @@ def test_check_compares_a_configuration_with_stored_state(mini: Host, tmp_path: 
     def check(arguments: list[str]) -> CompletedProcess[str]:
         return mini.crenel("check", DEMO, "--against", place, *arguments)
 
-    noised = "differential_privacy={sample_rate: 1, phi: 9, range: observed}"
+    noised = "sampling_and_noise={sample_rate: 1, phi: 9, range: observed}"
     fits = check(may)
     differs = check([*may_not, "--set", "policy.drop=[name, clinic]", "--set", noised])
     assert fits.returncode == 0, fits.stderr
@@ -144,7 +144,7 @@ def test_check_compares_a_configuration_with_stored_state(mini: Host, tmp_path: 
     head, *problems = differs.stderr.splitlines()
     assert head == f"crenel: {DEMO} cannot go on from {place}:"
     assert [problem.split(" since")[0] for problem in problems] == [
-        "  - differential_privacy: is new",
+        "  - sampling_and_noise: is new",
         "  - policy.missing: has changed",
         "  - policy.passthrough: has changed",
         f"  - {domain}: has changed",
@@ -158,14 +158,14 @@ def test_check_compares_a_configuration_with_stored_state(mini: Host, tmp_path: 
 
 @pytest.mark.cluster("mini")
 def test_sampling_and_noise_are_shown_with_what_is_lost(mini: Host) -> None:
-    noised = ["--set", "differential_privacy={sample_rate: 0.5, phi: 100, range: observed}"]
+    noised = ["--set", "sampling_and_noise={sample_rate: 0.5, phi: 100, range: observed}"]
     noised += ["--set", "policy.quasi_identifiers.salary.step=100"]
     shown = mini.crenel("check", DEMO, *noised)
     started = mini.crenel("run", DEMO, *noised, "--set", "source.ddl=CREATE NOTHING")
     assert started.returncode == 2
-    assert started.stderr.startswith("crenel: warning: differential_privacy.range: observed scales noise by")
+    assert started.stderr.startswith("crenel: warning: sampling_and_noise.range: observed scales noise by")
     assert shown.returncode == 0, shown.stderr
-    assert f"{DEMO} is valid.\nWarning: differential_privacy.range: observed scales noise by" in shown.stdout
+    assert f"{DEMO} is valid.\nWarning: sampling_and_noise.range: observed scales noise by" in shown.stdout
     lines = [line.split(maxsplit=1) for line in shown.stdout.partition("\ndifferential privacy\n")[2].splitlines()[:7]]
     assert ["sample_rate", "0.5 of all tuples are let in"] in [[name, rest.strip()] for name, rest in lines]
     noise = [rest.strip() for name, rest in lines if name == "noise"]

@@ -30,8 +30,8 @@ def demo_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (("--most-delay", "10"), "--most-delay: "),
-        (("--most-suppressed", "many"), "--most-suppressed: "),
+        (("--max-delay", "10"), "--max-delay: "),
+        (("--max-suppressed", "many"), "--max-suppressed: "),
         (("--vary", "color=red"), "--vary: "),
         (("--vary", "k=0"), "--vary k: "),
         (("--plot", "picture.pdf"), "--plot: "),
@@ -54,7 +54,7 @@ def test_a_plan_is_made_from_a_file_and_can_be_pasted(mini: Host, tmp_path: Path
     write(stream, 1500, 1)
     result = mini.crenel(
         "plan", DEMO, "--sample", stream, "--rows", "1000", "--settings", "4", "--json", "--plot", picture,
-        "--most-delay", "300 min", "--vary", "algorithm=nearest,castle", "--vary", "shards=1",
+        "--max-delay", "300 min", "--vary", "algorithm=nearest,castle", "--vary", "shards=1",
     )  # fmt: skip
     assert result.returncode in (0, 1), result.stderr
     told = json.loads(result.stdout)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from crenel.anonymity.attributes import Numeric, QuasiIdentifier
 from crenel.anonymity.fingerprint import fingerprint
 from crenel.anonymity.policy import Policy, Shards
-from crenel.anonymity.privacy import DifferentialPrivacy
+from crenel.anonymity.privacy import SamplingAndNoise
 from crenel.anonymity.secret import SubjectKey
 from crenel.jobs.commands.savepoint import SavepointError, read_shards, require_same, told
 from crenel.state.castle import VERSION, CastleState
@@ -283,7 +283,7 @@ def test_sampling_and_noise_that_were_switched_are_told(was: bool, is_now: bool,
             Shards(4),
             KEY,
             PUBLISHED,
-            differential_privacy=DifferentialPrivacy(0.5, 9.0) if on else None,
+            sampling_and_noise=SamplingAndNoise(0.5, 9.0) if on else None,
         )
         for on in (was, is_now)
     ]
@@ -292,7 +292,7 @@ def test_sampling_and_noise_that_were_switched_are_told(was: bool, is_now: bool,
     assert [problem.split(" since")[0] for problem in error.value.problems] == [
         f"{field}: {what}"
         for field in (
-            "differential_privacy",
+            "sampling_and_noise",
             "policy.quasi_identifiers.age.step",
             "policy.quasi_identifiers.pay.step",
         )

@@ -26,7 +26,7 @@ def test_each_suppressed_tuple_is_known_published_or_not(case: Case, shards: int
     replayed = replay_outputs(sample_of(case.setting, case), setting_of(case, shards))
     mask = suppressed_tuples(replayed)
     if mask is None:
-        assert case.setting.differential_privacy is not None
+        assert case.setting.sampling_and_noise is not None
         return
     assert mask.sum() == sum(replayed.totals.suppressed.values())
     assert mask[replayed.suppressed_row].all()

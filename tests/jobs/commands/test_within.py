@@ -48,13 +48,13 @@ def test_by_the_domain_there_is_one_width_and_without_confidence_no_range(path: 
     assert [(row["class"], row["linking_range"]) for row in found["noise_within_release"]] == [("whole", None)] * 2
 
 
-def test_people_are_told_that_it_is_not_differential_privacy(path: Path) -> None:
+def test_people_are_told_that_it_is_not_sampling_and_noise(path: Path) -> None:
     result = CliRunner().invoke(app, ["budget", str(path)])
     assert "noise within releases, epsilon 2 for a record" in result.output
     assert "This is not differential privacy" in result.output
 
 
-def test_a_plot_of_delta_needs_differential_privacy(path: Path, tmp_path: Path) -> None:
+def test_a_plot_of_delta_needs_sampling_and_noise(path: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["budget", str(path), "--plot", str(tmp_path / "delta.svg")])
     assert result.exit_code == 2
     assert "--plot draws delta" in result.output

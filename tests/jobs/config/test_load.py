@@ -12,7 +12,7 @@ from crenel.anonymity.castle.parameters import CastleParameters
 from crenel.anonymity.hierarchy import MISSING
 from crenel.anonymity.outcomes import REUSE_RISK
 from crenel.anonymity.policy import Shards
-from crenel.anonymity.privacy import DifferentialPrivacy, Privacy
+from crenel.anonymity.privacy import Privacy, SamplingAndNoise
 from crenel.anonymity.secret import NO_KEY, Secret, SubjectKey
 from crenel.jobs.config.delivery import repeating_source
 from crenel.jobs.config.load import Config, ConfigError, load
@@ -135,7 +135,7 @@ def test_full_generalization_is_refused_where_files_tell_the_shard_and_so_the_va
 
 
 NOISED = (
-    "differential_privacy={sample_rate: 0.9, phi: 100}",
+    "sampling_and_noise={sample_rate: 0.9, phi: 100}",
     "shards.by=subject",
     "policy.quasi_identifiers.pay={type: numeric, domain: [0, 9000], step: 0.5}",
     "seed=null",
@@ -144,16 +144,16 @@ NOISED = (
 
 def test_sampling_and_noise_arrive(tmp_path: Path) -> None:
     config = configured(tmp_path, FULL, *NOISED)
-    assert config.differential_privacy == DifferentialPrivacy(0.9, 100.0)
+    assert config.sampling_and_noise == SamplingAndNoise(0.9, 100.0)
     assert config.policy.numeric[1] == Numeric("pay", (0, 9000), 0.5)
     assert config.warnings == ()
-    assert configured(tmp_path, FULL).differential_privacy is None
-    assert configured(tmp_path, FULL, *NOISED, "differential_privacy=null").differential_privacy is None
+    assert configured(tmp_path, FULL).sampling_and_noise is None
+    assert configured(tmp_path, FULL, *NOISED, "sampling_and_noise=null").sampling_and_noise is None
 
 
 def test_phi_follows_from_a_tolerance(tmp_path: Path) -> None:
-    within = "differential_privacy={sample_rate: 1, within: {share: 0.05, probability: 0.99}}"
-    found = configured(tmp_path, FULL, *NOISED, within).differential_privacy
+    within = "sampling_and_noise={sample_rate: 1, within: {share: 0.05, probability: 0.99}}"
+    found = configured(tmp_path, FULL, *NOISED, within).sampling_and_noise
     assert found is not None
     assert round(found.phi, 4) == 92.1034  # -ln(0.01) / 0.05
 
@@ -171,11 +171,11 @@ def test_the_observed_range_is_an_explicit_choice_with_a_warning(tmp_path: Path)
         "policy.quasi_identifiers.pay.domain: is missing",
         "shards.by: a shard chosen by a quasi-identifier gives away what noise is to hide",
     ]
-    observed = "differential_privacy.range=observed"
+    observed = "sampling_and_noise.range=observed"
     config = configured(tmp_path, FULL, NOISED[0], NOISED[1], observed, "seed=null")
-    assert config.differential_privacy == DifferentialPrivacy(0.9, 100.0, observed_range=True)
+    assert config.sampling_and_noise == SamplingAndNoise(0.9, 100.0, observed_range=True)
     (warning,) = config.warnings
-    assert warning.startswith("differential_privacy.range: observed ")
+    assert warning.startswith("sampling_and_noise.range: observed ")
     assert "values of persons" in warning
     assert "zero or small" in warning
     categorical = "policy.quasi_identifiers={town: {type: categorical, hierarchy: trees/education.csv}}"
@@ -183,8 +183,8 @@ def test_the_observed_range_is_an_explicit_choice_with_a_warning(tmp_path: Path)
 
 
 def test_noise_without_sampling_is_warned_of(tmp_path: Path) -> None:
-    (warning,) = configured(tmp_path, FULL, *NOISED, "differential_privacy.sample_rate=1").warnings
-    assert warning.startswith("differential_privacy.sample_rate: 1 lets every tuple in")
+    (warning,) = configured(tmp_path, FULL, *NOISED, "sampling_and_noise.sample_rate=1").warnings
+    assert warning.startswith("sampling_and_noise.sample_rate: 1 lets every tuple in")
 
 
 @pytest.mark.parametrize(
@@ -241,9 +241,9 @@ def test_reuse_is_off_by_default_and_the_warning_about_it_states_its_price(tmp_p
         (("subject_key=null", "policy.subject=null"), []),
         (("accept_duplicates=true",), ["accept_duplicates: true lets a record leave twice"]),
         (
-            (*NOISED, "seed=7", "differential_privacy.sample_rate=1", "subject_key=a", "accept_duplicates=true"),
+            (*NOISED, "seed=7", "sampling_and_noise.sample_rate=1", "subject_key=a", "accept_duplicates=true"),
             [
-                "differential_privacy.sample_rate: 1",
+                "sampling_and_noise.sample_rate: 1",
                 "seed: fixes",
                 "subject_key: is shorter",
                 "accept_duplicates: true",
@@ -355,8 +355,8 @@ def test_an_unset_variable_is_named_with_its_field_and_once(tmp_path: Path, monk
         ("policy.quasi_identifiers.pay.domain=[0, 1_000]", "policy.quasi_identifiers.pay.domain[1]: is not a number;"),
         ("policy.quasi_identifiers.pay.step=1_0.5", "policy.quasi_identifiers.pay.step: is not a number;"),
         (
-            "differential_privacy={sample_rate: 0.0_5, phi: 3}",
-            "differential_privacy.sample_rate: is not a number; digits without",
+            "sampling_and_noise={sample_rate: 0.0_5, phi: 3}",
+            "sampling_and_noise.sample_rate: is not a number; digits without",
         ),
         ("privacy.k=true", "privacy.k: must be a whole number, 1 or more"),
         ("privacy.k=99999999999999999999", "privacy.k: is too large; a whole number, 1 or more"),
@@ -369,38 +369,38 @@ def test_an_unset_variable_is_named_with_its_field_and_once(tmp_path: Path, monk
         ("castle.max_cluster=3", "castle.max_cluster: is unknown (did you mean 'max_clusters'?); known here: delay,"),
         ("castle.suppression=withold", "castle.suppression: is not one of the choices (did you mean 'withhold'?)"),
         (
-            "differential_privacy=0.9",
-            "differential_privacy: must be a mapping such as {sample_rate: 0.5, phi",
+            "sampling_and_noise=0.9",
+            "sampling_and_noise: must be a mapping such as {sample_rate: 0.5, phi",
         ),
         (
-            "differential_privacy={phi: 3}",
-            "differential_privacy.sample_rate: is missing; a number above 0 and at most 1",
+            "sampling_and_noise={phi: 3}",
+            "sampling_and_noise.sample_rate: is missing; a number above 0 and at most 1",
         ),
-        ("differential_privacy={sample_rate: 0, phi: 3}", "differential_privacy.sample_rate: is too small"),
-        ("differential_privacy={sample_rate: 1.1, phi: 3}", "differential_privacy.sample_rate: is too large"),
-        ("differential_privacy={sample_rate: nan, phi: 3}", "differential_privacy.sample_rate: is not finite"),
-        ("differential_privacy={sample_rate: 1, phi: 0}", "differential_privacy.phi: is too small; a number above 0"),
-        ("differential_privacy={sample_rate: 1, phi: inf}", "differential_privacy.phi: is not finite"),
-        ("differential_privacy={sample_rate: 1}", "differential_privacy: give either 'phi' or 'within'"),
+        ("sampling_and_noise={sample_rate: 0, phi: 3}", "sampling_and_noise.sample_rate: is too small"),
+        ("sampling_and_noise={sample_rate: 1.1, phi: 3}", "sampling_and_noise.sample_rate: is too large"),
+        ("sampling_and_noise={sample_rate: nan, phi: 3}", "sampling_and_noise.sample_rate: is not finite"),
+        ("sampling_and_noise={sample_rate: 1, phi: 0}", "sampling_and_noise.phi: is too small; a number above 0"),
+        ("sampling_and_noise={sample_rate: 1, phi: inf}", "sampling_and_noise.phi: is not finite"),
+        ("sampling_and_noise={sample_rate: 1}", "sampling_and_noise: give either 'phi' or 'within'"),
         (
-            "differential_privacy={sample_rate: 1, phi: 3, within: {share: 0.1, probability: 0.9}}",
-            "differential_privacy: give either 'phi' or 'within'",
-        ),
-        (
-            "differential_privacy={sample_rate: 1, within: {share: 0.1}}",
-            "differential_privacy.within.probability: is missing; a number above 0 and below 1",
+            "sampling_and_noise={sample_rate: 1, phi: 3, within: {share: 0.1, probability: 0.9}}",
+            "sampling_and_noise: give either 'phi' or 'within'",
         ),
         (
-            "differential_privacy={sample_rate: 1, within: {share: 0.1, probability: 1}}",
-            "differential_privacy.within.probability: is too large",
+            "sampling_and_noise={sample_rate: 1, within: {share: 0.1}}",
+            "sampling_and_noise.within.probability: is missing; a number above 0 and below 1",
         ),
         (
-            "differential_privacy={sample_rate: 1, within: {share: 0, probability: 0.9}}",
-            "differential_privacy.within.share: is too small",
+            "sampling_and_noise={sample_rate: 1, within: {share: 0.1, probability: 1}}",
+            "sampling_and_noise.within.probability: is too large",
         ),
         (
-            "differential_privacy={sample_rate: 1, phi: 3, range: observd}",
-            "differential_privacy.range: is not one of the choices (did you mean 'observed'?); 'declared' or",
+            "sampling_and_noise={sample_rate: 1, within: {share: 0, probability: 0.9}}",
+            "sampling_and_noise.within.share: is too small",
+        ),
+        (
+            "sampling_and_noise={sample_rate: 1, phi: 3, range: observd}",
+            "sampling_and_noise.range: is not one of the choices (did you mean 'observed'?); 'declared' or",
         ),
         ("policy.quasi_identifiers.pay.step=0", "policy.quasi_identifiers.pay.step: is too small; for a numeric one"),
         (
@@ -480,10 +480,14 @@ def test_an_unset_variable_is_named_with_its_field_and_once(tmp_path: Path, monk
         ("source=null", "source: must be a mapping with ddl"),
         ("accept_duplicates=perhaps", "accept_duplicates: must be true or false"),
         ("accept_duplicates=[true]", "accept_duplicates: must be true or false"),
-        ("windows={}", "windows: is unknown (did you mean 'window'?); known here: policy, privacy,"),
+        ("castles={}", "castles: is unknown (did you mean 'castle'?); known here: policy, privacy,"),
+        ("window={tuples: 50}", "window: is called suhdsa now"),
+        ("differential_privacy={phi: 100}", "differential_privacy: is called sampling_and_noise now"),
+        ("algorithm=window", "algorithm: 'window' is called 'suhdsa' now"),
+        ("castle.suppression=generalise", "castle.suppression: 'generalise' is called 'generalize' now"),
         ("castle=null", "castle: is missing; a mapping such as {delay: {tuples: 1000}}"),
-        ("algorithm=windows", "algorithm: is not one of the choices (did you mean 'window'?); 'castle' or '"),
-        ("window={tuples: 50}", "window: goes with 'algorithm: window', and the algorithm is 'castle'; remove it"),
+        ("algorithm=castles", "algorithm: is not one of the choices (did you mean 'castle'?); 'castle' or '"),
+        ("suhdsa={tuples: 50}", "suhdsa: goes with 'algorithm: suhdsa', and the algorithm is 'castle'; remove it"),
         ("sinks.repairs={connector: blackhole}", "sinks.repairs: castle has no such output; remove it, or choose"),
     ],
 )

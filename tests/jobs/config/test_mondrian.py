@@ -48,7 +48,7 @@ def test_without_a_window_it_is_all_of_the_input(tmp_path: Path, section: str) -
         ("mondrian.window.tuples=9", "mondrian.window.tuples: must be k (10) or more, not 9"),
         ("policy.event_time=null", "mondrian.window.event_time: needs a column of the role policy.event_time"),
         ("sinks.windows={connector: print}", "sinks.windows: mondrian has no such output"),
-        ("differential_privacy={sample_rate: 0.5, phi: 10}", "differential_privacy: its argument is not made for"),
+        ("sampling_and_noise={sample_rate: 0.5, phi: 10}", "sampling_and_noise: its argument is not made for"),
     ],
 )
 def test_what_is_wrong_is_told_by_field_with_what_would_be_valid(tmp_path: Path, override: str, problem: str) -> None:

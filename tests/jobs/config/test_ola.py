@@ -46,7 +46,7 @@ def test_every_field_arrives(tmp_path: Path) -> None:
         ("ola.max_suppression=2", "ola.max_suppression: "),
         ("ola.window.tuples=9", "ola.window.tuples: must be k (10) or more, not 9"),
         (NUMBERS, "policy.quasi_identifiers.age.type: ola moves numbers by levels too; make it categorical"),
-        ("differential_privacy={sample_rate: 0.5, phi: 10}", "differential_privacy: its argument is not made for"),
+        ("sampling_and_noise={sample_rate: 0.5, phi: 10}", "sampling_and_noise: its argument is not made for"),
     ],
 )
 def test_what_is_wrong_is_told_by_field_with_what_would_be_valid(tmp_path: Path, override: str, problem: str) -> None:

@@ -19,7 +19,7 @@ castle: {delay: {tuples: 5}}
 source: {ddl: CREATE TEMPORARY TABLE source}
 accept_duplicates: true
 """
-WINDOW = "window: {tuples: 9, delay: {tuples: 9}}\nalgorithm: window"
+WINDOW = "suhdsa: {tuples: 9, delay: {tuples: 9}}\nalgorithm: suhdsa"
 Options = Mapping[str, str]
 
 

@@ -57,12 +57,12 @@ def test_a_code_that_outlives_the_horizon_is_warned_of(path: Path) -> None:
 
 def test_noise_does_not_hold_of_rows_together_either(path: Path) -> None:
     noise = ["algorithm=castle", "castle={delay: {tuples: 5}}", "nearest=null"]
-    noise += ["policy.quasi_identifiers.age.domain=[0, 100]", "differential_privacy={sample_rate: 0.5, phi: 10}"]
+    noise += ["policy.quasi_identifiers.age.domain=[0, 100]", "sampling_and_noise={sample_rate: 0.5, phi: 10}"]
     assert load(path, noise).policy.pseudonym is not None
     with pytest.raises(ConfigError) as error:
         load(path, [*noise, "policy.pseudonym.scope=stream"])
     (problem,) = error.value.problems
-    assert "differential_privacy and privacy.persons" in problem
+    assert "sampling_and_noise and privacy.persons" in problem
     assert load(path, [*noise, "policy.pseudonym={column: who, scope: day, accept_linkable: true}"])
 
 

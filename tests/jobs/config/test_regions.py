@@ -171,7 +171,7 @@ def test_a_file_that_does_not_fit_is_refused(
         (["shards.by=town"], "shards.regions: goes with 'by: regions'"),
         (["shards.regions=none.yaml"], "shards.regions: none.yaml: file: cannot be read: No such file"),
         (
-            ["differential_privacy={sample_rate: 0.5, phi: 10, range: observed}", "policy.missing=reject"],
+            ["sampling_and_noise={sample_rate: 0.5, phi: 10, range: observed}", "policy.missing=reject"],
             "shards.by: a shard chosen by regions gives away what noise is to hide",
         ),
     ],

@@ -68,9 +68,9 @@ def test_json_that_would_end_the_job_is_told_of(option: str) -> None:
         ({}, None, "", False),
         ({}, "castle.delay.event_time", "1 min", False),
         ({}, "castle.delay.event_time", "0 ms", True),
-        ({"scan.watermark.idle-timeout": "30 s"}, "window.event_time", "", False),
-        ({"scan.watermark.idle-timeout": "0 s"}, "window.event_time", "1 min", True),
-        ({"connector": "filesystem"}, "window.event_time", "", False),
+        ({"scan.watermark.idle-timeout": "30 s"}, "suhdsa.event_time", "", False),
+        ({"scan.watermark.idle-timeout": "0 s"}, "suhdsa.event_time", "1 min", True),
+        ({"connector": "filesystem"}, "suhdsa.event_time", "", False),
     ],
 )
 def test_partitions_that_stand_still_hold_up_event_time(

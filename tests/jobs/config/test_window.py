@@ -18,8 +18,8 @@ policy:
     education.level: {type: categorical, hierarchy: trees/education.csv}
   sensitive: [income]
 privacy: {k: 10, l: 2}
-algorithm: window
-window:
+algorithm: suhdsa
+suhdsa:
   tuples: 50
   event_time: 10 s
   delay: {tuples: 120, event_time: 25 s}
@@ -55,17 +55,17 @@ def test_every_field_arrives(tmp_path: Path) -> None:
         target=AdaptiveTarget(5, 0.4, 0.1, 6),
         adaptive=AdaptiveWindow(20, 0.3, 9),
     )
-    assert config.counts_event_time == "window.event_time"
-    by_tuples = configured(tmp_path, FULL, "window.event_time=null", "window.delay={tuples: 120}")
+    assert config.counts_event_time == "suhdsa.event_time"
+    by_tuples = configured(tmp_path, FULL, "suhdsa.event_time=null", "suhdsa.delay={tuples: 120}")
     assert by_tuples.counts_event_time is None
-    delayed = configured(tmp_path, FULL, "window.event_time=null")
-    assert delayed.counts_event_time == "window.delay.event_time"
+    delayed = configured(tmp_path, FULL, "suhdsa.event_time=null")
+    assert delayed.counts_event_time == "suhdsa.delay.event_time"
     # They tell nothing of single records, so any connector will do.
     assert config.sinks["repairs"] == config.sinks["windows"] == {"connector": "print"}
 
 
 def test_defaults_are_those_that_are_documented(tmp_path: Path) -> None:
-    config = configured(tmp_path, FULL, "window={tuples: 50, target: {most: 3}, adaptive: {least: 10}}")
+    config = configured(tmp_path, FULL, "suhdsa={tuples: 50, target: {most: 3}, adaptive: {least: 10}}")
     assert config.parameters == WindowParameters(
         tuples=50,
         event_time=None,
@@ -84,46 +84,46 @@ def test_defaults_are_those_that_are_documented(tmp_path: Path) -> None:
 
 
 def test_a_window_by_event_time_waits_for_two_of_them(tmp_path: Path) -> None:
-    found = configured(tmp_path, FULL, "window={event_time: 1 min}").parameters
+    found = configured(tmp_path, FULL, "suhdsa={event_time: 1 min}").parameters
     assert (found.delay_tuples, found.delay_event_time) == (None, 120_000)
 
 
 @pytest.mark.parametrize(
     ("override", "problem"),
     [
-        ("window=null", "window: is missing; a mapping such as {tuples: 50}"),
-        ("window={}", "window: give 'tuples', 'event_time', or both"),
-        ("castle={delay: {tuples: 5}}", "castle: goes with 'algorithm: castle', and the algorithm is 'window'; remove"),
-        ("window.tuples=0", "window.tuples: is too small; a whole number, 1 or more"),
-        ("window.event_time=soon", "window.event_time: must be a duration such as '10 s'"),
-        ("window.delay.tuples=49", "window.delay.tuples: must be window.tuples (50) or more, not 49"),
-        ("window.delay.event_time=9 s", "window.delay.event_time: must be window.event_time (10000) or more"),
-        ("window.distortion_weight=1.1", "window.distortion_weight: is too large; a number from 0 to 1"),
-        ("window.neighbors=0", "window.neighbors: is too small"),
-        ("window.growth_cap=1.5", "window.growth_cap: is too small; a number, 2 or more"),
+        ("suhdsa=null", "suhdsa: is missing; a mapping such as {tuples: 50}"),
+        ("suhdsa={}", "suhdsa: give 'tuples', 'event_time', or both"),
+        ("castle={delay: {tuples: 5}}", "castle: goes with 'algorithm: castle', and the algorithm is 'suhdsa'; remove"),
+        ("suhdsa.tuples=0", "suhdsa.tuples: is too small; a whole number, 1 or more"),
+        ("suhdsa.event_time=soon", "suhdsa.event_time: must be a duration such as '10 s'"),
+        ("suhdsa.delay.tuples=49", "suhdsa.delay.tuples: must be suhdsa.tuples (50) or more, not 49"),
+        ("suhdsa.delay.event_time=9 s", "suhdsa.delay.event_time: must be suhdsa.event_time (10000) or more"),
+        ("suhdsa.distortion_weight=1.1", "suhdsa.distortion_weight: is too large; a number from 0 to 1"),
+        ("suhdsa.neighbors=0", "suhdsa.neighbors: is too small"),
+        ("suhdsa.growth_cap=1.5", "suhdsa.growth_cap: is too small; a number, 2 or more"),
         (
             "policy.quasi_identifiers.age.ends=5",
             "policy.quasi_identifiers.age.ends: a representative is one number, which has no ends; remove one",
         ),
-        ("window.output=representativ", "window.output: is not one of the choices (did you mean 'representative'?)"),
-        ("window.numeric=mode", "window.numeric: is not one of the choices; 'mean' or 'median'"),
-        ("window.categorical=mean", "window.categorical: is not one of the choices"),
-        ("window.weights={age: -1}", "window.weights.age: is too small; a mapping of quasi-identifiers to numbers"),
-        ("window.weights={income: 1}", "window.weights.income: must be one of age, education.level"),
-        ("window.target={}", "window.target.most: is missing; a whole number from privacy.l to privacy.k"),
-        ("window.target.most=11", "window.target.most: must be from 2 to 10, not 11"),
-        ("window.target.smoothing=0", "window.target.smoothing: is too small; a number above 0"),
-        ("window.target.band=2", "window.target.band: is too large"),
-        ("window.target.dwell=-1", "window.target.dwell: is too small"),
-        ("window.adaptive.least=9", "window.adaptive.least: must be k (10) or more, not 9"),
-        ("window.adaptive.least=51", "window.adaptive.least: must be from 1 to 50, not 51"),
-        ("window.adaptive.windows=0", "window.adaptive.windows: is too small"),
-        ("window.adaptive.delay_weight=nan", "window.adaptive.delay_weight: is not finite"),
-        ("window.neighbors=3", "window.neighbors: is unknown (did you mean 'neighbors'?); known here: tuples,"),
-        ("policy.event_time=null", "window.event_time: needs a column of the role policy.event_time"),
+        ("suhdsa.output=representativ", "suhdsa.output: is not one of the choices (did you mean 'representative'?)"),
+        ("suhdsa.numeric=mode", "suhdsa.numeric: is not one of the choices; 'mean' or 'median'"),
+        ("suhdsa.categorical=mean", "suhdsa.categorical: is not one of the choices"),
+        ("suhdsa.weights={age: -1}", "suhdsa.weights.age: is too small; a mapping of quasi-identifiers to numbers"),
+        ("suhdsa.weights={income: 1}", "suhdsa.weights.income: must be one of age, education.level"),
+        ("suhdsa.target={}", "suhdsa.target.most: is missing; a whole number from privacy.l to privacy.k"),
+        ("suhdsa.target.most=11", "suhdsa.target.most: must be from 2 to 10, not 11"),
+        ("suhdsa.target.smoothing=0", "suhdsa.target.smoothing: is too small; a number above 0"),
+        ("suhdsa.target.band=2", "suhdsa.target.band: is too large"),
+        ("suhdsa.target.dwell=-1", "suhdsa.target.dwell: is too small"),
+        ("suhdsa.adaptive.least=9", "suhdsa.adaptive.least: must be k (10) or more, not 9"),
+        ("suhdsa.adaptive.least=51", "suhdsa.adaptive.least: must be from 1 to 50, not 51"),
+        ("suhdsa.adaptive.windows=0", "suhdsa.adaptive.windows: is too small"),
+        ("suhdsa.adaptive.delay_weight=nan", "suhdsa.adaptive.delay_weight: is not finite"),
+        ("suhdsa.neighbors=3", "suhdsa.neighbors: is unknown (did you mean 'neighbors'?); known here: tuples,"),
+        ("policy.event_time=null", "suhdsa.event_time: needs a column of the role policy.event_time"),
         (
-            "differential_privacy={sample_rate: 0.5, phi: 10}",
-            "differential_privacy: its argument is not made for window; remove it, or choose 'algorithm: castle'",
+            "sampling_and_noise={sample_rate: 0.5, phi: 10}",
+            "sampling_and_noise: its argument is not made for window; remove it, or choose 'algorithm: castle'",
         ),
     ],
 )
@@ -133,21 +133,21 @@ def test_what_is_wrong_is_told_by_field_with_what_would_be_valid(tmp_path: Path,
 
 
 def test_all_problems_of_a_section_are_listed_together(tmp_path: Path) -> None:
-    wrong = ["window.tuples=0", "window.output=box", "window.target.band=2", "window.weights={age: -1}", "castle={}"]
+    wrong = ["suhdsa.tuples=0", "suhdsa.output=box", "suhdsa.target.band=2", "suhdsa.weights={age: -1}", "castle={}"]
     assert sorted(problem.split(":")[0] for problem in problems(tmp_path, FULL, *wrong)) == [
         "castle.delay",
-        "window.output",
-        "window.target.band",
-        "window.tuples",
-        "window.weights.age",
+        "suhdsa.output",
+        "suhdsa.target.band",
+        "suhdsa.tuples",
+        "suhdsa.weights.age",
     ]
 
 
 def test_all_that_does_not_go_with_the_policy_is_listed_together(tmp_path: Path) -> None:
-    wrong = ["window.weights={wage: 1}", "window.target.most=11", "window.adaptive.least=9", "policy.event_time=null"]
+    wrong = ["suhdsa.weights={wage: 1}", "suhdsa.target.most=11", "suhdsa.adaptive.least=9", "policy.event_time=null"]
     assert [problem.split(":")[0] for problem in problems(tmp_path, FULL, *wrong)] == [
-        "window.event_time",
-        "window.weights.wage",
-        "window.target.most",
-        "window.adaptive.least",
+        "suhdsa.event_time",
+        "suhdsa.weights.wage",
+        "suhdsa.target.most",
+        "suhdsa.adaptive.least",
     ]

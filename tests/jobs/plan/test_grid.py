@@ -23,7 +23,7 @@ from tests.evidence.test_replay import timed
 
 ROOT = Path(__file__).resolve().parents[3]
 DEMO = ROOT / "conf" / "demo.yaml"
-WINDOWS = ("algorithm=window", "nearest=~", "window={tuples: 50, delay: {tuples: 300}, neighbors: 4}")
+WINDOWS = ("algorithm=suhdsa", "nearest=~", "suhdsa={tuples: 50, delay: {tuples: 300}, neighbors: 4}")
 
 
 @pytest.fixture(autouse=True)
@@ -68,12 +68,12 @@ def test_every_setting_of_the_grid_is_loaded_as_it_says() -> None:
     written = written_of(*kept)
     grid = around(written.config, sample_of(), Wanted(k=10, l=2), {})
     grid = replace(
-        grid, algorithms=("nearest", "castle", "window", "mondrian"), shards=((4, "subject"), (1, "subject"))
+        grid, algorithms=("nearest", "castle", "suhdsa", "mondrian"), shards=((4, "subject"), (1, "subject"))
     )
     points = grid.points(60)
     assert len(points) == len(set(points)) == 60
     assert points[0] == configured(written)
-    assert {point.algorithm for point in points} == {"nearest", "castle", "window", "mondrian"}
+    assert {point.algorithm for point in points} == {"nearest", "castle", "suhdsa", "mondrian"}
     for point in points:
         config = load(DEMO, [*kept, *written.overrides(point)])
         assert (config.algorithm.name, config.privacy.k, config.privacy.l) == (point.algorithm, point.k, point.l)
@@ -92,7 +92,7 @@ def test_delays_are_chosen_for_the_one_that_is_wanted_by_the_rate_of_the_sample(
     assert tuples == 54
 
 
-@pytest.mark.parametrize("algorithm", ["castle", "window", "mondrian"])
+@pytest.mark.parametrize("algorithm", ["castle", "suhdsa", "mondrian"])
 def test_a_block_can_be_pasted_into_the_configuration(algorithm: str, tmp_path: Path) -> None:
     overrides = (*WINDOWS, "sinks.windows={connector: blackhole}")
     written = written_of(*overrides)
@@ -118,7 +118,7 @@ def test_a_block_can_be_pasted_into_the_configuration(algorithm: str, tmp_path: 
     for name in ("algorithm", "parameters", "privacy", "shards", "subject_key"):
         assert getattr(config, name) == getattr(taken, name)
     assert (config.privacy.k, config.privacy.l, config.subject_key) == (20, 3, SubjectKey.of(b"another"))
-    assert ("windows" in config.sinks) == (algorithm == "window")
+    assert ("windows" in config.sinks) == (algorithm == "suhdsa")
 
 
 def test_neighbors_are_one_step_away() -> None:
@@ -167,8 +167,8 @@ def test_bounds_are_read_with_their_units() -> None:
         with pytest.raises(PlanError, match=r"^x: "):
             share_of(text, "x")
     for text in ("10", "soon"):
-        with pytest.raises(PlanError, match=r"^--most-delay: "):
-            wait_of(text, "--most-delay")
+        with pytest.raises(PlanError, match=r"^--max-delay: "):
+            wait_of(text, "--max-delay")
     config = written_of().config
     with pytest.raises(PlanError, match="no event time"):
         wanted_of(Bounds(delay=(None, 5)), config, timed=False)

@@ -461,7 +461,7 @@ def test_noise_has_a_step_that_fits_its_column(sql: str, given: float | None, fi
 @pytest.mark.parametrize(
     ("sql", "attribute", "problem"),
     [
-        *((sql, Numeric("q"), f"is missing; differential_privacy draws noise on a grid, and a column of type {sql} ")
+        *((sql, Numeric("q"), f"is missing; sampling_and_noise draws noise on a grid, and a column of type {sql} ")
           for sql in ("DOUBLE", "STRING", "FLOAT", "DECIMAL(10, 2)")),
         ("INT", Numeric("q", step=0.5), "is not a whole number, and the column's type is INT; give a whole number"),
         ("BIGINT", Numeric("q", step=1.5), "is not a whole number, and the column's type is BIGINT"),

@@ -38,7 +38,7 @@ def test_columns_are_those_of_the_layout(config: Config) -> None:
         types,
         representative=config.algorithm.representative(config.parameters),
         further=config.algorithm.outputs,
-        in_force=tuple(in_force(config.privacy, config.differential_privacy)),
+        in_force=tuple(in_force(config.privacy, config.sampling_and_noise)),
     )
     declared = {sink: [column.name for column in columns] for sink, (columns, _) in outputs(steps).items()}
     assert {sink: schema.names for sink, schema in written(config).items()} == declared

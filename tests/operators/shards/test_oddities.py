@@ -10,7 +10,7 @@ import pytest
 from crenel.anonymity.attributes import Categorical, Numeric
 from crenel.anonymity.castle.algorithm import CASTLE
 from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.privacy import DifferentialPrivacy
+from crenel.anonymity.privacy import SamplingAndNoise
 from crenel.operators.shards.function import END, ShardFunction
 from crenel.operators.shards.plan import OperatorPlan
 from tests.support.fakes import Harness
@@ -48,7 +48,7 @@ def plan(*, domain: tuple[float, float] | None = None, noise: bool = False, **ca
     terms = dataclasses.replace(
         made.terms,
         policy=dataclasses.replace(made.terms.policy, quasi_identifiers=attributes),
-        differential_privacy=DifferentialPrivacy(0.9, 50.0, observed_range=True) if noise else None,
+        sampling_and_noise=SamplingAndNoise(0.9, 50.0, observed_range=True) if noise else None,
     )
     return dataclasses.replace(made, terms=terms)
 
