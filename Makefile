@@ -79,7 +79,7 @@ bench: $(READY)
 
 $(READY): $(INSTALLED) $(SOURCES)
 	@echo 'compiling what has changed of the core (all of it takes about a minute)'
-	$(call timed,compile,$(BIN)/python -m crenel.anonymity.compiled.warm && \
+	$(call timed,compile,$(BIN)/python -m crenel.anonymity.algorithms.precompile && \
 		{ $(WITH_JAVA) $(BIN)/python -m crenel.jobs.local.classes || true; })
 	@touch $@
 

@@ -2,7 +2,7 @@
 
 An algorithm decides which tuples leave together, and when. All that others must know of it stands in one record
 (``Algorithm``), and nothing outside its own folder names it: configuration, fingerprint, pipeline, savepoints, command
-line, metrics and warm-up ask the record. ``crenel.anonymity.algorithms`` lists those that come with Crenel.
+line, metrics and warm-up ask the record. ``crenel.anonymity.algorithms.builtin`` lists those that come with Crenel.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import Privacy, SamplingAndNoise
-from crenel.anonymity.release import Releases
+from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from crenel.state.block import NO_TIME, Block
 from crenel.state.stored import Changes, Stored
 
@@ -35,7 +35,7 @@ class Terms:
     parameters : of the algorithm, an instance of ``Algorithm.parameters``
     members : names and types of the columns that are published as they are, in the order of ``policy.members``
     sampling_and_noise : sampling and perturbation of what comes in; None: neither
-    fingerprint : by field, what a restored shard must have in common (``crenel.anonymity.fingerprint``)
+    fingerprint : by field, what a restored shard must have in common (``crenel.anonymity.model.fingerprint``)
     remembers : whether each step tells what is to be stored; a shard that is thrown away need not
     """
 
@@ -59,14 +59,14 @@ class Counters:
     released, suppressed : tuples by what became of them; the latter by reason (``Privacy.reasons``)
     linked : released tuples whose published noised values are nearest to an original of their own subject, of
         those that left with them; 0 where nothing is noised
-    releases : releases by kind (``crenel.anonymity.outcomes.KINDS``)
+    releases : releases by kind (``crenel.anonymity.model.outcomes.KINDS``)
     loss_sum : InfoLoss summed over released tuples
     forgotten : tuples of forgotten persons, which left nowhere
     buffered : tuples that wait
     oldest_waiting : tuples that came since the oldest that waits
     longest_delay : largest delay so far, in tuples
-    delays : how many tuples had which delay; ``crenel.anonymity.tuples.leaving.delay_of_bucket`` tells the tuples of a
-        bucket
+    delays : how many tuples had which delay; ``crenel.anonymity.buffer.release_buffer.delay_of_bucket`` tells the
+        tuples of a bucket
     """
 
     tuples_in: int
@@ -250,13 +250,14 @@ class Algorithm:
     new : a shard of which nothing is stored, from its terms, its number from 0, and the 32 bytes of its random key
     restored : a shard as it was stored, under terms that may differ where that is safe; the last argument names it in
         errors. Raises ``crenel.state.codec.StateError`` where the bytes are damaged or of an unknown version, and
-        ``crenel.anonymity.errors.PolicyError`` where the terms differ in what cannot change
+        ``crenel.anonymity.model.errors.PolicyError`` where the terms differ in what cannot change
     state : kind (``crenel.state.codec.KINDS``) and class of the blob of a shard
     entries : kinds of the other blobs
     problems : what does not go together in a policy, its promises and the parameters, each with its field
     cautions : what is valid in the parameters and promises less than it seems to, each with its field
     noise : whether sampling and perturbation may come before it
-    lasting : whether a promise may hold of a person over all their releases (``crenel.anonymity.privacy.Lasting``)
+    lasting : whether a promise may hold of a person over all their releases
+        (``crenel.anonymity.model.privacy.Lasting``)
     delay_tuples : for how many later tuples of its shard one may wait, by parameters; None: for as many as come
     representative : whether parameters publish one number, which stands for its group, in the place of an interval
     outputs : further outputs

@@ -10,9 +10,9 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.anonymity.attributes import Categorical, Numeric
-from crenel.anonymity.hierarchy import load
-from crenel.anonymity.policy import Policy
+from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.hierarchy import load
+from crenel.anonymity.model.policy import Policy
 from crenel.state.block import NO_TIME, Block
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "adult"

@@ -20,23 +20,23 @@ from benchmarks.castleguard import streams
 from benchmarks.nearest import JITTER, of_attributes
 from benchmarks.table import Table
 from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.attributes import Numeric
-from crenel.anonymity.castle.algorithm import CASTLE
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.nearest.algorithm import NEAREST
-from crenel.anonymity.nearest.parameters import NearestParameters
-from crenel.anonymity.policy import Shards
-from crenel.anonymity.privacy import Lasting, Privacy
-from crenel.anonymity.promises import ALPHA
-from crenel.anonymity.window.algorithm import WINDOW
-from crenel.anonymity.window.parameters import WindowParameters
-from crenel.evidence.attack.effort import Effort, Found
+from crenel.anonymity.algorithms.castle.algorithm import CASTLE
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.nearest.algorithm import NEAREST
+from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.algorithms.suhdsa.algorithm import WINDOW
+from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.policy import Shards
+from crenel.anonymity.model.privacy import Lasting, Privacy
+from crenel.anonymity.privacy_models.builtin import ALPHA
+from crenel.evidence.attack.attack_config import Effort, Found
 from crenel.evidence.attack.replays import TOLD, attack_replays
 from crenel.evidence.attack.result import ALL, PLACED, Attack
 from crenel.evidence.replay import replay
 from crenel.evidence.sample import Sample
 from crenel.evidence.setting import Setting
-from crenel.jobs.commands import synthetic
+from crenel.jobs.cli import synthetic
 
 EFFORT = Effort(targets=300, draws=20, tuples=2000)
 _EFFORT_WITH_PLACEMENT = replace(EFFORT, within_rows=(0,), within_time=(), known=(), draws=0)

@@ -12,23 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.algorithms.suhdsa.arrays import WindowArrays
+from crenel.anonymity.algorithms.suhdsa.controllers import adapt_size
+from crenel.anonymity.algorithms.suhdsa.grouping import begin_grouping, grow, link, summarize
+from crenel.anonymity.algorithms.suhdsa.procedures import begin_log, carry, place, suppress
+from crenel.anonymity.algorithms.suhdsa.release import release
+from crenel.anonymity.algorithms.suhdsa.shard import Window
+from crenel.anonymity.algorithms.suhdsa.stored import Snapshot
+from crenel.anonymity.algorithms.suhdsa.window_start import TOO_FEW_SUBJECTS, begin_window
 from crenel.anonymity.compiled.jit import Int, entry, leaf
-from crenel.anonymity.errors import PolicyError
-from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.space.domain import NONE
-from crenel.anonymity.window.arrays import WindowArrays
-from crenel.anonymity.window.beginning import TOO_FEW_SUBJECTS, begin_window
-from crenel.anonymity.window.controllers import adapt_size
-from crenel.anonymity.window.grouping import begin_grouping, grow, link, summarize
-from crenel.anonymity.window.procedures import (
-    begin_log,
-    carry,
-    place,
-    suppress,
-)
-from crenel.anonymity.window.release import release
-from crenel.anonymity.window.shard import Window
-from crenel.anonymity.window.stored import Snapshot
 
 
 class _OfKAlone(Window):
@@ -44,7 +39,7 @@ class Suhdsa(_OfKAlone):
 def run_ubdsa(
     shard: WindowArrays, slots: NDArray[np.int32], at: Int, marks: NDArray[np.int64], watermark: Int, ended: bool
 ) -> tuple[Int, Int]:
-    """Let in tuples until one group has left or none is left; as ``crenel.anonymity.window.procedures.run``.
+    """Let in tuples until one group has left or none is left; as ``crenel.anonymity.algorithms.suhdsa.procedures.run``.
 
     Parameters
     ----------

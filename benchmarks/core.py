@@ -12,11 +12,11 @@ import numpy as np
 from benchmarks.adult import REUSE, Stream, stream
 from benchmarks.table import Table
 from crenel.anonymity.algorithm import Terms
-from crenel.anonymity.castle.delayed import DelayedShard
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.castle.shard import Castle
-from crenel.anonymity.castle.stored import begun
-from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.shard import Castle
+from crenel.anonymity.buffer.delayed_shard import DelayedShard
+from crenel.anonymity.buffer.stored_shard import begun
+from crenel.anonymity.model.privacy import Privacy
 
 _BLOCK = 2000
 

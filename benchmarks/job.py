@@ -34,13 +34,14 @@ from pyflink.table import StreamTableEnvironment
 from benchmarks import adult, real
 from benchmarks.processes import core_seconds
 from benchmarks.table import Table
-from crenel.anonymity.release import Releases
+from crenel.anonymity.buffer.members import in_milliseconds
+from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.space.domain import domain
-from crenel.anonymity.tuples.members import in_milliseconds
 from crenel.jobs.config import load as config
-from crenel.jobs.wiring import environment, pipeline
-from crenel.jobs.wiring.job import Job
-from crenel.operators.emit import Emitter
+from crenel.jobs.pipeline import build as pipeline
+from crenel.jobs.pipeline import environment
+from crenel.jobs.pipeline.job import Job
+from crenel.operators.rows import Emitter
 from crenel.operators.shards.plan import OperatorPlan
 from crenel.state.block import NO_TIME, Block
 
@@ -303,7 +304,7 @@ def _first_release(folder: Path) -> float:
     """Seconds from the start of ``crenel run`` to the first row that reaches its sink, which then makes a file."""
     with tempfile.TemporaryDirectory(dir=folder) as output:
         given = variables(50_000, folder, output)
-        command = [sys.executable, "-m", "crenel.jobs.commands.main", "run", str(CONFIGURATION)]
+        command = [sys.executable, "-m", "crenel.jobs.cli.main", "run", str(CONFIGURATION)]
         start = time.perf_counter()
         with subprocess.Popen(command, env=given, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as job:
             while job.poll() is None and not any(map(Path.is_file, Path(given["BENCH_OUTPUT"]).rglob("*"))):

@@ -31,14 +31,14 @@ from benchmarks.castleguard.streams import stream as stream_of
 from benchmarks.promises import asking, settings, with_occupation
 from benchmarks.table import Table
 from crenel.anonymity.algorithm import Algorithm, Terms
-from crenel.anonymity.algorithms import CASTLE, MONDRIAN
-from crenel.anonymity.batch.windows import ClosedBy
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.mondrian.parameters import MondrianParameters
-from crenel.anonymity.privacy import Privacy
-from crenel.anonymity.promise.record import Asked, Promise
-from crenel.anonymity.promise.reference import Reference
-from crenel.anonymity.promises import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
+from crenel.anonymity.algorithms.batch.windows import ClosedBy
+from crenel.anonymity.algorithms.builtin import CASTLE, MONDRIAN
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
+from crenel.anonymity.model.privacy import Privacy
+from crenel.anonymity.model.privacy_model import Asked, Promise
+from crenel.anonymity.model.reference import Reference
+from crenel.anonymity.privacy_models.builtin import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
 
 PYCANON = "pycanon==1.3.6"
 _BLOCK = 2000

@@ -19,14 +19,14 @@ from benchmarks.adult import REUSE, Stream, stream
 from benchmarks.nearest import of_attributes
 from benchmarks.table import Table
 from crenel.anonymity.algorithm import Terms
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.castle.shard import Castle
-from crenel.anonymity.castle.stored import begun
-from crenel.anonymity.nearest.algorithm import NEAREST
-from crenel.anonymity.nearest.lasting.shard import LastingNearest
-from crenel.anonymity.nearest.parameters import NearestParameters
-from crenel.anonymity.privacy import Lasting, Privacy
-from crenel.anonymity.release import Releases
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.shard import Castle
+from crenel.anonymity.algorithms.nearest.algorithm import NEAREST
+from crenel.anonymity.algorithms.nearest.lasting.shard import LastingNearest
+from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.buffer.stored_shard import begun
+from crenel.anonymity.model.privacy import Lasting, Privacy
 from crenel.state.stored import Stored
 
 SIX = ("age", "education-num", "hours-per-week", "education", "marital-status", "occupation")

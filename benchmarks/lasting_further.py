@@ -15,8 +15,8 @@ from benchmarks.lasting import SIX, Run, observed, returning
 from benchmarks.nearest import of_attributes
 from benchmarks.table import Table
 from crenel.anonymity.algorithm import Terms
-from crenel.anonymity.nearest.parameters import NearestParameters
-from crenel.anonymity.privacy import Lasting, Privacy
+from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.model.privacy import Lasting, Privacy
 
 _PROMISES = {
     "each_release": None,

@@ -29,10 +29,11 @@ from benchmarks.adult import COLUMNS, DATA
 from benchmarks.state import worker
 from benchmarks.table import Table
 from benchmarks.window import QUASI_IDENTIFIERS
-from crenel.anonymity.algorithms import WINDOW
+from crenel.anonymity.algorithms.builtin import WINDOW
 from crenel.jobs.config import load as config
 from crenel.jobs.local.run import LOCAL
-from crenel.jobs.wiring import environment, pipeline
+from crenel.jobs.pipeline import build as pipeline
+from crenel.jobs.pipeline import environment
 
 CONFIGURATION = Path(__file__).with_name("latency.yaml")
 _FLOOD = 500_000  # rows that come first, as fast as they are taken: Java compiles; the second half tells the most

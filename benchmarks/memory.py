@@ -34,7 +34,7 @@ def most(rows: int, folder: Path) -> tuple[int, int, int]:
     """Bytes that ``crenel run`` of so many rows held at most: Python, Java, and both together."""
     with tempfile.TemporaryDirectory(dir=folder) as output:
         given = job.variables(1, folder, output) | {"BENCH_INPUT": str(_source(rows, folder))}
-        command = [sys.executable, "-m", "crenel.jobs.commands.main", "run", str(job.CONFIGURATION)]
+        command = [sys.executable, "-m", "crenel.jobs.cli.main", "run", str(job.CONFIGURATION)]
         python = java = together = 0
         with subprocess.Popen(command, env=given, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
             while run.poll() is None:

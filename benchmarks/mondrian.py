@@ -9,11 +9,11 @@ from typing import Literal
 from benchmarks.adult import MEMBERS, Stream, stream
 from benchmarks.table import Table
 from crenel.anonymity.algorithm import Terms
-from crenel.anonymity.batch.stored import begun
-from crenel.anonymity.batch.windows import ClosedBy
-from crenel.anonymity.mondrian.parameters import MondrianParameters
-from crenel.anonymity.mondrian.shard import Mondrian
-from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.algorithms.batch.stored import begun
+from crenel.anonymity.algorithms.batch.windows import ClosedBy
+from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
+from crenel.anonymity.algorithms.mondrian.shard import Mondrian
+from crenel.anonymity.model.privacy import Privacy
 
 _RUNS = 3
 _BLOCK = 2000

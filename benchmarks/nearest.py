@@ -12,12 +12,12 @@ from benchmarks.castleguard.streams import PIMA, TAXI, pima, taxi
 from benchmarks.castleguard.streams import stream as stream_of
 from benchmarks.core import run
 from benchmarks.table import Table
-from crenel.anonymity.attributes import Numeric
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.castle.shard import Castle
-from crenel.anonymity.nearest.parameters import NearestParameters
-from crenel.anonymity.nearest.shard import Nearest
-from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.shard import Castle
+from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.algorithms.nearest.shard import Nearest
+from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.privacy import Privacy
 
 _SEEDS = 5
 JITTER = 0.25

@@ -13,14 +13,14 @@ import pyarrow as pa
 from benchmarks.adult import MEMBERS, frame
 from benchmarks.table import Table
 from crenel.anonymity.algorithm import Terms
-from crenel.anonymity.attributes import Categorical
-from crenel.anonymity.batch.stored import begun
-from crenel.anonymity.builders.numbers import Numbers
-from crenel.anonymity.hierarchy import from_paths
-from crenel.anonymity.ola.parameters import OlaParameters
-from crenel.anonymity.ola.shard import Ola
-from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.algorithms.batch.stored import begun
+from crenel.anonymity.algorithms.ola.parameters import OlaParameters
+from crenel.anonymity.algorithms.ola.shard import Ola
+from crenel.anonymity.model.attributes import Categorical
+from crenel.anonymity.model.builders.numbers import Numbers
+from crenel.anonymity.model.hierarchy import from_paths
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Privacy
 from crenel.state.block import NO_TIME, Block
 
 _RUNS = 3

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.picture_svg import Release, svg
-from crenel.jobs.commands import synthetic
+from crenel.jobs.cli import synthetic
 from crenel.jobs.config.load import load
 from crenel.jobs.local.run import run
 

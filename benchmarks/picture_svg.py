@@ -26,7 +26,7 @@ class Release:
     ----------
     subjects : distinct persons, as the audit log counts them
     generalization : published text by column: a category by its name, a number by ``NAME_min`` and ``NAME_max``
-    visits : rows of the stream by ``crenel.jobs.commands.synthetic.COLUMNS``, in the order in which they came
+    visits : rows of the stream by ``crenel.jobs.cli.synthetic.COLUMNS``, in the order in which they came
     """
 
     subjects: int

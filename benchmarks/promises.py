@@ -14,14 +14,14 @@ from benchmarks.adult import REUSE, Stream, frame, stream
 from benchmarks.nearest import of_attributes
 from benchmarks.table import Table
 from crenel.anonymity.algorithm import Algorithm, Terms
-from crenel.anonymity.algorithms import CASTLE, NEAREST, WINDOW
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.nearest.parameters import NearestParameters
-from crenel.anonymity.privacy import Privacy
-from crenel.anonymity.promise.record import Asked, Sensitive
-from crenel.anonymity.promise.reference import Reference
-from crenel.anonymity.promises import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
-from crenel.anonymity.window.parameters import WindowParameters
+from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST, WINDOW
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.model.privacy import Privacy
+from crenel.anonymity.model.privacy_model import Asked, Sensitive
+from crenel.anonymity.model.reference import Reference
+from crenel.anonymity.privacy_models.builtin import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
 
 K, TUPLES = 10, 1000
 _BLOCK = 2000

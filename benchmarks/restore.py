@@ -24,7 +24,8 @@ from benchmarks.state import SIZES, start, worker
 from benchmarks.table import Table
 from crenel.jobs.config import load as config
 from crenel.jobs.config.load import Source
-from crenel.operators.shards.function import KeyedShard, ShardFunction
+from crenel.operators.shards.function import ShardFunction
+from crenel.operators.shards.keyed_shard import KeyedShard
 
 _BACKENDS = {"hashmap": "hashmap", "RocksDB": "rocksdb"}
 _UNSAVED = 2000  # rows that come where nothing was saved; the delay is half of them

@@ -17,18 +17,18 @@ from numpy.typing import NDArray
 from benchmarks.adult import MEMBERS, Stream, stream
 from benchmarks.table import Table
 from crenel.anonymity.algorithm import Algorithm, Terms
-from crenel.anonymity.algorithms import CASTLE, NEAREST, WINDOW
-from crenel.anonymity.attributes import Numeric
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.nearest.parameters import NearestParameters
-from crenel.anonymity.policy import Shards
-from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST, WINDOW
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.policy import Shards
+from crenel.anonymity.model.privacy import Privacy
+from crenel.anonymity.model.region_tree import RegionTree
+from crenel.anonymity.model.secret import NO_KEY
 from crenel.anonymity.regions.learn import learn, members_of
 from crenel.anonymity.regions.loss import Sample
-from crenel.anonymity.regions.tree import RegionTree
-from crenel.anonymity.secret import NO_KEY
-from crenel.anonymity.window.parameters import WindowParameters
-from crenel.jobs.wiring.layout import layout
+from crenel.jobs.pipeline.layout import layout
 from crenel.operators.encode.encoder import Encoder
 
 _K = 10

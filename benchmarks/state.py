@@ -22,13 +22,14 @@ from benchmarks import job, processes
 from benchmarks.adult import MEMBERS, Stream, stream
 from benchmarks.table import Table
 from crenel.anonymity.algorithm import Algorithm, Shard, Terms
-from crenel.anonymity.algorithms import CASTLE, NEAREST
-from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST
+from crenel.anonymity.model.privacy import Privacy
 from crenel.jobs.config import load as config
 from crenel.jobs.config.load import Source
 from crenel.jobs.local.rest import Rest
 from crenel.jobs.local.run import LOCAL, free_port
-from crenel.jobs.wiring import environment, pipeline
+from crenel.jobs.pipeline import build as pipeline
+from crenel.jobs.pipeline import environment
 from crenel.operators.shards.function import ShardFunction
 from crenel.operators.shards.plan import OperatorPlan
 from crenel.state.stored import Changes, Stored

@@ -20,14 +20,14 @@ from benchmarks.adult import Stream, stream
 from benchmarks.nearest import FOUR, of_attributes
 from benchmarks.table import Table
 from crenel.anonymity.algorithm import Terms
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.castle.shard import Castle
-from crenel.anonymity.castle.stored import begun
-from crenel.anonymity.nearest.parameters import NearestParameters
-from crenel.anonymity.nearest.shard import Nearest
-from crenel.anonymity.outcomes import KINDS
-from crenel.anonymity.privacy import Privacy
-from crenel.anonymity.release import Releases
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.shard import Castle
+from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.algorithms.nearest.shard import Nearest
+from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.buffer.stored_shard import begun
+from crenel.anonymity.model.outcomes import KINDS
+from crenel.anonymity.model.privacy import Privacy
 
 KNOWN = 50
 """By how many rows the observer may be wrong about when a row came."""

@@ -28,11 +28,12 @@ from pyflink.java_gateway import get_gateway
 from benchmarks import job
 from benchmarks.processes import threads
 from benchmarks.table import Table
-from crenel.jobs.wiring import environment, pipeline
+from crenel.jobs.pipeline import build as pipeline
+from crenel.jobs.pipeline import environment
 from crenel.operators.encode.encoder import Encoder
 from crenel.operators.encode.records import RecordsPlan
-from crenel.operators.shards import function
 from crenel.operators.shards.function import ShardFunction
+from crenel.operators.shards.keyed_shard import KeyedShard
 from crenel.state.block import Block
 
 SETTINGS = {
@@ -94,7 +95,7 @@ CLOCK = Clock()
 class TimedFunction(ShardFunction):
     """Tells ``CLOCK`` what its parts take."""
 
-    def _load(self, ctx: KeyedProcessFunction.Context, key: int, number: int | None) -> function.KeyedShard:
+    def _load(self, ctx: KeyedProcessFunction.Context, key: int, number: int | None) -> KeyedShard:
         keyed = super()._load(ctx, key, number)
         for name in ("push", "advance", "finish"):
             setattr(keyed.shard, name, CLOCK.timed("core", getattr(keyed.shard, name)))

@@ -23,19 +23,19 @@ from benchmarks.adult import COLUMNS, DATA, REUSE
 from benchmarks.baselines import Suhdsa, Ubdsa
 from benchmarks.table import Table
 from crenel.anonymity.algorithm import Terms
-from crenel.anonymity.attributes import Categorical
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.castle.shard import Castle
-from crenel.anonymity.castle.stored import begun as castle_begun
-from crenel.anonymity.hierarchy import MISSING, load
-from crenel.anonymity.outcomes import KINDS
-from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import Privacy
-from crenel.anonymity.release import Releases
-from crenel.anonymity.tuples.leaving import delay_of_bucket
-from crenel.anonymity.window.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
-from crenel.anonymity.window.shard import Window, WindowStep
-from crenel.anonymity.window.stored import begun
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.shard import Castle
+from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
+from crenel.anonymity.algorithms.suhdsa.shard import Window, WindowStep
+from crenel.anonymity.algorithms.suhdsa.stored import begun
+from crenel.anonymity.buffer.release_buffer import delay_of_bucket
+from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.buffer.stored_shard import begun as castle_begun
+from crenel.anonymity.model.attributes import Categorical
+from crenel.anonymity.model.hierarchy import MISSING, load
+from crenel.anonymity.model.outcomes import KINDS
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Privacy
 from crenel.state.block import NO_TIME, Block
 
 SEEDS = range(5)
@@ -492,7 +492,7 @@ def latency_table() -> Table:
 
 
 def cost_table() -> Table:
-    """Return the model of time in ``crenel.anonymity.window.repair``, by least squares over windows.
+    """Return the model of time in ``crenel.anonymity.algorithms.suhdsa.repair``, by least squares over windows.
 
     Windows differ in their repairs. Without a constant term: most windows hold the same number of tuples, so it could
     not be told from theirs.

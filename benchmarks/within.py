@@ -13,17 +13,17 @@ import pyarrow as pa
 from benchmarks.adult import REUSE, Stream, stream
 from benchmarks.table import Table
 from crenel.anonymity.algorithm import Algorithm, Counters, Terms
-from crenel.anonymity.attributes import Noised
-from crenel.anonymity.batch.windows import ClosedBy
-from crenel.anonymity.castle.algorithm import CASTLE
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.mondrian.algorithm import MONDRIAN
-from crenel.anonymity.mondrian.parameters import MondrianParameters
-from crenel.anonymity.outcomes import LINKABLE
-from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import Confidence, NoiseWithin, Privacy
-from crenel.anonymity.window.algorithm import WINDOW
-from crenel.anonymity.window.parameters import WindowParameters
+from crenel.anonymity.algorithms.batch.windows import ClosedBy
+from crenel.anonymity.algorithms.castle.algorithm import CASTLE
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN
+from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
+from crenel.anonymity.algorithms.suhdsa.algorithm import WINDOW
+from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.model.attributes import Noised
+from crenel.anonymity.model.outcomes import LINKABLE
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
 
 _BLOCK, _K, _REPEATS = 2000, 10, 15
 _HOURS = "hours-per-week"

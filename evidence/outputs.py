@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crenel.anonymity.policy import Policy
-from crenel.operators.places import CLOSING
+from crenel.anonymity.model.policy import Policy
+from crenel.operators.column_names import CLOSING
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import Counters, Shard, Terms
+from crenel.anonymity.buffer.release_buffer import GENERALIZED, delay_of_bucket
 from crenel.anonymity.compiled.random import shard_key
-from crenel.anonymity.outcomes import KINDS
-from crenel.anonymity.tuples.leaving import GENERALIZED, delay_of_bucket
+from crenel.anonymity.model.outcomes import KINDS
 from crenel.evidence.outputs import Outputs
+from crenel.evidence.replay_steps import Steps, driven
 from crenel.evidence.sample import Sample
 from crenel.evidence.setting import Setting
-from crenel.evidence.steps import Steps, driven
 from crenel.evidence.tables import Left, joined, outputs_of
 
 ROW = "\0row"
@@ -56,7 +56,7 @@ class Totals:
     delay : in later tuples of the shard, as ``crenel.jobs.local.summary.Delay``; None where no tuple was let in
     sample_delay : the same in later tuples of the sample, whatever their shard: with several shards as ``event_delay``
     event_delay : in milliseconds of event time, of tuples that left before the sample ended: by how much the newest
-        event time had grown, and up to a step more (``crenel.evidence.steps``); None without event time
+        event time had grown, and up to a step more (``crenel.evidence.replay_steps``); None without event time
     seconds : that the replay took
     """
 

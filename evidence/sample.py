@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.anonymity.policy import Policy, Shards
-from crenel.anonymity.secret import NO_KEY, SubjectKey
-from crenel.operators.encode.divide import divider
+from crenel.anonymity.model.policy import Policy, Shards
+from crenel.anonymity.model.secret import NO_KEY, SubjectKey
+from crenel.operators.encode.sharding import divider
 from crenel.state.block import NO_TIME, Block, Rejected, TupleColumns
 
 

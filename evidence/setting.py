@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.policy import Shards
-from crenel.anonymity.privacy import Privacy, SamplingAndNoise
+from crenel.anonymity.model.policy import Shards
+from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Setting:
     ----------
     algorithm : which one works
     privacy : what is promised; where it compares with a reference, that has its codes
-        (``crenel.jobs.wiring.references.with_codes``)
+        (``crenel.jobs.pipeline.references.with_codes``)
     parameters : of the algorithm
     shards : how the sample is divided
     seed : fixes every random choice; a job with the same seed makes the same

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.anonymity.attributes import Numeric
-from crenel.anonymity.outcomes import KINDS, REJECTIONS
-from crenel.anonymity.pseudonym import codes
-from crenel.anonymity.release import Releases
+from crenel.anonymity.buffer.pseudonym import codes
+from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.outcomes import KINDS, REJECTIONS
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.sample import Sample
 from crenel.evidence.setting import Setting

@@ -9,16 +9,16 @@ from collections.abc import Iterable, Sequence
 from py4j.protocol import Py4JError
 from pyflink.util.exceptions import JavaException
 
-from crenel.jobs.attached import wait
 from crenel.jobs.config.brokers import cautions_of_brokers
 from crenel.jobs.config.delivery import CHECKPOINTING, CHECKPOINTS, repeating_settings
-from crenel.jobs.config.fixed import FIXED, overridden
 from crenel.jobs.config.load import ConfigError, load
 from crenel.jobs.config.overlaps import find_sinks_in_state
-from crenel.jobs.config.places import FOLDERS, without_scheme
+from crenel.jobs.config.paths import FOLDERS, without_scheme
+from crenel.jobs.config.reserved_settings import FIXED, overridden
 from crenel.jobs.failure import why_failed, why_refused, without_passwords
-from crenel.jobs.wiring.environment import cluster_environment
-from crenel.jobs.wiring.pipeline import build
+from crenel.jobs.job_wait import wait
+from crenel.jobs.pipeline.build import build
+from crenel.jobs.pipeline.environment import cluster_environment
 
 _IN_MEMORY = (
     "Flink keeps checkpoints in the memory of the JobManager: they are lost with it, and the job fails once a shard's "

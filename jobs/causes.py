@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from crenel.jobs.config.brokers import SERVERS, silent_tables
 from crenel.jobs.config.delivery import CHECKPOINTS
-from crenel.jobs.config.places import FOLDERS, local_path
+from crenel.jobs.config.paths import FOLDERS, local_path
 
 _TEMPORARY = "io.tmp.dirs"
 SETTINGS = (*FOLDERS, _TEMPORARY)

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from crenel.anonymity.errors import InvariantError, PolicyError
+from crenel.anonymity.model.errors import InvariantError, PolicyError
 from crenel.state.codec import StateError
 
 _KEY = secrets.token_bytes(32)

@@ -28,7 +28,7 @@ class Rejected:
     Attributes
     ----------
     column : (rows,) position of the offending column among the columns that encode reads
-    reason : (rows,) position in ``crenel.anonymity.outcomes.REJECTIONS``
+    reason : (rows,) position in ``crenel.anonymity.model.outcomes.REJECTIONS``
     event_time : (rows,) epoch milliseconds, ``NO_TIME`` where the row has none
     reference : one string a row (None where it has none), or empty where the policy names no reference column
     """

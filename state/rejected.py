@@ -11,7 +11,7 @@ VERSION = 1
 
 
 def to_bytes(counts: NDArray[np.int64]) -> bytes:
-    """(reasons,) rows by position in ``crenel.anonymity.outcomes.REJECTIONS``, as a blob."""
+    """(reasons,) rows by position in ``crenel.anonymity.model.outcomes.REJECTIONS``, as a blob."""
     return pack("rejected", VERSION, {"counts": counts})
 
 

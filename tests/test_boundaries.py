@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import ast
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 ORDER = ["jobs", "evidence", "operators", "anonymity", "state"]
+LAYERS = [
+    *({"regions"}, {"algorithms"}, {"buffer", "algorithm"}, {"noise"}, {"privacy_models"}, {"space"}, {"model"}),
+    {"compiled"},
+]
+"""Folders of ``anonymity/``, from the top down; ``algorithm.py`` is the extension point of algorithms."""
 
 
 def imported_packages(source: str) -> set[str]:
@@ -56,3 +62,42 @@ def test_an_import_is_found_wherever_it_stands() -> None:
     source = "import a.b, c\ndef f():\n    from d.e import g\n    from . import h\nif True:\n    import i as j\n"
     source += "import crenel.k.l\nfrom crenel.m.n import o\nfrom crenel import p\n"
     assert imported_packages(source) == {"a", "c", "d", "i", "(relative)", "crenel.k", "crenel.m", "crenel.p"}
+
+
+def imports_between_modules() -> dict[str, set[str]]:
+    """Return which modules of the packages each one imports, wherever in it, by dotted names without ``crenel``."""
+    files = [path for package in ORDER for path in sorted((ROOT / package).rglob("*.py"))]
+    names = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in files}
+    found: dict[str, set[str]] = {name: set() for name in names}
+    for name, path in names.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("crenel"):
+                module = str(node.module).removeprefix("crenel.")
+                found[name].update(names.keys() & {module, *(f"{module}.{alias.name}" for alias in node.names)})
+            elif isinstance(node, ast.Import):
+                found[name].update(names.keys() & {alias.name.removeprefix("crenel.") for alias in node.names})
+    return found
+
+
+def test_no_modules_import_each_other_not_even_for_types() -> None:
+    graph = imports_between_modules()
+    try:
+        TopologicalSorter({name: found - {name} for name, found in graph.items()}).prepare()
+    except CycleError as error:
+        pytest.fail(f"modules import each other: {' <- '.join(error.args[1])}")
+
+
+def test_folders_of_the_core_import_only_layers_below_them() -> None:
+    rank = {folder: number for number, layer in enumerate(LAYERS) for folder in layer}
+
+    def layer(module: str) -> int | None:
+        package, _, rest = module.partition(".")
+        return rank.get(rest.partition(".")[0]) if package == "anonymity" else None
+
+    wrong = [
+        f"{name} imports {other}"
+        for name, found in imports_between_modules().items()
+        for other in found
+        if (own := layer(name)) is not None and (below := layer(other)) is not None and below < own
+    ]
+    assert wrong == []

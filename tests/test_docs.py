@@ -17,20 +17,21 @@ import typer
 import yaml
 from pydantic.fields import FieldInfo
 
-from crenel.anonymity import algorithms, promises
 from crenel.anonymity.algorithm import Algorithm, Terms
-from crenel.anonymity.algorithms import WINDOW
-from crenel.anonymity.attributes import Noised, Numeric
-from crenel.anonymity.batch.windows import ClosedBy
-from crenel.anonymity.nearest.parameters import NearestParameters
-from crenel.anonymity.ola.parameters import OlaParameters
-from crenel.anonymity.outcomes import KINDS, REJECTIONS
-from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import Confidence, Lasting, NoiseWithin, Privacy
+from crenel.anonymity.algorithms import builtin as algorithms
+from crenel.anonymity.algorithms.batch.windows import ClosedBy
+from crenel.anonymity.algorithms.builtin import WINDOW
+from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.algorithms.ola.parameters import OlaParameters
+from crenel.anonymity.model.attributes import Noised, Numeric
+from crenel.anonymity.model.outcomes import KINDS, REJECTIONS
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Confidence, Lasting, NoiseWithin, Privacy
+from crenel.anonymity.privacy_models import builtin as promises
 from crenel.anonymity.regions.loads import Loads
 from crenel.jobs.anonymize import main as anonymize
 from crenel.jobs.causes import CAUSES
-from crenel.jobs.commands.cli import app
+from crenel.jobs.cli.app import app
 from crenel.jobs.config.fields import Section
 from crenel.jobs.config.load import load
 from crenel.jobs.config.schema import file_model
@@ -38,7 +39,19 @@ from crenel.jobs.config.schema import file_model
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), ROOT / "docker" / "README.md"]
-PACKAGES = ("anonymity", "benchmarks", "conf", "docker", "docs", "evidence", "jobs", "operators", "state", "tests")
+PACKAGES = (
+    "anonymity",
+    "benchmarks",
+    "conf",
+    "crenel",
+    "docker",
+    "docs",
+    "evidence",
+    "jobs",
+    "operators",
+    "state",
+    "tests",
+)
 
 ALGORITHMS: list[Algorithm] = [getattr(algorithms, name) for name in algorithms.__all__]
 
@@ -67,7 +80,7 @@ _CODE = re.compile(r"`([^`\n]+)`")
 def _only_what_comes_with_crenel(monkeypatch: pytest.MonkeyPatch) -> None:
     # Other tests make algorithms and promises of their own known.
     monkeypatch.setattr("crenel.anonymity.algorithm._KNOWN", {known.name: known for known in ALGORITHMS})
-    monkeypatch.setattr("crenel.anonymity.promise.record._KNOWN", PROMISES)
+    monkeypatch.setattr("crenel.anonymity.model.privacy_model._KNOWN", PROMISES)
 
 
 def parameters(section: type[Section] | None = None, prefix: str = "") -> dict[str, FieldInfo]:
@@ -141,8 +154,8 @@ def columns_of_sinks() -> dict[str, list[str]]:
 
     For a policy that generalizes ``NAME``, has the sensitive ``SENSITIVE``, and noises ``NOISED``.
     """
-    from crenel.jobs.wiring.layout import layout
-    from crenel.jobs.wiring.pipeline import outputs
+    from crenel.jobs.pipeline.build import outputs
+    from crenel.jobs.pipeline.layout import layout
 
     noised = (Noised("NOISED", (0, 9)),)
     policy = Policy((Numeric("NAME"),), ("SENSITIVE",), noised=noised, event_time="TIME", reference="LINE")
@@ -407,7 +420,7 @@ def test_what_algorithms_adds_to_a_policy_is_valid(folder: Path) -> None:
     alike = load(path, ["castle=null", area, *(f"{name}={json.dumps(value)}" for name, value in levels.items())])
     assert alike.parameters == OlaParameters(ClosedBy(10_000, 3_600_000))
     windowed = load(path, ["castle=null", *(f"{name}={json.dumps(value)}" for name, value in windows.items())])
-    assert (windowed.algorithm.name, windowed.parameters.delay_tuples) == ("window", 100)
+    assert (windowed.algorithm.name, windowed.parameters.delay_tuples) == ("suhdsa", 100)
     fields = noise["policy"]["quasi_identifiers"].items()
     noised = load(
         path,

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from crenel.anonymity.compiled.jit import Int, leaf, procedure
 from crenel.anonymity.noise.laplace import fraction, with_noise
 from crenel.anonymity.noise.linking import linking_range
-from crenel.anonymity.noise.within import Within
-from crenel.anonymity.promise.tally import Slots
+from crenel.anonymity.noise.release_noise import Within
+from crenel.anonymity.privacy_models.tally import Slots
 
 
 @leaf

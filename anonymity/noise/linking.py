@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.compiled.jit import Int, leaf
-from crenel.anonymity.noise.within import Within
-from crenel.anonymity.promise.tally import Slots
+from crenel.anonymity.noise.release_noise import Within
+from crenel.anonymity.privacy_models.tally import Slots
 
 
 @leaf

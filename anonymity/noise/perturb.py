@@ -11,13 +11,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.attributes import Numeric
 from crenel.anonymity.compiled.jit import entry, inner
 from crenel.anonymity.compiled.random import KEY_BYTES, RandomStream, next_word, random_stream
-from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import SamplingAndNoise
 from crenel.anonymity.noise.laplace import Steps, fraction, moved, scale_in_steps, steps_of, with_noise
-from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import SamplingAndNoise
 from crenel.state.block import Block
 
 

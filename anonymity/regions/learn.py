@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.policy import Policy
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.region_tree import Branch, Cut, Region, RegionTree
 from crenel.anonymity.regions.loss import ExpectedLoss, Sample
-from crenel.anonymity.regions.tree import Branch, Cut, Region, RegionTree
 
 TOLERANCE = 0.25
 """By what part of its even share a side may be fuller or emptier, for each of its regions, where values allow it.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.policy import Policy
+from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.space.domain import scales
 
 
@@ -64,7 +64,7 @@ class ExpectedLoss:
 
         Parameters
         ----------
-        attribute : as of ``crenel.anonymity.regions.tree.Cut``
+        attribute : as of ``crenel.anonymity.model.region_tree.Cut``
         values : (tuples,) of the part, ascending, at least one
         """
         if attribute < len(self._scales):

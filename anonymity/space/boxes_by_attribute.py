@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf
-from crenel.anonymity.policy import Policy
+from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.space.domain import NONE, Boxes, Domain
 from crenel.anonymity.space.lanes import LANES, whole, with_room
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.compiled.arrays import zeros
-from crenel.anonymity.decimals import decimal_fraction, in_lowest_terms
-from crenel.anonymity.policy import Policy
+from crenel.anonymity.model.decimals import decimal_fraction, in_lowest_terms
+from crenel.anonymity.model.policy import Policy
 
 NONE = -1
 """No slot, no row."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from crenel.anonymity.attributes import LARGEST_POSITION
 from crenel.anonymity.compiled.jit import Int, entry, leaf
+from crenel.anonymity.model.attributes import LARGEST_POSITION
 from crenel.anonymity.space.boxes import info_loss, interval_loss
 from crenel.anonymity.space.domain import Boxes, Domain
 

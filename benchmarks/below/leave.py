@@ -1,7 +1,7 @@
 """Who leaves when, by the rule of nearest release and by others: a plain prototype.
 
-All that waits is looked at for each member. Without reuse the base rule loses just what ``crenel.anonymity.nearest``
-does.
+All that waits is looked at for each member. Without reuse the base rule loses just what
+``crenel.anonymity.algorithms.nearest`` does.
 """
 
 from __future__ import annotations

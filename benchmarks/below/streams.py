@@ -15,10 +15,10 @@ from benchmarks.adult import Stream
 from benchmarks.castleguard.streams import PIMA, TAXI, pima, taxi
 from benchmarks.castleguard.streams import stream as stream_of
 from benchmarks.nearest import FOUR, of_attributes
-from crenel.anonymity.attributes import Categorical, Numeric
-from crenel.anonymity.hierarchy import load
-from crenel.anonymity.policy import Policy
-from crenel.jobs.commands import synthetic
+from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.hierarchy import load
+from crenel.anonymity.model.policy import Policy
+from crenel.jobs.cli import synthetic
 
 _HIERARCHIES = Path(__file__).resolve().parents[2] / "conf" / "hierarchies"
 _SHARDS = 4

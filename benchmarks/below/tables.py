@@ -11,8 +11,8 @@ from benchmarks.below.leave import Result, run
 from benchmarks.below.search import Rule
 from benchmarks.below.streams import Setting, settings
 from benchmarks.table import Table
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.model.privacy import Privacy
 
 RULES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("as it is", {}),

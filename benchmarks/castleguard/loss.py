@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from benchmarks.adult import REUSE, Stream
 from benchmarks.castleguard.streams import SEEDS, TAXI, Floats, Run, run, stream, taxi
 from benchmarks.table import Table
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.privacy import Privacy, SamplingAndNoise
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 
 CLUSTERS = (10, 25, 50, 100, 150, 200, 250)
 WINDOWS = (1, 10, 50, 100, 200)

@@ -15,9 +15,9 @@ from benchmarks.adult import REUSE
 from benchmarks.castleguard.loss import spread
 from benchmarks.castleguard.streams import PIMA, SEEDS, Floats, pima, run, stream
 from benchmarks.table import Table
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.privacy import Privacy, SamplingAndNoise
-from crenel.anonymity.release import Releases
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 
 Setting: TypeAlias = tuple[float, float] | str
 """``raw``: trained on raw rows; ``castle``: on releases without sampling and noise; or (sample_rate, phi)."""

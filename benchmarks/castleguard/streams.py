@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from benchmarks.adult import Stream
 from crenel.anonymity.algorithm import Terms
-from crenel.anonymity.attributes import Numeric
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.castle.shard import Castle
-from crenel.anonymity.castle.stored import begun
-from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import Privacy, SamplingAndNoise
-from crenel.anonymity.release import Releases
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.shard import Castle
+from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.buffer.stored_shard import begun
+from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 
 Floats: TypeAlias = NDArray[np.float64]
 

@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 
 from benchmarks.kepsilon.populations import Population
 from crenel.anonymity.algorithm import Counters, Terms
-from crenel.anonymity.batch.shard import Choice
-from crenel.anonymity.batch.stored import Snapshot, begun
-from crenel.anonymity.batch.windows import ShardOfWindows
-from crenel.anonymity.mondrian.parameters import MondrianParameters
-from crenel.anonymity.mondrian.shard import Mondrian
-from crenel.anonymity.ola.parameters import OlaParameters
-from crenel.anonymity.ola.shard import Ola
-from crenel.anonymity.outcomes import LINKABLE
-from crenel.anonymity.privacy import Confidence, NoiseWithin, Privacy
-from crenel.anonymity.release import Releases
+from crenel.anonymity.algorithms.batch.shard import Choice
+from crenel.anonymity.algorithms.batch.stored import Snapshot, begun
+from crenel.anonymity.algorithms.batch.windows import ShardOfWindows
+from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
+from crenel.anonymity.algorithms.mondrian.shard import Mondrian
+from crenel.anonymity.algorithms.ola.parameters import OlaParameters
+from crenel.anonymity.algorithms.ola.shard import Ola
+from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.model.outcomes import LINKABLE
+from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
 from crenel.state.block import NO_TIME
 
 Algorithm: TypeAlias = Literal["OLA", "Mondrian"]

@@ -11,8 +11,8 @@ import numpy as np
 from benchmarks.kepsilon.core import ALGORITHMS, KS, Algorithm, Floats, Metric, noise, shard, terms
 from benchmarks.kepsilon.populations import POPULATIONS, Population
 from benchmarks.table import Table
-from crenel.anonymity.attributes import Categorical
-from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.model.attributes import Categorical
+from crenel.anonymity.model.privacy import Privacy
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from benchmarks.adult import frame
 from benchmarks.kepsilon.body import STEP, heights, weights
-from crenel.anonymity.attributes import Categorical, Noised, Numeric, QuasiIdentifier
-from crenel.anonymity.builders.mask import Mask
-from crenel.anonymity.builders.numbers import Numbers
-from crenel.anonymity.hierarchy import Hierarchy, from_paths
-from crenel.anonymity.policy import Policy
+from crenel.anonymity.model.attributes import Categorical, Noised, Numeric, QuasiIdentifier
+from crenel.anonymity.model.builders.mask import Mask
+from crenel.anonymity.model.builders.numbers import Numbers
+from crenel.anonymity.model.hierarchy import Hierarchy, from_paths
+from crenel.anonymity.model.policy import Policy
 from crenel.state.block import NO_TIME, Block
 
 SEED = 20170507

@@ -25,7 +25,7 @@ from benchmarks.kepsilon.loss import loss_of
 from benchmarks.kepsilon.noise import percent
 from benchmarks.kepsilon.populations import LISTS_YEAR, POPULATIONS, SEED, Population, adult, list_b
 from benchmarks.table import Table
-from crenel.anonymity.attributes import Noised
+from crenel.anonymity.model.attributes import Noised
 
 _K = 10
 _SEEDS = range(30)

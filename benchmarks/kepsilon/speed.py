@@ -14,10 +14,10 @@ import numpy as np
 from benchmarks.kepsilon.core import ALGORITHMS, KS, Algorithm, key, noise, shard, terms
 from benchmarks.kepsilon.populations import POPULATIONS, Population
 from benchmarks.table import Table
-from crenel.anonymity.batch.stored import begun
-from crenel.anonymity.ola.lattice import Node
-from crenel.anonymity.ola.shard import Ola
-from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.algorithms.batch.stored import begun
+from crenel.anonymity.algorithms.ola.lattice import Node
+from crenel.anonymity.algorithms.ola.shard import Ola
+from crenel.anonymity.model.privacy import Privacy
 from crenel.state.block import NO_TIME
 
 _RUNS = 3

@@ -16,13 +16,13 @@ from benchmarks.kepsilon.noise import PROCESSES, percent
 from benchmarks.kepsilon.populations import Population, adult
 from benchmarks.table import Table
 from crenel.anonymity.algorithm import Shard, Terms
-from crenel.anonymity.castle import stored as castle
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.castle.shard import Castle
-from crenel.anonymity.privacy import Confidence, NoiseWithin, Privacy
-from crenel.anonymity.window import stored as window
-from crenel.anonymity.window.parameters import WindowParameters
-from crenel.anonymity.window.shard import Window
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.shard import Castle
+from crenel.anonymity.algorithms.suhdsa import stored as window
+from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.shard import Window
+from crenel.anonymity.buffer import stored_shard as castle
+from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
 
 KS = (5, 10, 50)
 RUNS = 30

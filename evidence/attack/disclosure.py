@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from crenel.evidence.attack.attack_data import Groups
 from crenel.evidence.attack.result import Tries
-from crenel.evidence.attack.scene import Groups
 from crenel.evidence.attack.search import Floats, Integers, voted
 
 

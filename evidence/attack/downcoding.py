@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.attributes import Numeric
-from crenel.anonymity.hierarchy import Hierarchy
+from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.hierarchy import Hierarchy
+from crenel.evidence.attack.attack_data import Groups, Scene, Truth
 from crenel.evidence.attack.result import Tries
-from crenel.evidence.attack.scene import Groups, Scene, Truth
 from crenel.evidence.attack.search import Floats, Integers
 
 
@@ -40,7 +40,7 @@ def downcode(scene: Scene, truth: Truth, seen: Groups) -> tuple[Tries, Tries]:
 
     Parameters
     ----------
-    seen : as ``crenel.evidence.attack.scene.groups`` gives them
+    seen : as ``crenel.evidence.attack.attack_data.groups`` gives them
     """
     rows, offsets = seen.rows()
     mine = scene.points[truth.row[rows]]

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from crenel.evidence.attack.attack_data import Groups, Scene, Truth
 from crenel.evidence.attack.result import Tries
-from crenel.evidence.attack.scene import Groups, Scene, Truth
 from crenel.evidence.attack.search import Floats, Integers, companions, crowds, linked, ranked
 
 CROWD = 4000

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crenel.evidence.attack.scene import Groups, Scene
+from crenel.evidence.attack.attack_data import Groups, Scene
 from crenel.evidence.attack.search import Floats, Integers
 
 

@@ -12,13 +12,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crenel.evidence.attack import disclosure, identity
-from crenel.evidence.attack.downcoding import downcode, downcode_placed
-from crenel.evidence.attack.effort import AttackError, Effort, Found
-from crenel.evidence.attack.left import add_homogeneity, add_intersection
-from crenel.evidence.attack.minimality import minimality
-from crenel.evidence.attack.queries import errors, median
-from crenel.evidence.attack.result import ALL, PLACED, Tries
-from crenel.evidence.attack.scene import (
+from crenel.evidence.attack.aggregates import Sums
+from crenel.evidence.attack.attack_config import AttackError, Effort, Found
+from crenel.evidence.attack.attack_data import (
     Groups,
     Moments,
     Placement,
@@ -33,8 +29,12 @@ from crenel.evidence.attack.scene import (
     points_of,
     runs,
 )
+from crenel.evidence.attack.downcoding import downcode, downcode_placed
+from crenel.evidence.attack.minimality import minimality
+from crenel.evidence.attack.published_records import add_homogeneity, add_intersection
+from crenel.evidence.attack.queries import errors, median
+from crenel.evidence.attack.result import ALL, PLACED, Tries
 from crenel.evidence.attack.search import Floats, Integers
-from crenel.evidence.attack.sums import Sums
 from crenel.evidence.replay import replay_outputs
 from crenel.evidence.sample import Sample
 from crenel.evidence.setting import Setting

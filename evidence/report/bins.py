@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.evidence.report.words import number
+from crenel.evidence.report.formatting import number
 
 _TINY = 1e-9
 """What is below it is no more than 0: no label tells it from that."""

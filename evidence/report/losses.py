@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from crenel.anonymity.attributes import Numeric
-from crenel.anonymity.hierarchy import Hierarchy
-from crenel.anonymity.policy import Policy
+from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.hierarchy import Hierarchy
+from crenel.anonymity.model.policy import Policy
+from crenel.evidence.interval_loss import covered
+from crenel.evidence.report.context import ReportError
 from crenel.evidence.report.releases import Releases
-from crenel.evidence.report.shown import ReportError
-from crenel.evidence.spread import covered
 
 _SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
 _STEPS = (

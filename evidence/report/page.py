@@ -9,13 +9,13 @@ from importlib.util import find_spec
 from crenel.evidence.attack.result import Attack
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.report import sections
+from crenel.evidence.report.context import About, Flow, ReportError, Section
+from crenel.evidence.report.distributions import Axis, Came, axes
+from crenel.evidence.report.distributions import spreads as spread
 from crenel.evidence.report.figures import NEEDED
-from crenel.evidence.report.opening import not_promised, opening
+from crenel.evidence.report.formatting import plain
 from crenel.evidence.report.releases import Releases, releases
-from crenel.evidence.report.shown import About, Flow, ReportError, Section
-from crenel.evidence.report.spread import Axis, Came, axes
-from crenel.evidence.report.spread import spreads as spread
-from crenel.evidence.report.words import plain
+from crenel.evidence.report.summary_section import not_promised, opening
 
 
 def require_packages() -> None:
@@ -34,7 +34,7 @@ class Report:
 
     Attributes
     ----------
-    axes : by which what came in is counted for ``html`` (``crenel.evidence.report.spread.Came``)
+    axes : by which what came in is counted for ``html`` (``crenel.evidence.report.distributions.Came``)
 
     Raises
     ------

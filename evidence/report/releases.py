@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from crenel.anonymity.attributes import Numeric
-from crenel.anonymity.policy import Policy
+from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.policy import Policy
 from crenel.evidence.outputs import Outputs
 
 GENERALIZED = "generalized"

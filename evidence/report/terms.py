@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from crenel.anonymity.attributes import Categorical
-from crenel.anonymity.policy import Policy
-from crenel.evidence.report.shown import About
+from crenel.anonymity.model.attributes import Categorical
+from crenel.anonymity.model.policy import Policy
+from crenel.evidence.report.context import About
 
 Term = tuple[str, str, str]
 """A mechanism here, and its name in both standards."""

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.model.attributes import Numeric
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.verify.classes import ALONE, Classes
 from crenel.evidence.verify.verdict import Check, Finding, judged, unseen

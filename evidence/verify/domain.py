@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.anonymity.attributes import Numeric, QuasiIdentifier
+from crenel.anonymity.model.attributes import Numeric, QuasiIdentifier
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.verify.accounts import rows_told
 from crenel.evidence.verify.verdict import Check, Finding, judged

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from math import log
 
-from crenel.anonymity.promise.reference import Reference
+from crenel.anonymity.model.reference import Reference
 
 ROUNDED = 1e-8
 

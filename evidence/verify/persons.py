@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.anonymity.privacy import Privacy
-from crenel.anonymity.promise.record import Parameter
-from crenel.anonymity.promise.reference import Reference
+from crenel.anonymity.model.privacy import Privacy
+from crenel.anonymity.model.privacy_model import Parameter
+from crenel.anonymity.model.reference import Reference
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.verify import formulas
 from crenel.evidence.verify.classes import ALONE, FOLLOWING, Classes, counted, numbered

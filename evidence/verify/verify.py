@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.model.privacy import Privacy
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.verify import accounts, chain, persons
 from crenel.evidence.verify.classes import Classes, counted, numbered

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.attributes import Categorical
-from crenel.anonymity.hierarchy import HierarchyError, from_paths
-from crenel.anonymity.policy import Policy, Shards
+from crenel.anonymity.model.attributes import Categorical
+from crenel.anonymity.model.hierarchy import HierarchyError, from_paths
+from crenel.anonymity.model.policy import Policy, Shards
 from crenel.evidence.sample import Sample
 from crenel.state.block import TupleColumns
 

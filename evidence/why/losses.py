@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from crenel.anonymity.attributes import Numeric
-from crenel.anonymity.policy import Policy
+from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.policy import Policy
+from crenel.evidence.interval_loss import covered
 from crenel.evidence.outputs import Outputs
-from crenel.evidence.spread import covered
 
 
 def losses(outputs: Outputs, *, policy: Policy | None = None, representative: bool = False) -> dict[str, float | None]:

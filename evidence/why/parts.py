@@ -15,7 +15,7 @@ from math import floor, inf, log10, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.attributes import Categorical, Numeric
+from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.evidence.sample import Sample
 
 _MORE = 1.2

@@ -10,8 +10,8 @@ from typing import Any, get_args, get_origin
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from crenel.anonymity.builders.builder import BuilderError
-from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.model.builders.builder import BuilderError
+from crenel.anonymity.model.errors import PolicyError
 from crenel.jobs.config.fields import Section
 from crenel.jobs.config.file import dotted
 

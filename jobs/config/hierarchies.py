@@ -13,13 +13,13 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, ValidationInfo
 from pydantic import model_validator as check
 
-from crenel.anonymity.builders.addresses import Addresses
-from crenel.anonymity.builders.builder import Builder
-from crenel.anonymity.builders.dates import Dates, Period
-from crenel.anonymity.builders.mask import DIGITS, Mask
-from crenel.anonymity.builders.numbers import Numbers
-from crenel.anonymity.files import read_text
-from crenel.anonymity.hierarchy import Hierarchy, HierarchyError, from_paths, load
+from crenel.anonymity.model.builders.addresses import Addresses
+from crenel.anonymity.model.builders.builder import Builder
+from crenel.anonymity.model.builders.dates import Dates, Period
+from crenel.anonymity.model.builders.mask import DIGITS, Mask
+from crenel.anonymity.model.builders.numbers import Numbers
+from crenel.anonymity.model.files import read_text
+from crenel.anonymity.model.hierarchy import Hierarchy, HierarchyError, from_paths, load
 from crenel.jobs.config.fields import AboveZero, Natural, Positive, Real, Section
 
 

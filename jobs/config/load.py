@@ -11,25 +11,32 @@ from typing import Any
 from pydantic import ValidationError
 
 from crenel.anonymity.algorithm import Algorithm, known_algorithms
-from crenel.anonymity.attributes import Numeric
-from crenel.anonymity.errors import PolicyError
-from crenel.anonymity.noise.within import problems_within
-from crenel.anonymity.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT, Policy, Pseudonym, Shards, without_domain
-from crenel.anonymity.privacy import Privacy, SamplingAndNoise
-from crenel.anonymity.regions.tree import RegionTree
-from crenel.anonymity.secret import SHORTEST_KEY, Secret, SubjectKey
-from crenel.jobs.config.cautions import cautions, cautions_of_chain, cautions_of_epoch
+from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.policy import (
+    SHARD_BY_REGIONS,
+    SHARD_BY_SUBJECT,
+    Policy,
+    Pseudonym,
+    Shards,
+    without_domain,
+)
+from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
+from crenel.anonymity.model.region_tree import RegionTree
+from crenel.anonymity.model.secret import SHORTEST_KEY, Secret, SubjectKey
+from crenel.anonymity.noise.release_noise import problems_within
 from crenel.jobs.config.delivery import clashing_sinks, repeating_settings, repeating_sinks
 from crenel.jobs.config.explain import explain, listed, meant
 from crenel.jobs.config.file import ConfigError, expand, override, read
-from crenel.jobs.config.fixed import overridden
 from crenel.jobs.config.overlaps import find_shared_sinks, find_sinks_in_state
-from crenel.jobs.config.places import without_scheme
+from crenel.jobs.config.paths import without_scheme
 from crenel.jobs.config.regions import read_regions
+from crenel.jobs.config.reserved_settings import overridden
 from crenel.jobs.config.schema import File, SinksSection, file_model
 from crenel.jobs.config.source import ForgetSource, Source
 from crenel.jobs.config.sql import statements
 from crenel.jobs.config.transactions import unfit_timeouts, with_timeout
+from crenel.jobs.config.warnings import cautions, cautions_of_chain, cautions_of_epoch
 
 __all__ = ["Config", "ConfigError", "ForgetSource", "Source", "load"]
 
@@ -147,8 +154,8 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
 
 def _import_extensions(content: Mapping[str, Any]) -> Iterator[str]:
     """Import the modules that bring further algorithms and promises, and those that come with Crenel."""
-    import_module("crenel.anonymity.algorithms")
-    import_module("crenel.anonymity.promises")
+    import_module("crenel.anonymity.algorithms.builtin")
+    import_module("crenel.anonymity.privacy_models.builtin")
     given = content.get("extensions")
     for name in given if isinstance(given, list) else ():
         try:

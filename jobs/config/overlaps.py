@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TypeAlias
 
-from crenel.jobs.config.places import FOLDERS
+from crenel.jobs.config.paths import FOLDERS
 
 Options: TypeAlias = Mapping[str, str]
 

@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import Field, ValidationError
 
-from crenel.anonymity.attributes import Numeric, QuasiIdentifier
-from crenel.anonymity.fingerprint import hierarchy_digest
-from crenel.anonymity.policy import Policy
-from crenel.anonymity.regions.tree import Branch, Cut, Region, RegionTree
+from crenel.anonymity.model.attributes import Numeric, QuasiIdentifier
+from crenel.anonymity.model.fingerprint import hierarchy_digest
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.region_tree import Branch, Cut, Region, RegionTree
 from crenel.jobs.config.explain import explain, listed
 from crenel.jobs.config.fields import Column, Natural, Real, Section
 from crenel.jobs.config.file import ConfigError, read

@@ -10,18 +10,18 @@ from pydantic import AfterValidator, BeforeValidator, Field, InstanceOf, Validat
 from pydantic import model_validator as check
 
 from crenel.anonymity.algorithm import Algorithm, known_algorithms
-from crenel.anonymity.attributes import Categorical, Noised, Numeric
-from crenel.anonymity.errors import PolicyError
-from crenel.anonymity.hierarchy import Hierarchy, HierarchyError
-from crenel.anonymity.hierarchy import load as load_hierarchy
+from crenel.anonymity.model.attributes import Categorical, Noised, Numeric
+from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.hierarchy import Hierarchy, HierarchyError
+from crenel.anonymity.model.hierarchy import load as load_hierarchy
+from crenel.anonymity.model.policy import SHARD_BY_SUBJECT, Policy, Pseudonym, Shards
+from crenel.anonymity.model.privacy import Confidence, Lasting, NoiseWithin, Privacy, SamplingAndNoise
+from crenel.anonymity.model.privacy_model import Sensitive, known_promises
+from crenel.anonymity.model.reference import Reference
+from crenel.anonymity.model.reference import load as load_reference
+from crenel.anonymity.model.region_tree import RegionTree
+from crenel.anonymity.model.secret import Derivation, Secret
 from crenel.anonymity.noise.budget import phi_within
-from crenel.anonymity.policy import SHARD_BY_SUBJECT, Policy, Pseudonym, Shards
-from crenel.anonymity.privacy import Confidence, Lasting, NoiseWithin, Privacy, SamplingAndNoise
-from crenel.anonymity.promise.record import Sensitive, known_promises
-from crenel.anonymity.promise.reference import Reference
-from crenel.anonymity.promise.reference import load as load_reference
-from crenel.anonymity.regions.tree import RegionTree
-from crenel.anonymity.secret import Derivation, Secret
 from crenel.jobs.config.fields import (
     AboveZero,
     Column,
@@ -35,7 +35,7 @@ from crenel.jobs.config.fields import (
     Whole,
 )
 from crenel.jobs.config.hierarchies import HierarchyField, reading
-from crenel.jobs.config.promises import further_of, promise_field
+from crenel.jobs.config.privacy_models import further_of, promise_field
 from crenel.jobs.config.secrets import KEY_PLACES, secret_field
 from crenel.jobs.config.sections import AlgorithmSection, section_of
 from crenel.jobs.config.source import SourceSection

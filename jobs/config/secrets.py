@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BeforeValidator
 
-from crenel.anonymity.secret import EnvironmentKey, FileKey, KeySource, ProvidedKey, Secret
+from crenel.anonymity.model.secret import EnvironmentKey, FileKey, KeySource, ProvidedKey, Secret
 
 KEY_PLACES = "{environment: NAME}, {file: PATH}, or {provider: 'module:function'}"
 

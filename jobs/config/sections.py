@@ -10,7 +10,7 @@ from pydantic import Field, create_model, model_validator
 
 from crenel.anonymity.algorithm import Algorithm, Setting
 from crenel.anonymity.algorithm import Section as Part
-from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.model.errors import PolicyError
 from crenel.jobs.config.fields import Column, Duration, Natural, Positive, Real, Section
 
 _KINDS: dict[str, Any] = {

@@ -45,7 +45,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
         made = Path(folder) / "classes"
         variables = os.environ | {"JAVA_HOME": str(java), "JVM_ARGS": f"-XX:ArchiveClassesAtExit={made}"}
-        command = [sys.executable, "-m", "crenel.jobs.commands.main", "demo", "--rows", "100"]
+        command = [sys.executable, "-m", "crenel.jobs.cli.main", "demo", "--rows", "100"]
         subprocess.run(command, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
         # Java writes it while it ends, after the command has ended.
         until, size = time.monotonic() + _SECONDS, -1

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from crenel.jobs.local import classes
 from crenel.jobs.local.java import find_java
 from crenel.jobs.local.stop import folder_until_exit, watched
-from crenel.jobs.wiring.gateway import require_token
+from crenel.jobs.pipeline.gateway import require_token
 
 _MEMORY = (
     # What rows leave behind is gathered each 256 MB. What is kept, such as tuples that wait, may take as much as Java

@@ -10,13 +10,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.model.attributes import Numeric
 from crenel.evidence.outputs import Outputs, split_audit
 from crenel.jobs.config.load import Config
-from crenel.jobs.config.places import local_path
+from crenel.jobs.config.paths import local_path
+from crenel.jobs.local.cast_text import typed
 from crenel.jobs.local.sink_files import OutputsError, read_folder
-from crenel.jobs.local.typed import typed
-from crenel.jobs.wiring.written import written
+from crenel.jobs.pipeline.sink_schemas import written
 
 __all__ = ["OutputsError", "read_outputs"]
 

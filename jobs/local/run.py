@@ -19,11 +19,11 @@ from crenel.jobs.causes import JobSetup
 from crenel.jobs.config.brokers import cautions_of_brokers
 from crenel.jobs.config.delivery import CHECKPOINTS
 from crenel.jobs.config.load import Config, ConfigError
-from crenel.jobs.config.places import file_uri, find_missing_inputs
+from crenel.jobs.config.paths import file_uri, find_missing_inputs
 from crenel.jobs.config.source import parse_options
 from crenel.jobs.failure import why_failed, why_full, why_refused
-from crenel.jobs.local.ahead import core_loading, start_java
 from crenel.jobs.local.logs import JobError, flink_logs
+from crenel.jobs.local.preload import core_loading, start_java
 from crenel.jobs.local.rest import Rest
 from crenel.jobs.local.stop import before_stopping, say_if_stopped, temporary_folder
 from crenel.jobs.local.summary import Summary
@@ -164,10 +164,10 @@ def _start(
     from py4j.protocol import Py4JError
     from pyflink.util.exceptions import JavaException
 
-    from crenel.jobs.wiring.environment import local_environment
-    from crenel.jobs.wiring.pipeline import build
-    from crenel.jobs.wiring.source_table import read_options
-    from crenel.jobs.wiring.sql_types import literal
+    from crenel.jobs.pipeline.build import build
+    from crenel.jobs.pipeline.environment import local_environment
+    from crenel.jobs.pipeline.source_table import read_options
+    from crenel.jobs.pipeline.sql_types import literal
 
     java.join()
     try:

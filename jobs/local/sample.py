@@ -8,30 +8,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crenel.anonymity.errors import InputError
-from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.regions.loss import Sample
 from crenel.anonymity.regions.sampler import Sampler
 from crenel.evidence.sample import Sample as TupleSample
 from crenel.jobs.config.load import Config
 from crenel.jobs.config.source import parse_options
 from crenel.jobs.failure import why_failed
-from crenel.jobs.local.ahead import start_java
 from crenel.jobs.local.logs import JobError, flink_logs
+from crenel.jobs.local.preload import start_java
 from crenel.jobs.local.run import hang_up_quietly, local_settings, refused, require_brokers, require_inputs
 from crenel.jobs.local.stop import temporary_folder
+from crenel.jobs.pipeline.sample_file import SampleError
 from crenel.state.block import Block
 
 if TYPE_CHECKING:
-    from crenel.jobs.wiring.sampling import SourceBlocks
+    from crenel.jobs.pipeline.sampling import SourceBlocks
 
 _FEWEST = 2
 """Tuples of a sample, at least."""
-
-
-class SampleError(InputError):
-    """Rows that are no sample; the message names the field or the option and what would be valid."""
 
 
 @dataclass(frozen=True)
@@ -144,8 +140,8 @@ def reading(config: Config, file: Path | None = None) -> Iterator[tuple[SourceBl
         from py4j.protocol import Py4JError
         from pyflink.util.exceptions import JavaException
 
-        from crenel.jobs.wiring.environment import local_environment
-        from crenel.jobs.wiring.sampling import SourceBlocks
+        from crenel.jobs.pipeline.environment import local_environment
+        from crenel.jobs.pipeline.sampling import SourceBlocks
 
         java.join()
         settings = local_settings(config.flink, None, folder)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from crenel.anonymity.errors import InputError
+from crenel.anonymity.model.errors import InputError
 
 _OR_CHAIN = ", or with another audit_chain"
 

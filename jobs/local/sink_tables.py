@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from crenel.jobs.config.load import Config
 from crenel.jobs.failure import why_failed, why_refused
-from crenel.jobs.local.ahead import start_java
 from crenel.jobs.local.logs import JobError, flink_logs
+from crenel.jobs.local.preload import start_java
 from crenel.jobs.local.run import hang_up_quietly, local_settings, refused
 from crenel.jobs.local.sink_files import OutputsError
 from crenel.jobs.local.stop import temporary_folder
@@ -43,10 +43,10 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
         from py4j.protocol import Py4JError
         from pyflink.util.exceptions import JavaException
 
-        from crenel.jobs.wiring.environment import local_environment
-        from crenel.jobs.wiring.factories import find_missing_factories
-        from crenel.jobs.wiring.pipeline import outputs, read_layout
-        from crenel.jobs.wiring.sql_types import literal, quote
+        from crenel.jobs.pipeline.build import outputs, read_layout
+        from crenel.jobs.pipeline.environment import local_environment
+        from crenel.jobs.pipeline.factories import find_missing_factories
+        from crenel.jobs.pipeline.sql_types import literal, quote
 
         java.join()
         settings = {**local_settings(config.flink, None, folder), "table.local-time-zone": "UTC"}

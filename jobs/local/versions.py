@@ -8,9 +8,9 @@ import platform
 from collections.abc import Iterator
 from importlib.metadata import version
 
-from crenel.anonymity.fingerprint import hierarchy_digest
+from crenel.anonymity.model.fingerprint import hierarchy_digest
 from crenel.jobs.config.load import Config
-from crenel.jobs.wiring.digests import code_version, hierarchies_digest, policy_digest
+from crenel.jobs.pipeline.digests import code_version, hierarchies_digest, policy_digest
 
 
 def versions(config: Config) -> Iterator[tuple[str, str]]:

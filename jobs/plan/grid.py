@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from crenel.anonymity.algorithm import known_algorithms
-from crenel.anonymity.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT
+from crenel.anonymity.model.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT
 from crenel.evidence.choice import Wanted
 from crenel.evidence.sample import Sample
 from crenel.jobs.config.load import Config

@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from crenel.anonymity.algorithm import known_algorithms
-from crenel.anonymity.errors import InputError
-from crenel.anonymity.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT
+from crenel.anonymity.model.errors import InputError
+from crenel.anonymity.model.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT
 from crenel.evidence.choice import Wanted
 from crenel.jobs.config.fields import Duration
 from crenel.jobs.config.load import Config

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 
-from crenel.anonymity.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT
+from crenel.anonymity.model.policy import SHARD_BY_REGIONS, SHARD_BY_SUBJECT
 from crenel.anonymity.regions.learn import RegionsError, learn, members_of
 from crenel.anonymity.regions.loss import Sample as Values
 from crenel.anonymity.regions.sampler import Sampler

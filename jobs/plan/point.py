@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from crenel.anonymity.algorithm import Algorithm, known_algorithms
-from crenel.anonymity.policy import SHARD_BY_REGIONS
+from crenel.anonymity.model.policy import SHARD_BY_REGIONS
 from crenel.jobs.config.load import Config
 from crenel.jobs.config.schema import SinksSection
 
@@ -23,10 +23,10 @@ class Point:
     Attributes
     ----------
     algorithm : its name
-    k, l : as of ``crenel.anonymity.privacy.Privacy``
+    k, l : as of ``crenel.anonymity.model.privacy.Privacy``
     tuples, milliseconds : how long a tuple waits at most, in later ones of its shard and in event time; None: no such
         bound. An algorithm that collects windows and carries tuples from one to the next has windows of half of it
-    shards, by : as of ``crenel.anonymity.policy.Shards``
+    shards, by : as of ``crenel.anonymity.model.policy.Shards``
     further : fields of the configuration by their dotted names, and what they are set to
     """
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from crenel.anonymity.errors import PolicyError
-from crenel.anonymity.policy import SHARD_BY_SUBJECT
+from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.policy import SHARD_BY_SUBJECT
 from crenel.evidence.replay import Replayed, Totals, replay_outputs
 from crenel.evidence.sample import Sample
 from crenel.evidence.setting import Setting

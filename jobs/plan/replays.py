@@ -13,8 +13,8 @@ from types import TracebackType
 
 import pyarrow as pa
 
-from crenel.anonymity.errors import PolicyError
-from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.privacy import Privacy
 from crenel.evidence.choice import Figures
 from crenel.evidence.replay import Totals, replay
 from crenel.evidence.sample import Sample

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crenel.anonymity.attributes import Categorical
-from crenel.anonymity.builders.builder import Finder
-from crenel.anonymity.errors import PolicyError
-from crenel.anonymity.hierarchy import MISSING
+from crenel.anonymity.model.attributes import Categorical
+from crenel.anonymity.model.builders.builder import Finder
+from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.hierarchy import MISSING
 from crenel.operators.encode.columns import Batch, Mask, Read
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from crenel.anonymity.errors import PolicyError
+from crenel.anonymity.model.errors import PolicyError
 from crenel.operators.encode import hashing
 from crenel.state.block import NO_TIME
 

@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv
 
-from crenel.anonymity.errors import InvariantError
+from crenel.anonymity.model.errors import InvariantError
 from crenel.operators.encode.csv_values import CsvType, read_as
 from crenel.operators.encode.records import Form
-from crenel.operators.encode.texts import WHOLE
+from crenel.operators.encode.try_cast import WHOLE
 
 FORMS: dict[str, tuple[Form, ...]] = {
     "STRING": ("text",),

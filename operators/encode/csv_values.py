@@ -1,8 +1,8 @@
 """Texts of a column as values of a type of SQL: all at once where they are written plainly, one by one where not.
 
-Either way a text is what ``TRY_CAST`` makes of it (``crenel.operators.encode.texts``). A time is ISO 8601 to the minute
-or finer, with a space or a T in the middle; what is finer than its type is left out, and so is all of it but the day
-for DATE. A day that is not in the calendar is none.
+Either way a text is what ``TRY_CAST`` makes of it (``crenel.operators.encode.try_cast``). A time is ISO 8601 to the
+minute or finer, with a space or a T in the middle; what is finer than its type is left out, and so is all of it but the
+day for DATE. A day that is not in the calendar is none.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crenel.operators.encode import texts
-from crenel.operators.encode.texts import WHOLE
+from crenel.operators.encode import try_cast as texts
+from crenel.operators.encode.try_cast import WHOLE
 
 UNITS = {0: "s", 3: "ms", 6: "us"}
 """Of Arrow, by the precision of a TIMESTAMP."""

@@ -12,14 +12,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.anonymity.attributes import Numeric
-from crenel.anonymity.outcomes import REJECTIONS
-from crenel.anonymity.policy import SHARD_BY_SUBJECT, Policy, Shards
+from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.outcomes import REJECTIONS
+from crenel.anonymity.model.policy import SHARD_BY_SUBJECT, Policy, Shards
+from crenel.anonymity.model.secret import SubjectKey
 from crenel.anonymity.regions.loads import Loads
-from crenel.anonymity.secret import SubjectKey
 from crenel.operators.encode.categories import Categories
 from crenel.operators.encode.columns import Batch, Mask, Read, members_schema, reading
-from crenel.operators.encode.divide import divider
+from crenel.operators.encode.sharding import divider
 from crenel.state.block import NO_TIME, Block, Rejected
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from pyflink.table import DataTypes
 from pyflink.table.udf import ScalarFunction, udf
 
-from crenel.anonymity.secret import SubjectKey
+from crenel.anonymity.model.secret import SubjectKey
 from crenel.operators.encode import hashing
 from crenel.operators.encode.columns import Batch, Read
 from crenel.state.forget import Forget

@@ -9,13 +9,13 @@ import pandas as pd
 from pyflink.table import DataTypes
 from pyflink.table.udf import FunctionContext, ScalarFunction, udf
 
-from crenel.operators.bundles import end_at_once, leave_at_once
+from crenel.operators.beam_patches import end_at_once, leave_at_once
 from crenel.operators.encode.arrow import keep_texts
 from crenel.operators.encode.containment import ContainedEncoder
 from crenel.operators.encode.encoder import EncodePlan
 from crenel.operators.encode.metrics import register
 from crenel.operators.encode.records import RecordsPlan
-from crenel.operators.orphan import end_with_java
+from crenel.operators.parent_watchdog import end_with_java
 from crenel.operators.signed_errors import ErrorSigner
 
 

@@ -27,7 +27,7 @@ def text_codes(values: NDArray[Any], key: str, *, repeated: bool) -> NDArray[np.
     Parameters
     ----------
     values : (rows,) str; None where a value is missing, whose code means nothing
-    key : ``crenel.anonymity.secret.SubjectKey.hash_key``
+    key : ``crenel.anonymity.model.secret.SubjectKey.hash_key``
     repeated : equal strings are frequent: each is hashed once; the codes are the same either way
     """
     return pd.util.hash_array(values, encoding="utf-8", hash_key=key, categorize=repeated)

@@ -2,7 +2,7 @@
 
 ``JSON_VALUE`` parses the whole record for each field; here a record is parsed once. What cannot be read is missing, as
 it is there: a field that is not there, is of another kind or does not fit its type, and all of a record that is no
-JSON, or that is nested more than 500 levels deep. ``crenel.operators.encode.texts`` tells which texts are numbers.
+JSON, or that is nested more than 500 levels deep. ``crenel.operators.encode.try_cast`` tells which texts are numbers.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.operators.encode import texts
+from crenel.operators.encode import try_cast as texts
 from crenel.operators.encode.records import Form
-from crenel.operators.encode.texts import WHOLE
+from crenel.operators.encode.try_cast import WHOLE
 
 FORMS: dict[str, tuple[Form, ...]] = {
     "STRING": ("text",),

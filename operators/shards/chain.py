@@ -21,7 +21,7 @@ from urllib.parse import quote
 import numpy as np
 import pyarrow as pa
 
-from crenel.anonymity.secret import Secret
+from crenel.anonymity.model.secret import Secret
 from crenel.state.chain import ChainState
 
 _MEMBERS = 2**128

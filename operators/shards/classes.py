@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from crenel.anonymity.outcomes import KINDS
-from crenel.anonymity.release import Releases
+from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.model.outcomes import KINDS
 
 PERCENT_OF_K = (100, 125, 150, 200, 300, 500, 1000)
 """From how many persons on a class counts in the next bucket, in percent of k."""

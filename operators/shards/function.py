@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pyflink.datastream import KeyedProcessFunction, OutputTag, RuntimeContext, TimeDomain
 
-from crenel.anonymity.algorithm import Algorithm, Counters, Shard, Step
+from crenel.anonymity.algorithm import Algorithm, Counters, Step
+from crenel.anonymity.buffer.release_buffer import delay_of_bucket
 from crenel.anonymity.compiled.random import shard_key
-from crenel.anonymity.errors import InvariantError
-from crenel.anonymity.outcomes import REJECTIONS
-from crenel.anonymity.tuples.leaving import delay_of_bucket
-from crenel.operators.bundles import end_at_once, leaving
-from crenel.operators.emit import (
+from crenel.anonymity.model.errors import InvariantError
+from crenel.anonymity.model.outcomes import REJECTIONS
+from crenel.operators.beam_patches import end_at_once, leaving
+from crenel.operators.parent_watchdog import end_with_java
+from crenel.operators.rows import (
     FORGOTTEN_TYPE,
     REJECTED_TYPE,
     SUMMARY_TYPE,
@@ -28,12 +29,12 @@ from crenel.operators.emit import (
     further_type,
     row,
 )
-from crenel.operators.orphan import end_with_java
 from crenel.operators.shards.chain import Chain
+from crenel.operators.shards.keyed_shard import KeyedShard
 from crenel.operators.shards.metrics import ShardMetrics
-from crenel.operators.shards.oddities import Oddities
-from crenel.operators.shards.passed import Passed
 from crenel.operators.shards.plan import OperatorPlan
+from crenel.operators.shards.stream_diagnostics import Oddities
+from crenel.operators.shards.watermark_merger import Passed
 from crenel.operators.signed_errors import ErrorSigner
 from crenel.state import rejected as rejected_state
 from crenel.state.block import NO_TIME, Block
@@ -58,20 +59,6 @@ WAKE_UP = 10_000
 def further_tags(algorithm: Algorithm) -> dict[str, OutputTag]:
     """The side outputs that an algorithm has beside those of every job, by name."""
     return {output.name: OutputTag(output.name, further_type(output)) for output in algorithm.outputs}
-
-
-class KeyedShard:
-    """One key: the shard, its counters, rows rejected with it, its hash chain, and the timer that is set for it."""
-
-    def __init__(
-        self, shard: Shard, rejected: NDArray[np.int64], oddities: Oddities, chain: Chain | None = None
-    ) -> None:
-        self.shard = shard
-        self.chain = chain
-        self.oddities = oddities
-        self.counters = shard.counters
-        self.rejected = rejected
-        self.timer: int | None = None
 
 
 class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyflink.metrics import MetricGroup
 
 from crenel.anonymity.algorithm import Algorithm, Counters, Terms
-from crenel.anonymity.outcomes import KINDS, REJECTIONS
-from crenel.anonymity.release import Releases
+from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.model.outcomes import KINDS, REJECTIONS
 from crenel.operators.metrics import SCALE, Metrics
 from crenel.operators.shards.classes import OF_CLASSES, Classes
-
-if TYPE_CHECKING:
-    from crenel.operators.shards.function import KeyedShard
+from crenel.operators.shards.keyed_shard import KeyedShard
 
 
 def counter_names(algorithm: Algorithm, terms: Terms) -> tuple[str, ...]:

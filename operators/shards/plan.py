@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from crenel.anonymity.algorithm import Algorithm, Terms
-from crenel.anonymity.secret import NO_KEY, SubjectKey
+from crenel.anonymity.model.secret import NO_KEY, SubjectKey
 from crenel.operators.shards.chain import ChainPlan
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crenel.anonymity.algorithm import Counters
-from crenel.anonymity.release import Releases
+from crenel.anonymity.buffer.releases import Releases
 from tests.support.drive import KEY, columns_of, taken
 from tests.support.examples import LAWS
 from tests.support.lasting_drive import lasting_cases

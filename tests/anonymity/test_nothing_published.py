@@ -9,17 +9,17 @@ import pyarrow as pa
 import pytest
 
 from crenel.anonymity.algorithm import Algorithm, Shard, Step, Terms
-from crenel.anonymity.algorithms import CASTLE, MONDRIAN, NEAREST, OLA, WINDOW
-from crenel.anonymity.attributes import Categorical
-from crenel.anonymity.batch.windows import ClosedBy
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.hierarchy import from_paths
-from crenel.anonymity.mondrian.parameters import MondrianParameters
-from crenel.anonymity.nearest.parameters import NearestParameters
-from crenel.anonymity.ola.parameters import OlaParameters
-from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import Privacy, SamplingAndNoise
-from crenel.anonymity.window.parameters import WindowParameters
+from crenel.anonymity.algorithms.batch.windows import ClosedBy
+from crenel.anonymity.algorithms.builtin import CASTLE, MONDRIAN, NEAREST, OLA, WINDOW
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
+from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.algorithms.ola.parameters import OlaParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.model.attributes import Categorical
+from crenel.anonymity.model.hierarchy import from_paths
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from crenel.state.block import NO_TIME, Block
 from crenel.state.stored import Stored
 

@@ -10,12 +10,12 @@ from benchmarks import core
 from benchmarks.adult import Stream
 from benchmarks.below.leave import run, whole_stream
 from benchmarks.below.search import REUSED, SUPPRESSED, Rule, search
-from crenel.anonymity.attributes import Categorical, Numeric
-from crenel.anonymity.hierarchy import from_paths
-from crenel.anonymity.nearest.parameters import NearestParameters
-from crenel.anonymity.nearest.shard import Nearest
-from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.algorithms.nearest.shard import Nearest
+from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.hierarchy import from_paths
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.space.domain import NONE
 
 

@@ -9,9 +9,9 @@ import pytest
 from benchmarks.castleguard.loss import least_losses, spread
 from benchmarks.castleguard.quality import agreement, published, raw, split
 from benchmarks.castleguard.streams import PIMA, Run, run, stream
-from crenel.anonymity.attributes import Numeric
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.privacy import Privacy
 
 
 def women(count: int) -> pd.DataFrame:

@@ -30,8 +30,8 @@ from benchmarks.kepsilon.loss import loss_of
 from benchmarks.kepsilon.noise import RUNS, Measured, cell, error_table, linking_table, suppression_table
 from benchmarks.kepsilon.populations import Population, list_a, list_b
 from benchmarks.kepsilon.reasons import unbounded
-from crenel.anonymity.attributes import Categorical
-from crenel.anonymity.batch.shard import Choice
+from crenel.anonymity.algorithms.batch.shard import Choice
+from crenel.anonymity.model.attributes import Categorical
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 
 from benchmarks.picture import PICTURE, ROOT, ROWS, SEED, SHOWN, UNDER, K
 from benchmarks.picture_svg import CAME, LEFT, Release, svg
-from crenel.anonymity.hierarchy import Hierarchy, load
-from crenel.jobs.commands import synthetic
+from crenel.anonymity.model.hierarchy import Hierarchy, load
+from crenel.jobs.cli import synthetic
 
 _SPACE = "{http://www.w3.org/2000/svg}"
 _LETTERS = "ABCDEFGH"

@@ -109,7 +109,7 @@ def test_its_jobmanager_runs_a_policy_in_application_mode(image: Root) -> None:
     policy = "$(python -c 'from importlib.resources import files; print(files(\"jobs\"))')/examples/demo.yaml"
     script = f"""
 export CRENEL_DEMO_INPUT=/tmp/stream.csv CRENEL_DEMO_OUTPUT=/tmp/out
-python -c 'from crenel.jobs.commands import synthetic; synthetic.write("/tmp/stream.csv", {ROWS})'
+python -c 'from crenel.jobs.cli import synthetic; synthetic.write("/tmp/stream.csv", {ROWS})'
 taskmanager.sh start
 standalone-job.sh start-foreground {shlex.join(of_compose[1:-1])} "{policy}" 2>&1 | grep -v " INFO " | tail -n 80
 """

@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.attributes import Numeric
+from crenel.anonymity.algorithms.suhdsa.algorithm import WINDOW
+from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
 from crenel.anonymity.compiled.random import shard_key
-from crenel.anonymity.policy import Policy, Shards
-from crenel.anonymity.privacy import Privacy
-from crenel.anonymity.window.algorithm import WINDOW
-from crenel.anonymity.window.parameters import WindowParameters
+from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.policy import Policy, Shards
+from crenel.anonymity.model.privacy import Privacy
 from crenel.evidence.replay import Replayed, Totals, replay, replay_outputs
 from crenel.evidence.sample import Sample
 from crenel.evidence.setting import Setting

@@ -17,15 +17,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from crenel.anonymity.attributes import Categorical, Noised, Numeric
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.castle.shard import Castle
-from crenel.anonymity.castle.stored import ENTRIES
-from crenel.anonymity.fingerprint import Fingerprint, fingerprint
-from crenel.anonymity.hierarchy import from_paths
-from crenel.anonymity.policy import Policy, Shards
-from crenel.anonymity.privacy import NoiseWithin, Privacy, SamplingAndNoise
-from crenel.anonymity.secret import SubjectKey
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.shard import Castle
+from crenel.anonymity.buffer.stored_shard import ENTRIES
+from crenel.anonymity.model.attributes import Categorical, Noised, Numeric
+from crenel.anonymity.model.fingerprint import Fingerprint, fingerprint
+from crenel.anonymity.model.hierarchy import from_paths
+from crenel.anonymity.model.policy import Policy, Shards
+from crenel.anonymity.model.privacy import NoiseWithin, Privacy, SamplingAndNoise
+from crenel.anonymity.model.secret import SubjectKey
 from crenel.state.castle import VERSION
 from crenel.state.stored import Stored
 from tests.support.drive import Kept, Setting, apply, columns_of

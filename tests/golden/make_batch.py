@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from crenel.anonymity.algorithm import Algorithm, Shard, Terms
-from crenel.anonymity.batch.windows import ClosedBy
-from crenel.anonymity.mondrian.algorithm import MONDRIAN
-from crenel.anonymity.mondrian.parameters import MondrianParameters
-from crenel.anonymity.privacy import Confidence, NoiseWithin, Privacy
+from crenel.anonymity.algorithms.batch.windows import ClosedBy
+from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN
+from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
+from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
 from crenel.state.batch import VERSION
 from crenel.state.stored import Stored
 from tests.golden.make import TAKEN, fingerprint_of, refuse_anew, setting_of, steps_of, write

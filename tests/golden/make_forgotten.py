@@ -9,9 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from crenel.anonymity.batch.windows import ClosedBy
-from crenel.anonymity.mondrian.parameters import MondrianParameters
-from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.algorithms.batch.windows import ClosedBy
+from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
+from crenel.anonymity.model.privacy import Privacy
 from crenel.state import batch, castle, window
 from crenel.state.stored import Stored
 from tests.golden import make, make_windows

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from crenel.anonymity.privacy import Confidence, NoiseWithin, Privacy
-from crenel.anonymity.window.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
-from crenel.anonymity.window.shard import Window
+from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
+from crenel.anonymity.algorithms.suhdsa.shard import Window
+from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
 from crenel.state.stored import Stored
 from crenel.state.window import VERSION
 from tests.golden import make

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from crenel.anonymity.batch.procedures import see_all
-from crenel.anonymity.promise.seen import Seen
+from crenel.anonymity.algorithms.batch.procedures import see_all
+from crenel.anonymity.privacy_models.value_frequencies import Seen
 
 CODES = bytes.fromhex(
     "43524e4c0c01000300674b28d6047538011000000000000000636f646502000000000000000b00000000000000ffffffffff"

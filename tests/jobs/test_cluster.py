@@ -9,7 +9,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from crenel.anonymity.window.outputs import REPAIRS, WINDOWS
+from crenel.anonymity.algorithms.suhdsa.outputs import REPAIRS, WINDOWS
 from tests.support.cluster import PYTHON, Cluster, job_id
 from tests.support.launch import ROOT, rows_of
 from tests.support.visits import SUPPRESSED, audit_columns

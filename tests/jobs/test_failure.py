@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.errors import InvariantError, PolicyError
-from crenel.anonymity.secret import NO_KEY, EnvironmentKey, Secret, SubjectKey
+from crenel.anonymity.model.errors import InvariantError, PolicyError
+from crenel.anonymity.model.secret import NO_KEY, EnvironmentKey, Secret, SubjectKey
 from crenel.jobs.causes import CAUSES, JobSetup
 from crenel.jobs.failure import why_failed, why_refused, without_passwords
 from crenel.operators import signed_errors

@@ -13,7 +13,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from crenel.anonymity.window.outputs import REPAIRS, WINDOWS
+from crenel.anonymity.algorithms.suhdsa.outputs import REPAIRS, WINDOWS
 from crenel.jobs.local.descendants import descendants
 from tests.support.launch import Host, crenel, rows_of, start
 from tests.support.processes import command, running

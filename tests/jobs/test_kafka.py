@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from crenel.jobs.commands import synthetic
+from crenel.jobs.cli import synthetic
 from crenel.jobs.config.load import load
 from tests.support import broker as brokers
 from tests.support.behind import behind

@@ -15,7 +15,7 @@ from tests.support.listening import CHANNELS, JOB, KEY, seen
 TEXT = JOB
 GATEWAY = """
 import socket
-from crenel.jobs.local.ahead import start_java
+from crenel.jobs.local.preload import start_java
 start_java().join()
 from py4j.java_gateway import GatewayParameters, JavaGateway
 from pyflink.java_gateway import get_gateway

@@ -16,8 +16,8 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from crenel.anonymity import hierarchy
-from crenel.anonymity.fingerprint import hierarchy_digest
+from crenel.anonymity.model import hierarchy
+from crenel.anonymity.model.fingerprint import hierarchy_digest
 from tests.support.cluster import PYTHON, Cluster, job_id, restored, with_settings
 from tests.support.launch import Host, rows_of
 from tests.support.towns import TOWNS, write_towns

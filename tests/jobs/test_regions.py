@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from crenel.anonymity.regions.tree import RegionTree
+from crenel.anonymity.model.region_tree import RegionTree
 from crenel.jobs.config.load import load
 from tests.support.launch import Host
 from tests.support.regions import leaves, walk

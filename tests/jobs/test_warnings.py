@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from crenel.jobs.config.start import STATE
+from crenel.jobs.config.start_positions import STATE
 from tests.support.launch import Host, rows_of
 from tests.support.visits import WRONG, visits, write
 

@@ -16,7 +16,7 @@ QUOTAS = {
     ("operators", False): 10,
     ("state", False): 10,
     ("jobs/config", False): 10,
-    ("jobs/wiring", False): 10,
+    ("jobs/pipeline", False): 10,
 }
 """How many mutants each folder has; the flag tells whether numba compiles what is changed."""
 

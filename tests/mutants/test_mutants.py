@@ -101,22 +101,22 @@ def test_the_choice_depends_on_the_seed_and_stays_where_lines_move(tmp_path: Pat
 
 
 def test_the_nearest_tests_come_first_as_far_as_time_goes() -> None:
-    mutant = Mutant("anonymity/castle/gamma.py", "", BRANCH, 0, 1, "", True, 0, 0, "")
+    mutant = Mutant("anonymity/algorithms/castle/gamma.py", "", BRANCH, 0, 1, "", True, 0, 0, "")
     tests = {
-        "tests/anonymity/castle/test_b.py": 3,
+        "tests/anonymity/algorithms/castle/test_b.py": 3,
         "tests/state/test_a.py": 1,
-        "tests/anonymity/castle/test_gamma.py": 5,
+        "tests/anonymity/algorithms/castle/test_gamma.py": 5,
     }
     seconds = {
         "tests/state/test_a.py::slow": 9.0,
         "tests/state/test_a.py::quick": 1.0,
-        "tests/anonymity/castle/test_b.py::b": 2.0,
-        "tests/anonymity/castle/test_gamma.py::g": 2.0,
+        "tests/anonymity/algorithms/castle/test_b.py::b": 2.0,
+        "tests/anonymity/algorithms/castle/test_gamma.py::g": 2.0,
         "tests/jobs/test_other.py::o": 1.0,
     }
     gamma, b, quick = (
-        "tests/anonymity/castle/test_gamma.py::g",
-        "tests/anonymity/castle/test_b.py::b",
+        "tests/anonymity/algorithms/castle/test_gamma.py::g",
+        "tests/anonymity/algorithms/castle/test_b.py::b",
         "tests/state/test_a.py::quick",
     )
     assert plan(mutant, tests, seconds, 6.0) == [gamma, b, quick]

@@ -8,12 +8,12 @@ import math
 import numpy as np
 import pytest
 
-from crenel.anonymity.attributes import Categorical, Numeric
-from crenel.anonymity.castle.algorithm import CASTLE
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.privacy import SamplingAndNoise
-from crenel.jobs.wiring.arguments import extremes
-from crenel.jobs.wiring.sql_types import parse
+from crenel.anonymity.algorithms.castle.algorithm import CASTLE
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.privacy import SamplingAndNoise
+from crenel.jobs.pipeline.encoder_arguments import extremes
+from crenel.jobs.pipeline.sql_types import parse
 from crenel.operators.bounds import integer_bounds, within
 from crenel.operators.shards.function import END, ShardFunction
 from tests.support.fakes import Harness

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crenel.anonymity.attributes import Categorical, Numeric
-from crenel.anonymity.castle.algorithm import CASTLE
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.errors import PolicyError
-from crenel.anonymity.outcomes import SUPPRESSIONS
-from crenel.anonymity.privacy import SamplingAndNoise
+from crenel.anonymity.algorithms.castle.algorithm import CASTLE
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.outcomes import SUPPRESSIONS
+from crenel.anonymity.model.privacy import SamplingAndNoise
 from crenel.operators.shards.function import END, WAKE_UP, ShardFunction
 from crenel.operators.shards.plan import OperatorPlan
 from crenel.state.block import NO_TIME, Rejected

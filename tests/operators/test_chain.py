@@ -15,19 +15,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithms import CASTLE, NEAREST, WINDOW
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.nearest.parameters import NearestParameters
-from crenel.anonymity.privacy import Privacy
-from crenel.anonymity.secret import Secret
-from crenel.anonymity.window.parameters import WindowParameters
+from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST, WINDOW
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.model.privacy import Privacy
+from crenel.anonymity.model.secret import Secret
 from crenel.evidence.outputs import Outputs, split_audit
 from crenel.evidence.verify import chain as reader
 from crenel.evidence.verify.chain import Chained, follow, heads
 from crenel.evidence.verify.classes import Classes
 from crenel.evidence.verify.verdict import BROKEN, HOLDS, UNCHECKED, UNSEEN, Check, Head
 from crenel.evidence.verify.verify import Promised, verify
-from crenel.operators.places import CHAIN
+from crenel.operators.column_names import CHAIN
 from crenel.operators.shards import chain as writer
 from crenel.operators.shards.chain import ChainPlan
 from crenel.operators.shards.function import END, ShardFunction

@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crenel.anonymity.castle.algorithm import CASTLE
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.nearest.algorithm import NEAREST
-from crenel.anonymity.nearest.parameters import NearestParameters
-from crenel.anonymity.policy import Shards
-from crenel.anonymity.secret import SubjectKey
-from crenel.anonymity.window.algorithm import WINDOW
-from crenel.anonymity.window.parameters import WindowParameters
+from crenel.anonymity.algorithms.castle.algorithm import CASTLE
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.nearest.algorithm import NEAREST
+from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.algorithms.suhdsa.algorithm import WINDOW
+from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.model.policy import Shards
+from crenel.anonymity.model.secret import SubjectKey
 from crenel.operators.encode.columns import Read
 from crenel.operators.encode.encoder import Encoder
 from crenel.operators.encode.forget import ForgetPlan, code_of, requests

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from crenel.anonymity.algorithms import CASTLE, MONDRIAN, NEAREST, WINDOW
-from crenel.anonymity.batch.windows import ClosedBy
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.mondrian.parameters import MondrianParameters
-from crenel.anonymity.nearest.parameters import NearestParameters
-from crenel.anonymity.policy import Pseudonym
-from crenel.anonymity.secret import SubjectKey
-from crenel.anonymity.window.parameters import WindowParameters
+from crenel.anonymity.algorithms.batch.windows import ClosedBy
+from crenel.anonymity.algorithms.builtin import CASTLE, MONDRIAN, NEAREST, WINDOW
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
+from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.model.policy import Pseudonym
+from crenel.anonymity.model.secret import SubjectKey
 from crenel.operators.shards.function import END, ShardFunction
 from crenel.operators.shards.plan import OperatorPlan
 from tests.support.fakes import FakeRuntime, Harness

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crenel.anonymity.algorithms import CASTLE, NEAREST, WINDOW
-from crenel.anonymity.attributes import Categorical
-from crenel.anonymity.batch.windows import ClosedBy
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.mondrian.algorithm import MONDRIAN
-from crenel.anonymity.mondrian.parameters import MondrianParameters
-from crenel.anonymity.nearest.parameters import NearestParameters
-from crenel.anonymity.ola.algorithm import OLA
-from crenel.anonymity.ola.parameters import OlaParameters
-from crenel.anonymity.privacy import Lasting, Privacy
-from crenel.anonymity.window.outputs import WINDOWS
-from crenel.anonymity.window.parameters import AdaptiveTarget, WindowParameters
+from crenel.anonymity.algorithms.batch.windows import ClosedBy
+from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST, WINDOW
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN
+from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
+from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.algorithms.ola.algorithm import OLA
+from crenel.anonymity.algorithms.ola.parameters import OlaParameters
+from crenel.anonymity.algorithms.suhdsa.outputs import WINDOWS
+from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, WindowParameters
+from crenel.anonymity.model.attributes import Categorical
+from crenel.anonymity.model.privacy import Lasting, Privacy
 from crenel.operators.shards.function import END, ShardFunction
 from crenel.operators.shards.plan import OperatorPlan
 from tests.seams.in_order import IN_ORDER, InOrderParameters

@@ -7,7 +7,7 @@ import traceback
 
 import pytest
 
-from crenel.anonymity.errors import InvariantError
+from crenel.anonymity.model.errors import InvariantError
 from crenel.operators import signed_errors
 from crenel.operators.shards.function import ShardFunction
 from crenel.operators.signed_errors import signed_error

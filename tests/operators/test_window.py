@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from crenel.anonymity.attributes import Categorical, Numeric
-from crenel.anonymity.castle.algorithm import CASTLE
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.errors import PolicyError
-from crenel.anonymity.hierarchy import from_paths
-from crenel.anonymity.privacy import Privacy
-from crenel.anonymity.window.algorithm import WINDOW
-from crenel.anonymity.window.outputs import REPAIRS, WINDOWS
-from crenel.anonymity.window.parameters import WindowParameters
+from crenel.anonymity.algorithms.castle.algorithm import CASTLE
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.suhdsa.algorithm import WINDOW
+from crenel.anonymity.algorithms.suhdsa.outputs import REPAIRS, WINDOWS
+from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.hierarchy import from_paths
+from crenel.anonymity.model.privacy import Privacy
 from crenel.operators.shards.function import END, WAKE_UP, ShardFunction
 from crenel.operators.shards.plan import OperatorPlan
 from crenel.state.block import Block

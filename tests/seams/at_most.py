@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from crenel.anonymity.promise.record import Promise, add_promise
+from crenel.anonymity.model.privacy_model import Promise, add_promise
 
 
 def lacking(persons: int, counts: Any, parameters: Any) -> float:

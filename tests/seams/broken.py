@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from crenel.anonymity.algorithm import Terms, add_algorithm
-from crenel.anonymity.errors import InvariantError
+from crenel.anonymity.model.errors import InvariantError
 from tests.seams.in_order import IN_ORDER
 
 SAYS = "a release of this shard breaks a promise; nothing of it was emitted"

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from crenel.anonymity.algorithm import Algorithm, Setting, Shard, Terms, add_algorithm
-from crenel.anonymity.batch.shard import BatchShard, Choice
-from crenel.anonymity.batch.stored import ENTRIES, begun, read
-from crenel.anonymity.compiled.warm import run_through
-from crenel.anonymity.errors import PolicyError
-from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.algorithms.batch.shard import BatchShard, Choice
+from crenel.anonymity.algorithms.batch.stored import ENTRIES, begun, read
+from crenel.anonymity.algorithms.precompile import run_through
+from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Privacy
 from crenel.state.batch import BatchState
 from crenel.state.stored import Stored
 

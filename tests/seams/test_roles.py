@@ -14,30 +14,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crenel.anonymity.algorithm import Algorithm, Counters, Terms
-from crenel.anonymity.attributes import Categorical, Noised, Numeric
-from crenel.anonymity.batch.windows import ClosedBy
-from crenel.anonymity.builders.addresses import Addresses
-from crenel.anonymity.builders.builder import ROOT, Builder
-from crenel.anonymity.builders.dates import Dates
-from crenel.anonymity.builders.mask import Mask
-from crenel.anonymity.builders.numbers import Numbers
-from crenel.anonymity.castle.algorithm import CASTLE
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.hierarchy import MISSING, from_paths
-from crenel.anonymity.mondrian.algorithm import MONDRIAN
-from crenel.anonymity.mondrian.parameters import MondrianParameters
-from crenel.anonymity.nearest.algorithm import NEAREST
-from crenel.anonymity.nearest.parameters import NearestParameters
-from crenel.anonymity.ola.algorithm import OLA
-from crenel.anonymity.ola.parameters import OlaParameters
-from crenel.anonymity.outcomes import KINDS, LINKABLE, REJECTIONS
-from crenel.anonymity.policy import Policy, Shards
-from crenel.anonymity.privacy import Confidence, NoiseWithin, Privacy
-from crenel.anonymity.release import Releases
-from crenel.anonymity.secret import SubjectKey
-from crenel.anonymity.window.algorithm import WINDOW
-from crenel.anonymity.window.parameters import WindowParameters
-from crenel.jobs.wiring.layout import layout
+from crenel.anonymity.algorithms.batch.windows import ClosedBy
+from crenel.anonymity.algorithms.castle.algorithm import CASTLE
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN
+from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
+from crenel.anonymity.algorithms.nearest.algorithm import NEAREST
+from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.algorithms.ola.algorithm import OLA
+from crenel.anonymity.algorithms.ola.parameters import OlaParameters
+from crenel.anonymity.algorithms.suhdsa.algorithm import WINDOW
+from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.model.attributes import Categorical, Noised, Numeric
+from crenel.anonymity.model.builders.addresses import Addresses
+from crenel.anonymity.model.builders.builder import ROOT, Builder
+from crenel.anonymity.model.builders.dates import Dates
+from crenel.anonymity.model.builders.mask import Mask
+from crenel.anonymity.model.builders.numbers import Numbers
+from crenel.anonymity.model.hierarchy import MISSING, from_paths
+from crenel.anonymity.model.outcomes import KINDS, LINKABLE, REJECTIONS
+from crenel.anonymity.model.policy import Policy, Shards
+from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
+from crenel.anonymity.model.secret import SubjectKey
+from crenel.jobs.pipeline.layout import layout
 from tests.seams.in_order import IN_ORDER, InOrderParameters
 from tests.support.checker import check_published, diversity
 from tests.support.drive import KEY, PRINT

@@ -15,16 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crenel.anonymity.algorithm import Algorithm, Shard, Terms
-from crenel.anonymity.attributes import Numeric
-from crenel.anonymity.batch.windows import ClosedBy
-from crenel.anonymity.castle.algorithm import CASTLE
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.errors import PolicyError
-from crenel.anonymity.mondrian.algorithm import MONDRIAN
-from crenel.anonymity.mondrian.parameters import MondrianParameters
-from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import Privacy
-from crenel.anonymity.release import Releases
+from crenel.anonymity.algorithms.batch.windows import ClosedBy
+from crenel.anonymity.algorithms.castle.algorithm import CASTLE
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN
+from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
+from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Privacy
 from crenel.jobs.config.load import ConfigError, load
 from crenel.operators.shards.function import END, ShardFunction
 from crenel.state.stored import Stored

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from math import isclose
 from typing import Any
 
-from crenel.anonymity.batch.windows import ClosedBy, WindowsCounters
-from crenel.anonymity.outcomes import KINDS, LINKABLE
-from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import Privacy
-from crenel.anonymity.release import Releases
+from crenel.anonymity.algorithms.batch.windows import ClosedBy, WindowsCounters
+from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.model.outcomes import KINDS, LINKABLE
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Privacy
 from crenel.state.block import NO_TIME
 from tests.support.checker import Violation, check_published, diversity, expect, forgotten_of
 from tests.support.linking import linking_of

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from crenel.anonymity.outcomes import KINDS, LINKABLE, SUPPRESSIONS
-from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import Privacy
-from crenel.anonymity.release import Releases
+from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.model.outcomes import KINDS, LINKABLE, SUPPRESSIONS
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Privacy
 from crenel.state.block import NO_TIME
 from tests.support.deadlines import last_position, last_time
 from tests.support.linking import linking_of
@@ -26,7 +26,7 @@ from tests.support.source import IDENTITY, Finish, Forget, Push, Row, Step
 from tests.support.space import Box, Seen, Space
 
 if TYPE_CHECKING:
-    from crenel.anonymity.castle.shard import CastleCounters as Counters
+    from crenel.anonymity.algorithms.castle.shard import CastleCounters as Counters
 
 _TRIED_OUT = 8
 """Tuples of which every choice is tried out."""

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import Algorithm, Shard, Terms
 from crenel.anonymity.algorithm import Step as Taken
-from crenel.anonymity.castle.algorithm import CASTLE
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.castle.shard import Castle
-from crenel.anonymity.castle.shard import CastleCounters as Counters
-from crenel.anonymity.castle.stored import begun, read
-from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import Privacy, SamplingAndNoise
-from crenel.anonymity.release import Releases
+from crenel.anonymity.algorithms.castle.algorithm import CASTLE
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.shard import Castle
+from crenel.anonymity.algorithms.castle.shard import CastleCounters as Counters
+from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.buffer.stored_shard import begun, read
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from crenel.anonymity.space.domain import NONE
 from crenel.state.block import Block
 from crenel.state.stored import Stored

@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from crenel.anonymity.attributes import Categorical, Numeric
-from crenel.anonymity.hierarchy import from_paths
-from crenel.anonymity.outcomes import REJECTIONS
-from crenel.anonymity.policy import Policy, Shards
-from crenel.anonymity.secret import SubjectKey
-from crenel.jobs.wiring.layout import layout
+from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.hierarchy import from_paths
+from crenel.anonymity.model.outcomes import REJECTIONS
+from crenel.anonymity.model.policy import Policy, Shards
+from crenel.anonymity.model.secret import SubjectKey
+from crenel.jobs.pipeline.layout import layout
 from crenel.operators.encode.columns import Read, members_schema
 from crenel.operators.encode.encoder import EncodePlan, Encoder
 from crenel.state.block import Block

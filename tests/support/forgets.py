@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from crenel.anonymity.algorithm import Counters, Shard
-from crenel.anonymity.release import Releases
-from crenel.anonymity.window.shard import WindowStep
+from crenel.anonymity.algorithms.suhdsa.shard import WindowStep
+from crenel.anonymity.buffer.releases import Releases
 from crenel.state.stored import Stored
 from tests.support.checker import Checker
 from tests.support.drive import KEY, Setting, gamma_of, taken

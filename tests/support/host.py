@@ -37,7 +37,7 @@ def serve(place: Path) -> None:
 
 def _program(name: str) -> Callable[[Sequence[str]], object]:
     if name == "crenel":
-        from crenel.jobs.commands.cli import app
+        from crenel.jobs.cli.app import app
 
         return lambda arguments: app(arguments, prog_name=name)
     if name == "paced":

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 from hypothesis import strategies as st
 
-from crenel.anonymity.nearest.lasting.shard import LastingNearest
-from crenel.anonymity.outcomes import KINDS
-from crenel.anonymity.privacy import Lasting
-from crenel.anonymity.release import Releases
+from crenel.anonymity.algorithms.nearest.lasting.shard import LastingNearest
+from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.model.outcomes import KINDS
+from crenel.anonymity.model.privacy import Lasting
 from tests.support.checker import Gamma, Stated, Violation, expect
 from tests.support.drive import KEY
 from tests.support.nearest_drive import NearestChecker, NearestSetting, nearest_cases

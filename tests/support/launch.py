@@ -36,7 +36,7 @@ def crenel(*arguments: str | Path, mode: str = "loopback") -> CompletedProcess[s
 def start(*arguments: str | Path, mode: str = "loopback") -> subprocess.Popen[str]:
     """The same, while it runs."""
     return subprocess.Popen(
-        [sys.executable, "-m", "crenel.jobs.commands.main", *map(str, arguments)],
+        [sys.executable, "-m", "crenel.jobs.cli.main", *map(str, arguments)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

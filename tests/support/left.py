@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from crenel.anonymity.attributes import Categorical, Numeric
-from crenel.anonymity.hierarchy import from_paths
-from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.hierarchy import from_paths
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Privacy
 from crenel.evidence.outputs import Outputs
-from crenel.evidence.report.shown import About, Flow
+from crenel.evidence.report.context import About, Flow
 from crenel.state.block import NO_TIME, Block, Rejected
 
 _REGIONS = {"coast": 3, "hills": 4, "plain": 2}

@@ -8,8 +8,8 @@ from itertools import product
 from math import exp
 from typing import Any, TypeAlias
 
-from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import Confidence, NoiseWithin, Privacy
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
 from tests.support.source import IDENTITY, Row
 
 Span: TypeAlias = Sequence[tuple[float, float]]

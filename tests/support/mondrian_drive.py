@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 from hypothesis import strategies as st
 
 from crenel.anonymity.algorithm import Algorithm, Shard
-from crenel.anonymity.batch.windows import ClosedBy, ShardOfWindows, WindowsCounters
-from crenel.anonymity.mondrian.algorithm import MONDRIAN
-from crenel.anonymity.mondrian.parameters import MondrianParameters
-from crenel.anonymity.release import Releases
+from crenel.anonymity.algorithms.batch.windows import ClosedBy, ShardOfWindows, WindowsCounters
+from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN
+from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
+from crenel.anonymity.buffer.releases import Releases
 from crenel.state.stored import Stored
 from tests.support.at_rest_checker import AtRestChecker
 from tests.support.drive import KEY, Setting, taken

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 from hypothesis import strategies as st
 
 from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.nearest.algorithm import NEAREST
-from crenel.anonymity.nearest.parameters import NearestParameters
-from crenel.anonymity.nearest.shard import Nearest
+from crenel.anonymity.algorithms.nearest.algorithm import NEAREST
+from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.algorithms.nearest.shard import Nearest
 from tests.support.checker import Checker, Stated, Violation
 from tests.support.drive import KEY, Setting
 from tests.support.strategies import Case, cases

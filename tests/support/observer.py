@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from crenel.anonymity.outcomes import KINDS
-from crenel.anonymity.policy import Policy
-from crenel.anonymity.release import Releases
+from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.model.outcomes import KINDS
+from crenel.anonymity.model.policy import Policy
 from crenel.state.block import NO_TIME
 from tests.support.checker import diversity
 from tests.support.source import IDENTITY, Advance, Forget, Push, Row, Step

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from crenel.anonymity.algorithm import Algorithm, Terms
-from crenel.anonymity.attributes import Categorical, Numeric
-from crenel.anonymity.hierarchy import from_paths
-from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.hierarchy import from_paths
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Privacy
 from crenel.operators.shards.plan import OperatorPlan
 from crenel.state.block import Block, Rejected
 from tests.support.fakes import Harness

@@ -16,7 +16,7 @@ from pyflink.table import DataTypes
 from pyflink.table.udf import udf
 
 from crenel.jobs import anonymize
-from crenel.jobs.wiring import pipeline
+from crenel.jobs.pipeline import build as pipeline
 
 _environment, _outputs = anonymize.cluster_environment, pipeline.outputs
 

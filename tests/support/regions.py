@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import strategies as st
 
-from crenel.anonymity.policy import Policy
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.region_tree import Branch, Region, RegionTree
 from crenel.anonymity.regions.learn import learn
 from crenel.anonymity.regions.loss import Sample
-from crenel.anonymity.regions.tree import Branch, Region, RegionTree
 from tests.support.strategies import attributes
 
 Case = tuple[Policy, Sample]

@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 from scipy.optimize import linprog
 
-from crenel.anonymity.promise.reference import Reference
+from crenel.anonymity.model.reference import Reference
 
 Person = Hashable
 Value = Hashable

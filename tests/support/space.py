@@ -9,8 +9,8 @@ from fractions import Fraction
 from math import ceil, inf
 from typing import NamedTuple
 
-from crenel.anonymity.hierarchy import Hierarchy
-from crenel.anonymity.policy import Policy
+from crenel.anonymity.model.hierarchy import Hierarchy
+from crenel.anonymity.model.policy import Policy
 from tests.support.source import Row
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from crenel.anonymity.attributes import Categorical, Noised, Numeric, QuasiIdentifier
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.hierarchy import Hierarchy, from_paths
-from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import Confidence, NoiseWithin, Privacy
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.model.attributes import Categorical, Noised, Numeric, QuasiIdentifier
+from crenel.anonymity.model.hierarchy import Hierarchy, from_paths
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
 from crenel.state.block import NO_TIME
 from tests.support.drive import Setting
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row, Step

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from crenel.anonymity.attributes import Categorical, Numeric
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.castle.shard import CastleCounters
-from crenel.anonymity.hierarchy import from_paths
-from crenel.anonymity.outcomes import KINDS, SUPPRESSIONS
-from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import Privacy
-from crenel.anonymity.release import Releases
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.shard import CastleCounters
+from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.hierarchy import from_paths
+from crenel.anonymity.model.outcomes import KINDS, SUPPRESSIONS
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Privacy
 from crenel.state.block import NO_TIME
 from tests.support.checker import Checker, Violation
 from tests.support.drive import KEY

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from crenel.anonymity.attributes import Noised, Numeric
-from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import Confidence, NoiseWithin, Privacy
+from crenel.anonymity.model.attributes import Noised, Numeric
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
 from tests.support.linking import Linking, linking_of, linking_range
 from tests.support.source import IDENTITY, Row
 

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from crenel.anonymity.attributes import Numeric
-from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import Privacy
-from crenel.anonymity.release import Releases
-from crenel.anonymity.window.log import Repairs
-from crenel.anonymity.window.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.log import Repairs
+from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Privacy
 from tests.support.checker import Violation
 from tests.support.source import IDENTITY, Push, Row
 from tests.support.window_checker import WindowChecker

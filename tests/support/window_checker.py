@@ -8,12 +8,12 @@ from fractions import Fraction
 from math import isclose, log2
 from typing import TYPE_CHECKING
 
-from crenel.anonymity.outcomes import KINDS, LINKABLE
-from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import Privacy
-from crenel.anonymity.release import Releases
-from crenel.anonymity.window.log import ACTIONS, Repairs
-from crenel.anonymity.window.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.log import ACTIONS, Repairs
+from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.model.outcomes import KINDS, LINKABLE
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Privacy
 from crenel.state.block import NO_TIME
 from tests.support.checker import Violation, check_published, diversity, expect, forgotten_of
 from tests.support.linking import linking_of
@@ -21,7 +21,7 @@ from tests.support.source import IDENTITY, Finish, Forget, Push, Row, Step
 from tests.support.space import Box, Space
 
 if TYPE_CHECKING:
-    from crenel.anonymity.window.shard import WindowCounters
+    from crenel.anonymity.algorithms.suhdsa.shard import WindowCounters
 
 
 class WindowChecker:

@@ -10,12 +10,12 @@ from typing import ClassVar
 from hypothesis import strategies as st
 
 from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.release import Releases
-from crenel.anonymity.window.algorithm import WINDOW
-from crenel.anonymity.window.log import Repairs
-from crenel.anonymity.window.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
-from crenel.anonymity.window.shard import Window, WindowCounters, WindowStep
-from crenel.anonymity.window.stored import Snapshot, begun, read
+from crenel.anonymity.algorithms.suhdsa.algorithm import WINDOW
+from crenel.anonymity.algorithms.suhdsa.log import Repairs
+from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
+from crenel.anonymity.algorithms.suhdsa.shard import Window, WindowCounters, WindowStep
+from crenel.anonymity.algorithms.suhdsa.stored import Snapshot, begun, read
+from crenel.anonymity.buffer.releases import Releases
 from crenel.state.stored import Stored
 from tests.support.drive import KEY, Setting, taken
 from tests.support.source import Step

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from math import inf
 
-from crenel.anonymity.policy import Policy
-from crenel.anonymity.window.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.model.policy import Policy
 from tests.support.source import Row
 from tests.support.space import Box, Space
 

@@ -63,7 +63,7 @@ def test_a_clone_of_the_same_sources_has_the_same_digests(tmp_path: Path, monkey
     here = digest(ROOT / "anonymity" / "castle" / "procedures.py")
     one = digests(copied(tmp_path / "one"), monkeypatch)
     assert one == digests(copied(tmp_path / "elsewhere" / "two"), monkeypatch)
-    assert one["anonymity/castle/procedures.py"] == here
+    assert one["anonymity/algorithms/castle/procedures.py"] == here
 
 
 def test_a_change_changes_a_module_and_those_that_import_it_and_no_other(

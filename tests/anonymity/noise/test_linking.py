@@ -7,12 +7,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.batch.windows import ClosedBy
-from crenel.anonymity.mondrian.algorithm import MONDRIAN
-from crenel.anonymity.mondrian.parameters import MondrianParameters
-from crenel.anonymity.outcomes import LINKABLE
-from crenel.anonymity.privacy import Confidence, NoiseWithin
-from tests.anonymity.noise.test_within import HEIGHT, WEIGHT, Stream, classes, linking_range_of, run, terms
+from crenel.anonymity.algorithms.batch.windows import ClosedBy
+from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN
+from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
+from crenel.anonymity.model.outcomes import LINKABLE
+from crenel.anonymity.model.privacy import Confidence, NoiseWithin
+from tests.anonymity.noise.test_release_noise import HEIGHT, WEIGHT, Stream, classes, linking_range_of, run, terms
 from tests.support.examples import FEW
 
 K, SIZE = 4, 60

@@ -15,18 +15,18 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from crenel.anonymity.attributes import Categorical, Numeric
-from crenel.anonymity.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.compiled.jit import entry
 from crenel.anonymity.compiled.random import RandomStream, random_stream, shard_key
-from crenel.anonymity.errors import PolicyError
-from crenel.anonymity.hierarchy import from_paths
+from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.hierarchy import from_paths
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from crenel.anonymity.noise.laplace import discrete_laplace, scale_in_steps
 from crenel.anonymity.noise.perturb import Noise
-from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import Privacy, SamplingAndNoise
 from crenel.state.block import Block
-from tests.anonymity.castle.test_laws import check_restores
+from tests.anonymity.algorithms.castle.test_laws import check_restores
 from tests.support.drive import KEY, Kept, Setting, apply, columns_of, in_blocks
 from tests.support.examples import FEW
 from tests.support.source import IDENTITY, Push, Row

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.attributes import Categorical, Numeric
-from crenel.anonymity.hierarchy import from_paths
-from crenel.anonymity.policy import Policy
+from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.hierarchy import from_paths
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.region_tree import RegionTree
 from crenel.anonymity.regions.learn import TOLERANCE, RegionsError, learn
 from crenel.anonymity.regions.loss import ExpectedLoss, Sample
-from crenel.anonymity.regions.tree import RegionTree
 from tests.support.examples import LAWS
 from tests.support.regions import Case, cases, distinct, learned, leaves, walk
 from tests.support.space import Tree

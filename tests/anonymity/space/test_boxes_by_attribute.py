@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from crenel.anonymity.attributes import Categorical, Numeric
 from crenel.anonymity.compiled.jit import entry
-from crenel.anonymity.hierarchy import Hierarchy, from_paths
-from crenel.anonymity.policy import Policy
+from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.hierarchy import Hierarchy, from_paths
+from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.space.boxes_by_attribute import (
     BoxesByAttribute,
     boxes_by_attribute,

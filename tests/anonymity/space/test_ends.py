@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithms import CASTLE, MONDRIAN, NEAREST, WINDOW
-from crenel.anonymity.attributes import Noised, Numeric
-from crenel.anonymity.batch.windows import ClosedBy
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.errors import PolicyError
-from crenel.anonymity.mondrian.parameters import MondrianParameters
-from crenel.anonymity.nearest.parameters import NearestParameters
-from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import Lasting, Privacy
+from crenel.anonymity.algorithms.batch.windows import ClosedBy
+from crenel.anonymity.algorithms.builtin import CASTLE, MONDRIAN, NEAREST, WINDOW
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
+from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.model.attributes import Noised, Numeric
+from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Lasting, Privacy
 from crenel.anonymity.space.domain import Boxes, domain
 from crenel.anonymity.space.ends import round_all
-from crenel.anonymity.window.parameters import WindowParameters
 from tests.support.drive import KEY, Kept, Setting, columns_of, in_blocks, taken
 from tests.support.examples import FEW
 from tests.support.lasting_drive import LastingSetting

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from crenel.anonymity.attributes import Numeric
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import Privacy
-from crenel.anonymity.window.parameters import WindowParameters
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Privacy
 from tests.support.drive import Setting, judged
 from tests.support.source import IDENTITY, Finish, Push, Row
 from tests.support.window_drive import WindowSetting, judged_windows

@@ -12,25 +12,19 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from crenel.anonymity.attributes import Categorical, Numeric, QuasiIdentifier
-from crenel.anonymity.batch.windows import ClosedBy
-from crenel.anonymity.castle.algorithm import CASTLE
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.hierarchy import from_paths
-from crenel.anonymity.mondrian.algorithm import MONDRIAN
-from crenel.anonymity.mondrian.parameters import MondrianParameters
-from crenel.anonymity.policy import Policy, Shards
-from crenel.anonymity.privacy import Privacy
-from crenel.anonymity.promises import ALPHA
+from crenel.anonymity.algorithms.batch.windows import ClosedBy
+from crenel.anonymity.algorithms.castle.algorithm import CASTLE
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN
+from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
+from crenel.anonymity.model.attributes import Categorical, Numeric, QuasiIdentifier
+from crenel.anonymity.model.hierarchy import from_paths
+from crenel.anonymity.model.policy import Policy, Shards
+from crenel.anonymity.model.privacy import Privacy
+from crenel.anonymity.privacy_models.builtin import ALPHA
 from crenel.evidence.attack import disclosure, identity
-from crenel.evidence.attack.downcoding import downcode, downcode_placed
-from crenel.evidence.attack.effort import AttackError, Effort, Found
-from crenel.evidence.attack.left import attack_outputs
-from crenel.evidence.attack.minimality import minimality
-from crenel.evidence.attack.queries import errors, median
-from crenel.evidence.attack.replays import attack_replays
-from crenel.evidence.attack.result import ALL, PLACED, Attack, Tries, excess, wilson
-from crenel.evidence.attack.scene import (
+from crenel.evidence.attack.attack_config import AttackError, Effort, Found
+from crenel.evidence.attack.attack_data import (
     Moments,
     Placement,
     Scene,
@@ -41,6 +35,12 @@ from crenel.evidence.attack.scene import (
     placed,
     runs,
 )
+from crenel.evidence.attack.downcoding import downcode, downcode_placed
+from crenel.evidence.attack.minimality import minimality
+from crenel.evidence.attack.published_records import attack_outputs
+from crenel.evidence.attack.queries import errors, median
+from crenel.evidence.attack.replays import attack_replays
+from crenel.evidence.attack.result import ALL, PLACED, Attack, Tries, excess, wilson
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.replay import replay_outputs
 from crenel.evidence.sample import Sample

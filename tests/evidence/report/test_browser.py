@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from crenel.evidence.report.distributions import Came
 from crenel.evidence.report.page import Report
-from crenel.evidence.report.spread import Came
 from tests.evidence.report.test_page import ATTACK
 from tests.support.left import ILLNESSES, POLICY, Release, about, block, flow, outputs
 

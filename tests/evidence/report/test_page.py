@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crenel.anonymity.attributes import Categorical, Noised, Numeric
-from crenel.anonymity.hierarchy import from_paths
-from crenel.anonymity.policy import Policy
-from crenel.anonymity.privacy import Privacy
+from crenel.anonymity.model.attributes import Categorical, Noised, Numeric
+from crenel.anonymity.model.hierarchy import from_paths
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Privacy
 from crenel.evidence.attack.result import Attack
 from crenel.evidence.outputs import Outputs
+from crenel.evidence.report.context import Flow, ReportError
+from crenel.evidence.report.distributions import Came
 from crenel.evidence.report.page import Report
-from crenel.evidence.report.shown import Flow, ReportError
-from crenel.evidence.report.spread import Came
 from tests.support.launch import ROOT, environment
 from tests.support.left import ILLNESSES, POLICY, START, TOWNS, K, Release, about, block, flow, made_releases, outputs
 from tests.support.web_page import Page

@@ -13,20 +13,20 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from crenel.anonymity import promises
-from crenel.anonymity.attributes import Categorical, Noised, Numeric
-from crenel.anonymity.hierarchy import from_paths
-from crenel.anonymity.policy import Policy, Pseudonym
-from crenel.anonymity.privacy import Lasting, NoiseWithin, Privacy, SamplingAndNoise
-from crenel.anonymity.promise.record import Sensitive
+from crenel.anonymity.model.attributes import Categorical, Noised, Numeric
+from crenel.anonymity.model.hierarchy import from_paths
+from crenel.anonymity.model.policy import Policy, Pseudonym
+from crenel.anonymity.model.privacy import Lasting, NoiseWithin, Privacy, SamplingAndNoise
+from crenel.anonymity.model.privacy_model import Sensitive
+from crenel.anonymity.privacy_models import builtin as promises
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.report.bins import bins_of_real, bins_of_whole, weighted_quantile
+from crenel.evidence.report.distributions import OTHERS, Came, axes, spreads
 from crenel.evidence.report.diversity import diversity
+from crenel.evidence.report.formatting import share
 from crenel.evidence.report.losses import loss_by_attribute, loss_over_time
 from crenel.evidence.report.releases import releases
-from crenel.evidence.report.spread import OTHERS, Came, axes, spreads
 from crenel.evidence.report.terms import terms
-from crenel.evidence.report.words import share
 from tests.support.left import POLICY, START, TOWNS, K, Release, about, block, made_releases, outputs
 
 amounts = st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 9)), min_size=1, max_size=30)

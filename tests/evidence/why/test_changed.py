@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from crenel.anonymity.policy import Shards
+from crenel.anonymity.model.policy import Shards
 from crenel.evidence.replay import replay_outputs
 from crenel.evidence.why.changed import one_level_up, without
 from tests.evidence.test_replay import contains, sample_of, setting_of

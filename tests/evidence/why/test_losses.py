@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from crenel.anonymity.attributes import Numeric
-from crenel.anonymity.policy import Policy
+from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.policy import Policy
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.replay import replay_outputs
 from crenel.evidence.why.losses import losses

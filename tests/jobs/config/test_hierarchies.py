@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from crenel.anonymity.attributes import Categorical
-from crenel.anonymity.fingerprint import fingerprint
-from crenel.anonymity.hierarchy import MISSING
-from crenel.anonymity.secret import NO_KEY
+from crenel.anonymity.model.attributes import Categorical
+from crenel.anonymity.model.fingerprint import fingerprint
+from crenel.anonymity.model.hierarchy import MISSING
+from crenel.anonymity.model.secret import NO_KEY
 from crenel.jobs.config.load import Config, ConfigError, load
 
 BUILT = """

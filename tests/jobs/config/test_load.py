@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from crenel.anonymity.attributes import Categorical, Numeric
-from crenel.anonymity.castle.parameters import CastleParameters
-from crenel.anonymity.hierarchy import MISSING
-from crenel.anonymity.outcomes import REUSE_RISK
-from crenel.anonymity.policy import Shards
-from crenel.anonymity.privacy import Privacy, SamplingAndNoise
-from crenel.anonymity.secret import NO_KEY, Secret, SubjectKey
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.hierarchy import MISSING
+from crenel.anonymity.model.outcomes import REUSE_RISK
+from crenel.anonymity.model.policy import Shards
+from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
+from crenel.anonymity.model.secret import NO_KEY, Secret, SubjectKey
 from crenel.jobs.config.delivery import repeating_source
 from crenel.jobs.config.load import Config, ConfigError, load
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from crenel.anonymity.batch.windows import ClosedBy
-from crenel.anonymity.mondrian.algorithm import MONDRIAN
-from crenel.anonymity.mondrian.parameters import MondrianParameters
+from crenel.anonymity.algorithms.batch.windows import ClosedBy
+from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN
+from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
 from tests.jobs.config.test_load import configured, problems
 
 FULL = """

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from crenel.anonymity.attributes import Noised
-from crenel.anonymity.privacy import Confidence, NoiseWithin
+from crenel.anonymity.model.attributes import Noised
+from crenel.anonymity.model.privacy import Confidence, NoiseWithin
 from crenel.jobs.config.load import ConfigError, load
 
 TEXT = """

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from crenel.anonymity.batch.windows import ClosedBy
-from crenel.anonymity.ola.algorithm import OLA
-from crenel.anonymity.ola.parameters import OlaParameters
+from crenel.anonymity.algorithms.batch.windows import ClosedBy
+from crenel.anonymity.algorithms.ola.algorithm import OLA
+from crenel.anonymity.algorithms.ola.parameters import OlaParameters
 from tests.jobs.config.test_load import configured, problems
 
 FULL = """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crenel.anonymity.policy import Pseudonym
+from crenel.anonymity.model.policy import Pseudonym
 from crenel.jobs.config.load import ConfigError, load
 
 TEXT = """

@@ -14,12 +14,12 @@ import yaml
 from hypothesis import given
 
 from benchmarks.adult import DATA
-from crenel.anonymity.attributes import Categorical, Numeric, QuasiIdentifier
-from crenel.anonymity.hierarchy import from_paths
-from crenel.anonymity.policy import Policy
+from crenel.anonymity.model.attributes import Categorical, Numeric, QuasiIdentifier
+from crenel.anonymity.model.hierarchy import from_paths
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.region_tree import Region, RegionTree
 from crenel.anonymity.regions.learn import learn
 from crenel.anonymity.regions.loss import Sample
-from crenel.anonymity.regions.tree import Region, RegionTree
 from crenel.jobs.config.load import ConfigError, load
 from crenel.jobs.config.regions import read_regions, regions_text
 from tests.support.examples import LAWS

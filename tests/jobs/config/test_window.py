@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from crenel.anonymity.window.algorithm import WINDOW
-from crenel.anonymity.window.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
+from crenel.anonymity.algorithms.suhdsa.algorithm import WINDOW
+from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
 from tests.jobs.config.test_load import configured, problems
 
 FULL = """

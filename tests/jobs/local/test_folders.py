@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from crenel.jobs.commands.cli import app
+from crenel.jobs.cli.app import app
 from crenel.jobs.local import folders
 from tests.support.launch import ROOT
 

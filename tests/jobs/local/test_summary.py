@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.algorithms import CASTLE, WINDOW
-from crenel.anonymity.outcomes import SUPPRESSIONS
+from crenel.anonymity.algorithms.builtin import CASTLE, WINDOW
+from crenel.anonymity.model.outcomes import SUPPRESSIONS
 from crenel.jobs.local.summary import Delay, Summary
 
 ONE_SHARD = [

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from crenel.anonymity.algorithm import known_algorithms
-from crenel.anonymity.secret import SubjectKey
+from crenel.anonymity.model.secret import SubjectKey
 from crenel.evidence.choice import Wanted
 from crenel.evidence.sample import Sample
 from crenel.jobs.config.file import override, read

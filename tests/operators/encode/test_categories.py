@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crenel.anonymity.attributes import Categorical
-from crenel.anonymity.builders.addresses import Addresses
-from crenel.anonymity.builders.builder import Builder
-from crenel.anonymity.builders.dates import Dates
-from crenel.anonymity.builders.mask import Mask
-from crenel.anonymity.builders.numbers import Numbers
-from crenel.anonymity.hierarchy import MISSING, from_paths
-from crenel.anonymity.policy import Policy, Shards
-from crenel.anonymity.secret import NO_KEY
-from crenel.jobs.wiring.layout import layout
+from crenel.anonymity.model.attributes import Categorical
+from crenel.anonymity.model.builders.addresses import Addresses
+from crenel.anonymity.model.builders.builder import Builder
+from crenel.anonymity.model.builders.dates import Dates
+from crenel.anonymity.model.builders.mask import Mask
+from crenel.anonymity.model.builders.numbers import Numbers
+from crenel.anonymity.model.hierarchy import MISSING, from_paths
+from crenel.anonymity.model.policy import Policy, Shards
+from crenel.anonymity.model.secret import NO_KEY
+from crenel.jobs.pipeline.layout import layout
 from crenel.operators.encode.encoder import EncodePlan
 from tests.support.encoding import INF, KEYS, NAN, blocks_of, encoded
 

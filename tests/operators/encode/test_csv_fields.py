@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.operators.encode import texts
+from crenel.operators.encode import try_cast as texts
 from crenel.operators.encode.csv_fields import FORMS, CsvFields
 from crenel.operators.encode.csv_values import CsvType, read_as
 from crenel.operators.encode.records import RecordsPlan
-from crenel.operators.encode.texts import WHOLE
+from crenel.operators.encode.try_cast import WHOLE
 
 KINDS = (
     *(CsvType(name) for name in ("STRING", "BOOLEAN", "FLOAT", "DOUBLE", "DATE", *WHOLE)),

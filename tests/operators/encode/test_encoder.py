@@ -19,14 +19,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pandas.arrays import ArrowExtensionArray
 
-from crenel.anonymity.attributes import Categorical, Numeric
-from crenel.anonymity.errors import PolicyError
-from crenel.anonymity.hierarchy import MISSING, Hierarchy, from_paths
-from crenel.anonymity.outcomes import REJECTIONS
-from crenel.anonymity.policy import Policy, Shards
-from crenel.anonymity.regions.tree import Cut, Region, RegionTree
-from crenel.anonymity.secret import SubjectKey
-from crenel.jobs.wiring.layout import layout
+from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.hierarchy import MISSING, Hierarchy, from_paths
+from crenel.anonymity.model.outcomes import REJECTIONS
+from crenel.anonymity.model.policy import Policy, Shards
+from crenel.anonymity.model.region_tree import Cut, Region, RegionTree
+from crenel.anonymity.model.secret import SubjectKey
+from crenel.jobs.pipeline.layout import layout
 from crenel.operators.encode import hashing
 from crenel.operators.encode.columns import EARLIEST, LATEST, Read, members_schema
 from crenel.operators.encode.encoder import Encoder

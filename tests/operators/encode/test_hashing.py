@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crenel.anonymity.attributes import Categorical, Numeric
-from crenel.anonymity.errors import PolicyError
-from crenel.anonymity.policy import Policy, Shards
-from crenel.anonymity.secret import SubjectKey
+from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.policy import Policy, Shards
+from crenel.anonymity.model.secret import SubjectKey
 from crenel.operators.encode import hashing
 from crenel.operators.encode.encoder import EncodePlan, Encoder
 from tests.support.encoding import AREA, GOOD, INF, NAN, ODD, blocks_of, encoded, plan_of
@@ -67,7 +67,7 @@ PEOPLE = ["ann", "bob", "Zürich", "東京 🏯", "", "7"]
 def test_codes_are_the_same_in_another_process() -> None:
     script = (
         "import sys, json, numpy as np\nfrom crenel.operators.encode import hashing\n"
-        "from crenel.anonymity.secret import SubjectKey\n"
+        "from crenel.anonymity.model.secret import SubjectKey\n"
         "values = np.array(json.loads(sys.argv[1]), object)\nkey = SubjectKey.of(b'secret').hash_key\n"
         "codes = hashing.text_codes(values, key, repeated=False)\n"
         "print(codes.tolist(), hashing.slices(codes, 7).tolist(), hashing.combined([codes, codes]).tolist())"

@@ -14,16 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crenel.anonymity.attributes import Categorical, Numeric
-from crenel.anonymity.builders.dates import Dates
-from crenel.anonymity.builders.mask import Mask
-from crenel.anonymity.hierarchy import from_paths
-from crenel.anonymity.outcomes import REJECTIONS
-from crenel.anonymity.policy import Policy, Shards
-from crenel.anonymity.secret import SubjectKey
+from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.builders.dates import Dates
+from crenel.anonymity.model.builders.mask import Mask
+from crenel.anonymity.model.hierarchy import from_paths
+from crenel.anonymity.model.outcomes import REJECTIONS
+from crenel.anonymity.model.policy import Policy, Shards
+from crenel.anonymity.model.secret import SubjectKey
 from crenel.jobs.config.records import CsvSection, JsonSection
-from crenel.jobs.wiring.layout import layout
-from crenel.jobs.wiring.records import records_plan
+from crenel.jobs.pipeline.layout import layout
+from crenel.jobs.pipeline.records import records_plan
 from crenel.operators.encode.columns import members_schema
 from crenel.operators.encode.containment import ContainedEncoder
 from crenel.operators.encode.csv_fields import FORMS as CSV_FORMS

@@ -11,8 +11,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.outcomes import KINDS
-from crenel.anonymity.release import Releases
+from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.model.outcomes import KINDS
 from crenel.operators.shards.classes import PERCENT_OF_K, Classes
 
 FORMED = ("cluster", "merged", "split")

@@ -1,0 +1,1 @@
+"""One folder for each algorithm, and those that come with Crenel (``builtin``)."""

@@ -1,0 +1,147 @@
+"""Releasing groups that were chosen, and judging them, compiled."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.buffer.release_buffer import CLUSTER, Out, Totals, close_release, note_delay, withhold
+from crenel.anonymity.buffer.release_checks import enclose_all, leave_together, withhold_all
+from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
+from crenel.anonymity.compiled.random import RandomStream
+from crenel.anonymity.model.errors import InvariantError
+from crenel.anonymity.noise.release_noise import Within
+from crenel.anonymity.privacy_models.checks import Checks, broken
+from crenel.anonymity.privacy_models.lookup import Lookup, note_number
+from crenel.anonymity.privacy_models.tally import Counter, count_set
+from crenel.anonymity.privacy_models.value_frequencies import Seen, see
+from crenel.anonymity.space.boxes import contains, covers, observe
+from crenel.anonymity.space.domain import Boxes, Domain
+from crenel.anonymity.space.ends import published_loss, round_outwards
+
+
+class BatchArrays(NamedTuple):
+    """All that waits, oldest first, and what is counted of it.
+
+    Attributes
+    ----------
+    now : ``next_position``, ``next_release``
+    of : ``k``, and ``by_name``, whether there are subjects
+    points : (tuples,) the tuples as boxes of no width
+    subject, event_time, position : (tuples,)
+    value : (tuples, sensitive) numbers of the sensitive values
+    """
+
+    now: Any
+    of: Any
+    checks: Checks
+    random: RandomStream
+    domain: Domain
+    points: Boxes
+    subject: NDArray[np.uint64]
+    event_time: NDArray[np.int64]
+    position: NDArray[np.int64]
+    value: NDArray[np.int32]
+    counter: Counter
+    out: Out
+    totals: Totals
+    noise: Within
+
+
+@entry
+def observe_all(domain: Domain, points: Boxes) -> None:
+    """Widen the observed ranges by some tuples."""
+    for i in range(len(points.lower)):
+        observe(domain, points, i, points.lower.shape[1] + points.node.shape[1])
+
+
+@entry
+def see_all(seen: Seen, codes: NDArray[np.uint64]) -> None:
+    """Count the sensitive values of some tuples, (tuples, attributes)."""
+    for i in range(len(codes)):
+        see(seen, codes, np.int64(i), np.int64(0))
+
+
+@entry
+def note_numbers(lookup: Lookup, attribute: Int, codes: NDArray[np.uint64]) -> None:
+    """Note that the values with some codes have the numbers from 0 on."""
+    for number in range(len(codes)):
+        note_number(lookup, attribute, np.int64(number), codes[number])
+
+
+@entry
+def judge(arrays: BatchArrays, members: NDArray[np.int64]) -> Int:
+    """Which check a set of tuples breaks; -1: none, -2: it has fewer than k subjects."""
+    return judge_set(arrays, members)
+
+
+@leaf
+def judge_set(arrays: BatchArrays, members: NDArray[np.int64]) -> Int:
+    """The same as a part of others."""
+    count_set(arrays.counter, members, arrays.subject, arrays.value, arrays.of.by_name != 0)
+    if arrays.counter.tally.persons[0] < arrays.of.k:
+        return np.int64(-2)
+    return broken(arrays.checks, arrays.counter.tally)
+
+
+@entry
+def judge_groups(
+    arrays: BatchArrays, members: NDArray[np.int64], ends: NDArray[np.int64], found: NDArray[np.int64]
+) -> None:
+    """``judge`` each group of tuples, ``members[: ends[0]]`` and so on, into ``found``, (groups,)."""
+    start = np.int64(0)
+    for i in range(len(ends)):
+        found[i] = judge_set(arrays, members[start : ends[i]])
+        start = ends[i]
+
+
+@entry
+def release_groups(
+    arrays: BatchArrays, members: NDArray[np.int64], ends: NDArray[np.int64], nodes: NDArray[np.int32]
+) -> None:
+    """Release some tuples, group by group: ``members[: ends[0]]`` under one generalization, and so on.
+
+    ``nodes`` (groups, categorical) are published where there are any; else the lowest that are above all members.
+    """
+    start = np.int64(0)
+    for i in range(len(ends)):
+        release(arrays, members[start : ends[i]], nodes[i])
+        start = ends[i]
+
+
+@procedure
+def release(arrays: BatchArrays, members: NDArray[np.int64], nodes: NDArray[np.int32]) -> None:
+    """Release some tuples under one generalization."""
+    out, domain, points, tally = arrays.out, arrays.domain, arrays.points, arrays.counter.tally
+    number, start = out.filled.releases, out.filled.members
+    stop = start + len(members)
+    for i in range(len(members)):
+        out.members[start + i] = members[i]
+        note_delay(arrays.totals, arrays.now.next_position - 1 - arrays.position[members[i]])
+    stop, leaves = leave_together(arrays, arrays.subject, arrays.value, start, stop)
+    if not leaves:
+        withhold_all(arrays, start, stop)
+        return
+    newest = enclose_all(domain, out.box, number, points, out.members[start:stop], arrays.event_time)
+    round_outwards(domain, out.box, number)
+    for a in range(len(nodes)):
+        if not covers(domain, nodes[a], out.box.node[number, a]):
+            raise InvariantError("a member lies outside its generalization; nothing of this release was emitted")
+        out.box.node[number, a] = nodes[a]
+    for i in range(start, stop):
+        if not contains(domain, out.box, number, points, np.int64(out.members[i])):
+            raise InvariantError("a member lies outside its generalization; nothing of this release was emitted")
+    loss = published_loss(domain, out.box, number)
+    close_release(out, arrays.totals, CLUSTER, tally.persons[0], loss, stop, newest)
+    arrays.now.next_release += 1
+
+
+@entry
+def suppress(arrays: BatchArrays, withheld: NDArray[np.int64]) -> None:
+    """Withhold some tuples: (tuples, 2) index and reason of each."""
+    for i in range(len(withheld)):
+        member = withheld[i, 0]
+        withhold(arrays.out, arrays.totals, member, withheld[i, 1])
+        note_delay(arrays.totals, arrays.now.next_position - 1 - arrays.position[member])

@@ -1,0 +1,312 @@
+"""A shard of which an algorithm says no more than which of the tuples that wait leave together."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from crenel.anonymity.algorithm import Counters, Shard, Step, Terms
+from crenel.anonymity.algorithms.batch import procedures
+from crenel.anonymity.algorithms.batch.buffered_blocks import HeldBlocks, between, held_of, nothing_held
+from crenel.anonymity.algorithms.batch.procedures import BatchArrays
+from crenel.anonymity.algorithms.batch.stored import Snapshot
+from crenel.anonymity.buffer.erasure import theirs
+from crenel.anonymity.buffer.lifetime_counters import History
+from crenel.anonymity.buffer.members import in_milliseconds
+from crenel.anonymity.buffer.release_buffer import empty_out, empty_totals
+from crenel.anonymity.buffer.releases import Leaving, Releases, noise_of, with_noise
+from crenel.anonymity.buffer.stored_frequencies import StoredSeen
+from crenel.anonymity.buffer.watermarks import marks_of
+from crenel.anonymity.compiled.arrays import record
+from crenel.anonymity.compiled.random import key_bytes, random_stream
+from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.outcomes import KINDS
+from crenel.anonymity.noise.release_noise import let_in, with_slots, within
+from crenel.anonymity.privacy_models.checks import SUBJECTS, checks_of
+from crenel.anonymity.privacy_models.lookup import with_numbers
+from crenel.anonymity.privacy_models.tally import empty_counter
+from crenel.anonymity.privacy_models.value_frequencies import unsee
+from crenel.anonymity.space.domain import Boxes, boxes, domain, node_offsets, scales
+from crenel.state.batch import BatchState, Held
+from crenel.state.block import NO_TIME, Block
+from crenel.state.stored import Changes
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What leaves.
+
+    Attributes
+    ----------
+    groups : tuples that leave together, each group by indices among all that waits; each keeps the promises
+    suppressed : tuples that leave unpublished, by index, and the position of the reason in ``Privacy.reasons``
+    nodes : (groups, categorical) nodes that groups are published under, numbered over all hierarchies, each above those
+        of its members; None: the lowest that there are
+    """
+
+    groups: Sequence[NDArray[np.int64]] = ()
+    suppressed: Sequence[tuple[int, int]] = ()
+    nodes: NDArray[np.int32] | None = None
+
+
+class BatchShard(Shard):
+    """The live form of one shard; ``choose`` is the algorithm.
+
+    All that waits is kept as columns in order of arrival, which suits algorithms that collect a window and let most of
+    it go at once. What a step costs follows from the block that came, unless ``choose`` looks at ``waiting``.
+
+    Parameters
+    ----------
+    terms : what it is held to
+    snapshot : what is stored of it
+
+    Attributes
+    ----------
+    counted : what the algorithm itself counts, by name; a part of the state
+    """
+
+    def __init__(self, terms: Terms, snapshot: Snapshot) -> None:
+        for problem in self.problems(terms):
+            raise PolicyError(problem)
+        state = snapshot.state
+        self.terms, self.number = terms, state.shard
+        self.counted = dict(state.counted)
+        self._offsets = node_offsets(terms.policy)
+        self._held = HeldBlocks(terms, snapshot.blocks)
+        self._inventory = snapshot.inventory
+        self._random = random_stream(key_bytes(state.key), state.key_used)
+        self._domain = domain(terms.policy)
+        self._domain.lower[:], self._domain.upper[:] = state.lower, state.upper
+        self._domain.scale[:] = scales(state.lower, state.upper, len(terms.policy.quasi_identifiers))
+        self._totals = empty_totals(len(terms.privacy.reasons), len(KINDS))
+        self._history = History(self._totals, terms.privacy, state)
+        self._now = record("next_position next_release")
+        self._now.next_position, self._now.next_release = state.numbers.tolist()
+        self._of = record("k by_name")
+        self._of.k, self._of.by_name = terms.privacy.k, terms.policy.subject is not None
+        self._checks = checks_of(terms.policy, terms.privacy)
+        self._seen = StoredSeen(self._checks.lookup.seen, snapshot.seen, f"shard {self.number}")
+        self._noise = within(terms.policy, terms.privacy, 0)
+        self._arrays: BatchArrays | None = None
+
+    @abstractmethod
+    def choose(self, watermark: int, *, ended: bool) -> Choice:
+        """Which of ``waiting`` leave now; asked again until nothing does. All must leave once the input has ended."""
+
+    def until_asked(self) -> int | None:
+        """How many tuples may come, one at least, before ``choose`` is to be asked again; None: all of a block.
+
+        An algorithm whose releases shall not depend on where blocks end must say.
+        """
+        return None
+
+    @classmethod
+    def problems(cls, terms: Terms) -> Iterator[str]:
+        """What in the terms does not go together."""
+        return iter(())
+
+    @property
+    def waiting(self) -> Held:
+        """All that waits, in order of arrival."""
+        return self._held.all
+
+    def broken(self, members: NDArray[np.int64]) -> int | None:
+        """Why some tuples may not leave together, as a position in ``Privacy.reasons``; None where they may."""
+        check = self.first_broken(members)
+        return None if check == -1 else self.reason_of(check)
+
+    def first_broken(self, members: NDArray[np.int64]) -> int:
+        """Which check some tuples break; -1: none, -2: they have fewer than k subjects."""
+        return int(procedures.judge(self.arrays(), np.asarray(members, np.int64)))
+
+    def reason_of(self, check: int) -> int:
+        """The position in ``Privacy.reasons`` of what ``procedures.judge`` found broken."""
+        return SUBJECTS if check < 0 else int(self._checks.reason[check])
+
+    def push(self, block: Block, watermark: int = NO_TIME) -> Step:
+        parts, marks = self._let_go(watermark, ended=False), marks_of(block, watermark)
+        coming, done = held_of(block, int(self._now.next_position)), 0
+        while done < len(coming):
+            if len(marks):
+                parts += self._let_go(int(marks[done]), ended=False)
+            stop = self._until_due(marks, done, len(coming))
+            self._let_in(between(coming, done, stop))
+            parts += self._let_go(int(marks[stop - 1]) if len(marks) else watermark, ended=False)
+            done = stop
+        return self._step(parts)
+
+    def advance(self, watermark: int) -> Step:
+        return self._step(self._let_go(watermark, ended=False))
+
+    def finish(self) -> Step:
+        return self._step(self._let_go(NO_TIME, ended=True))
+
+    def forget(self, subjects: NDArray[np.uint64]) -> Step:
+        leaves = theirs(self.terms.policy, self.waiting.subject, subjects)
+        unsee(self._checks.lookup.seen, self.waiting.sensitive[leaves], self.terms.privacy.k)
+        self._held.keep(~leaves)
+        self._arrays = None
+        self._history.forgotten += int(np.count_nonzero(leaves))
+        return self._step([])
+
+    @property
+    def next_deadline(self) -> int | None:
+        return None
+
+    @property
+    def counters(self) -> Counters:
+        return Counters(**self._counts())
+
+    @property
+    def random_key(self) -> bytes:
+        return key_bytes(self._random.key)
+
+    def _counts(self) -> dict[str, Any]:
+        came = int(self._now.next_position)
+        return {
+            **self._history.counted(),
+            "tuples_in": came,
+            "sampled_out": 0,
+            "buffered": len(self._held),
+            "oldest_waiting": came - int(self._held.first.position[0]) if len(self._held) else 0,
+        }
+
+    def _until_due(self, marks: NDArray[np.int64], done: int, stop: int) -> int:
+        """How many of ``stop`` tuples, of which so many are in, may be let in before ``choose`` is to be asked."""
+        asked, due = self.until_asked(), self.next_deadline
+        if asked is not None:
+            stop = min(done + asked, stop)
+        if due is not None and len(marks):
+            stop = min(max(int(np.searchsorted(marks, due)), done + 1), stop)
+        return stop
+
+    def _let_in(self, held: Held) -> None:
+        self._held.add(held)
+        self._now.next_position += len(held)
+        self._arrays = None
+        procedures.observe_all(self._domain, self._points(held))
+        procedures.see_all(self._checks.lookup.seen, held.sensitive)
+
+    def _let_go(self, watermark: int, *, ended: bool) -> list[Releases]:
+        parts = []
+        while len(self._held):
+            choice = self.choose(watermark, ended=ended)
+            if not len(choice.groups) and not len(choice.suppressed):
+                break
+            parts.append(self._leave(choice))
+        return parts
+
+    def _step(self, parts: list[Releases]) -> Step:
+        return Step(Releases.joined(parts, self._nothing_left), self._changes())
+
+    def _leave(self, choice: Choice) -> Releases:
+        arrays, waiting = self.arrays(), self.waiting
+        if len(choice.groups):
+            ends = np.cumsum([len(members) for members in choice.groups])
+            nodes = np.zeros((len(ends), 0), np.int32) if choice.nodes is None else choice.nodes.astype(np.int32)
+            procedures.release_groups(arrays, np.concatenate(choice.groups).astype(np.int64), ends, nodes)
+        if len(choice.suppressed):
+            procedures.suppress(arrays, np.array(choice.suppressed, np.int64))
+        found = self._collected(arrays, waiting)
+        stays = np.ones(len(waiting), np.bool_)
+        stays[arrays.out.members[: arrays.out.filled.members]] = False
+        stays[arrays.out.suppressed[: arrays.out.filled.suppressed]] = False
+        self._held.keep(stays)
+        self._arrays = None
+        return found
+
+    def _collected(self, arrays: BatchArrays, waiting: Held) -> Releases:
+        out = arrays.out
+        releases, withheld = int(out.filled.releases), out.suppressed[: out.filled.suppressed]
+        members = waiting.members.take(pa.array(out.members[: out.filled.members]))
+        following = int(self._now.next_release)
+        offsets = np.concatenate([np.zeros(1, np.int64), out.end[:releases]])
+        released = out.members[: out.filled.members]
+        subject = None if self.terms.policy.pseudonym is None else waiting.subject
+        found = Releases(
+            release_id=np.arange(following - releases, following),
+            kind=out.kind[:releases],
+            subjects=out.subjects[:releases],
+            tuples=np.diff(offsets),
+            diversity=out.diversity[:releases],
+            loss=out.loss[:releases],
+            event_time=out.event_time[:releases],
+            lower=out.box.lower[:releases],
+            upper=out.box.upper[:releases],
+            node=out.box.node[:releases] - self._offsets,
+            offsets=offsets,
+            members=tuple(in_milliseconds(column).to_pylist() for column in members.columns),
+            **noise_of(arrays.noise, released, offsets),
+            suppressed_reason=out.reason[: len(withheld)],
+            suppressed_position=waiting.position[withheld],
+            suppressed_event_time=waiting.event_time[withheld],
+            **Leaving(released, withheld, waiting.position, waiting.event_time, subject).whose,
+        )
+        return with_noise(found, arrays.noise, released)
+
+    @cached_property
+    def _nothing_left(self) -> Releases:
+        nothing = nothing_held(self.terms)
+        return self._collected(self._arrays_of(nothing), nothing)
+
+    def _points(self, held: Held) -> Boxes:
+        numeric = held.numeric + 0.0  # -0.0 is 0.0
+        return Boxes(numeric, numeric, (held.categorical + self._offsets).astype(np.int32))
+
+    def arrays(self) -> BatchArrays:
+        """What compiled procedures see of all that waits."""
+        if self._arrays is None:
+            self._arrays = self._arrays_of(self.waiting)
+        return self._arrays
+
+    def _arrays_of(self, waiting: Held) -> BatchArrays:
+        policy = self.terms.policy
+        count, sensitive = len(waiting), len(policy.sensitive)
+        noise = with_slots(self._noise, count)
+        let_in(noise, np.arange(count, dtype=np.int32), waiting.members)
+        value = np.zeros((count, sensitive), np.int32)
+        lookup = with_numbers(self._checks.lookup, count)
+        for a in range(sensitive):
+            codes, value[:, a] = np.unique(waiting.sensitive[:, a], return_inverse=True)
+            procedures.note_numbers(lookup, a, codes)
+        return BatchArrays(
+            now=self._now,
+            of=self._of,
+            checks=self._checks._replace(lookup=lookup),
+            random=self._random,
+            domain=self._domain,
+            points=self._points(waiting),
+            subject=np.zeros(count, np.uint64) if waiting.subject is None else waiting.subject,
+            event_time=waiting.event_time,
+            position=waiting.position,
+            value=value,
+            counter=empty_counter(sensitive, count),
+            out=empty_out(count, boxes(count, policy), sensitive),
+            totals=self._totals,
+            noise=noise,
+        )
+
+    def _changes(self) -> Changes:
+        blocks = self._held.changes()
+        entries = {"blocks": blocks, **self._seen.changes(self._checks.lookup.seen)}
+        self._inventory.update(entries)
+        state = BatchState(
+            shard=self.number,
+            fingerprint=dict(self.terms.fingerprint),
+            numbers=np.array([self._now.next_position, self._now.next_release], np.int64),
+            lower=self._domain.lower,
+            upper=self._domain.upper,
+            key=self._random.key.astype(np.uint64),
+            key_used=int(self._random.used[0]),
+            counted=self.counted,
+            entries=self._inventory.told(),
+            **self._history.stored(),
+        )
+        return Changes(state.to_bytes(), entries)

@@ -1,0 +1,89 @@
+"""How a shard that is judged as a batch begins, and how it is read back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.buffer.stored_frequencies import SEEN
+from crenel.anonymity.buffer.well_formed import require, require_counts, require_tuples
+from crenel.anonymity.model.fingerprint import require_same
+from crenel.anonymity.model.outcomes import FIRST_KINDS
+from crenel.anonymity.space.domain import domain
+from crenel.state.batch import BatchState, Held
+from crenel.state.codec import readable
+from crenel.state.stored import Inventory, Stored, entries_of, require_complete
+
+ENTRIES = ("blocks",)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A shard as it was stored.
+
+    Attributes
+    ----------
+    state : all but its tuples
+    blocks : the tuples that wait, by the number of their block
+    inventory : of the entries as they are stored
+    seen : how common values have been (``crenel.anonymity.buffer.stored_frequencies``), as it is stored
+    """
+
+    state: BatchState
+    blocks: dict[int, Held] = field(default_factory=dict)
+    inventory: Inventory = field(default_factory=lambda: Inventory(ENTRIES))
+    seen: Mapping[int, bytes] = field(default_factory=dict)
+
+
+def begun(terms: Terms, number: int, key: bytes) -> Snapshot:
+    """A shard before its first tuple; ``key``: the 32 bytes of its random stream."""
+    space = domain(terms.policy)
+    state = BatchState(
+        shard=number,
+        fingerprint=dict(terms.fingerprint),
+        numbers=np.zeros(2, np.int64),
+        lower=space.lower,
+        upper=space.upper,
+        key=np.frombuffer(key, "<u4").astype(np.uint64),
+        key_used=0,
+        released=0,
+        longest=0,
+        loss=0.0,
+        suppressed={},
+        kinds=np.zeros(FIRST_KINDS, np.int64),
+        delays=np.zeros((0, 2), np.int64),
+    )
+    return Snapshot(state)
+
+
+def read(terms: Terms, stored: Stored, where: str) -> Snapshot:
+    """Read what is stored; raises as ``crenel.anonymity.algorithm.Algorithm.restored`` does."""
+    state = BatchState.from_bytes(stored.shard, where)
+    shard = f"shard {state.shard}" + (f" ({where})" if where else "")
+    require_same(state.fingerprint, terms.fingerprint, shard)
+    entries = entries_of(stored, ENTRIES, state.entries)
+    blocks = {i: Held.from_bytes(b, terms.members, f"{shard}, block {i}") for i, b in sorted(entries["blocks"].items())}
+    require_complete(state.entries, entries, shard)
+    with readable(f"state of {shard}"):
+        _require_well_formed(terms, state)
+        end = 0
+        for number, held in blocks.items():
+            require_tuples(held, held.position, terms.policy)
+            require(bool(max(number, end) <= held.position[0]), "positions")
+            end = int(held.position[-1]) + 1
+        require(bool(end <= state.numbers[0]), "positions")
+    return Snapshot(state, blocks, Inventory.of(entries), entries.get(SEEN, {}))
+
+
+def _require_well_formed(terms: Terms, state: BatchState) -> None:
+    """Raise ``ValueError`` where a number is one that compiled code, which looks at no bounds, could not take."""
+    require(state.numbers.shape == (2,) and state.numbers.dtype == np.int64, "numbers")
+    require(0 <= int(state.numbers.min()) <= int(state.numbers.max()) < 2**62, "numbers")
+    require(state.lower.shape == state.upper.shape == (len(terms.policy.numeric),), "ranges")
+    require(not (np.isnan(state.lower).any() or np.isnan(state.upper).any()), "ranges")
+    require(state.key.shape == (8,) and bool((state.key < 2**32).all()), "key")
+    require_counts(state.suppressed, state.kinds, state.delays)
+    require(all(isinstance(amount, int) for amount in state.counted.values()), "counted")

@@ -1,0 +1,177 @@
+"""Shards that collect a window and divide all of it when it closes: an algorithm is one method, ``divided``."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from crenel.anonymity.algorithm import Algorithm, Counters, Section, Setting, Shard, Terms, add_algorithm
+from crenel.anonymity.algorithms.batch.shard import BatchShard, Choice
+from crenel.anonymity.algorithms.batch.stored import ENTRIES
+from crenel.anonymity.algorithms.batch.suppress_to_satisfy import evened
+from crenel.anonymity.buffer.stored_frequencies import SEEN
+from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Privacy
+from crenel.state.batch import BatchState
+from crenel.state.stored import Stored
+
+_LAST = 2**63 - 2
+"""The last epoch milliseconds at which a timer can fire before the input ends."""
+
+
+@dataclass(frozen=True)
+class ClosedBy:
+    """What closes a window; where neither does, the end of the input.
+
+    Attributes
+    ----------
+    tuples : so many tuples, k or more; None: no such bound
+    event_time : so many milliseconds of event time beyond the window's first tuple, 0 or more; None: no such bound
+    """
+
+    tuples: int | None = None
+    event_time: int | None = None
+
+    def problems(self, policy: Policy, privacy: Privacy, algorithm: str) -> Iterator[str]:
+        """What does not go with a policy, each with its field and what would be valid."""
+        if self.tuples is not None and self.tuples < privacy.k:
+            yield f"{algorithm}.window.tuples: must be k ({privacy.k}) or more, not {self.tuples}"
+        if self.event_time is not None and policy.event_time is None:
+            yield f"{algorithm}.window.event_time: needs a column of the role policy.event_time"
+
+    def require(self, algorithm: str) -> None:
+        """Raise ``PolicyError`` where a number is out of its range."""
+        for name, value, least in (("tuples", self.tuples, 1), ("event_time", self.event_time, 0)):
+            if value is not None and value < least:
+                raise PolicyError(f"{algorithm}.window.{name}: must be {least} or more, not {value}")
+
+    def tell(self) -> Iterator[tuple[str, str]]:
+        """As ``crenel check`` shows it."""
+        if self.tuples is not None:
+            yield "window.tuples", f"{self.tuples} close a window"
+        if self.event_time is not None:
+            yield "window.event_time", f"{self.event_time} ms close a window"
+        if self.tuples is None and self.event_time is None:
+            yield "window", "all of the input"
+
+
+def algorithm_of_windows(
+    *,
+    name: str,
+    parameters: type,
+    settings: tuple[Setting, ...],
+    new: Callable[[Terms, int, bytes], Shard],
+    restored: Callable[[Terms, Stored, str], Shard],
+    tell: Callable[[Any], Iterator[tuple[str, str]]],
+    summary: Callable[[Mapping[str, int]], tuple[str, str, str]],
+    compile: Callable[[], None],
+) -> Algorithm:
+    """Make known an algorithm whose shards are ``ShardOfWindows``: what ``Algorithm`` has beside what all of them have.
+
+    ``parameters`` have a ``window`` and ``problems``, and ``settings`` are those beside the window's.
+    """
+    bounds = (
+        Setting("window.tuples", "window.tuples", "positive", "a whole number, privacy.k or more, or null"),
+        Setting("window.event_time", "window.event_time", "duration", "a duration such as '10 s', or null"),
+    )
+    window = Section("window", "{tuples: 1000}, {event_time: 10 s}, or both, or null for all of a bounded input")
+    return add_algorithm(
+        Algorithm(
+            name=name,
+            parameters=parameters,
+            settings=(*bounds, *settings),
+            sections=(window,),
+            example="{window: {tuples: 1000}}",
+            new=new,
+            restored=restored,
+            state=("batch", BatchState),
+            entries=(*ENTRIES, SEEN),
+            problems=_problems,
+            counted={
+                "tuples_in": "tuples let in",
+                "released": "tuples released",
+                "windows": "windows closed",
+            },
+            gauges={},
+            tell=tell,
+            summary=summary,
+            compile=compile,
+            delay_tuples=lambda given: None if given.window.tuples is None else given.window.tuples - 1,
+        )
+    )
+
+
+def _problems(policy: Policy, privacy: Privacy, parameters: Any) -> Iterator[str]:
+    yield from parameters.problems(policy, privacy)
+
+
+@dataclass(frozen=True)
+class WindowsCounters(Counters):
+    """``windows`` : windows that closed."""
+
+    windows: int
+
+
+class ShardOfWindows(BatchShard):
+    """The live form of one shard, whose parameters have a ``window`` (``ClosedBy``).
+
+    A window closes with its last tuple, or once the watermark has passed the event time of the first tuple that came to
+    it by ``event_time``; so a first tuple that is later than that closes it at once. All of it leaves, nothing is
+    carried over. Where not even all of it keeps the promises, tuples of the commonest values are suppressed under the
+    reason until the rest does, or all of it is (``evened``).
+    """
+
+    _closing = False  # whether the rest of a window is about to leave, in the same step
+
+    @abstractmethod
+    def divided(self) -> Choice:
+        """What becomes of ``waiting``, which keeps every promise: groups of which each does, and what is suppressed."""
+
+    def choose(self, watermark: int, *, ended: bool) -> Choice:
+        over = self._over
+        if not (self._closing or ended or self._full or (over is not None and watermark >= over)):
+            return Choice()
+        self.counted["windows"] = self.counted.get("windows", 0) + (not self._closing)
+        self._closing, dropped = False, evened(self)
+        if dropped:
+            self._closing = len(dropped) < len(self._held)
+            return Choice(suppressed=dropped)
+        return self.divided()
+
+    def until_asked(self) -> int | None:
+        window = self._window
+        if window.event_time is not None and not len(self._held):
+            return 1  # it may be late
+        return None if window.tuples is None else max(window.tuples - len(self._held), 1)
+
+    @property
+    def next_deadline(self) -> int | None:
+        return None if self._over is None else min(self._over, _LAST)
+
+    @property
+    def counters(self) -> WindowsCounters:
+        return WindowsCounters(**self._counts(), windows=self.counted.get("windows", 0))
+
+    @classmethod
+    def problems(cls, terms: Terms) -> Iterator[str]:
+        yield from terms.parameters.problems(terms.policy, terms.privacy)
+
+    @property
+    def _over(self) -> int | None:
+        """When event time closes the window; it may be later than any watermark."""
+        event_time = self._window.event_time
+        if event_time is None or not len(self._held):
+            return None
+        return int(self._held.first.event_time[0]) + event_time
+
+    @property
+    def _full(self) -> bool:
+        return self._window.tuples is not None and len(self._held) >= self._window.tuples
+
+    @property
+    def _window(self) -> ClosedBy:
+        found: ClosedBy = self.terms.parameters.window
+        return found

@@ -1,0 +1,48 @@
+"""CASTLE as others know it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from crenel.anonymity.algorithm import Setting, Shard, Terms
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters, problems
+from crenel.anonymity.algorithms.castle.shard import Castle
+from crenel.anonymity.algorithms.precompile import run_through
+from crenel.anonymity.buffer.delayed_algorithm import delayed_algorithm
+from crenel.anonymity.buffer.stored_shard import begun, read
+from crenel.state.stored import Stored
+
+
+def _new(terms: Terms, number: int, key: bytes) -> Shard:
+    return Castle(terms, begun(terms, number, key), remembers=terms.remembers)
+
+
+def _restored(terms: Terms, stored: Stored, where: str) -> Shard:
+    return Castle(terms, read(terms, stored, where))
+
+
+def _compile() -> None:
+    run_through(CASTLE, CastleParameters(delay_tuples=64, delay_event_time=1000))
+
+
+def _tell(castle: CastleParameters) -> Iterator[tuple[str, str]]:
+    yield "max_clusters", str(castle.max_clusters)
+
+
+def _summary(counts: Mapping[str, int]) -> tuple[str, str, str]:
+    return "merges", f"{counts['merges']:,}", f"splits {counts['splits']:,}"
+
+
+CASTLE = delayed_algorithm(
+    name="castle",
+    parameters=CastleParameters,
+    settings=(Setting("max_clusters", "max_clusters", "positive", "a whole number, 1 or more"),),
+    new=_new,
+    restored=_restored,
+    problems=problems,
+    counted={"merges": "clusters merged", "splits": "clusters split"},
+    gauges={"open_clusters": lambda shards: sum(shard.open_clusters for shard in shards)},
+    tell=_tell,
+    summary=_summary,
+    compile=_compile,
+)

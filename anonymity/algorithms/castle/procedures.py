@@ -1,0 +1,154 @@
+"""CASTLE's main algorithm and its procedures (Cao et al., TDSC 2011, Section 4), compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.algorithms.castle.gamma import (
+    best_selection,
+    is_outlier,
+    merge_clusters,
+    merges_well,
+    open_cluster,
+    push,
+    release_members,
+    remove,
+    satisfied,
+    wait_on,
+)
+from crenel.anonymity.algorithms.castle.split import (
+    join_broken_parts,
+    may_break,
+    members_apart,
+    split,
+    split_by_subject,
+)
+from crenel.anonymity.algorithms.castle.split_l import split_l
+from crenel.anonymity.buffer.arrays import CastleArrays
+from crenel.anonymity.buffer.departure import release_part, reuse, suppress
+from crenel.anonymity.buffer.omega import reusable
+from crenel.anonymity.buffer.queue import arrive, depart, lacking, lacking_together, next_due, number
+from crenel.anonymity.buffer.release_buffer import CLUSTER, MERGED, SPLIT
+from crenel.anonymity.buffer.watermarks import passed
+from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
+from crenel.anonymity.privacy_models.grouping import group
+from crenel.anonymity.space.domain import NONE
+
+OUTLIER = 0  # a position in crenel.anonymity.model.outcomes.SUPPRESSIONS
+
+
+@entry
+def castle(
+    shard: CastleArrays, slots: NDArray[np.int32], marks: NDArray[np.int64], watermark: Int, ended: bool
+) -> None:
+    """Let in the tuples in ``slots``, in order, and release what falls due (CASTLE, Algorithm 1).
+
+    ``watermark`` is the event time that has passed, ``marks`` what had passed when each tuple came
+    (``crenel.anonymity.buffer.watermarks``); where the input has ``ended``, everything falls due.
+    """
+    for i in range(len(slots) + 1):
+        now = passed(marks, i, watermark)
+        if i < len(slots):
+            if len(marks) > 0:
+                let_leave(shard, now, ended=False)
+            place(shard, np.int64(slots[i]))
+        let_leave(shard, now, ended=ended and i == len(slots))
+
+
+@procedure
+def let_leave(shard: CastleArrays, watermark: Int, ended: bool) -> None:
+    """Let leave what is due."""
+    due = next_due(shard, watermark, ended)
+    while due != NONE:
+        delay_constraint(shard, due)
+        due = next_due(shard, watermark, ended)
+
+
+@leaf
+def place(shard: CastleArrays, slot: Int) -> None:
+    """Put a new tuple into the best cluster, or into one of its own (CASTLE, Algorithm 1, steps 5 to 10)."""
+    number(shard, slot)
+    row = best_selection(shard, slot)
+    if row == NONE:
+        open_cluster(shard, slot)
+    else:
+        push(shard, row, slot)
+    arrive(shard, slot)
+
+
+@entry
+def forget(shard: CastleArrays, slots: NDArray[np.int32]) -> None:
+    """Take waiting tuples out of their clusters, which shrink to what others have brought, and out of all that wait."""
+    for i in range(len(slots)):
+        remove(shard, np.int64(slots[i]))
+        depart(shard, np.int64(slots[i]))
+
+
+@procedure
+def delay_constraint(shard: CastleArrays, slot: Int) -> None:
+    """Let an expiring tuple leave (CASTLE, Section 4.1, procedure delay_constraint)."""
+    row = np.int64(shard.tuples.cluster[slot])
+    kind: Int = np.int64(CLUSTER)
+    if not satisfied(shard, row):
+        published = reusable(shard, slot)
+        reason = np.int64(NONE) if published != NONE else hopeless(shard, row)
+        if published != NONE or reason != NONE:
+            if published != NONE:
+                reuse(shard, slot, published)
+            else:
+                suppress(shard, slot, reason)
+            remove(shard, slot)
+            depart(shard, slot)
+            return
+        merge_clusters(shard, row)
+        shard.now.merges += 1
+        kind = np.int64(MERGED)
+    output_cluster(shard, row, slot, kind)
+
+
+@leaf
+def hopeless(shard: CastleArrays, row: Int) -> Int:
+    """Why a cluster cannot be merged into a release, ``NONE`` where it can (delay_constraint, steps 10 to 19)."""
+    if is_outlier(shard, row):
+        return np.int64(OUTLIER)
+    reason = lacking(shard)
+    if reason == NONE:
+        reason = lacking_together(shard)
+        if reason != NONE and merges_well(shard, row):
+            reason = np.int64(NONE)
+    return reason
+
+
+@procedure
+def output_cluster(shard: CastleArrays, row: Int, due: Int, kind: Int) -> None:
+    """Release a cluster, split first where it is large enough (CASTLE, Section 4.1, procedure output_cluster).
+
+    Its members but ``due`` go on waiting, together, where noise within releases has left too few of a part.
+    """
+    clusters = shard.clusters
+    parts: Int = np.int64(0)
+    members = members_apart(shard, row)
+    if clusters.tuples[row] < 2 * shard.of.k:
+        members.part[:] = 0
+    elif clusters.subjects[row] < clusters.tuples[row]:
+        parts = split_by_subject(shard, members)
+    elif shard.of.least_values > 1:
+        parts = split_l(shard, members)
+    else:
+        parts = split(shard, members)
+    if parts > 1 and may_break(shard, row):
+        parts = join_broken_parts(shard, members, parts)
+    if parts > 1:
+        kind = np.int64(SPLIT)
+        shard.now.splits += 1
+    grouped = group(members.part, max(parts, np.int64(1)))
+    slots, waiting = members.slot[grouped.items], 0
+    for part in range(len(grouped.start) - 1):
+        start, stop = grouped.start[part], grouped.start[part + 1]
+        for m in range(start, start + release_part(shard, slots[start:stop], due, kind)):
+            slots[waiting] = slots[m]
+            waiting += 1
+    release_members(shard, row)
+    if waiting > 0:
+        wait_on(shard, slots[:waiting])

@@ -1,0 +1,86 @@
+"""CASTLE on one shard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.algorithm import Counters
+from crenel.anonymity.algorithms.castle import procedures
+from crenel.anonymity.algorithms.castle.gamma import relink
+from crenel.anonymity.algorithms.castle.parameters import problems
+from crenel.anonymity.algorithms.castle.reference import share
+from crenel.anonymity.buffer.arrays import CastleArrays, empty_arrays, with_slots
+from crenel.anonymity.buffer.delayed_shard import DelayedShard
+from crenel.anonymity.buffer.release_buffer import GENERALIZED, REUSED
+from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.buffer.stored_shard import Snapshot
+from crenel.anonymity.compiled.random import RandomStream
+
+
+@dataclass(frozen=True)
+class CastleCounters(Counters):
+    """What has happened in a shard of CASTLE so far.
+
+    Attributes
+    ----------
+    merges, splits : clusters that were merged, split
+    open_clusters : clusters in Gamma
+    tau : mean loss of the most recent releases
+    """
+
+    merges: int
+    splits: int
+    open_clusters: int
+    tau: float
+
+
+class Castle(DelayedShard):
+    """The live form of one shard; its parameters are ``CastleParameters``."""
+
+    arrays: CastleArrays
+
+    @property
+    def counters(self) -> CastleCounters:
+        now = self.arrays.now
+        return CastleCounters(
+            **self._counts(),
+            merges=int(now.merges),
+            splits=int(now.splits),
+            open_clusters=int(now.open),
+            tau=float(now.tau),
+        )
+
+    def _problems(self) -> Iterator[str]:
+        yield from problems(self.terms.policy, self.terms.privacy, self.terms.parameters)
+
+    def _begin(self, random: RandomStream, clusters: int) -> CastleArrays:
+        terms = self.terms
+        return empty_arrays(terms.policy, terms.privacy, terms.parameters, random, clusters)
+
+    def _enlarged(self, arrays: CastleArrays, slots: int) -> CastleArrays:
+        return with_slots(arrays, slots, self.terms.policy, self.terms.parameters)
+
+    def _run(self, admitted: NDArray[np.int32], marks: NDArray[np.int64], watermark: int, *, ended: bool) -> None:
+        procedures.castle(share(self.arrays), admitted, marks, watermark, ended)
+
+    def _take_out(self, slots: NDArray[np.int32]) -> None:
+        procedures.forget(share(self.arrays), slots)
+
+    def _relink(self, slots: NDArray[np.int32], rows: NDArray[np.int32]) -> None:
+        relink(share(self.arrays), slots, rows)
+
+    def _left_alone(self, releases: Releases) -> NDArray[np.bool_]:
+        return np.repeat(np.isin(releases.kind, (REUSED, GENERALIZED)), releases.tuples)
+
+    def _restore_gamma(self, snapshot: Snapshot) -> dict[int, int]:
+        clusters = self.arrays.clusters
+        for row, entry in enumerate(snapshot.gamma.values()):
+            clusters.id[row] = entry.id[0]
+            clusters.box.lower[row], clusters.box.upper[row] = entry.lower[0], entry.upper[0]
+            clusters.box.node[row] = entry.node[0] + self.offsets
+        self.arrays.now.open = len(snapshot.gamma)
+        return {int(entry.id[0]): row for row, entry in enumerate(snapshot.gamma.values())}

@@ -1,0 +1,239 @@
+"""Splitting a cluster before it is released (CASTLE, Sections 4.1 and 4.2)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.algorithms.castle.assign_remaining import join_nearest
+from crenel.anonymity.algorithms.castle.distance_search import Left, arrange, find_nearest, pick, take
+from crenel.anonymity.algorithms.castle.gamma import members_of
+from crenel.anonymity.buffer.arrays import CastleArrays, points
+from crenel.anonymity.compiled.jit import Int, leaf, procedure
+from crenel.anonymity.compiled.random import below
+from crenel.anonymity.privacy_models.checks import broken
+from crenel.anonymity.privacy_models.grouping import Groups, group, number_equal
+from crenel.anonymity.privacy_models.tally import count_set
+from crenel.anonymity.space.boxes import assign, empty_boxes, enclose, enlargement
+from crenel.anonymity.space.domain import NONE, Boxes, Domain
+
+
+class Members(NamedTuple):
+    """The tuples of a cluster, each of which goes to a part.
+
+    Attributes
+    ----------
+    slot : (members,) in order of position
+    box : (members,) each as a box of no width
+    part : (members,) the part of the split it went to, ``NONE`` before
+    """
+
+    slot: NDArray[np.int64]
+    box: Boxes
+    part: NDArray[np.int64]
+
+
+@procedure
+def members_apart(shard: CastleArrays, row: Int) -> Members:
+    """The members of a cluster, none of which has a part."""
+    slot, others = members_of(shard, row), points(shard.tuples)
+    box = empty_boxes(np.int64(len(slot)), shard.clusters.box)
+    for i in range(len(slot)):
+        assign(box, np.int64(i), others, slot[i])
+    return Members(slot, box, np.full(len(slot), NONE, np.int64))
+
+
+@procedure
+def split_by_subject(shard: CastleArrays, members: Members) -> Int:
+    """Give each tuple a part that has k tuples of k subjects; how many parts there are (CASTLE, function split).
+
+    A part takes one tuple of each of k buckets, the nearest of each; what is left goes to the nearest part. In the
+    paper all tuples of a subject are alike and the bucket that is left goes together; here each goes where it is near.
+    """
+    k, domain, box, total = shard.of.k, shard.domain, members.box, len(members.part)
+    subject, bucket = np.empty(total, np.uint64), np.empty(total, np.int64)
+    for i in range(total):
+        subject[i] = shard.tuples.subject[members.slot[i]]
+    buckets: Int = number_equal(subject, bucket)
+    of, size = group(bucket, buckets), np.zeros(buckets, np.int64)
+    for i in range(total):
+        size[bucket[i]] += 1
+    left = arrange(domain, box, np.arange(total), np.array([0, total]))
+    parts, around = empty_boxes(np.int64(total // k), box), empty_boxes(np.int64(1), box)
+    latest = np.full(buckets, NONE, np.int64)  # the last part that a tuple of each bucket went to
+    nonempty, count = np.int64(buckets), np.int64(0)
+    while nonempty >= k:
+        chosen, b = below(shard.random, nonempty), np.int64(0)
+        while size[b] == 0 or chosen > 0:
+            chosen -= size[b] > 0
+            b += 1
+        chosen, place = below(shard.random, size[b]), of.start[b]
+        while members.part[of.items[place]] != NONE or chosen > 0:
+            chosen -= members.part[of.items[place]] == NONE
+            place += 1
+        seed = of.items[place]
+        latest[b] = count
+        assign(parts, count, box, seed)
+        assign(around, np.int64(0), box, seed)
+        take(left, seed)
+        members.part[seed] = count
+        size[b] -= 1
+        nonempty -= size[b] == 0
+        for item in _nearest_of_each(domain, around, left, Persons(bucket, latest, count), k - 1, seed):
+            take(left, item)
+            members.part[item] = count
+            enclose(domain, parts, count, box, item)
+            size[bucket[item]] -= 1
+            nonempty -= size[bucket[item]] == 0
+        count += 1
+    join_nearest(domain, parts, count, box, members.part, without_part(members))
+    return count
+
+
+class Persons(NamedTuple):
+    """Whose tuples members are, where somebody has several.
+
+    Attributes
+    ----------
+    bucket : (members,) each one's subject, as a number
+    latest : (subjects,) the last part that a tuple of each went to, ``NONE`` where none did
+    part : the one that is being filled
+    """
+
+    bucket: NDArray[np.int64]
+    latest: NDArray[np.int64]
+    part: Int
+
+
+@procedure
+def _nearest_of_each(
+    domain: Domain, around: Boxes, left: Left, persons: Persons, wanted: Int, near: Int
+) -> NDArray[np.int64]:
+    """The nearest tuple of each of the ``wanted`` nearest subjects that the part has none of; marks these subjects.
+
+    So many there are. The rest as in ``find_nearest``.
+    """
+    items, asked = np.empty(wanted, np.int64), wanted
+    while True:
+        found, count = find_nearest(domain, around, left, np.int64(0), asked, near, np.inf), 0
+        for i in np.argsort(found.distance, kind="mergesort"):
+            whose = persons.bucket[found.item[i]]
+            if count < wanted and persons.latest[whose] != persons.part:
+                persons.latest[whose] = persons.part
+                items[count] = found.item[i]
+                count += 1
+        if count == wanted:
+            return items
+        for i in range(count):  # these were of too few subjects
+            persons.latest[persons.bucket[items[i]]] = NONE
+        asked *= 2
+
+
+@procedure
+def without_part(members: Members) -> NDArray[np.int64]:
+    """The members that have no part, in order."""
+    found, count = np.empty(len(members.part), np.int64), 0
+    for i in range(len(members.part)):
+        if members.part[i] == NONE:
+            found[count] = i
+            count += 1
+    return found[:count]
+
+
+@procedure
+def split(shard: CastleArrays, members: Members) -> Int:
+    """Give each member a part of at least k, where nobody comes twice (CASTLE, function split).
+
+    How many parts there are.
+    """
+    k, domain, box = shard.of.k, shard.domain, members.box
+    total = len(members.part)
+    ends = np.array([0, total])
+    left = arrange(domain, box, np.arange(total), ends)
+    parts, seed = empty_boxes(total // k, box), empty_boxes(np.int64(1), box)
+    only, count = np.int64(0), np.int64(0)
+    while total >= k:
+        first = pick(left, only, below(shard.random, total))
+        take(left, first)
+        members.part[first] = count
+        assign(seed, only, box, first)
+        assign(parts, count, box, first)
+        found = find_nearest(domain, seed, left, only, k - 1, first, np.inf)
+        for item in found.item:
+            take(left, item)
+            members.part[item] = count
+            enclose(domain, parts, count, box, item)
+        total -= k
+        count += 1
+    joining = np.empty(total, np.int64)
+    for i in range(total):
+        joining[i] = pick(left, only, np.int64(i))
+    join_nearest(domain, parts, count, box, members.part, joining)
+    return count
+
+
+@leaf
+def may_break(shard: CastleArrays, row: Int) -> bool:
+    """Whether parts of a cluster might break a promise.
+
+    Not where l of one column is all that is asked and nobody comes twice: ``split_l`` gives each part l values then.
+    """
+    checks, clusters = shard.checks, shard.clusters
+    if len(checks.address) == 0:
+        return False
+    if len(checks.address) > 1 or checks.address[0] != 0:
+        return True
+    return bool(clusters.subjects[row] < clusters.tuples[row])
+
+
+@procedure
+def join_broken_parts(shard: CastleArrays, members: Members, count: Int) -> Int:
+    """Let a part that breaks a promise join the nearest one; how many parts are left.
+
+    All together keep the promises, or the cluster would not be released.
+    """
+    parts, kept = empty_boxes(count, members.box), np.zeros(count, np.bool_)
+    of = group(members.part, count)
+    for i in range(len(of.items)):
+        part = members.part[of.items[i]]
+        if of.start[part] == i:
+            assign(parts, part, members.box, of.items[i])
+        enclose(shard.domain, parts, part, members.box, of.items[i])
+    while count > 1:
+        part = np.int64(0)
+        while part < count and (kept[part] or _keeps_promises(shard, members, of, part)):
+            kept[part] = True
+            part += 1
+        if part == count:
+            break
+        least = np.inf
+        nearest: Int = np.int64(NONE)
+        for other in range(count):
+            if other != part:
+                growth = enlargement(shard.domain, parts, part, parts, np.int64(other), least)
+                if growth < least:
+                    least, nearest = growth, np.int64(other)
+        enclose(shard.domain, parts, nearest, parts, part)
+        last = count - 1
+        for i in range(len(members.part)):
+            if members.part[i] == part:
+                members.part[i] = nearest
+        for i in range(len(members.part)):
+            if members.part[i] == last:
+                members.part[i] = part
+        kept[nearest] = False
+        if last != part:
+            assign(parts, part, parts, last)
+            kept[part] = kept[last]
+        count -= 1
+        of = group(members.part, count)
+    return count
+
+
+@procedure
+def _keeps_promises(shard: CastleArrays, members: Members, of: Groups, part: Int) -> bool:
+    slots = members.slot[of.items[of.start[part] : of.start[part + 1]]]
+    count_set(shard.counter, slots, shard.tuples.subject, shard.waiting.value, shard.of.by_name != 0)
+    return bool(shard.counter.tally.persons[0] >= shard.of.k and broken(shard.checks, shard.counter.tally) == NONE)

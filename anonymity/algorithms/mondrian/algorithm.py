@@ -1,0 +1,46 @@
+"""Mondrian as others know it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from crenel.anonymity.algorithm import Setting, Shard, Terms
+from crenel.anonymity.algorithms.batch.stored import begun, read
+from crenel.anonymity.algorithms.batch.windows import ClosedBy, algorithm_of_windows
+from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
+from crenel.anonymity.algorithms.mondrian.shard import Mondrian
+from crenel.anonymity.algorithms.precompile import run_through
+from crenel.state.stored import Stored
+
+
+def _new(terms: Terms, number: int, key: bytes) -> Shard:
+    return Mondrian(terms, begun(terms, number, key))
+
+
+def _restored(terms: Terms, stored: Stored, where: str) -> Shard:
+    return Mondrian(terms, read(terms, stored, where))
+
+
+def _compile() -> None:
+    run_through(MONDRIAN, MondrianParameters(ClosedBy(tuples=32)))
+
+
+def _tell(mondrian: MondrianParameters) -> Iterator[tuple[str, str]]:
+    yield from mondrian.window.tell()
+    yield "cut", mondrian.cut
+
+
+def _summary(counts: Mapping[str, int]) -> tuple[str, str, str]:
+    return "windows", f"{counts['windows']:,}", "cut by Mondrian"
+
+
+MONDRIAN = algorithm_of_windows(
+    name="mondrian",
+    parameters=MondrianParameters,
+    settings=(Setting("cut", "cut", "choice", "'loss' or 'widest'", choices=("loss", "widest")),),
+    new=_new,
+    restored=_restored,
+    tell=_tell,
+    summary=_summary,
+    compile=_compile,
+)

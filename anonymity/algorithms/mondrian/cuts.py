@@ -1,0 +1,278 @@
+"""Where a part is cut: by the least loss, or across its widest attribute.
+
+A cut parts a run of places from the others. Of numbers these are the lowest, up to a place where the value changes, so
+equal values stay on one side. Of categories they are the tuples below the first children of the part's node, or below
+one of its children.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from crenel.anonymity.algorithms.mondrian.scratch_buffers import AFTER, BEFORE, WHOLE, Work
+from crenel.anonymity.compiled.jit import Int, leaf, procedure
+from crenel.anonymity.privacy_models.checks import broken
+from crenel.anonymity.privacy_models.incremental_tally import forget, put, take_out
+from crenel.anonymity.space.boxes import assign, common_ancestor, covers, enclose, info_loss
+from crenel.anonymity.space.domain import NONE, Boxes, Domain
+
+
+@procedure
+def find_cut(work: Work, start: Int, stop: Int) -> bool:
+    """Find where to cut the part from ``start`` to ``stop``, into ``work.cut``; whether there is such a cut.
+
+    Each side of it keeps every promise. By loss, the total loss (InfoLoss times tuples, over both sides) is the least
+    that one cut reaches, and below that of the whole part: each place where a number changes is tried, and each child.
+    """
+    cut, box = work.cut, work.box
+    cut.attribute = NONE
+    if stop - start < 2 * work.of.k:
+        return False
+    assign(box, np.int64(WHOLE), work.points, np.int64(work.order[0, start]))
+    for i in range(start + 1, stop):
+        widen(work.domain, box, np.int64(WHOLE), work.points, np.int64(work.order[0, i]))
+    if work.of.counted != 0:
+        forget(work.here)
+        forget(work.there)
+        for i in range(start, stop):
+            put(work.there, work.codes, np.int64(work.order[0, i]), work.of.alone != 0)
+    if work.of.by_loss != 0:
+        least_loss(work, start, stop)
+    else:
+        widest(work, start, stop)
+    if work.of.counted != 0:
+        for i in range(start, stop):
+            take_out(work.there, work.codes, np.int64(work.order[0, i]), work.of.alone != 0)
+    return bool(cut.attribute != NONE)
+
+
+@leaf
+def least_loss(work: Work, start: Int, stop: Int) -> None:
+    """Try every cut."""
+    box, numeric = work.box, work.box.lower.shape[1]
+    work.cut.loss = (stop - start) * info_loss(work.domain, box, np.int64(WHOLE))
+    for a in range(numeric):
+        if box.lower[WHOLE, a] < box.upper[WHOLE, a]:
+            try_numbers(work, np.int64(a), start, stop)
+    for a in range(box.node.shape[1]):
+        node = box.node[WHOLE, a]
+        if work.domain.first[node] < work.domain.last[node]:
+            children = find_children(work, np.int64(a), start, stop)
+            try_first_children(work, np.int64(numeric + a), children)
+            try_each_child(work, np.int64(numeric + a), children)
+
+
+@leaf
+def try_numbers(work: Work, a: Int, start: Int, stop: Int) -> None:
+    """Try all cuts of a number, in one sweep down that measures what lies above each, and one up."""
+    domain, points, box, order = work.domain, work.points, work.box, work.order
+    k = np.int64(work.of.k)
+    above, below = np.int64(AFTER), np.int64(BEFORE)
+    loss = 0.0
+    assign(box, above, points, np.int64(order[a, stop - 1]))
+    for i in range(stop - 1, start + k - 1, -1):
+        if widen(domain, box, above, points, np.int64(order[a, i])):
+            loss = info_loss(domain, box, above)
+        work.after[i] = loss
+    loss = 0.0
+    assign(box, below, points, np.int64(order[a, start]))
+    last = stop - k
+    for i in range(start, last):
+        if widen(domain, box, below, points, np.int64(order[a, i])):
+            loss = info_loss(domain, box, below)
+        if work.of.counted != 0:
+            move_here(work, a, i, i + 1)
+        tuples = i + 1 - start
+        if tuples >= k and points.lower[order[a, i], a] < points.lower[order[a, i + 1], a]:
+            total = tuples * loss + (stop - i - 1) * work.after[i + 1]
+            if total < work.cut.loss and allowable(work, tuples, stop - i - 1):
+                note(work, a, start, i + 1, total)
+    if work.of.counted != 0:
+        move_back(work, a, start, last)
+
+
+@leaf
+def find_children(work: Work, a: Int, start: Int, stop: Int) -> Int:
+    """Find where the children of a category's node begin, and the boxes around their tuples; how many there are."""
+    domain, points, child, edge = work.domain, work.points, work.child, work.edge
+    row, node = work.box.lower.shape[1] + a, work.box.node[WHOLE, a]
+    found, last = np.int64(0), np.int64(-1)
+    for i in range(start, stop):
+        slot = np.int64(work.order[row, i])
+        if points.node[slot, a] > last:
+            last = np.int64(domain.last[child_of(domain, node, points.node[slot, a])])
+            edge[found] = i
+            assign(child, found, points, slot)
+            found += 1
+        else:
+            widen(domain, child, found - 1, points, slot)
+    edge[found] = stop
+    assign(work.onward, found - 1, child, found - 1)
+    for j in range(found - 2, -1, -1):
+        assign(work.onward, j, work.onward, j + 1)
+        enclose(domain, work.onward, j, child, j)
+    return found
+
+
+@leaf
+def try_first_children(work: Work, a: Int, children: Int) -> None:
+    """Try the cuts behind each child."""
+    domain, box, edge, below = work.domain, work.box, work.edge, np.int64(BEFORE)
+    assign(box, below, work.child, np.int64(0))
+    for j in range(children - 1):
+        enclose(domain, box, below, work.child, j)
+        if work.of.counted != 0:
+            move_here(work, a, edge[j], edge[j + 1])
+        tuples, others = edge[j + 1] - edge[0], edge[children] - edge[j + 1]
+        total = tuples * info_loss(domain, box, below) + others * info_loss(domain, work.onward, j + 1)
+        if total < work.cut.loss and allowable(work, tuples, others):
+            note(work, a, edge[0], edge[j + 1], total)
+    if work.of.counted != 0:
+        move_back(work, a, edge[0], edge[children - 1])
+
+
+@leaf
+def try_each_child(work: Work, a: Int, children: Int) -> None:
+    """Try the cuts between one child and the others, where it is neither the first nor the last."""
+    domain, box, edge = work.domain, work.box, work.edge
+    below, others = np.int64(BEFORE), np.int64(AFTER)
+    assign(box, below, work.child, np.int64(0))
+    for j in range(1, children - 1):
+        assign(box, others, box, below)
+        enclose(domain, box, others, work.onward, j + 1)
+        enclose(domain, box, below, work.child, j)
+        tuples = edge[j + 1] - edge[j]
+        rest = edge[children] - edge[0] - tuples
+        total = tuples * info_loss(domain, work.child, j) + rest * info_loss(domain, box, others)
+        if total < work.cut.loss and may_be_cut(work, a, edge[j], edge[j + 1], rest):
+            note(work, a, edge[j], edge[j + 1], total)
+
+
+@leaf
+def widest(work: Work, start: Int, stop: Int) -> None:
+    """Cut the widest attribute that can be, at the place nearest the median (LeFevre, Section 4).
+
+    Widths are shares of the domain, as InfoLoss has them. Where many tuples have the median's value, or the children of
+    a node are uneven, the paper's cut leaves all of them on one side; here the nearest place that is one is taken.
+    """
+    box, numeric, width = work.box, work.box.lower.shape[1], work.width
+    alone, first = np.int64(AFTER), np.int64(work.order[0, start])
+    for a in range(len(width)):
+        assign(box, alone, work.points, first)
+        if a < numeric:
+            box.lower[AFTER, a], box.upper[AFTER, a] = box.lower[WHOLE, a], box.upper[WHOLE, a]
+        else:
+            box.node[AFTER, a - numeric] = box.node[WHOLE, a - numeric]
+        width[a] = info_loss(work.domain, box, alone)
+    while True:
+        best = np.int64(0)
+        for a in range(1, len(width)):
+            if width[a] > width[best]:
+                best = np.int64(a)
+        if not width[best] > 0.0:
+            return
+        width[best] = 0.0
+        place = nearest_median(work, best, start, stop)
+        if place != NONE and may_be_cut(work, best, start, place, stop - place):
+            note(work, best, start, place, 0.0)
+            return
+
+
+@leaf
+def nearest_median(work: Work, a: Int, start: Int, stop: Int) -> Int:
+    """The place nearest the middle at which an attribute can be cut, the lower one of two; ``NONE``: there is none."""
+    middle = start + (stop - start) // 2
+    for away in range(middle - start + 1):
+        for place in (middle - away, middle + away):
+            if start < place < stop and divides(work, a, place):
+                return place
+    return np.int64(NONE)
+
+
+@leaf
+def divides(work: Work, a: Int, place: Int) -> bool:
+    """Whether a number, or the child that a category is below, is another one from a place on."""
+    points, numeric = work.points, work.box.lower.shape[1]
+    left, right = work.order[a, place - 1], work.order[a, place]
+    if a < numeric:
+        return bool(points.lower[left, a] < points.lower[right, a])
+    c = a - numeric
+    child = child_of(work.domain, work.box.node[WHOLE, c], points.node[left, c])
+    return not covers(work.domain, child, points.node[right, c])
+
+
+@leaf
+def child_of(domain: Domain, node: Int, below: Int) -> Int:
+    """The child of a node that stands above a leaf."""
+    while domain.parent[below] != node:
+        below = domain.parent[below]
+    return below
+
+
+@leaf
+def may_be_cut(work: Work, a: Int, first: Int, last: Int, others: Int) -> bool:
+    """Whether both sides of a cut keep every promise; everybody is ``there``, and is again afterwards."""
+    if work.of.counted == 0:
+        return allowable(work, last - first, others)
+    move_here(work, a, first, last)
+    found = allowable(work, last - first, others)
+    move_back(work, a, first, last)
+    return found
+
+
+@leaf
+def allowable(work: Work, tuples: Int, others: Int) -> bool:
+    """Whether both sides keep every promise, with so many tuples on each."""
+    k, here, there = work.of.k, work.here.tally, work.there.tally
+    if tuples < k or others < k:
+        return False
+    if work.of.counted == 0:
+        return True
+    if here.persons[0] < k or there.persons[0] < k:
+        return False
+    return bool(broken(work.checks, here) == NONE and broken(work.checks, there) == NONE)
+
+
+@leaf
+def move_here(work: Work, a: Int, first: Int, last: Int) -> None:
+    """Count the tuples of some places on the other side."""
+    for i in range(first, last):
+        slot = np.int64(work.order[a, i])
+        put(work.here, work.codes, slot, work.of.alone != 0)
+        take_out(work.there, work.codes, slot, work.of.alone != 0)
+
+
+@leaf
+def move_back(work: Work, a: Int, first: Int, last: Int) -> None:
+    """Undo ``move_here``."""
+    for i in range(first, last):
+        slot = np.int64(work.order[a, i])
+        put(work.there, work.codes, slot, work.of.alone != 0)
+        take_out(work.here, work.codes, slot, work.of.alone != 0)
+
+
+@leaf
+def note(work: Work, a: Int, first: Int, last: Int, total: float) -> None:
+    """Remember a cut as the best so far."""
+    cut = work.cut
+    cut.attribute, cut.first, cut.last, cut.loss = a, first, last, total
+
+
+@leaf
+def widen(domain: Domain, box: Boxes, row: Int, points: Boxes, slot: Int) -> bool:
+    """Enlarge a box, no more than needed, until it covers a tuple; whether it had to be."""
+    wider = False
+    for a in range(box.lower.shape[1]):
+        value = points.lower[slot, a]
+        if value < box.lower[row, a]:
+            box.lower[row, a] = value
+            wider = True
+        elif value > box.upper[row, a]:
+            box.upper[row, a] = value
+            wider = True
+    for a in range(box.node.shape[1]):
+        node, other = box.node[row, a], points.node[slot, a]
+        if not covers(domain, node, other):
+            box.node[row, a] = common_ancestor(domain, node, other)
+            wider = True
+    return wider

@@ -1,0 +1,114 @@
+"""What cutting a window takes: its tuples in the order of each attribute, and scratch."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.algorithms.batch.procedures import BatchArrays
+from crenel.anonymity.compiled.arrays import record, zeros
+from crenel.anonymity.privacy_models.checks import Checks
+from crenel.anonymity.privacy_models.incremental_tally import Trial, empty_trial
+from crenel.anonymity.space.domain import Boxes, Domain
+
+WHOLE, BEFORE, AFTER = range(3)
+"""Rows of ``Work.box``: around a part, around its first tuples, and around the rest."""
+
+
+class Work(NamedTuple):
+    """A window that is cut.
+
+    A part is a run of places, the same ones in each row of ``order``.
+
+    Attributes
+    ----------
+    of : ``k``; ``by_loss``, or by width; ``counted``, whether persons must be counted, or tuples tell all; ``alone``,
+        whether nobody comes twice
+    cut : the best cut so far: its ``attribute``, the places ``first`` to ``last`` that it parts from the others, and
+        the total ``loss`` after it
+    points : (tuples,) the tuples as boxes of no width
+    order : (attributes, tuples) the tuples in the order of each attribute, numbers before categories
+    codes : (tuples, 1 + 2 sensitive) as ``crenel.anonymity.privacy_models.incremental_tally.put`` takes them
+    here, there : who is on either side of a cut
+    box : (3,) ``WHOLE``, ``BEFORE``, ``AFTER``
+    after : (tuples,) InfoLoss of all tuples from a place on
+    inside : (tuples,) on which side a tuple is
+    spare : (tuples,)
+    width : (attributes,) share of an attribute that a part covers
+    edge : (children + 1,) places at which the children of a node begin
+    child, onward : (children,) boxes around the tuples of a child, and around those of a child and all behind it
+    """
+
+    of: Any
+    cut: Any
+    domain: Domain
+    points: Boxes
+    checks: Checks
+    order: NDArray[np.int32]
+    codes: NDArray[np.int32]
+    here: Trial
+    there: Trial
+    box: Boxes
+    after: NDArray[np.float64]
+    inside: NDArray[np.bool_]
+    spare: NDArray[np.int32]
+    width: NDArray[np.float64]
+    edge: NDArray[np.int64]
+    child: Boxes
+    onward: Boxes
+
+
+def work_on(arrays: BatchArrays, *, by_loss: bool) -> Work:
+    """A window of which nothing is cut yet."""
+    points = arrays.points
+    tuples, numeric = points.lower.shape
+    columns = [*points.lower.T, *points.node.T]
+    order = zeros((len(columns), tuples), np.int32)
+    for a, column in enumerate(columns):
+        order[a] = np.argsort(column, kind="stable")
+    codes, alone = _codes(arrays)
+    of = record("k by_loss counted alone")
+    of.k, of.by_loss, of.alone = arrays.of.k, by_loss, alone
+    of.counted = not alone or len(arrays.checks.address) > 0
+    children = int(np.bincount(arrays.domain.parent).max(initial=0))
+
+    def boxes(rows: int) -> Boxes:
+        ends = np.zeros((2, rows, numeric))
+        return Boxes(ends[0], ends[1], np.zeros((rows, points.node.shape[1]), np.int32))
+
+    return Work(
+        of=of,
+        cut=record("attribute first last", "loss"),
+        domain=arrays.domain,
+        points=points,
+        checks=arrays.checks,
+        order=order,
+        codes=codes,
+        here=empty_trial(arrays.value.shape[1], tuples, arrays.checks),
+        there=empty_trial(arrays.value.shape[1], tuples, arrays.checks),
+        box=boxes(3),
+        after=zeros(tuples),
+        inside=zeros(tuples, np.bool_),
+        spare=zeros(tuples, np.int32),
+        width=np.zeros(len(columns)),
+        edge=np.zeros(children + 1, np.int64),
+        child=boxes(children),
+        onward=boxes(children),
+    )
+
+
+def _codes(arrays: BatchArrays) -> tuple[NDArray[np.int32], bool]:
+    """Numbers of each tuple's person, values, and pairs of both; and whether nobody comes twice."""
+    tuples, sensitive = arrays.value.shape
+    codes = zeros((tuples, 1 + 2 * sensitive), np.int32)
+    codes[:, 0] = np.arange(tuples)
+    codes[:, 1 : 1 + sensitive] = arrays.value
+    if arrays.of.by_name:
+        codes[:, 0] = np.unique(arrays.subject, return_inverse=True)[1]
+    alone = not tuples or int(codes[:, 0].max()) + 1 == tuples
+    for a in range(0 if alone else sensitive):
+        pair = codes[:, 0] * np.int64(tuples) + arrays.value[:, a]
+        codes[:, 1 + sensitive + a] = np.unique(pair, return_inverse=True)[1]
+    return codes, alone

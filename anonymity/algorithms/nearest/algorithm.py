@@ -1,0 +1,54 @@
+"""Nearest release as others know it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from crenel.anonymity.algorithm import Shard, Terms
+from crenel.anonymity.algorithms.nearest.lasting.shard import COMPANIONS, LastingNearest
+from crenel.anonymity.algorithms.nearest.parameters import NearestParameters, problems
+from crenel.anonymity.algorithms.nearest.shard import Nearest
+from crenel.anonymity.algorithms.precompile import run_through
+from crenel.anonymity.buffer.delayed_algorithm import delayed_algorithm
+from crenel.anonymity.buffer.stored_shard import begun, read
+from crenel.anonymity.model.privacy import Lasting
+from crenel.state.stored import Stored
+
+
+def _new(terms: Terms, number: int, key: bytes) -> Shard:
+    return _made(terms)(terms, begun(terms, number, key), remembers=terms.remembers)
+
+
+def _restored(terms: Terms, stored: Stored, where: str) -> Shard:
+    return _made(terms)(terms, read(terms, stored, where))
+
+
+def _made(terms: Terms) -> type[Nearest]:
+    return Nearest if terms.privacy.lasting is None else LastingNearest
+
+
+def _compile() -> None:
+    parameters = NearestParameters(delay_tuples=64, delay_event_time=1000)
+    run_through(NEAREST, parameters)
+    run_through(NEAREST, parameters, lasting=Lasting(2000))
+
+
+def _summary(counts: Mapping[str, int]) -> tuple[str, str, str]:
+    return "nearest", "", "each left with those that lie nearest"
+
+
+NEAREST = delayed_algorithm(
+    name="nearest",
+    parameters=NearestParameters,
+    settings=(),
+    new=_new,
+    restored=_restored,
+    problems=problems,
+    counted={},
+    gauges={},
+    tell=lambda parameters: iter(()),
+    summary=_summary,
+    compile=_compile,
+    entries=(COMPANIONS,),
+    lasting=True,
+)

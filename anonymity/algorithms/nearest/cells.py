@@ -1,0 +1,363 @@
+"""Where tuples wait: neighbors together in cells, so that what is nearest to a group is found without looking at all.
+
+The cells are the leaves of a tree of cuts, each of one attribute at one value; a cell that is full is cut in two. A
+search begins with the cell of the least bound, which is what the group would lose at least by any of its tuples, and
+passes over those that are too far: its result is the same however the cells lie. The loops hold no branch, as in
+``crenel.anonymity.space.boxes_by_attribute``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.compiled.arrays import record, zeros
+from crenel.anonymity.compiled.jit import Int, leaf, procedure
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.space.domain import NONE, Boxes, Domain
+from crenel.anonymity.space.lanes import least, whole, with_room
+
+SIZE = 64
+"""Most tuples of a cell."""
+
+_ANY = -1  # in the place of an attribute: tuples alike in all attributes lie in either part
+_LEAST = SIZE // 4
+"""Fewest tuples that a cut leaves on either side."""
+
+_SPARSE = 5
+"""The cells are made anew where there are so many times as many as full ones would be; cuts alone make at most four."""
+
+_THIN = 2
+"""So they are where there are so many times as many, and as many tuples have come since as wait."""
+
+
+class Cells(NamedTuple):
+    """The tuples that wait, ``SIZE`` places a cell.
+
+    Attributes
+    ----------
+    now : ``used`` cells; the ``root`` of the tree: the number of a cut, or -1 - that of a cell; and how many tuples
+        ``came`` since the cells were made anew
+    held : (cells,) tuples in each, at its first places
+    slot : (places,) of the tuple at each place
+    place : (slots,) of the tuple in each slot, ``NONE`` where it is in no cell
+    number, leaf : (numeric, places), (categorical, places) values, and nodes
+    lower, upper, first, last : (numeric, cells), (categorical, cells) between which they lie
+    bound : (cells,) by how much the group's loss grows at least
+    part : (categorical, cells) what of it is an attribute's
+    step, ahead : (cells,) scratch; ``bound``, infinite where a cell is empty
+    growth, growth_step : (SIZE,) by how much the group's loss grows by each tuple of a cell; scratch
+    attribute, cut : (cuts,) of each; numeric attributes come first
+    below, above : (cuts,) the part below the cut, and the other, as ``root``
+    """
+
+    now: Any
+    held: NDArray[np.int64]
+    slot: NDArray[np.int32]
+    place: NDArray[np.int32]
+    number: NDArray[np.float64]
+    leaf: NDArray[np.int32]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    first: NDArray[np.int32]
+    last: NDArray[np.int32]
+    bound: NDArray[np.float64]
+    part: NDArray[np.float64]
+    step: NDArray[np.float64]
+    ahead: NDArray[np.float64]
+    growth: NDArray[np.float64]
+    growth_step: NDArray[np.float64]
+    attribute: NDArray[np.int64]
+    cut: NDArray[np.float64]
+    below: NDArray[np.int64]
+    above: NDArray[np.int64]
+
+
+def empty_cells(slots: int, policy: Policy) -> Cells:
+    """Room for as many tuples as there are slots; nobody waits."""
+    numeric, categorical = len(policy.numeric), len(policy.categorical)
+    cells = with_room(_most(slots) + 2)
+    now = record("used root came")
+    now.used, now.root = 1, -1
+    return Cells(
+        now=now,
+        held=zeros(cells, np.int64),
+        slot=zeros(cells * SIZE, np.int32),
+        place=zeros(slots, np.int32),
+        number=zeros((numeric, cells * SIZE)),
+        leaf=zeros((categorical, cells * SIZE), np.int32),
+        lower=zeros((numeric, cells)),
+        upper=zeros((numeric, cells)),
+        first=zeros((categorical, cells), np.int32),
+        last=zeros((categorical, cells), np.int32),
+        bound=zeros(cells),
+        part=zeros((categorical, cells)),
+        step=zeros(cells),
+        ahead=zeros(cells),
+        growth=zeros(SIZE),
+        growth_step=zeros(SIZE),
+        attribute=zeros(cells, np.int64),
+        cut=zeros(cells),
+        below=zeros(cells, np.int64),
+        above=zeros(cells, np.int64),
+    )
+
+
+def _most(slots: int) -> int:
+    return _SPARSE * (slots // SIZE + 1) + 4
+
+
+@leaf
+def enter(shard: Any, slot: Int) -> None:
+    """Put a tuple that waits into its cell."""
+    cells, full = shard.cells, shard.now.waiting // SIZE + 1
+    cells.place[slot] = 0
+    cells.now.came += 1
+    thin = cells.now.used > _THIN * full + 4 and cells.now.came > shard.now.waiting
+    if thin or cells.now.used > _SPARSE * full + 4:
+        make_anew(shard)
+    else:
+        _enter(shard, slot)
+
+
+@procedure
+def make_anew(shard: Any) -> None:
+    """Let the cells be those of all that waits now and was in one."""
+    cells, tuples = shard.cells, shard.tuples
+    cells.now.used, cells.now.root, cells.now.came = 1, -1, 0
+    cells.held[0] = 0
+    slot = np.int64(shard.now.oldest)
+    while slot != NONE:
+        if cells.place[slot] != NONE:
+            _enter(shard, slot)
+        slot = np.int64(tuples.younger[slot])
+
+
+@leaf
+def _enter(shard: Any, slot: Int) -> None:
+    cells = shard.cells
+    way, before, low = np.int64(cells.now.root), np.int64(NONE), True
+    while way >= 0:
+        a = np.int64(cells.attribute[way])
+        if a == _ANY:
+            low = bool(cells.held[-1 - cells.below[way]] < SIZE)
+        else:
+            low = bool(_value(shard, slot, a) < cells.cut[way])
+        before = way
+        way = np.int64(cells.below[way] if low else cells.above[way])
+    cell = -1 - way
+    while cells.held[cell] == SIZE:
+        _cut(shard, cell, before, low)
+        before = np.int64(cells.now.used) - 2
+        a = np.int64(cells.attribute[before])
+        low = bool(a != _ANY and _value(shard, slot, a) < cells.cut[before])
+        cell = -1 - np.int64(cells.below[before] if low else cells.above[before])
+    _put(shard, cell, slot)
+
+
+@leaf
+def _put(shard: Any, cell: Int, slot: Int) -> None:
+    cells, tuples = shard.cells, shard.tuples
+    place = cell * SIZE + cells.held[cell]
+    cells.slot[place], cells.place[slot] = slot, place
+    empty = cells.held[cell] == 0
+    for a in range(cells.number.shape[0]):
+        value = tuples.numeric[slot, a]
+        cells.number[a, place] = value
+        cells.lower[a, cell] = value if empty else min(cells.lower[a, cell], value)
+        cells.upper[a, cell] = value if empty else max(cells.upper[a, cell], value)
+    for a in range(cells.leaf.shape[0]):
+        node = tuples.leaf[slot, a]
+        cells.leaf[a, place] = node
+        cells.first[a, cell] = node if empty else min(cells.first[a, cell], node)
+        cells.last[a, cell] = node if empty else max(cells.last[a, cell], node)
+    cells.held[cell] += 1
+
+
+@leaf
+def drop(shard: Any, slot: Int) -> None:
+    """Take a tuple out of its cell; the last one there takes its place."""
+    cells = shard.cells
+    place = np.int64(cells.place[slot])
+    cell = place // SIZE
+    cells.held[cell] -= 1
+    last = cell * SIZE + cells.held[cell]
+    moved = cells.slot[last]
+    cells.slot[place], cells.place[moved] = moved, place
+    for a in range(cells.number.shape[0]):
+        cells.number[a, place] = cells.number[a, last]
+    for a in range(cells.leaf.shape[0]):
+        cells.leaf[a, place] = cells.leaf[a, last]
+    cells.place[slot] = NONE
+
+
+@procedure
+def _cut(shard: Any, cell: Int, before: Int, low: bool) -> None:
+    """Cut a full cell in two, across its widest attribute, near the middle; or give tuples that are alike a second."""
+    cells = shard.cells
+    numeric, start = cells.number.shape[0], cell * SIZE
+    widths = _widths(shard, cell)
+    attribute, cut, values = np.int64(_ANY), 0.0, np.empty(SIZE)
+    while attribute == _ANY and widths.max() > 0.0:
+        a = np.int64(widths.argmax())
+        widths[a] = 0.0
+        for i in range(SIZE):
+            values[i] = cells.number[a, start + i] if a < numeric else np.float64(cells.leaf[a - numeric, start + i])
+        values.sort()
+        for off in range(SIZE // 2 - _LEAST + 1):
+            for middle in (SIZE // 2 + off, SIZE // 2 - off):
+                if attribute == _ANY and values[middle - 1] < values[middle]:
+                    attribute, cut = a, values[middle]
+    other, number = np.int64(cells.now.used), np.int64(cells.now.used) - 1
+    cells.now.used += 1
+    cells.held[other] = 0
+    cells.attribute[number], cells.cut[number] = attribute, cut
+    cells.below[number], cells.above[number] = -1 - cell, -1 - other
+    if before == NONE:
+        cells.now.root = number
+    elif low:
+        cells.below[before] = number
+    else:
+        cells.above[before] = number
+    if attribute == _ANY:
+        return
+    cells.held[cell] = 0
+    moved = cells.slot[start : start + SIZE].copy()
+    for i in range(SIZE):
+        slot = np.int64(moved[i])
+        _put(shard, cell if _value(shard, slot, attribute) < cut else other, slot)
+
+
+@procedure
+def _widths(shard: Any, cell: Int) -> NDArray[np.float64]:
+    """How wide a cell is in each attribute, as a share of InfoLoss."""
+    cells, domain = shard.cells, shard.domain
+    numeric = cells.number.shape[0]
+    widths = np.zeros(numeric + cells.leaf.shape[0])
+    for a in range(numeric):
+        if domain.scale[a] > 0.0:
+            widths[a] = (cells.upper[a, cell] - cells.lower[a, cell]) * domain.scale[a]
+    for a in range(cells.leaf.shape[0]):
+        node = np.int64(cells.first[a, cell])
+        while domain.last[node] < cells.last[a, cell]:
+            node = np.int64(domain.parent[node])
+        widths[numeric + a] = domain.loss[node]
+    return widths
+
+
+@leaf
+def _value(shard: Any, slot: Int, attribute: Int) -> float:
+    numeric = shard.tuples.numeric.shape[1]
+    if attribute < numeric:
+        return float(shard.tuples.numeric[slot, attribute])
+    return float(shard.tuples.leaf[slot, attribute - numeric])
+
+
+@leaf
+def measure(domain: Domain, cells: Cells, box: Boxes, row: Int) -> None:
+    """Write to ``bound`` by how much a box grows at least to enclose any tuple of each cell."""
+    bound, stop = cells.bound, whole(cells.now.used)
+    for i in range(np.uint64(0), stop):
+        bound[i] = 0.0
+    for a in range(box.lower.shape[1]):
+        lower, upper, scale = box.lower[row, a], box.upper[row, a], domain.scale[a]
+        if scale > 0.0:
+            for i in range(np.uint64(0), stop):
+                below, above = lower - cells.upper[a, i], cells.lower[a, i] - upper
+                bound[i] += ((below if below > 0.0 else 0.0) + (above if above > 0.0 else 0.0)) * scale
+    for a in range(box.node.shape[1]):
+        _least_losses(domain, cells, np.int64(box.node[row, a]), a)
+        for i in range(np.uint64(0), stop):
+            bound[i] += cells.step[i]
+            cells.part[a, i] = cells.step[i]
+
+
+@leaf
+def measure_again(domain: Domain, cells: Cells, box: Boxes, before: Int, after: Int) -> None:
+    """Bring ``bound`` up to date where a box has grown from row ``before`` to row ``after``."""
+    bound, stop = cells.bound, whole(cells.now.used)
+    for a in range(box.lower.shape[1]):
+        lower, upper = box.lower[before, a], box.upper[before, a]
+        low, high, scale = box.lower[after, a], box.upper[after, a], domain.scale[a]
+        if scale > 0.0 and low < lower:
+            for i in range(np.uint64(0), stop):
+                old, new = lower - cells.upper[a, i], low - cells.upper[a, i]
+                bound[i] += ((new if new > 0.0 else 0.0) - (old if old > 0.0 else 0.0)) * scale
+        if scale > 0.0 and high > upper:
+            for i in range(np.uint64(0), stop):
+                old, new = cells.lower[a, i] - upper, cells.lower[a, i] - high
+                bound[i] += ((new if new > 0.0 else 0.0) - (old if old > 0.0 else 0.0)) * scale
+    for a in range(box.node.shape[1]):
+        if box.node[after, a] != box.node[before, a]:
+            _least_losses(domain, cells, np.int64(box.node[after, a]), a)
+            for i in range(np.uint64(0), stop):
+                bound[i] += cells.step[i] - cells.part[a, i]
+                cells.part[a, i] = cells.step[i]
+
+
+@leaf
+def _least_losses(domain: Domain, cells: Cells, node: Int, attribute: Int) -> None:
+    """Write to ``step`` by how much a node's loss is less than that of the lowest above it and any tuple of a cell."""
+    step, first_of, last_of, stop = cells.step, cells.first, cells.last, whole(cells.now.used)
+    own = domain.loss[node]
+    top = domain.loss[domain.root[attribute]] - own
+    for i in range(np.uint64(0), stop):
+        step[i] = top
+    while node != domain.root[attribute]:
+        first, last, loss = domain.first[node], domain.last[node], domain.loss[node] - own
+        for i in range(np.uint64(0), stop):
+            meets = (first_of[attribute, i] <= last) & (last_of[attribute, i] >= first)
+            lower = loss if meets else top
+            step[i] = lower if lower < step[i] else step[i]
+        node = np.int64(domain.parent[node])
+
+
+@leaf
+def nearest_cell(cells: Cells) -> Int:
+    """The cell of the least bound, of those that hold any tuple; ``NONE`` where none does. All bounds: ``ahead``."""
+    ahead, bound, held, count = cells.ahead, cells.bound, cells.held, np.int64(cells.now.used)
+    for i in range(np.uint64(0), whole(count)):
+        ahead[i] = bound[i] if held[i] > 0 else np.inf
+    smallest = least(ahead, count)
+    for i in range(count):
+        if ahead[i] == smallest and smallest < np.inf:
+            return np.int64(i)
+    return np.int64(NONE)
+
+
+@leaf
+def visit(domain: Domain, cells: Cells, box: Boxes, row: Int, cell: Int) -> None:
+    """Write to ``growth`` by how much a box grows to enclose each tuple of a cell (CASTLE, Definition 3.4)."""
+    growth, step, start, stop = cells.growth, cells.growth_step, np.uint64(cell * SIZE), whole(cells.held[cell])
+    for i in range(np.uint64(0), stop):
+        growth[i] = 0.0
+    for a in range(box.lower.shape[1]):
+        lower, upper, scale, number = box.lower[row, a], box.upper[row, a], domain.scale[a], cells.number
+        if scale > 0.0:
+            for i in range(np.uint64(0), stop):
+                below, above = lower - number[a, start + i], number[a, start + i] - upper
+                growth[i] += ((below if below > 0.0 else 0.0) + (above if above > 0.0 else 0.0)) * scale
+    for a in range(box.node.shape[1]):
+        node, leaf_of = np.int64(box.node[row, a]), cells.leaf
+        own, root = domain.loss[node], np.int64(domain.root[a])
+        top = domain.loss[root] - own
+        if node == root:
+            continue
+        first_own, last_own, above = domain.first[node], domain.last[node], np.int64(domain.parent[node])
+        first, last, loss = domain.first[above], domain.last[above], domain.loss[above] - own
+        for i in range(np.uint64(0), stop):
+            inside = (first <= leaf_of[a, start + i]) & (leaf_of[a, start + i] <= last)
+            step[i] = loss if inside else top
+        while above != root:
+            above = np.int64(domain.parent[above])
+            first, last, loss = domain.first[above], domain.last[above], domain.loss[above] - own
+            if above != root:
+                for i in range(np.uint64(0), stop):
+                    inside = (first <= leaf_of[a, start + i]) & (leaf_of[a, start + i] <= last)
+                    lower_loss = loss if inside else top
+                    step[i] = lower_loss if lower_loss < step[i] else step[i]
+        for i in range(np.uint64(0), stop):
+            inside = (first_own <= leaf_of[a, start + i]) & (leaf_of[a, start + i] <= last_own)
+            growth[i] += 0.0 if inside else step[i]

@@ -1,0 +1,173 @@
+"""Growing a group around a tuple until it keeps all promises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from crenel.anonymity.algorithms.nearest.arrays import NearestArrays
+from crenel.anonymity.algorithms.nearest.cells import SIZE, measure, measure_again, nearest_cell, visit
+from crenel.anonymity.buffer.arrays import points
+from crenel.anonymity.compiled.jit import Int, leaf, procedure
+from crenel.anonymity.privacy_models.checks import broken, only_diversity
+from crenel.anonymity.privacy_models.incremental_tally import forget, may_help, put, take_out, weigh
+from crenel.anonymity.space.boxes import assign, enclose, info_loss
+from crenel.anonymity.space.domain import NONE
+from crenel.anonymity.space.ends import published_loss
+
+WAITS, CHOSEN = 0, 1
+"""``Tuples.cluster`` of a tuple that waits, and of one that is in the group that grows."""
+
+_REUSE = -2
+
+_SPARE = 2
+"""Members beyond k where confidence is asked for: so many may be withheld as linkable, and the others still leave."""
+
+
+@procedure
+def grow(shard: Any, slot: Int, other_loss: float, together: bool) -> Int:
+    """Grow a group around a tuple: each next member is the waiting tuple of another subject that enlarges it least.
+
+    Where that would leave too few members for the sensitive values that are lacking, only those that bring one come.
+
+    Parameters
+    ----------
+    other_loss : what the tuple would lose by reuse; infinite where nothing can be reused
+    together : whether all that waits keeps the promises; else a group of k that no tuple helps is given up
+
+    Returns
+    -------
+    members : how many there are in ``group``, under the generalization ``box``; 0 where no such group keeps promises,
+        -1 where reuse is better
+    """
+    cells, tuples, domain, box, group = shard.cells, shard.tuples, shard.domain, shard.box, shard.group
+    trial, checks = shard.trial, shard.checks
+    now, before = np.int64(0), np.int64(1)
+    wanted = shard.of.k + (_SPARE if shard.noise.of.subjects > 0 else 0)
+    assign(box, now, points(tuples), slot)
+    measure(domain, cells, box, now)
+    members = np.int64(0)
+    next_one = slot
+    while True:
+        group[members] = next_one
+        members += 1
+        tuples.cluster[next_one] = CHOSEN
+        check = np.int64(NONE)
+        if len(checks.address) > 0:
+            put(trial, shard.codes, next_one, True)
+            check = np.int64(broken(checks, trial.tally))
+        if members >= wanted and check == NONE:
+            break
+        next_one = _next(shard, members, check, together)
+        if next_one == NONE:
+            if members >= shard.of.k and check == NONE:  # fewer will do
+                next_one = slot
+            break
+        assign(box, before, box, now)
+        enclose(domain, box, now, points(tuples), next_one)
+        if reuse_is_better(shard, other_loss):  # a group that grows on only becomes worse
+            next_one = np.int64(_REUSE)
+            break
+        measure_again(domain, cells, box, before, now)
+    if len(checks.address) > 0:
+        forget(trial)
+    for i in range(members):
+        tuples.cluster[group[i]] = WAITS
+    if next_one == _REUSE:
+        return np.int64(-1)
+    return np.int64(0) if next_one == NONE else members
+
+
+@leaf
+def reuse_is_better(shard: Any, other_loss: float) -> bool:
+    """Whether reuse loses no more than the group does, with what a bad one costs its k - 1 other members.
+
+    They could leave in a group of mean loss tau another time. Tau is of groups before their ends are rounded.
+    """
+    loss = info_loss(shard.domain, shard.box, np.int64(0))
+    shown = published_loss(shard.domain, shard.box, np.int64(0))
+    return bool(other_loss <= shown + (shard.of.k - 1) * max(loss - shard.now.tau, 0.0))
+
+
+@leaf
+def _next(shard: NearestArrays, members: Int, check: Int, together: bool) -> Int:
+    """The tuple that comes next, ``NONE`` where there is none; ``check`` is one that the group breaks."""
+    if check != NONE and _values_lacking(shard) >= shard.of.k - members:
+        found = _nearest(shard, members, True)
+        if found != NONE or only_diversity(shard.checks) or (members >= shard.of.k and not together):
+            return found
+    return _nearest(shard, members, False)
+
+
+@leaf
+def _values_lacking(shard: NearestArrays) -> float:
+    """How many members the group needs for the values that it lacks, at least."""
+    lacking, checks = 0.0, shard.checks
+    for check in range(len(checks.address)):
+        if checks.address[check] == 0:
+            lacking = max(lacking, checks.parameter[check] - shard.trial.tally.values[checks.attribute[check]])
+    return lacking
+
+
+@leaf
+def _nearest(shard: NearestArrays, members: Int, must_help: bool) -> Int:
+    """The nearest tuple that may come, or of those with which the group lacks less; ``NONE`` where there is none."""
+    cells = shard.cells
+    lacked = 0.0
+    if must_help:
+        weigh(shard.checks, shard.trial.tally, shard.trial.lacks, np.int64(0))
+        lacked = shard.trial.lacks[0].sum()
+    first = nearest_cell(cells)
+    if first == NONE:
+        return np.int64(NONE)
+    found, least = _nearer(shard, first, np.int64(NONE), np.inf, members, must_help, lacked)
+    for cell in range(cells.now.used):
+        # Bounds are summed in another order than what they bound.
+        if cells.ahead[cell] <= least + 1e-9 and cells.ahead[cell] < np.inf and cell != first:
+            found, least = _nearer(shard, np.int64(cell), found, least, members, must_help, lacked)
+    return found
+
+
+@procedure
+def _nearer(
+    shard: NearestArrays, cell: Int, found: Int, least: float, members: Int, must_help: bool, lacked: float
+) -> tuple[Int, float]:
+    """The nearest of a cell and of the one that was found before, and by how much it enlarges the group."""
+    cells, position = shard.cells, shard.tuples.position
+    visit(shard.domain, cells, shard.box, np.int64(0), cell)
+    for i in range(cells.held[cell]):
+        if cells.growth[i] > least:
+            continue
+        other = np.int64(cells.slot[cell * SIZE + i])
+        if cells.growth[i] == least and position[other] > position[found]:
+            continue
+        if _may_come(shard, members, other) and (not must_help or _helps(shard, members, other, lacked)):
+            found, least = other, cells.growth[i]
+    return found, least
+
+
+@leaf
+def _may_come(shard: NearestArrays, members: Int, slot: Int) -> bool:
+    """Whether a tuple is of nobody in the group."""
+    tuples = shard.tuples
+    if tuples.cluster[slot] == CHOSEN:
+        return False
+    if shard.of.by_name != 0:
+        for i in range(members):
+            if tuples.subject[shard.group[i]] == tuples.subject[slot]:
+                return False
+    return True
+
+
+@leaf
+def _helps(shard: NearestArrays, members: Int, slot: Int, lacked: float) -> bool:
+    """Whether the group lacks less with a tuple; ``trial.lacks`` says what of, and ``lacked`` how much together."""
+    trial, checks, codes, row, alone = shard.trial, shard.checks, shard.codes, np.int64(0), True
+    if only_diversity(checks) or members < shard.of.k:
+        return may_help(trial, checks, trial.lacks, row, codes, slot, alone)
+    put(trial, codes, slot, alone)
+    weigh(checks, trial.tally, trial.lacks, row)
+    helps = bool(trial.lacks[row].sum() < lacked)
+    take_out(trial, codes, slot, alone)
+    return helps

@@ -1,0 +1,318 @@
+"""Companions: the persons with whom a person first left, and whom an observer cannot tell from them later either.
+
+What is promised, and why it holds. An observer knows everybody's values whenever they came, and which rows are a
+person's. Of each row they take all persons whose latest values lie in its generalization, and intersect these sets over
+all rows of the person that were published since the group was founded. Each such row
+1. was published with the group, under a box around the latest values of all companions (``found``);
+2. or later, under a box that contains the latest values of all companions at that moment (``all_within``), and the
+   person's own;
+3. or was published alone by a guest, under a box of which the same is true, before the guest had companions (``join``).
+So all companions are in each of these sets, and in their intersection: k persons or more. Nobody leaves a group while
+anybody of it comes within the horizon, a guest excepted, of whom no box need know; and no row of a person is published
+under another group. Who joins adds to the sets, and takes nobody out of them. Whoever comes again after the horizon is
+a new person, with new companions: the promise is about rows within the horizon.
+
+Somebody who is forgotten on request (``strike``) still vouches for the others by what came of them last, though nothing
+of it is known any more: it lies in the box of the group, which only grows from then on, and nobody is a guest of such a
+group any more. Of what they had published the worst is assumed.
+
+l likewise: the companions' values, all that were published of each together, are l-diverse when the group is founded,
+and no row is published by which they would no longer be (``stays_diverse``). Guests bring their own, which name nobody
+else's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.algorithms.nearest.cells import drop
+from crenel.anonymity.algorithms.nearest.lasting.arrays import MOST_VALUES, MOVED
+from crenel.anonymity.algorithms.nearest.lasting.persons import forget_person, touch_person
+from crenel.anonymity.compiled.jit import Int, inner, leaf, procedure
+from crenel.anonymity.privacy_models.buffered_values import go
+from crenel.anonymity.privacy_models.counting import numbered
+from crenel.anonymity.space.boxes import assign, contains, enclose, generalize_outside
+from crenel.anonymity.space.domain import NONE, Boxes
+from crenel.anonymity.space.ends import round_outwards
+
+_SUPPRESS = MOVED.index("suppress")
+
+
+@inner
+def latest(shard: Any) -> Boxes:
+    """The latest values of all persons, as boxes."""
+    return Boxes(shard.persons.numeric, shard.persons.numeric, shard.persons.leaf)
+
+
+@leaf
+def found(shard: Any, members: NDArray[np.int32], release: Int) -> Int:
+    """Let the persons of a release of this step, its ``members``, be each other's companions; the row of the group."""
+    groups, rows = shard.groups, shard.rows
+    now = groups.now
+    if now.freed > 0:
+        now.freed -= 1
+        group = np.int64(groups.free[now.freed])
+    else:
+        group = np.int64(now.used)
+        now.used += 1
+    now.known += 1
+    groups.id[group] = shard.now.next_release
+    assign(groups.box, group, shard.out.box, release)
+    groups.first[group] = NONE
+    groups.companions[group] = groups.struck[group] = 0
+    for i in range(len(members)):
+        person = np.int64(rows.person[members[i]])
+        if shard.persons.group[person] == NONE:
+            join(shard, person, group, True)
+            groups.companions[group] += 1
+        publish(shard, person, np.int64(members[i]))
+    touch_group(shard, group)
+    return group
+
+
+@leaf
+def join(shard: Any, person: Int, group: Int, companion: bool) -> None:
+    """Let a person be a companion or a guest of a group; what waits of them is in no new group any more."""
+    persons, tuples = shard.persons, shard.tuples
+    persons.group[person] = group
+    persons.core[person] = companion
+    persons.next[person] = shard.groups.first[group]
+    shard.groups.first[group] = person
+    shard.groups.now.earliest = min(shard.groups.now.earliest, persons.event_time[person])
+    touch_person(shard, person)
+    slot = np.int64(persons.first[person])
+    while slot != NONE:
+        drop(shard, slot)
+        go(shard.waiting, shard.checks, slot, tuples.subject[slot], tuples.sensitive, True)
+        slot = np.int64(shard.rows.next[slot])
+
+
+@leaf
+def publish(shard: Any, person: Int, slot: Int) -> None:
+    """Note the sensitive values of a tuple that leaves."""
+    persons = shard.persons
+    for a in range(persons.held.shape[1]):
+        if not _holds(shard, person, a, shard.tuples.sensitive[slot, a]):
+            held = persons.held[person, a]
+            if held < MOST_VALUES:
+                persons.values[person, a, held] = shard.tuples.sensitive[slot, a]
+            persons.held[person, a] = min(held + 1, MOST_VALUES + 1)
+            touch_person(shard, person)
+
+
+@leaf
+def _holds(shard: Any, person: Int, attribute: Int, code: Int) -> bool:
+    persons = shard.persons
+    for i in range(min(persons.held[person, attribute], MOST_VALUES)):
+        if persons.values[person, attribute, i] == code:
+            return True
+    return False
+
+
+@leaf
+def all_within(shard: Any, boxes: Boxes, row: Int, group: Int) -> bool:
+    """Whether a box contains the latest values of all companions."""
+    persons, person = shard.persons, np.int64(shard.groups.first[group])
+    while person != NONE:
+        if persons.core[person] and not contains(shard.domain, boxes, row, latest(shard), person):
+            return False
+        person = np.int64(persons.next[person])
+    return True
+
+
+@leaf
+def how_many_within(shard: Any, boxes: Boxes, row: Int, group: Int) -> Int:
+    """The latest values of how many companions a box contains, which contains the group's."""
+    persons, person = shard.persons, np.int64(shard.groups.first[group])
+    found_within = np.int64(shard.groups.struck[group])
+    while person != NONE:
+        found_within += persons.core[person] and contains(shard.domain, boxes, row, latest(shard), person)
+        person = np.int64(persons.next[person])
+    return found_within
+
+
+@leaf
+def enclose_companions(shard: Any, boxes: Boxes, row: Int, group: Int) -> None:
+    """Enlarge a box, no more than needed, until it contains the latest values of all companions."""
+    persons, person = shard.persons, np.int64(shard.groups.first[group])
+    if shard.groups.struck[group] > 0:
+        enclose(shard.domain, boxes, row, shard.groups.box, group)
+    while person != NONE:
+        if persons.core[person]:
+            enclose(shard.domain, boxes, row, latest(shard), person)
+        person = np.int64(persons.next[person])
+
+
+@leaf
+def promises(shard: Any, group: Int) -> bool:
+    """Whether the companions are as many and as diverse as is promised now; a restore may have asked for more."""
+    if shard.groups.companions[group] < shard.of.k:
+        return False
+    for a in range(shard.persons.held.shape[1]):
+        if shard.bound.values > 1 and lasting_diversity(shard, group, a, NONE, np.uint64(0)) < shard.bound.values:
+            return False
+    return True
+
+
+@leaf
+def stays_diverse(shard: Any, group: Int, person: Int, slot: Int) -> bool:
+    """Whether the companions are l-diverse still, once a tuple of the person is published."""
+    if shard.bound.values <= 1 or not shard.persons.core[person]:
+        return True
+    for a in range(shard.persons.held.shape[1]):
+        code = shard.tuples.sensitive[slot, a]
+        if not _holds(shard, person, a, code) and (
+            shard.persons.held[person, a] >= MOST_VALUES
+            or lasting_diversity(shard, group, a, person, code) < shard.bound.values
+        ):
+            return False
+    return True
+
+
+@procedure
+def lasting_diversity(shard: Any, group: Int, attribute: Int, person: Int, code: np.uint64) -> Int:
+    """Return the diversity of all that was published of the companions; 1 where that is not known.
+
+    Diversity is that of ``crenel.anonymity.privacy_models.distinct_diversity``. Who was forgotten on request may have
+    published any value: no fewer than this many are needed, whichever it was.
+
+    ``person`` : one who would publish ``code`` too, ``NONE`` where nobody would
+    """
+    persons, groups = shard.persons, shard.groups
+    companions, struck = groups.companions[group], groups.struck[group]
+    codes = np.empty(companions * MOST_VALUES + 1, np.uint64)
+    size = 0
+    other = np.int64(groups.first[group])
+    while other != NONE:
+        if persons.core[other]:
+            if persons.held[other, attribute] > MOST_VALUES:
+                return np.int64(1)
+            for i in range(persons.held[other, attribute]):
+                codes[size] = persons.values[other, attribute, i]
+                size += 1
+        other = np.int64(persons.next[other])
+    if person != NONE:
+        codes[size] = code
+        size += 1
+    held = np.sort(codes[:size])
+    times = np.zeros(size, np.int64)
+    different = 0
+    for i in range(size):
+        different += i > 0 and held[i] != held[i - 1]
+        times[different] += 1
+    falling = np.sort(times)[::-1]
+    diverse, total = np.int64(1), np.int64(0)
+    for i in range(different + 1 if size > 0 else 0):
+        total += falling[i] + struck
+        if total >= companions:
+            break
+        diverse += 1
+    return diverse
+
+
+@procedure
+def strike(shard: Any, subject: Any) -> None:
+    """Forget a person on request, of whom nothing waits any more.
+
+    Where what came of them last was never published, the group's box becomes most general in what it lies outside of.
+    """
+    persons, groups = shard.persons, shard.groups
+    person = numbered(persons.row, np.int64(0), subject)
+    if person == NONE:
+        return
+    group = np.int64(persons.group[person])
+    other = np.int64(groups.first[group])
+    if other == person:
+        groups.first[group] = persons.next[person]
+    else:
+        while persons.next[other] != person:
+            other = np.int64(persons.next[other])
+        persons.next[other] = persons.next[person]
+    if persons.core[person]:
+        groups.struck[group] += 1
+        if not contains(shard.domain, groups.box, group, latest(shard), person):
+            if shard.bound.moved == _SUPPRESS:
+                groups.companions[group] = 0
+            else:
+                generalize_outside(shard.domain, groups.box, group, latest(shard), person)
+                round_outwards(shard.domain, groups.box, group)
+        touch_group(shard, group)
+    forget_person(shard, person)
+    other = np.int64(groups.first[group])
+    if other == NONE:
+        _forget_group(shard, group)
+    while other != NONE:  # it may have been the one who came last
+        groups.now.earliest = min(groups.now.earliest, persons.event_time[other])
+        other = np.int64(persons.next[other])
+
+
+@leaf
+def touch_group(shard: Any, group: Int) -> None:
+    """What is stored of the group differs from now on."""
+    groups = shard.groups
+    if not groups.changed[group]:
+        groups.changed[group] = True
+        groups.touched[groups.now.touched] = group
+        groups.now.touched += 1
+
+
+@leaf
+def forget_old(shard: Any, watermark: Int) -> None:
+    """Forget companions of whom nobody has come for the horizon, and guests who have not; eight times a horizon."""
+    now, horizon = shard.groups.now, shard.bound.horizon
+    if horizon < 0 or watermark < -(1 << 62):
+        return
+    now.passed = max(now.passed, watermark - watermark % max(horizon // 8, 1))
+    if now.known > 0 and now.earliest <= now.passed - horizon:
+        _forget_before(shard, now.passed - horizon)
+
+
+@procedure
+def _forget_before(shard: Any, time: Int) -> None:
+    persons, groups = shard.persons, shard.groups
+    now = groups.now
+    now.earliest = np.iinfo(np.int64).max
+    for group in range(now.used):
+        if groups.first[group] == NONE:
+            continue
+        newest, waits = np.iinfo(np.int64).min, False
+        person = np.int64(groups.first[group])
+        while person != NONE:
+            newest = max(newest, persons.event_time[person])
+            waits = waits or persons.first[person] != NONE
+            person = np.int64(persons.next[person])
+        everybody = newest <= time and not waits
+        now.earliest = min(now.earliest, now.earliest if everybody else newest)
+        before, person = np.int64(NONE), np.int64(groups.first[group])
+        while person != NONE:
+            following = np.int64(persons.next[person])
+            away = persons.event_time[person] <= time and persons.first[person] == NONE
+            if everybody or (away and not persons.core[person]):
+                if before == NONE:
+                    groups.first[group] = following
+                else:
+                    persons.next[before] = following
+                forget_person(shard, person)
+            else:
+                before = person
+                if not persons.core[person]:
+                    now.earliest = min(now.earliest, persons.event_time[person])
+            person = following
+        if everybody:
+            _forget_group(shard, np.int64(group))
+
+
+@leaf
+def _forget_group(shard: Any, group: Int) -> None:
+    groups = shard.groups
+    groups.id[group] = NONE
+    if groups.entry[group] != NONE:
+        groups.dropped[groups.now.dropped] = groups.entry[group]
+        groups.now.dropped += 1
+        groups.entry[group] = NONE
+    groups.free[groups.now.freed] = group
+    groups.now.freed += 1
+    groups.now.known -= 1

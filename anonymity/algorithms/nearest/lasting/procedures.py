@@ -1,0 +1,403 @@
+"""Nearest release whose promise lasts: first rows leave with the nearest, later ones with the same companions."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.algorithms.nearest.cells import drop, enter, make_anew
+from crenel.anonymity.algorithms.nearest.grow import WAITS, grow, reuse_is_better
+from crenel.anonymity.algorithms.nearest.lasting.anonymity_set import (
+    all_within,
+    enclose_companions,
+    forget_old,
+    found,
+    how_many_within,
+    join,
+    lasting_diversity,
+    latest,
+    promises,
+    publish,
+    stays_diverse,
+    strike,
+    touch_group,
+)
+from crenel.anonymity.algorithms.nearest.lasting.arrays import LastingArrays
+from crenel.anonymity.algorithms.nearest.lasting.persons import (
+    forget_person,
+    hold,
+    let_go,
+    note_latest,
+    person_of,
+    touch_person,
+)
+from crenel.anonymity.buffer.arrays import points
+from crenel.anonymity.buffer.departure import note_wait, reuse, suppress
+from crenel.anonymity.buffer.omega import containing_rows, keep, update_tau
+from crenel.anonymity.buffer.queue import (
+    arrive,
+    depart,
+    lacking,
+    lacking_together,
+    line_up,
+    next_due,
+    number,
+    step_out,
+)
+from crenel.anonymity.buffer.release_buffer import AGAIN, CLUSTER, WIDENED, close_release
+from crenel.anonymity.buffer.release_checks import enclose_all, leave_together
+from crenel.anonymity.buffer.watermarks import passed
+from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
+from crenel.anonymity.compiled.random import below, shuffle
+from crenel.anonymity.model.errors import InvariantError
+from crenel.anonymity.privacy_models.checks import VALUES
+from crenel.anonymity.privacy_models.counting import number as number_of
+from crenel.anonymity.privacy_models.counting import numbered
+from crenel.anonymity.space.boxes import assign, contains, enclose, info_loss
+from crenel.anonymity.space.domain import NONE
+from crenel.anonymity.space.ends import published_loss, round_outwards
+
+_WIDEN, _SUPPRESS, _COUNT = range(3)
+"""Positions in ``crenel.anonymity.algorithms.nearest.lasting.arrays.MOVED``."""
+
+
+@entry
+def lasting(
+    shard: LastingArrays, slots: NDArray[np.int32], marks: NDArray[np.int64], watermark: Int, ended: bool
+) -> None:
+    """Let in the tuples in ``slots``, in order, let leave what falls due, and forget who has stayed away.
+
+    ``watermark`` is the event time that has passed, ``marks`` what had passed when each tuple came
+    (``crenel.anonymity.buffer.watermarks``); where the input has ended, everything falls due.
+    """
+    forget_old(shard, watermark)
+    for i in range(len(slots) + 1):
+        now = passed(marks, i, watermark)
+        if i < len(slots):
+            if len(marks) > 0:
+                forget_old(shard, now)
+                let_leave(shard, now, ended=False)
+            place(shard, np.int64(slots[i]))
+        let_leave(shard, now, ended=ended and i == len(slots))
+
+
+@procedure
+def let_leave(shard: LastingArrays, watermark: Int, ended: bool) -> None:
+    """Let leave what is due, and forget who has stayed away by then."""
+    due = next_due(shard, watermark, ended)
+    while due != NONE:
+        serve(shard, due)
+        due = next_due(shard, watermark, ended)
+    forget_old(shard, watermark)
+
+
+@entry
+def take_out(shard: LastingArrays, slots: NDArray[np.int32]) -> None:
+    """Let waiting tuples wait no more."""
+    for i in range(len(slots)):
+        slot = np.int64(slots[i])
+        if shard.persons.group[shard.rows.person[slot]] == NONE:
+            _leave_unknown(shard, slot)
+        else:
+            leave(shard, slot)
+
+
+@entry
+def strike_all(shard: LastingArrays, subjects: NDArray[np.uint64]) -> None:
+    """Forget persons on request, of whom nothing waits."""
+    for i in range(len(subjects)):
+        strike(shard, subjects[i])
+    forget_old(shard, shard.groups.now.passed)
+
+
+@entry
+def relink(shard: LastingArrays, slots: NDArray[np.int32]) -> None:
+    """Let restored tuples wait again, in order of position; of some of their persons the latest values are known."""
+    for i in range(len(slots)):
+        slot = np.int64(slots[i])
+        person = person_of(shard, slot)
+        persons, position = shard.persons, shard.tuples.position[slot]
+        if position > persons.position[person]:
+            if persons.group[person] == NONE and persons.first[person] == NONE:
+                persons.position[person] = NONE  # what is stored of them is of a time before they were forgotten
+            note_latest(shard, person, slot)
+        wait(shard, slot, person)
+
+
+@entry
+def settle(shard: LastingArrays) -> None:
+    """All that is stored has been restored: forget whom nobody knows."""
+    persons = shard.persons
+    for person in range(persons.now.used):
+        known = numbered(persons.row, np.int64(0), persons.subject[person]) == person
+        if known and persons.group[person] == NONE and persons.first[person] == NONE:
+            forget_person(shard, np.int64(person))
+
+
+@entry
+def introduce(shard: LastingArrays) -> None:
+    """Let the restored persons be found by their subjects, and forget who was forgotten."""
+    persons = shard.persons
+    for person in range(persons.now.used):
+        number_of(persons.row, np.int64(0), persons.subject[person], np.int64(person))
+    forget_old(shard, shard.groups.now.passed)
+
+
+@entry
+def lay(shard: LastingArrays) -> None:
+    """Put all that waits and may be in a new group into new cells."""
+    make_anew(shard)
+
+
+@leaf
+def place(shard: LastingArrays, slot: Int) -> None:
+    """Let a new tuple wait."""
+    number(shard, slot)
+    person = person_of(shard, slot)
+    note_latest(shard, person, slot)
+    if shard.persons.group[person] != NONE:
+        touch_person(shard, person)
+    wait(shard, slot, person)
+
+
+@leaf
+def wait(shard: LastingArrays, slot: Int, person: Int) -> None:
+    """Put a tuple at the young end of all that waits."""
+    shard.tuples.cluster[slot] = WAITS
+    hold(shard, person, slot)
+    if shard.persons.group[person] != NONE:
+        line_up(shard, slot)
+        shard.cells.place[slot] = NONE
+        return
+    arrive(shard, slot)
+    enter(shard, slot)
+    for a in range(shard.codes.shape[1] - 1):
+        shard.codes[slot, 1 + a] = shard.waiting.value[slot, a]
+
+
+@leaf
+def leave(shard: LastingArrays, slot: Int) -> None:
+    """Take a tuple out of all that waits, whose person has companions."""
+    let_go(shard, slot)
+    step_out(shard, slot)
+
+
+@procedure
+def serve(shard: LastingArrays, slot: Int) -> None:
+    """Let an expiring tuple leave."""
+    person = np.int64(shard.rows.person[slot])
+    group = np.int64(shard.persons.group[person])
+    if group == NONE:
+        _serve_first(shard, slot, person)
+    elif not promises(shard, group):
+        suppress(shard, slot, shard.bound.reason)
+        leave(shard, slot)
+    elif not stays_diverse(shard, group, person, slot):
+        suppress(shard, slot, np.int64(VALUES))
+        leave(shard, slot)
+    else:
+        _serve_again(shard, slot, person, group)
+
+
+@leaf
+def _serve_first(shard: LastingArrays, slot: Int, person: Int) -> None:
+    """A tuple of somebody who has no companions: by reuse, as a guest; with new companions; or suppressed."""
+    members: Int = np.int64(0)
+    reason, published, other_loss = lacking(shard), _hosting(shard, slot, person), np.inf
+    if published != NONE:
+        other_loss = published_loss(shard.domain, shard.omega.box, published)
+    if reason == NONE:
+        together = lacking_together(shard)
+        members = grow(shard, slot, other_loss, together == NONE)
+        if members == 0:
+            reason = together
+        if members == 0 and reason == NONE:
+            members = _gather(shard)
+        if members > 0:
+            for i in range(members):  # who came again since must lie in it as well
+                enclose(
+                    shard.domain, shard.box, np.int64(0), latest(shard), np.int64(shard.rows.person[shard.group[i]])
+                )
+            if reuse_is_better(shard, other_loss):
+                members = np.int64(-1)
+    if published != NONE and (reason != NONE or members < 0):
+        host = np.int64(shard.host[published])
+        reuse(shard, slot, published)
+        join(shard, person, host, False)
+        leave(shard, slot)
+    elif reason != NONE:
+        suppress(shard, slot, reason)
+        _leave_unknown(shard, slot)
+    else:
+        _found(shard, members)
+
+
+@leaf
+def _leave_unknown(shard: LastingArrays, slot: Int) -> None:
+    """Take out a tuple of somebody who has no companions."""
+    drop(shard, slot)
+    depart(shard, slot)
+    let_go(shard, slot)
+
+
+@leaf
+def _hosting(shard: LastingArrays, slot: Int, person: Int) -> Int:
+    """The row of Omega of a random group of which a person can be a guest, ``NONE`` where there is none.
+
+    It contains the tuple, the latest values of the person, and those of all companions.
+    """
+    omega, matches = shard.omega, shard.omega.by_attribute.matches
+    found_rows = containing_rows(shard, slot)
+    kept = 0
+    for i in range(found_rows):
+        row = np.int64(matches[i])
+        group = np.int64(shard.host[row])
+        if (
+            group != NONE
+            and shard.groups.id[group] == omega.release[row]
+            and shard.groups.struck[group] == 0
+            and contains(shard.domain, omega.box, row, latest(shard), person)
+            and all_within(shard, omega.box, row, group)
+            and promises(shard, group)
+        ):
+            matches[kept] = row
+            kept += 1
+    if kept == 0:
+        return np.int64(NONE)
+    return np.int64(matches[below(shard.random, kept)])
+
+
+@leaf
+def _gather(shard: LastingArrays) -> Int:
+    """Let all that waits of persons without companions be the group; how many there are."""
+    tuples, members, slot = shard.tuples, np.int64(0), np.int64(shard.now.oldest)
+    while slot != NONE:
+        if shard.persons.group[shard.rows.person[slot]] == NONE:
+            if members == 0:
+                assign(shard.box, np.int64(0), points(tuples), slot)
+            enclose(shard.domain, shard.box, np.int64(0), points(tuples), slot)
+            shard.group[members] = slot
+            members += 1
+        slot = np.int64(tuples.younger[slot])
+    return members
+
+
+@leaf
+def _found(shard: LastingArrays, members: Int) -> None:
+    """Release the group that was grown: its persons are companions from now on."""
+    out, tuples, tally = shard.out, shard.tuples, shard.counter.tally
+    release, start = out.filled.releases, out.filled.members
+    stop = start + members
+    for i in range(members):
+        out.members[start + i] = shard.group[i]
+    stop, _ = leave_together(shard, tuples.subject, shard.waiting.value, start, stop)
+    newest = enclose_all(shard.domain, out.box, release, points(tuples), out.members[start:stop], tuples.event_time)
+    assign(out.box, release, shard.box, np.int64(0))
+    loss = info_loss(shard.domain, out.box, release)
+    round_outwards(shard.domain, out.box, release)
+    _require_within(shard, release, start, stop)
+    group = found(shard, out.members[start:stop], release)
+    update_tau(shard, loss)
+    if len(shard.host) > 0:
+        shard.host[shard.now.omega_next] = group
+    keep(shard, release, tally.persons[0], loss)
+    _close(shard, np.int64(CLUSTER), np.int64(tally.persons[0]), stop, newest)
+
+
+@procedure
+def _serve_again(shard: LastingArrays, slot: Int, person: Int, group: Int) -> None:
+    """Release a later tuple of somebody with companions, and what waits of these and lies beside it."""
+    out, tuples, domain, groups = shard.out, shard.tuples, shard.domain, shard.groups
+    release, start, kind = out.filled.releases, out.filled.members, np.int64(AGAIN)
+    box = out.box
+    assign(box, release, groups.box, group)
+    if not (
+        contains(domain, box, release, points(tuples), slot)
+        and contains(domain, box, release, latest(shard), person)
+        and (shard.bound.moved == _COUNT or all_within(shard, box, release, group))
+    ):
+        if shard.bound.moved == _SUPPRESS:
+            suppress(shard, slot, shard.bound.reason)
+            leave(shard, slot)
+            return
+        kind = np.int64(WIDENED)
+        if shard.bound.moved == _WIDEN:
+            assign(box, release, points(tuples), slot)
+            enclose_companions(shard, box, release, group)
+        else:
+            enclose(domain, box, release, points(tuples), slot)
+        enclose(domain, box, release, latest(shard), person)
+        round_outwards(domain, box, release)
+    subjects = how_many_within(shard, box, release, group)
+    if subjects < shard.of.k and shard.bound.moved != _COUNT:
+        raise InvariantError("too few companions lie in a generalization; nothing of this release was emitted")
+    if kind == WIDENED:
+        assign(groups.box, group, box, release)
+        touch_group(shard, group)
+    out.members[start] = slot
+    stop, newest = start + 1, np.int64(tuples.event_time[slot])
+    publish(shard, person, slot)
+    beside = _beside(shard, group, release, slot)
+    for i in np.argsort(tuples.position[beside]):  # in what order persons are kept must not matter
+        row = np.int64(beside[i])
+        other = np.int64(shard.rows.person[row])
+        if stays_diverse(shard, group, other, row):
+            out.members[stop] = row
+            stop += 1
+            newest = max(newest, np.int64(tuples.event_time[row]))
+            publish(shard, other, row)
+    for a in range(out.diversity.shape[1]):
+        out.diversity[release, a] = lasting_diversity(shard, group, a, np.int64(NONE), np.uint64(0))
+    if subjects < shard.of.k:
+        _note_below(shard, start, stop)
+    shuffle(shard.random, out.members, start, stop)
+    _require_within(shard, release, start, stop)
+    _close(shard, kind, subjects, stop, newest)
+
+
+@leaf
+def _note_below(shard: LastingArrays, start: Int, stop: Int) -> None:
+    """Count the persons of a release in which too few companions lie."""
+    persons = shard.persons
+    for i in range(start, stop):
+        person = np.int64(shard.rows.person[shard.out.members[i]])
+        if not persons.below[person]:
+            persons.below[person] = True
+            persons.now.below_k += 1
+            touch_person(shard, person)
+
+
+@procedure
+def _beside(shard: LastingArrays, group: Int, release: Int, slot: Int) -> NDArray[np.int64]:
+    """What waits of a group and lies in the box of a release, but for the tuple in ``slot``; in no order."""
+    box, persons, rows, beside = shard.out.box, shard.persons, shard.rows, np.int64(0)
+    person = np.int64(shard.groups.first[group])
+    while person != NONE:
+        row = np.int64(persons.first[person])
+        if row != NONE and contains(shard.domain, box, release, latest(shard), person):
+            while row != NONE:
+                if row != slot and contains(shard.domain, box, release, points(shard.tuples), row):
+                    shard.group[beside] = row
+                    beside += 1
+                row = np.int64(rows.next[row])
+        person = np.int64(persons.next[person])
+    return shard.group[:beside]
+
+
+@leaf
+def _require_within(shard: LastingArrays, release: Int, start: Int, stop: Int) -> None:
+    for i in range(start, stop):
+        if not contains(shard.domain, shard.out.box, release, points(shard.tuples), np.int64(shard.out.members[i])):
+            raise InvariantError("a member lies outside its generalization; nothing of this release was emitted")
+
+
+@leaf
+def _close(shard: LastingArrays, kind: Int, subjects: Int, stop: Int, newest: Int) -> None:
+    out = shard.out
+    start, loss = out.filled.members, published_loss(shard.domain, out.box, out.filled.releases)
+    for i in range(start, stop):
+        note_wait(shard, np.int64(out.members[i]))
+    close_release(out, shard.totals, kind, subjects, loss, stop, newest)
+    shard.now.next_release += 1
+    for i in range(start, stop):
+        leave(shard, np.int64(out.members[i]))

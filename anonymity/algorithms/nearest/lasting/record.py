@@ -1,0 +1,193 @@
+"""What is stored of persons and their companions, after each step and when a shard is restored."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.algorithms.nearest.lasting.arrays import MOST_VALUES, Groups, LastingArrays, Persons
+from crenel.anonymity.buffer.well_formed import require, require_boxes
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.space.domain import NONE
+from crenel.state.codec import readable
+from crenel.state.companions import PASSED, Companions
+
+_SPARSE = 4
+"""An entry is written again when so many times as much is stored in all of them as stands."""
+
+_NEVER = np.iinfo(np.int64).min
+
+_FEW = 1024
+"""What is stored beyond that may be so."""
+
+
+class Record:
+    """Which entries are stored, and how much of each stands.
+
+    Parameters
+    ----------
+    offsets : (categorical,) the first node of each hierarchy among the nodes of all
+    stored : entries by number, as read
+    arrays : what was restored from them
+    """
+
+    def __init__(self, offsets: NDArray[np.int32], stored: Mapping[int, Companions], arrays: LastingArrays) -> None:
+        self._offsets = offsets
+        self._stored = {number: _size(entry) for number, entry in stored.items() if number != PASSED}
+        self._whose = {number: _short(entry.subject) for number, entry in stored.items() if number != PASSED}
+        self._struck = np.zeros(0, np.uint32)
+        for part in (arrays.persons, arrays.groups):
+            part.now.dropped = 0  # whom nobody knows any more is not counted below
+        standing = np.concatenate([arrays.persons.entry, arrays.groups.entry])
+        self._stands = Counter(standing[standing != NONE].tolist())
+        self._next = max(stored, default=PASSED) + 1
+        self._passed = stored[PASSED].passed.tolist() if PASSED in stored else [_NEVER, 0]
+
+    def strike(self, subjects: NDArray[np.uint64]) -> None:
+        """Let no entry that tells of these persons stand after this step, not even where it was written long ago."""
+        self._struck = np.append(self._struck, _short(subjects))
+
+    def changes(self, arrays: LastingArrays) -> dict[int, bytes | None]:
+        """What to write after a step."""
+        persons, groups, found = arrays.persons, arrays.groups, dict[int, bytes | None]()
+        for part in (persons, groups):
+            self._stands.subtract(part.dropped[: part.now.dropped].tolist())
+            part.now.dropped = 0
+        people, companies = self._touched(arrays)
+        for part, rows in ((persons, people), (groups, companies)):
+            before = part.entry[rows]
+            self._stands.subtract(before[before != NONE].tolist())
+            part.entry[rows] = self._next
+        if len(people) or len(companies):
+            entry = entry_of(arrays, self._offsets, people, companies)
+            found[self._next] = entry.to_bytes()
+            self._stored[self._next] = self._stands[self._next] = len(people) + len(companies)
+            self._whose[self._next] = _short(entry.subject)
+            self._next += 1
+        for number in [number for number in self._stored if self._stands[number] == 0]:
+            del self._stored[number], self._stands[number], self._whose[number]
+            found[number] = None
+        passed = [int(groups.now.passed), int(persons.now.below_k)]
+        if passed != self._passed:
+            self._passed = passed
+            nobody = np.zeros(0, np.int32)
+            found[PASSED] = entry_of(arrays, self._offsets, nobody, nobody).to_bytes()
+        return found
+
+    def _touched(self, arrays: LastingArrays) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """(persons,), (groups,) what is to be stored now: what has changed, and what stands of a sparse entry."""
+        persons, groups = arrays.persons, arrays.groups
+        touched = []
+        for part in (persons, groups):
+            rows = part.touched[: part.now.touched].copy()
+            part.changed[rows] = False
+            part.now.touched = 0
+            touched.append(rows)
+        people, companies = touched
+        companies = companies[groups.first[companies] != NONE]
+        stays = persons.group[people] != NONE
+        for i in np.flatnonzero(~stays).tolist():
+            stays[i] = _is_loose(arrays, int(people[i]))
+        forgotten = people[~stays]
+        before = persons.entry[forgotten]
+        self._stands.subtract(before[before != NONE].tolist())
+        persons.entry[forgotten] = NONE
+        people = people[stays]
+        standing, stored, anew = sum(self._stands.values()), sum(self._stored.values()), list[int]()
+        if stored > _SPARSE * standing + _FEW:
+            anew.append(min(self._stored, key=lambda number: self._stands[number] / self._stored[number]))
+        if len(self._struck):
+            anew += [number for number, whose in self._whose.items() if np.isin(self._struck, whose).any()]
+            self._struck = self._struck[:0]
+        if anew:
+            people = np.union1d(people, _rows_of(persons, anew)).astype(np.int32)
+            companies = np.union1d(companies, _rows_of(groups, anew)).astype(np.int32)
+        return people, companies
+
+
+def _rows_of(part: Persons | Groups, entries: list[int]) -> NDArray[np.int32]:
+    """The rows that some entries hold, and no later one."""
+    return np.flatnonzero(np.isin(part.entry[: part.now.used], entries)).astype(np.int32)
+
+
+def _short(subjects: NDArray[np.uint64]) -> NDArray[np.uint32]:
+    """Enough of each hash to tell where somebody may be."""
+    return subjects.astype(np.uint32)
+
+
+def entry_of(
+    arrays: LastingArrays, offsets: NDArray[np.int32], people: NDArray[np.int32], companies: NDArray[np.int32]
+) -> Companions:
+    """Some persons and groups as they are stored, by their rows."""
+    persons, groups = arrays.persons, arrays.groups
+    group, held = persons.group[people], persons.held[people]
+    remembered = np.arange(MOST_VALUES) < held[:, :, None]
+    return Companions(
+        passed=np.array([groups.now.passed, persons.now.below_k], np.int64),
+        group=groups.id[companies],
+        companions=groups.companions[companies],
+        struck=groups.struck[companies],
+        lower=groups.box.lower[companies],
+        upper=groups.box.upper[companies],
+        node=groups.box.node[companies] - offsets,
+        subject=persons.subject[people],
+        of=np.where(group == NONE, NONE, groups.id[group]),
+        core=persons.core[people],
+        below=persons.below[people],
+        numeric=persons.numeric[people],
+        leaf=persons.leaf[people] - offsets,
+        position=persons.position[people],
+        event_time=persons.event_time[people],
+        held=held,
+        values=persons.values[people][remembered],
+    )
+
+
+def _is_loose(arrays: LastingArrays, person: int) -> bool:
+    """Whether what came last of somebody without companions does not wait: it would not be known after a restore."""
+    persons, tuples = arrays.persons, arrays.tuples
+    slot, waiting = int(persons.first[person]), []
+    while slot != NONE:
+        waiting.append(slot)
+        slot = int(arrays.rows.next[slot])
+    if not waiting:
+        return False
+    newest = int(tuples.event_time[waiting].max())
+    return bool(tuples.position[waiting].max() < persons.position[person] or newest < persons.event_time[person])
+
+
+def forget_changes(arrays: LastingArrays) -> None:
+    """Let nothing be to be stored, where nothing is."""
+    for part in (arrays.persons, arrays.groups):
+        part.changed[part.touched[: part.now.touched]] = False
+        part.now.touched = part.now.dropped = 0
+
+
+def read(stored: Mapping[int, bytes], policy: Policy, shard: str) -> dict[int, Companions]:
+    """Read stored entries; raises ``crenel.state.codec.StateError`` for damage and for another policy."""
+    entries = {n: Companions.from_bytes(blob, f"{shard}, step {n}") for n, blob in sorted(stored.items())}
+    leaves = np.array([attribute.hierarchy.leaves for attribute in policy.categorical], np.int64)
+    with readable(f"companions state of {shard}"):
+        for entry in entries.values():
+            people, sensitive = len(entry.subject), len(policy.sensitive)
+            require(entry.passed.shape == (2,), "passed")
+            require_boxes(entry.lower, entry.upper, entry.node, policy)
+            for name in ("group", "companions", "struck"):
+                column = getattr(entry, name)
+                require(column.shape == (len(entry.node),) and bool((column >= 0).all()), name)
+            for name in ("of", "core", "below", "position", "event_time"):
+                require(getattr(entry, name).shape == (people,), name)
+            require(entry.numeric.shape == (people, len(policy.numeric)), "numeric")
+            require(entry.leaf.shape == (people, len(policy.categorical)), "leaf")
+            require(bool(np.isfinite(entry.numeric).all()), "numeric")
+            require(bool(((entry.leaf >= 0) & (entry.leaf < leaves)).all()), "leaf")
+            require(entry.held.shape == (people, sensitive) and bool((entry.held >= 0).all()), "held")
+            require(len(entry.values) == int(np.minimum(entry.held, MOST_VALUES).sum()), "values")
+    return entries
+
+
+def _size(entry: Companions) -> int:
+    return len(entry.subject) + len(entry.group)

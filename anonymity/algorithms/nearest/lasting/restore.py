@@ -1,0 +1,78 @@
+"""Persons and groups as they were stored, put back into the arrays of a shard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.algorithms.nearest.lasting.arrays import MOST_VALUES, LastingArrays
+from crenel.anonymity.space.domain import NONE
+from crenel.state.companions import PASSED, Companions
+
+
+def restore(arrays: LastingArrays, entries: Mapping[int, Companions], offsets: NDArray[np.int32]) -> None:
+    """Let persons and groups be as they were stored last.
+
+    The shard has room for them, and no tuple waits yet.
+    """
+    if PASSED in entries:
+        arrays.groups.now.passed, arrays.persons.now.below_k = entries[PASSED].passed
+    numbers = [number for number in sorted(entries) if number != PASSED]
+    if not numbers:
+        return
+    stored = Companions.joined([entries[number] for number in numbers])
+    people, groups = _last(stored.subject), _last(stored.group)
+    people = people[(stored.of[people] == NONE) | np.isin(stored.of[people], stored.group)]  # groups may be forgotten
+    groups = groups[np.isin(stored.group[groups], stored.of[people])]
+    groups = groups[np.argsort(stored.group[groups])]
+    _restore_groups(arrays, stored, groups, offsets)
+    _restore_people(arrays, stored, people, offsets)
+    for part, kept, name in ((arrays.persons, people, "subject"), (arrays.groups, groups, "group")):
+        part.entry[: len(kept)] = np.repeat(numbers, [len(getattr(entries[number], name)) for number in numbers])[kept]
+
+
+def _last(values: NDArray[Any]) -> NDArray[np.intp]:
+    """Where each value is last."""
+    _, back = np.unique(values[::-1], return_index=True)
+    return np.sort(len(values) - 1 - back)
+
+
+def _restore_groups(
+    arrays: LastingArrays, stored: Companions, kept: NDArray[np.intp], offsets: NDArray[np.int32]
+) -> None:
+    """Let some of the stored groups, their ids ascending, be in the first rows."""
+    groups, rows = arrays.groups, slice(len(kept))
+    groups.id[rows] = stored.group[kept]
+    groups.box.lower[rows], groups.box.upper[rows] = stored.lower[kept], stored.upper[kept]
+    groups.box.node[rows] = stored.node[kept] + offsets
+    groups.companions[rows], groups.struck[rows] = stored.companions[kept], stored.struck[kept]
+    groups.now.used = groups.now.known = len(kept)
+
+
+def _restore_people(
+    arrays: LastingArrays, stored: Companions, kept: NDArray[np.intp], offsets: NDArray[np.int32]
+) -> None:
+    """Let some of the stored persons be in the first rows, and in their groups."""
+    persons, groups, rows = arrays.persons, arrays.groups, slice(len(kept))
+    for name in ("subject", "below", "numeric", "position", "event_time", "held"):
+        getattr(persons, name)[rows] = getattr(stored, name)[kept]
+    persons.leaf[rows] = stored.leaf[kept] + offsets
+    values = np.zeros((*stored.held.shape, MOST_VALUES), np.uint64)
+    values[np.arange(MOST_VALUES) < stored.held[:, :, None]] = stored.values
+    persons.values[rows] = values[kept]
+    persons.now.used = len(kept)
+    members = np.flatnonzero(stored.of[kept] != NONE)
+    if not len(members):
+        return
+    group = np.searchsorted(groups.id[: groups.now.used], stored.of[kept][members])
+    persons.group[members], persons.core[members] = group, stored.core[kept][members]
+    order = np.argsort(group, kind="stable")
+    members, group = members[order], group[order]
+    begins = np.flatnonzero(np.diff(group, prepend=NONE))
+    groups.first[group[begins]] = members[begins]
+    persons.next[members[:-1]] = members[1:]
+    persons.next[members[begins[1:] - 1]] = NONE
+    groups.now.earliest = persons.event_time[members].min()

@@ -1,0 +1,111 @@
+"""Nearest release on one shard, where the promise lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.algorithm import Step, Terms
+from crenel.anonymity.algorithms.nearest.lasting import procedures, record
+from crenel.anonymity.algorithms.nearest.lasting.arrays import LastingArrays, empty_arrays, with_persons, with_slots
+from crenel.anonymity.algorithms.nearest.lasting.reference import share
+from crenel.anonymity.algorithms.nearest.lasting.restore import restore
+from crenel.anonymity.algorithms.nearest.shard import Nearest, NearestCounters
+from crenel.anonymity.buffer.delayed_shard import DelayedShard
+from crenel.anonymity.buffer.stored_shard import Snapshot
+from crenel.anonymity.compiled.random import RandomStream
+from crenel.anonymity.space.domain import NONE
+from crenel.anonymity.space.ends import round_all
+from crenel.state.block import Block
+
+COMPANIONS = "companions"
+"""The kind of their entries."""
+
+
+class LastingNearest(Nearest):
+    """The live form of one shard whose ``Privacy.lasting`` is given; else as ``Nearest``."""
+
+    arrays: LastingArrays  # type: ignore[assignment]
+    _record: record.Record | None = None
+
+    _outlive: ClassVar[tuple[str, ...]] = (*DelayedShard._outlive, "persons", "groups", "host", "bound")
+
+    def __init__(self, terms: Terms, snapshot: Snapshot, *, remembers: bool = True) -> None:
+        self._entries = record.read(snapshot.further.get(COMPANIONS, {}), terms.policy, f"shard {snapshot.state.shard}")
+        super().__init__(terms, snapshot, remembers=remembers)
+        procedures.settle(share(self.arrays))
+        if remembers:
+            self._record = record.Record(self.offsets, self._entries, self.arrays)
+        self._entries = {}
+
+    @property
+    def next_deadline(self) -> int | None:
+        due, now, horizon = super().next_deadline, self.arrays.groups.now, int(self.arrays.bound.horizon)
+        if horizon < 0 or not now.known:
+            return due
+        forgets = min(int(now.earliest) + horizon + max(horizon // 8, 1), np.iinfo(np.int64).max - 1)
+        return forgets if due is None else min(due, forgets)
+
+    @property
+    def counters(self) -> NearestCounters:
+        return replace(super().counters, persons_below_k=int(self.arrays.persons.now.below_k))
+
+    def _begin(self, random: RandomStream, clusters: int) -> LastingArrays:
+        return empty_arrays(self.terms.policy, self.terms.privacy, self.terms.parameters, random)
+
+    def _enlarged(self, arrays: LastingArrays, slots: int) -> LastingArrays:  # type: ignore[override]
+        larger = with_slots(arrays, slots, self.terms.policy, self.terms.parameters)
+        if larger is not arrays:
+            procedures.lay(share(larger))
+        return larger
+
+    def _reserve(self, count: int) -> None:
+        super()._reserve(count)
+        self.arrays = with_persons(self.arrays, count, self.terms.policy)
+
+    def _run(self, admitted: NDArray[np.int32], marks: NDArray[np.int64], watermark: int, *, ended: bool) -> None:
+        procedures.lasting(share(self.arrays), admitted, marks, watermark, ended)
+
+    def _take_out(self, slots: NDArray[np.int32]) -> None:
+        procedures.take_out(share(self.arrays), slots)
+
+    def _strike(self, subjects: NDArray[np.uint64]) -> None:
+        procedures.strike_all(share(self.arrays), subjects)
+        if self._record is not None:
+            self._record.strike(subjects)
+
+    def _relink(self, slots: NDArray[np.int32], rows: NDArray[np.int32]) -> None:
+        procedures.relink(share(self.arrays), slots)
+
+    def _restore_gamma(self, snapshot: Snapshot) -> dict[int, int]:
+        people = sum(len(entry.subject) + len(entry.group) for entry in self._entries.values())
+        self.arrays = with_persons(self.arrays, people, self.terms.policy)
+        restore(self.arrays, self._entries, self.offsets)
+        round_all(self.arrays.domain, self.arrays.groups.box)  # which may have been published under another grid
+        procedures.introduce(share(self.arrays))
+        return super()._restore_gamma(snapshot)
+
+    def _restore_omega(self, snapshot: Snapshot) -> None:
+        super()._restore_omega(snapshot)
+        arrays = self.arrays
+        rows = {int(group): row for row, group in enumerate(arrays.groups.id.tolist()) if group != NONE}
+        used = slice(len(arrays.host) - int(arrays.now.omega_used), None)
+        arrays.host[used] = [rows.get(release, NONE) for release in arrays.omega.release[used].tolist()]
+
+    def _shrink(self) -> None:
+        self.arrays.persons.first[:] = NONE
+        super()._shrink()
+
+    def _further(self) -> Mapping[str, dict[int, bytes | None]]:
+        assert self._record is not None
+        return {COMPANIONS: self._record.changes(self.arrays)}
+
+    def _step(self, block: Block | None, watermark: int, *, ended: bool) -> Step:
+        step = super()._step(block, watermark, ended=ended)
+        if self._record is None:
+            record.forget_changes(self.arrays)
+        return step

@@ -1,0 +1,87 @@
+"""Nearest release on one shard. What waits, what is reused, and how it is remembered, is as in CASTLE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.algorithm import Counters, Terms
+from crenel.anonymity.algorithms.nearest import procedures
+from crenel.anonymity.algorithms.nearest.arrays import NearestArrays, empty_arrays, with_slots
+from crenel.anonymity.algorithms.nearest.parameters import problems
+from crenel.anonymity.algorithms.nearest.reference import share
+from crenel.anonymity.buffer.delayed_shard import DelayedShard
+from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.buffer.stored_frequencies import SEEN
+from crenel.anonymity.buffer.stored_shard import Snapshot
+from crenel.anonymity.compiled.random import RandomStream
+
+
+@dataclass(frozen=True)
+class NearestCounters(Counters):
+    """What has happened in a shard so far.
+
+    Attributes
+    ----------
+    tau : mean loss of the most recent releases
+    persons_below_k : persons of whom a row left under a generalization in which fewer than k companions lay; where the
+        promise lasts, and 0 but for ``Lasting.moved: count``
+    """
+
+    tau: float
+    persons_below_k: int = 0
+
+
+class Nearest(DelayedShard):
+    """The live form of one shard; its parameters are ``NearestParameters``.
+
+    All that waits is one cluster to CASTLE, of number 0, that is never stored: whoever has left and is stored is among
+    those that are noted as gone.
+    """
+
+    _obsolete: dict[str, dict[int, bytes | None]]
+    arrays: NearestArrays
+
+    def __init__(self, terms: Terms, snapshot: Snapshot, *, remembers: bool = True) -> None:
+        # Who was whose companion where a promise lasted that lasts no more.
+        self._obsolete = {kind: dict.fromkeys(blobs) for kind, blobs in snapshot.further.items() if kind != SEEN}
+        super().__init__(terms, snapshot, remembers=remembers)
+
+    @property
+    def counters(self) -> NearestCounters:
+        return NearestCounters(**self._counts(), tau=float(self.arrays.now.tau))
+
+    def _problems(self) -> Iterator[str]:
+        yield from problems(self.terms.policy, self.terms.privacy, self.terms.parameters)
+
+    def _begin(self, random: RandomStream, clusters: int) -> Any:
+        return empty_arrays(self.terms.policy, self.terms.privacy, self.terms.parameters, random)
+
+    def _enlarged(self, arrays: NearestArrays, slots: int) -> NearestArrays:
+        larger = with_slots(arrays, slots, self.terms.policy, self.terms.parameters)
+        if larger is not arrays:
+            procedures.lay(share(larger))
+        return larger
+
+    def _run(self, admitted: NDArray[np.int32], marks: NDArray[np.int64], watermark: int, *, ended: bool) -> None:
+        procedures.nearest(share(self.arrays), admitted, marks, watermark, ended)
+
+    def _take_out(self, slots: NDArray[np.int32]) -> None:
+        procedures.forget(share(self.arrays), slots)
+
+    def _relink(self, slots: NDArray[np.int32], rows: NDArray[np.int32]) -> None:
+        procedures.relink(share(self.arrays), slots)
+
+    def _left_alone(self, releases: Releases) -> NDArray[np.bool_]:
+        return np.ones(int(releases.tuples.sum()), np.bool_)
+
+    def _further(self) -> Mapping[str, dict[int, bytes | None]]:
+        obsolete, self._obsolete = self._obsolete, {}
+        return obsolete
+
+    def _restore_gamma(self, snapshot: Snapshot) -> dict[int, int]:
+        return {0: 0}

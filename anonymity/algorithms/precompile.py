@@ -1,0 +1,87 @@
+"""Compile the core ahead of its first use: ``python -m crenel.anonymity.algorithms.precompile``.
+
+Where nothing has changed, it takes a second.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor
+from importlib import import_module
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from crenel.anonymity.algorithm import Algorithm, Terms, known_algorithms
+from crenel.anonymity.model.attributes import Numeric, QuasiIdentifier
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Lasting, Privacy, SamplingAndNoise
+from crenel.anonymity.model.region_tree import Cut, Region, RegionTree
+from crenel.anonymity.noise.perturb import Noise
+from crenel.state.block import Block
+from crenel.state.stored import Stored
+
+_TUPLES = 64
+_MEMBERS = pa.schema([("s", pa.int64())])
+
+
+def run_through(
+    algorithm: Algorithm, parameters: Any, attribute: QuasiIdentifier | None = None, lasting: Lasting | None = None
+) -> None:
+    """Run a few tuples through every procedure of an algorithm: a shard, its restore, its end, and one forgotten.
+
+    ``attribute`` is their quasi-identifier, a number with ends on a grid where none is given.
+    """
+    policy = Policy((attribute or Numeric("x", ends=1.0),), sensitive=("s",), subject="who", event_time="at")
+    terms = Terms(policy, Privacy(2, 2, lasting=lasting), parameters, _MEMBERS)
+    shard = algorithm.new(terms, 0, bytes(32))
+    changes = shard.push(_block(len(policy.numeric))).changes
+    shard.forget(np.array([_TUPLES - 1], np.uint64))
+    if changes is not None:
+        entries = {kind: {key: blob for key, blob in e.items() if blob} for kind, e in changes.entries.items()}
+        algorithm.restored(terms, Stored(changes.shard, entries), "").finish()
+
+
+def noise() -> None:
+    """Sample and perturb a few tuples."""
+    policy = Policy((Numeric("x", (0, 6), 1),), sensitive=("s",), subject="who", event_time="at")
+    Noise(policy, SamplingAndNoise(0.5, 1.0), bytes(32)).let_in(_block())
+
+
+def regions() -> None:
+    """Divide a few tuples among regions."""
+    block = _block()
+    RegionTree.of(Cut(0, 3.0, Region(0.5, 0), Region(0.5, 0))).regions(block.numeric, block.categorical)
+
+
+def algorithm(name: str) -> None:
+    """Compile one of the algorithms that come with Crenel."""
+    import_module("crenel.anonymity.algorithms.builtin")
+    known_algorithms()[name].compile()
+
+
+def main() -> None:
+    """Compile all of it, in two processes."""
+    import_module("crenel.anonymity.algorithms.builtin")
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        waiting = [pool.submit(algorithm, name) for name in known_algorithms()]
+        for done in [*waiting, pool.submit(noise), pool.submit(regions)]:
+            done.result()
+
+
+def _block(numeric: int = 1) -> Block:
+    numbers = np.arange(_TUPLES)
+    return Block(
+        shard=0,
+        numeric=(numbers[:, None] % 7).astype(np.float64)[:, :numeric],
+        categorical=np.zeros((_TUPLES, 1 - numeric), np.int32),
+        subject=numbers.astype(np.uint64),
+        sensitive=(numbers[:, None] % 3).astype(np.uint64),
+        event_time=numbers,
+        members=pa.record_batch([pa.array(numbers)], schema=_MEMBERS),
+    )
+
+
+if __name__ == "__main__":
+    main()

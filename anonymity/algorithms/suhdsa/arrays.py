@@ -1,0 +1,256 @@
+"""The arrays of a shard of windows, which its compiled procedures share.
+
+A tuple lives in a *slot*, a group in a *row*. Rows live for one closing of a window only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.algorithms.suhdsa.distance import Scale, scale
+from crenel.anonymity.algorithms.suhdsa.log import empty_actions, empty_log
+from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.scratch_buffers import Work, empty_work
+from crenel.anonymity.buffer.release_buffer import Out, Totals, empty_out, empty_totals
+from crenel.anonymity.compiled.arrays import record, zeros
+from crenel.anonymity.compiled.jit import inner
+from crenel.anonymity.compiled.random import RandomStream
+from crenel.anonymity.model.outcomes import KINDS
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Privacy
+from crenel.anonymity.noise.release_noise import Within, within
+from crenel.anonymity.privacy_models.checks import Checks, checks_of
+from crenel.anonymity.privacy_models.incremental_tally import Trial, empty_trial
+from crenel.anonymity.privacy_models.lookup import with_numbers
+from crenel.anonymity.privacy_models.tally import Counter, empty_counter
+from crenel.anonymity.space.domain import NONE, Boxes, Domain, boxes, domain
+
+FOREVER = np.iinfo(np.int64).max
+"""``now.earliest`` where nothing is bounded by event time."""
+
+OPEN, GIVEN_UP, GONE = range(3)
+"""States of a group: it may be repaired; no repair helps it; it went into another."""
+
+
+class Points(NamedTuple):
+    """Tuples that wait, one a slot.
+
+    Attributes
+    ----------
+    numeric : (slots, numeric) values, none of them -0.0
+    bits : (slots, numeric) the same memory as integers
+    leaf : (slots, categorical) values, as nodes
+    value : (slots, 1 + sensitive) subject hash, then sensitive codes
+    event_time : (slots,) epoch milliseconds
+    position : (slots,) in the shard's stream, from 0
+    waits : (slots,) whether the slot holds a tuple that has not left
+    reason : (slots,) why a carried tuple was not released, a position in ``Privacy.reasons``
+    """
+
+    numeric: NDArray[np.float64]
+    bits: NDArray[np.uint64]
+    leaf: NDArray[np.int32]
+    value: NDArray[np.uint64]
+    event_time: NDArray[np.int64]
+    position: NDArray[np.int64]
+    waits: NDArray[np.bool_]
+    reason: NDArray[np.int8]
+
+
+class Groups(NamedTuple):
+    """Groups of the window that closes.
+
+    Attributes
+    ----------
+    box : least generalization
+    center : representative, as a box of no width
+    head, tail : (rows,) first and last member
+    tuples, subjects : (rows,) members, and distinct subjects among them
+    diversity : (rows, sensitive) l-diversity; of no columns where nothing is asked of sensitive values
+    lacks : (rows, checks) by how much it falls short of what the window aims at
+    broken : (rows,) the first check that it does not satisfy, ``NONE`` where it may leave
+    loss : (rows,) InfoLoss of ``box``
+    oldest, earliest : (rows,) least position and least event time among the members
+    state : (rows,) ``OPEN``, ``GIVEN_UP`` or ``GONE``
+    merged : (rows,) whether another has gone into it
+    """
+
+    box: Boxes
+    center: Boxes
+    head: NDArray[np.int32]
+    tail: NDArray[np.int32]
+    tuples: NDArray[np.int64]
+    subjects: NDArray[np.int64]
+    diversity: NDArray[np.int64]
+    lacks: NDArray[np.float64]
+    broken: NDArray[np.int64]
+    loss: NDArray[np.float64]
+    oldest: NDArray[np.int64]
+    earliest: NDArray[np.int64]
+    state: NDArray[np.int8]
+    merged: NDArray[np.bool_]
+
+
+class WindowArrays(NamedTuple):
+    """One shard.
+
+    Attributes
+    ----------
+    now : how it stands. ``next_position``, ``next_release``, ``next_window``: numbers that are given out next; ``held``
+        tuples, the ``carried`` ones among them, ``earliest`` event time of them; ``window_tuples`` that close it;
+        ``target``: l_t; ``merges`` and ``swaps`` so far; ``alone``: 0 or 1, whether nobody came twice in the window;
+        and what the controllers know (``crenel.anonymity.algorithms.suhdsa.controllers``), from ``dwelt`` to
+        ``last_cost``
+    of : what it was told: the fields of ``WindowParameters`` and ``Privacy``, -1 where there is none, 0 or 1 for yes
+        and no; ``most_subjects`` of a group that has merged
+    checks, aims : what each release keeps, and what repairs aim at, which may be more
+    held : (slots,) slots of the tuples that wait, oldest first, the carried ones before the new
+    counter : for the last check of a release
+    here, there : for the groups that are looked at
+    log, actions : of the window that closed (``crenel.anonymity.algorithms.suhdsa.log``)
+    """
+
+    now: Any
+    of: Any
+    checks: Checks
+    aims: Checks
+    random: RandomStream
+    domain: Domain
+    scale: Scale
+    points: Points
+    held: NDArray[np.int32]
+    groups: Groups
+    work: Work
+    counter: Counter
+    here: Trial
+    there: Trial
+    out: Out
+    totals: Totals
+    noise: Within
+    log: Any
+    actions: NDArray[Any]
+
+
+def empty_arrays(
+    policy: Policy, privacy: Privacy, parameters: WindowParameters, random: RandomStream, slots: int = 0
+) -> WindowArrays:
+    """A shard before its first tuple, with room for ``slots`` tuples."""
+    now = record(
+        "next_position next_release next_window held carried earliest window_tuples target merges swaps alone "
+        "dwelt most_values step_up judged",
+        "entropy settled loss_sum delay_sum last_cost",
+    )
+    now.earliest = FOREVER
+    now.window_tuples = NONE if parameters.tuples is None else parameters.tuples
+    now.target = privacy.l
+    now.settled = now.last_cost = NONE
+    checks = checks_of(policy, privacy, aimed=parameters.target is not None)
+    checks = checks._replace(lookup=with_numbers(checks.lookup, slots))
+    space, sensitive = domain(policy), len(policy.sensitive)
+    return WindowArrays(
+        now=now,
+        of=_told(policy, privacy, parameters),
+        checks=checks,
+        aims=checks._replace(parameter=checks.parameter.copy()),
+        random=random,
+        domain=space,
+        scale=scale(policy, dict(parameters.weights)),
+        points=_points(slots, policy),
+        held=zeros(slots, np.int32),
+        groups=_groups(slots, policy, checks),
+        work=empty_work(slots, policy, parameters, len(space.parent)),
+        counter=empty_counter(sensitive, slots),
+        here=empty_trial(sensitive, slots, checks),
+        there=empty_trial(sensitive, slots, checks),
+        out=empty_out(slots, boxes(slots, policy), sensitive),
+        totals=empty_totals(len(privacy.reasons), len(KINDS)),
+        noise=within(policy, privacy, slots),
+        log=empty_log(),
+        actions=empty_actions(slots * max(sensitive, 1)),
+    )
+
+
+def moved(arrays: WindowArrays, made: WindowArrays, slots: NDArray[np.int32]) -> WindowArrays:
+    """``made``, which is new, with what a shard holds in some of its slots; they become the first ones, in order."""
+    pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]] = zip(arrays.points, made.points, strict=True)
+    for old, new in pairs:
+        new[: len(slots)] = old[slots]
+    made.noise.value[: len(slots)] = arrays.noise.value[slots]
+    place = np.zeros(len(arrays.held), np.int32)
+    place[slots] = np.arange(len(slots))
+    made.held[: arrays.now.held] = place[arrays.held[: arrays.now.held]]
+    made.aims.parameter[:] = arrays.aims.parameter
+    checks = made.checks._replace(lookup=made.checks.lookup._replace(seen=arrays.checks.lookup.seen))
+    aims = made.aims._replace(lookup=checks.lookup)
+    return made._replace(now=arrays.now, domain=arrays.domain, totals=arrays.totals, checks=checks, aims=aims)
+
+
+def _told(policy: Policy, privacy: Privacy, window: WindowParameters) -> Any:
+    of = record(
+        "k tuples event_time delay_tuples delay_event_time by_name neighbors most_subjects representative median "
+        "ancestor least_target most_target dwell least_window judge",
+        "distortion_weight smoothing band delay_weight",
+    )
+    of.k = privacy.k
+    for name in ("tuples", "event_time", "delay_tuples", "delay_event_time"):
+        value = getattr(window, name)
+        setattr(of, name, NONE if value is None else value)
+    of.by_name = policy.subject is not None
+    of.neighbors = window.neighbors
+    of.most_subjects = int(min(window.growth_cap * privacy.k, 2**62))
+    of.representative = window.output == "representative"
+    of.median = window.numeric == "median"
+    of.ancestor = window.categorical == "ancestor"
+    of.distortion_weight = window.distortion_weight
+    of.least_target = privacy.l
+    if window.target is not None:
+        of.most_target, of.dwell = window.target.most, window.target.dwell
+        of.smoothing, of.band = window.target.smoothing, window.target.band
+    if window.adaptive is not None:
+        of.least_window, of.judge = window.adaptive.least, window.adaptive.windows
+        of.delay_weight = window.adaptive.delay_weight
+    return of
+
+
+def _points(slots: int, policy: Policy) -> Points:
+    numeric = zeros((slots, len(policy.numeric)))
+    return Points(
+        numeric=numeric,
+        bits=numeric.view(np.uint64),
+        leaf=zeros((slots, len(policy.categorical)), np.int32),
+        value=zeros((slots, 1 + len(policy.sensitive)), np.uint64),
+        event_time=zeros(slots, np.int64),
+        position=zeros(slots, np.int64),
+        waits=zeros(slots, np.bool_),
+        reason=zeros(slots, np.int8),
+    )
+
+
+def _groups(rows: int, policy: Policy, checks: Checks) -> Groups:
+    center = boxes(rows, policy)
+    return Groups(
+        box=boxes(rows, policy),
+        center=Boxes(center.lower, center.lower, center.node),
+        head=zeros(rows, np.int32),
+        tail=zeros(rows, np.int32),
+        tuples=zeros(rows, np.int64),
+        subjects=zeros(rows, np.int64),
+        diversity=zeros((rows, len(policy.sensitive) if len(checks.address) else 0), np.int64),
+        lacks=zeros((rows, len(checks.address))),
+        broken=zeros(rows, np.int64),
+        loss=zeros(rows),
+        oldest=zeros(rows, np.int64),
+        earliest=zeros(rows, np.int64),
+        state=zeros(rows, np.int8),
+        merged=zeros(rows, np.bool_),
+    )
+
+
+@inner
+def places(points: Points) -> Boxes:
+    """Tuples seen as boxes: a point is an interval of one value."""
+    return Boxes(points.numeric, points.numeric, points.leaf)

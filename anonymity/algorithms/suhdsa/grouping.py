@@ -1,0 +1,262 @@
+"""Provisional groups of a window: identical patterns together, then what is near (SUHDSA, Algorithm 1, line 7)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.algorithms.suhdsa.arrays import OPEN, Groups, Points, WindowArrays, places
+from crenel.anonymity.algorithms.suhdsa.distance import distance
+from crenel.anonymity.algorithms.suhdsa.numbering import clear, home
+from crenel.anonymity.algorithms.suhdsa.scratch_buffers import Work
+from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf
+from crenel.anonymity.privacy_models.checks import broken
+from crenel.anonymity.privacy_models.distinct_diversity import diversity
+from crenel.anonymity.privacy_models.incremental_tally import Trial, forget, put_chain, take_out, weigh
+from crenel.anonymity.space.boxes import assign, contains, enclose, enlargement, equal, info_loss, loss_after
+from crenel.anonymity.space.domain import NONE, Boxes, Domain
+
+_UNKNOWN = -1.0
+_MIX = np.uint64(0xD6E8FEB86659FD93)
+
+
+@leaf
+def find_patterns(points: Points, work: Work, held: NDArray[np.int32], count: Int) -> Int:
+    """Chain tuples whose quasi-identifiers are the same; how many different patterns there are, oldest first.
+
+    Parameters
+    ----------
+    held : (count or more,) slots
+    """
+    where = places(points)
+    slots = clear(work, count)
+    found = 0
+    for i in range(count):
+        slot = np.int64(held[i])
+        mixed = np.uint64(0)
+        for a in range(points.leaf.shape[1]):
+            mixed = (mixed ^ np.uint64(points.leaf[slot, a])) * _MIX
+            mixed ^= mixed >> np.uint64(32)
+        for a in range(points.bits.shape[1]):
+            mixed = (mixed ^ points.bits[slot, a]) * _MIX
+            mixed ^= mixed >> np.uint64(32)
+        probe = home(mixed, slots)
+        while work.table[probe] != NONE and not equal(where, np.int64(work.first[work.table[probe]]), where, slot):
+            probe = (probe + 1) & (slots - 1)
+        work.next[slot] = NONE
+        if work.table[probe] == NONE:
+            work.table[probe] = found
+            work.first[found] = work.last[found] = slot
+            work.size[found] = 1
+            found += 1
+        else:
+            pattern = work.table[probe]
+            work.next[work.last[pattern]] = slot
+            work.last[pattern] = slot
+            work.size[pattern] += 1
+    return found
+
+
+@leaf
+def group_by_qid(shard: WindowArrays) -> Int:
+    """Put the tuples in ``held`` into groups of at least k subjects; how many groups there are.
+
+    A group begins with the commonest pattern and takes the nearest one until it has k subjects; of equally near ones
+    that which adds least loss, then the oldest. What is left at the end goes where it adds least loss. The window must
+    have been numbered. With fewer than k subjects there is no group.
+    """
+    groups, work, where = shard.groups, shard.work, places(shard.points)
+    patterns = begin_grouping(shard)
+    free = patterns
+    made = 0
+    while free > 0:
+        left = grow(shard, made, commonest(work, free), free)
+        if groups.subjects[made] < shard.of.k:
+            break
+        link(groups, work, made, left, free)
+        free = left
+        made += 1
+    if made > 0:
+        for pattern in range(patterns):
+            if work.size[pattern] > 0:
+                _join(shard.domain, groups, work, where, made, pattern)
+    return made
+
+
+@leaf
+def begin_grouping(shard: WindowArrays) -> Int:
+    """Find the patterns, all of them free; how many there are."""
+    work, count = shard.work, shard.now.held
+    patterns = find_patterns(shard.points, work, shard.held, count)
+    for i in range(patterns):
+        work.free[i] = i
+    for i in range(count):
+        work.stamp[i] = NONE
+    return patterns
+
+
+@leaf
+def commonest(work: Work, free: Int) -> Int:
+    """Where the free pattern with most tuples stands, the oldest of several."""
+    best = 0
+    for i in range(1, free):
+        pattern, other = work.free[i], work.free[best]
+        if work.size[pattern] > work.size[other] or (work.size[pattern] == work.size[other] and pattern < other):
+            best = i
+    return best
+
+
+@leaf
+def grow(shard: WindowArrays, group: Int, seed: Int, free: Int) -> Int:
+    """Let a group take free patterns, first the one at ``seed``, until it has k subjects or none is left.
+
+    Those it took stand behind the free ones, whose number it returns.
+    """
+    domain, scale, groups, work, k = shard.domain, shard.scale, shard.groups, shard.work, shard.of.k
+    where, box = places(shard.points), shard.groups.box
+    groups.subjects[group] = 0
+    assign(box, group, where, np.int64(work.first[work.free[seed]]))
+    free = _take(groups, work, group, seed, free)
+    moved = True
+    while groups.subjects[group] < k and free > 0:
+        if moved:
+            for i in range(free):
+                other = np.int64(work.first[work.free[i]])
+                work.distance[i] = distance(domain, scale, box, group, where, other, np.inf)
+        nearest = _nearest(domain, box, work, where, group, free)
+        other = np.int64(work.first[work.free[nearest]])
+        moved = not contains(domain, box, group, where, other)
+        if moved:
+            enclose(domain, box, group, where, other)
+        free = _take(groups, work, group, nearest, free)
+    return free
+
+
+@leaf
+def _take(groups: Groups, work: Work, group: Int, place: Int, free: Int) -> Int:
+    pattern = work.free[place]
+    work.free[place] = work.free[free - 1]
+    work.distance[place] = work.distance[free - 1]
+    work.free[free - 1] = pattern
+    slot = np.int64(work.first[pattern])
+    while slot != NONE:
+        if work.stamp[work.code[slot, 0]] != group:
+            work.stamp[work.code[slot, 0]] = group
+            groups.subjects[group] += 1
+        slot = np.int64(work.next[slot])
+    return free - 1
+
+
+@leaf
+def _nearest(domain: Domain, box: Boxes, work: Work, where: Boxes, group: Int, free: Int) -> Int:
+    best = 0
+    growth = _UNKNOWN
+    for i in range(1, free):
+        if work.distance[i] < work.distance[best]:
+            best, growth = i, _UNKNOWN
+        elif work.distance[i] == work.distance[best]:
+            if growth < 0.0:
+                growth = enlargement(domain, box, group, where, np.int64(work.first[work.free[best]]), np.inf)
+            other = enlargement(domain, box, group, where, np.int64(work.first[work.free[i]]), growth)
+            if other < growth or (other == growth and work.free[i] < work.free[best]):
+                best, growth = i, other
+    return best
+
+
+@leaf
+def link(groups: Groups, work: Work, group: Int, start: Int, stop: Int) -> None:
+    """Chain the members of a group that has grown: those of the patterns from ``start`` to ``stop``."""
+    groups.head[group] = groups.tail[group] = NONE
+    groups.tuples[group] = 0
+    groups.state[group] = OPEN
+    groups.merged[group] = False
+    for i in range(stop - 1, start - 1, -1):
+        _append(groups, work, group, np.int64(work.free[i]))
+
+
+@leaf
+def _append(groups: Groups, work: Work, group: Int, pattern: Int) -> None:
+    if groups.head[group] == NONE:
+        groups.head[group] = work.first[pattern]
+    else:
+        work.next[groups.tail[group]] = work.first[pattern]
+    groups.tail[group] = work.last[pattern]
+    groups.tuples[group] += work.size[pattern]
+    work.size[pattern] = 0  # it is in a group
+
+
+@leaf
+def _join(domain: Domain, groups: Groups, work: Work, where: Boxes, made: Int, pattern: Int) -> None:
+    """Put a pattern into the group where all members together lose least by it."""
+    first = np.int64(work.first[pattern])
+    best, least = 0, np.inf
+    for group in range(made):
+        after = loss_after(domain, groups.box, group, where, first) * (groups.tuples[group] + work.size[pattern])
+        growth = after - info_loss(domain, groups.box, group) * groups.tuples[group]
+        if growth < least:
+            best, least = group, growth
+    enclose(domain, groups.box, best, where, first)
+    _append(groups, work, best, pattern)
+
+
+@leaf
+def summarize(shard: WindowArrays, group: Int) -> None:
+    """Count anew what is known of a group's members, judge them, and measure them."""
+    domain, points, groups, work, trial = shard.domain, shard.points, shard.groups, shard.work, shard.here
+    alone, where = shard.now.alone != 0, places(points)
+    slot = np.int64(groups.head[group])
+    assign(groups.box, group, where, slot)
+    oldest, earliest, tuples = points.position[slot], points.event_time[slot], 0
+    while slot != NONE:
+        enclose(domain, groups.box, group, where, slot)
+        oldest = min(oldest, points.position[slot])
+        earliest = min(earliest, points.event_time[slot])
+        tuples += 1
+        slot = np.int64(work.next[slot])
+    groups.oldest[group], groups.earliest[group] = oldest, earliest
+    groups.tuples[group] = groups.subjects[group] = tuples
+    groups.loss[group] = info_loss(domain, groups.box, group)
+    groups.broken[group] = NONE
+    if alone and groups.lacks.shape[1] == 0:
+        return
+    count_group(trial, groups, work, group, alone)
+    groups.subjects[group] = trial.tally.persons[0]
+    for a in range(groups.diversity.shape[1]):
+        groups.diversity[group, a] = diversity(trial.tally, np.int64(a))
+    weigh(shard.aims, trial.tally, groups.lacks, group)
+    # What is aimed at is never less than what is promised.
+    if lacking(groups, group) > 0.0:
+        groups.broken[group] = broken(shard.checks, trial.tally)
+    forget_group(trial, groups, work, group, alone)
+
+
+@leaf
+def lacking(groups: Groups, group: Int) -> float:
+    """What a group lacks, summed over all that is aimed at."""
+    total = 0.0
+    for check in range(groups.lacks.shape[1]):
+        total += groups.lacks[group, check]
+    return total
+
+
+@inner_leaf
+def count_group(trial: Trial, groups: Groups, work: Work, group: Int, alone: bool) -> None:
+    """Count a group's members in."""
+    put_chain(trial, work.code, work.next, np.int64(groups.head[group]), alone)
+
+
+@leaf
+def discount_group(trial: Trial, groups: Groups, work: Work, group: Int, alone: bool) -> None:
+    """Count a group's members out."""
+    slot = np.int64(groups.head[group])
+    while slot != NONE:
+        take_out(trial, work.code, slot, alone)
+        slot = np.int64(work.next[slot])
+
+
+@inner_leaf
+def forget_group(trial: Trial, groups: Groups, work: Work, group: Int, alone: bool) -> None:
+    """Make ready for another group where this one was counted."""
+    if not alone:
+        discount_group(trial, groups, work, group, alone)
+    forget(trial)

@@ -1,0 +1,240 @@
+"""Windows, l-diversity-enhanced SUHDSA (Lee and Kim, Sensors 2026, Section 3 and Algorithm 1), compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.algorithms.suhdsa.arrays import FOREVER, GONE, Points, WindowArrays, places
+from crenel.anonymity.algorithms.suhdsa.controllers import adapt_size
+from crenel.anonymity.algorithms.suhdsa.grouping import group_by_qid, summarize
+from crenel.anonymity.algorithms.suhdsa.log import MERGE
+from crenel.anonymity.algorithms.suhdsa.release import leave, release
+from crenel.anonymity.algorithms.suhdsa.repair import priority, repair
+from crenel.anonymity.algorithms.suhdsa.window_start import begin_window
+from crenel.anonymity.buffer.release_buffer import withhold
+from crenel.anonymity.buffer.watermarks import passed
+from crenel.anonymity.compiled.jit import Int, entry, leaf
+from crenel.anonymity.privacy_models.value_frequencies import see
+from crenel.anonymity.space.boxes import observe
+from crenel.anonymity.space.domain import NONE
+from crenel.state.block import NO_TIME
+
+_CLOSE = np.int64(-2)  # what falls due where it is no tuple
+
+
+@entry
+def run(
+    shard: WindowArrays, slots: NDArray[np.int32], done: Int, marks: NDArray[np.int64], watermark: Int, ended: bool
+) -> tuple[Int, Int]:
+    """Let in tuples until a window has closed or none is left.
+
+    Parameters
+    ----------
+    slots : (tuples,) of those that come, in order
+    done : how many of them are in
+    marks : what had passed when each came (``crenel.anonymity.buffer.watermarks``)
+    watermark : the event time that had passed before all of them
+    ended : whether the input has ended after them: everything falls due then
+
+    Returns
+    -------
+    tuple
+        How many of ``slots`` are in by then, and how many repairs the window that closed took; ``NONE`` where none did.
+    """
+    while True:
+        due = next_due(shard, passed(marks, done, watermark), ended and done == len(slots))
+        if due == _CLOSE:
+            return done, close(shard)
+        if due != NONE:
+            suppress(shard, due)
+        elif done == len(slots):
+            return done, np.int64(NONE)
+        else:
+            place(shard, np.int64(slots[done]))
+            done += 1
+
+
+@leaf
+def place(shard: WindowArrays, slot: Int) -> None:
+    """Put a new tuple into the window that is open (Algorithm 1, line 3)."""
+    now, points = shard.now, shard.points
+    points.position[slot] = now.next_position
+    points.waits[slot] = True
+    now.next_position += 1
+    if shard.of.delay_event_time >= 0:
+        now.earliest = min(now.earliest, points.event_time[slot])
+    observe(shard.domain, places(points), slot, points.numeric.shape[1] + points.leaf.shape[1])
+    see(shard.checks.lookup.seen, points.value, slot, np.int64(1))
+    shard.held[now.held] = slot
+    now.held += 1
+
+
+@leaf
+def next_due(shard: WindowArrays, watermark: Int, ended: bool) -> Int:
+    """What must happen next: ``_CLOSE``, or the place in ``held`` of a tuple to suppress; ``NONE``: all may wait.
+
+    A tuple whose delay is over closes the window if it came since the last close, so each has its chance; one that
+    was carried has had it. What falls due by event time does so in its order; a close comes before a suppression.
+    """
+    now, of, points, held = shard.now, shard.of, shard.points, shard.held
+    if now.held == 0:
+        return NONE
+    new = now.held - now.carried
+    # At least k new ones, or carried tuples that find no group would close a window with each that comes.
+    if now.window_tuples > 0 and now.held >= now.window_tuples and new >= min(of.k, now.window_tuples):
+        return _CLOSE
+    by_tuples, by_time, window = of.delay_tuples, of.delay_event_time, of.event_time
+    if by_tuples >= 0 and points.position[held[0]] < now.next_position - by_tuples:
+        return np.int64(0) if now.carried > 0 else _CLOSE
+    closes = new > 0 and window >= 0 and _passed(points.event_time[held[now.carried]], window, watermark)
+    if by_time >= 0 and _passed(now.earliest, by_time, watermark):
+        earliest = np.int64(0)
+        while points.event_time[held[earliest]] != now.earliest:
+            earliest += 1
+        if not closes or now.earliest + by_time < points.event_time[held[now.carried]] + window:
+            return earliest if earliest < now.carried else _CLOSE
+    if closes:
+        return _CLOSE
+    if ended:
+        return _CLOSE if new > 0 else np.int64(0)
+    return NONE
+
+
+@leaf
+def _passed(since: Int, wait: Int, watermark: Int) -> bool:
+    """Whether a watermark has reached ``since + wait``, a sum that may overflow."""
+    return bool(watermark >= NO_TIME + wait and since <= watermark - wait)
+
+
+@leaf
+def suppress(shard: WindowArrays, index: Int) -> None:
+    """Withhold the carried tuple at a place in ``held``; its delay is over."""
+    now, held = shard.now, shard.held
+    slot = np.int64(held[index])
+    withhold(shard.out, shard.totals, slot, np.int64(shard.points.reason[slot]))
+    leave(now, shard.points, shard.totals, slot)
+    for i in range(index, now.held - 1):
+        held[i] = held[i + 1]
+    now.held -= 1
+    now.carried -= 1
+    find_earliest(now, shard.of, shard.points, held)
+
+
+@leaf
+def find_earliest(now: Any, of: Any, points: Points, held: NDArray[np.int32]) -> None:
+    """Bring ``now.earliest`` up to date after tuples have left.
+
+    Parameters
+    ----------
+    held : (slots,) slots of the tuples that wait come first
+    """
+    earliest = FOREVER
+    if of.delay_event_time >= 0:
+        for i in range(now.held):
+            earliest = min(earliest, points.event_time[held[i]])
+    now.earliest = earliest
+
+
+@leaf
+def close(shard: WindowArrays) -> Int:
+    """Group, repair and release what is held, and carry the rest (Algorithm 1, lines 5 to 42); how many repairs."""
+    begin_log(shard.log, shard.now.held)
+    reason = begin_window(shard)
+    actions = close_window(shard, reason)
+    carry(shard, reason)
+    shard.now.next_window += 1
+    return actions
+
+
+@leaf
+def close_window(shard: WindowArrays, reason: Int) -> Int:
+    """Group, repair and release, unless there is a ``reason`` why nothing can be; how many repairs it took."""
+    now, log = shard.now, shard.log
+    made: Int = np.int64(0)
+    actions: Int = np.int64(0)
+    log.target = now.target
+    if reason == NONE:
+        made = group_by_qid(shard)
+        log.violations = summarize_all(shard, made)
+        log.groups = made
+        if log.violations > 0:
+            actions = repair(shard, made)
+    for i in range(actions):
+        if shard.actions[i].action == MERGE:
+            log.merges += 1
+        else:
+            log.swaps += 1
+    now.merges += log.merges
+    now.swaps += log.swaps
+    release_groups(shard, made)
+    return actions
+
+
+@leaf
+def release_groups(shard: WindowArrays, made: Int) -> None:
+    """Release the groups that keep what was promised; the window's size learns from what that cost."""
+    now, of, log, groups, out = shard.now, shard.of, shard.log, shard.groups, shard.out
+    loss, waited, before = 0.0, 0.0, out.filled.members
+    for group in range(made):
+        if groups.state[group] == GONE:
+            continue
+        log.unrepaired += priority(groups, group) > 0.0
+        if groups.broken[group] != NONE:
+            carry_group(shard, group)
+            continue
+        start = out.filled.members
+        release(shard, group)
+        loss += groups.loss[group] * (out.filled.members - start)
+        for i in range(start, out.filled.members):
+            waited += now.next_position - 1 - shard.points.position[out.members[i]]
+    released = out.filled.members - before
+    if of.least_window > 0 and released > 0:
+        adapt_size(now, of, loss / released, waited / released)
+
+
+@leaf
+def summarize_all(shard: WindowArrays, made: Int) -> Int:
+    """Summarize the groups that were made; how many of them fall short of what is aimed at."""
+    violations = np.int64(0)
+    for group in range(made):
+        summarize(shard, group)
+        violations += priority(shard.groups, group) > 0.0
+    return violations
+
+
+@leaf
+def begin_log(log: Any, tuples: Int) -> None:
+    """Begin the record of a window that closes."""
+    log.tuples = tuples
+    log.groups = log.violations = log.unrepaired = log.swaps = log.merges = 0
+    log.releases = log.satisfied = log.carried = log.target = 0
+    log.entropy_mean = log.entropy_least = 0.0
+
+
+@leaf
+def carry_group(shard: WindowArrays, group: Int) -> None:
+    """Note why a group stays."""
+    groups = shard.groups
+    slot = np.int64(groups.head[group])
+    while slot != NONE:
+        shard.points.reason[slot] = shard.checks.reason[groups.broken[group]]
+        slot = np.int64(shard.work.next[slot])
+
+
+@leaf
+def carry(shard: WindowArrays, reason: Int) -> None:
+    """Keep what was not released for the next window; ``reason`` is that of all, ``NONE`` where each has its own."""
+    now, points, held = shard.now, shard.points, shard.held
+    kept = 0
+    for i in range(now.held):
+        slot = held[i]
+        if points.waits[slot]:
+            if reason != NONE:
+                points.reason[slot] = reason
+            held[kept] = slot
+            kept += 1
+    now.held = now.carried = shard.log.carried = kept
+    find_earliest(now, shard.of, points, held)

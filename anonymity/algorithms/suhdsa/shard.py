@@ -1,0 +1,290 @@
+"""Windows on one shard: what goes in, what comes out, what was repaired, and how it is remembered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.algorithm import Counters, Shard, Step, Terms
+from crenel.anonymity.algorithms.suhdsa import procedures
+from crenel.anonymity.algorithms.suhdsa.arrays import FOREVER, WindowArrays, empty_arrays, moved
+from crenel.anonymity.algorithms.suhdsa.log import Closed, Repairs, repairs_of
+from crenel.anonymity.algorithms.suhdsa.outputs import Rows
+from crenel.anonymity.algorithms.suhdsa.reference import share
+from crenel.anonymity.algorithms.suhdsa.stored import CONTROL, CONTROLLERS, Ledger, Moved, Snapshot
+from crenel.anonymity.buffer.erasure import theirs
+from crenel.anonymity.buffer.lifetime_counters import History
+from crenel.anonymity.buffer.releases import Leaving, collect
+from crenel.anonymity.buffer.slots import Slots
+from crenel.anonymity.buffer.stored_frequencies import StoredSeen
+from crenel.anonymity.buffer.watermarks import marks_of
+from crenel.anonymity.compiled.random import key_bytes, random_stream
+from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.noise.release_noise import let_in
+from crenel.anonymity.privacy_models.value_frequencies import unsee
+from crenel.anonymity.space.domain import NONE, node_offsets, scales
+from crenel.state.block import NO_TIME, Block, TupleColumns
+from crenel.state.window import Held, WindowState
+
+_FEWEST_SLOTS = 256
+_NO_SLOTS = np.zeros(0, np.int32)
+
+
+@dataclass(frozen=True)
+class WindowCounters(Counters):
+    """What has happened in a shard of windows so far.
+
+    Attributes
+    ----------
+    windows : windows that closed
+    swaps, merges : repairs
+    carried : tuples that wait and were in a window that closed
+    target : l_t
+    size : window size in tuples now; None where event time alone closes windows
+    """
+
+    windows: int
+    swaps: int
+    merges: int
+    carried: int
+    target: int
+    size: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowStep(Step):
+    """What one step gives; ``repairs`` tells what it did beside its releases, and ``further`` the same as rows."""
+
+    repairs: Repairs
+
+
+class Window(Shard):
+    """The live form of one shard.
+
+    Parameters
+    ----------
+    terms : what it is held to; its parameters are ``WindowParameters``
+    snapshot : what is stored of it (``crenel.anonymity.algorithms.suhdsa.stored``)
+    remembers : whether each step tells what is to be stored; a shard that is thrown away need not
+    clock : nanoseconds from any start; it measures what a window takes and decides nothing
+    """
+
+    _run: ClassVar[Any] = staticmethod(procedures.run)
+
+    def __init__(
+        self,
+        terms: Terms,
+        snapshot: Snapshot,
+        *,
+        remembers: bool = True,
+        clock: Callable[[], int] = time.perf_counter_ns,
+    ) -> None:
+        for problem in terms.parameters.problems(terms.policy, terms.privacy):
+            raise PolicyError(problem)
+        self.terms, self.number = terms, snapshot.state.shard
+        self.offsets = node_offsets(terms.policy)
+        self._slots = Slots(terms.policy, terms.members, _FEWEST_SLOTS)
+        self._ledger = Ledger(terms, snapshot, self._held) if remembers else None
+        self._clock = clock
+        self.arrays = _restored_arrays(terms, snapshot.state)
+        self._seen = StoredSeen(self.arrays.checks.lookup.seen, snapshot.seen, f"shard {self.number}")
+        self._history = History(self.arrays.totals, terms.privacy, snapshot.state)
+        self._shared = share(self.arrays)
+        for number, held in snapshot.blocks.items():
+            self._restore_block(number, held, snapshot.state)
+
+    def push(self, block: Block, watermark: int = NO_TIME) -> WindowStep:
+        return self._step(block, watermark, ended=False)
+
+    def advance(self, watermark: int) -> WindowStep:
+        """Close the window whose event time has passed, and let go what is overdue."""
+        return self._step(None, watermark, ended=False)
+
+    def finish(self) -> WindowStep:
+        """The input has ended: close the window, and suppress what it cannot release."""
+        return self._step(None, NO_TIME, ended=True)
+
+    def forget(self, subjects: NDArray[np.uint64]) -> WindowStep:
+        arrays, now = self.arrays, self.arrays.now
+        held, points = arrays.held[: now.held], arrays.points
+        leaves = theirs(self.terms.policy, points.value[held, 0], subjects)
+        slots, kept = held[leaves], held[~leaves]
+        positions = points.position[slots]
+        unsee(arrays.checks.lookup.seen, points.value[slots, 1:], self.terms.privacy.k)
+        points.waits[slots] = False
+        now.carried -= np.count_nonzero(leaves[: now.carried])
+        now.held = len(kept)
+        arrays.held[: len(kept)] = kept
+        if self.terms.parameters.delay_event_time is not None:
+            now.earliest = min(points.event_time[kept].tolist(), default=FOREVER)
+        self._slots.give_back(slots)
+        self._history.forgotten += len(slots)
+        self._empty_out()
+        return self._told([], Moved(None, _NO_SLOTS, positions, forgets=True))
+
+    @property
+    def next_deadline(self) -> int | None:
+        """The earliest epoch milliseconds at which a window closes or a tuple must leave; None where none is set."""
+        now, event_time, parameters = self.arrays.now, self.arrays.points.event_time, self.terms.parameters
+        due = []
+        if parameters.event_time is not None and now.held > now.carried:
+            due.append(int(event_time[self.arrays.held[now.carried]]) + parameters.event_time)
+        if parameters.delay_event_time is not None and now.held:
+            due.append(int(now.earliest) + parameters.delay_event_time)
+        return min(*due, np.iinfo(np.int64).max - 1) if due else None
+
+    @property
+    def counters(self) -> WindowCounters:
+        now = self.arrays.now
+        waiting, came = int(now.held), int(now.next_position)
+        return WindowCounters(
+            **self._history.counted(),
+            tuples_in=came,
+            sampled_out=0,
+            buffered=waiting,
+            oldest_waiting=came - (int(self.arrays.points.position[self.arrays.held[0]]) if waiting else came),
+            windows=int(now.next_window),
+            swaps=int(now.swaps),
+            merges=int(now.merges),
+            carried=int(now.carried),
+            target=int(now.target),
+            size=int(now.window_tuples) if now.window_tuples > 0 else None,
+        )
+
+    @property
+    def random_key(self) -> bytes:
+        return key_bytes(self.arrays.random.key)
+
+    def _step(self, block: Block | None, watermark: int, *, ended: bool) -> WindowStep:
+        admitted = _NO_SLOTS if block is None else self._admit(block)
+        self._empty_out()
+        closed = self._close_windows(admitted, marks_of(block, watermark), watermark, ended)
+        out, position = self.arrays.out, self.arrays.points.position
+        left = np.concatenate([out.members[: out.filled.members], out.suppressed[: out.filled.suppressed]])
+        return self._told(closed, Moved(block, admitted, position[left]))
+
+    def _empty_out(self) -> None:
+        filled = self.arrays.out.filled
+        filled.releases = filled.members = filled.suppressed = 0
+
+    def _told(self, closed: list[Closed], step: Moved) -> WindowStep:
+        arrays = self.arrays
+        repairs = repairs_of(closed, int(arrays.now.next_window) - len(closed))
+        out, points = arrays.out, arrays.points
+        released, withheld = out.members[: out.filled.members], out.suppressed[: out.filled.suppressed]
+        subject = None if self.terms.policy.pseudonym is None else points.value[:, 0]
+        leaving = Leaving(released, withheld, points.position, points.event_time, subject)
+        releases = collect(out, int(arrays.now.next_release), leaving, self._slots, self.offsets, arrays.noise)
+        changes = None
+        if self._ledger is not None:
+            further = self._seen.changes(arrays.checks.lookup.seen)
+            changes = self._ledger.changes(arrays, self._history, step, further)
+        if self._slots.spare():
+            self._shrink()
+        return WindowStep(releases, changes, Rows(self.number, repairs, releases), repairs=repairs)
+
+    def _close_windows(
+        self, admitted: NDArray[np.int32], marks: NDArray[np.int64], watermark: int, ended: bool
+    ) -> list[Closed]:
+        run, clock, shared = self._run, self._clock, self._shared
+        log, actions = self.arrays.log.tobytes, self.arrays.actions
+        closed: list[Closed] = []
+        done, since = 0, clock()
+        while True:
+            done, repairs = run(shared, admitted, done, marks, watermark, ended)
+            if repairs == NONE:
+                return closed
+            now = clock()
+            closed.append(Closed(log(), actions[:repairs].tobytes() if repairs else b"", now - since))
+            since = now
+
+    def _admit(self, tuples: TupleColumns) -> NDArray[np.int32]:
+        """Copy tuples into free slots; the slots, in the tuples' order."""
+        if (slots := self._slots.reserve(len(tuples))) is not None:
+            self._move(slots, np.arange(len(self.arrays.held), dtype=np.int32))
+        admitted = self._slots.take(len(tuples), tuples.members) if len(tuples) else _NO_SLOTS
+        let_in(self.arrays.noise, admitted, tuples.members)
+        into = self.arrays.points
+        into.numeric[admitted] = tuples.numeric + 0.0  # -0.0 is 0.0
+        into.leaf[admitted] = tuples.categorical + self.offsets
+        into.value[admitted, 1:] = tuples.sensitive
+        into.event_time[admitted] = tuples.event_time
+        if tuples.subject is not None:
+            into.value[admitted, 0] = tuples.subject
+        return admitted
+
+    def _held(self, slots: NDArray[np.int32]) -> Held:
+        points = self.arrays.points
+        return Held(
+            numeric=points.numeric[slots],
+            categorical=points.leaf[slots] - self.offsets,
+            subject=None if self.terms.policy.subject is None else points.value[slots, 0],
+            sensitive=points.value[slots, 1:],
+            event_time=points.event_time[slots],
+            members=self._slots.batch(slots),
+            position=points.position[slots],
+        )
+
+    def _restore_block(self, number: int, held: Held, state: WindowState) -> None:
+        carried = np.isin(held.position, state.carried)
+        waits = carried | (held.position >= state.first)
+        slots = self._admit(held)
+        points, now = self.arrays.points, self.arrays.now
+        points.position[slots] = held.position
+        points.waits[slots] = waits
+        self._slots.give_back(slots[~waits])
+        reason = state.reason[np.searchsorted(state.carried, held.position[carried])]
+        points.reason[slots[carried]] = _positions_of(state.reasons, self.terms.privacy.reasons)[reason]
+        kept, waiting = slots[waits], int(now.held)
+        self.arrays.held[waiting : waiting + len(kept)] = kept
+        now.held += len(kept)
+        now.carried += np.count_nonzero(carried)
+        if self.terms.parameters.delay_event_time is not None:
+            now.earliest = min([int(now.earliest), *points.event_time[kept].tolist()])
+        if self._ledger is not None:
+            self._ledger.blocks.add(number, slots, held.position, len(kept))
+
+    def _shrink(self) -> None:
+        """Give back the memory that a burst took: tuples move to the first slots, in order of position."""
+        used = self.arrays.held[: self.arrays.now.held].copy()
+        place = np.zeros(len(self.arrays.held), np.int32)
+        place[used] = np.arange(len(used))
+        self._move(self._slots.shrink(used), used)
+        if self._ledger is not None:
+            self._ledger.blocks.renumber(place)
+
+    def _move(self, slots: int, used: NDArray[np.int32]) -> None:
+        terms, before = self.terms, self.arrays
+        made = empty_arrays(terms.policy, terms.privacy, terms.parameters, before.random, slots)
+        self.arrays = moved(before, made, used)
+        self._shared = share(self.arrays)
+
+
+def _positions_of(stored: tuple[str, ...], now: tuple[str, ...]) -> NDArray[np.int8]:
+    # A promise that is no longer made: the next window finds the reason anew, and till then it is a promise's.
+    other = now.index("too_little_diversity")
+    return np.array([now.index(reason) if reason in now else other for reason in stored], np.int8)
+
+
+def _restored_arrays(terms: Terms, state: WindowState) -> WindowArrays:
+    random = random_stream(key_bytes(state.key), state.key_used)
+    arrays = empty_arrays(terms.policy, terms.privacy, terms.parameters, random)
+    now = arrays.now
+    size, target = int(now.window_tuples), int(now.target)
+    now.next_position, now.next_release, now.next_window = state.numbers[:3].tolist()
+    values = [*state.controllers.tolist(), *state.control.tolist()]
+    for name, value in zip((*CONTROLLERS, *CONTROL), values, strict=True):
+        setattr(now, name, value)
+    # The controllers go on where they stood, within what they may reach now.
+    adaptive, aim = terms.parameters.adaptive, terms.parameters.target
+    now.window_tuples = size if adaptive is None else min(max(int(now.window_tuples), adaptive.least), size)
+    now.target = target if aim is None else min(max(int(now.target), target), aim.most)
+    now.merges, now.swaps = state.merges, state.swaps
+    arrays.domain.lower[:], arrays.domain.upper[:] = state.lower, state.upper
+    arrays.domain.scale[:] = scales(state.lower, state.upper, len(terms.policy.quasi_identifiers))
+    return arrays

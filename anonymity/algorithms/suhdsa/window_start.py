@@ -1,0 +1,66 @@
+"""What comes before the groups of a window: whether it could release anything, and what its repairs aim at."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.algorithms.suhdsa.arrays import WindowArrays
+from crenel.anonymity.algorithms.suhdsa.controllers import adapt_target, entropy
+from crenel.anonymity.algorithms.suhdsa.numbering import number_window
+from crenel.anonymity.algorithms.suhdsa.scratch_buffers import Work
+from crenel.anonymity.compiled.jit import Int, leaf
+from crenel.anonymity.privacy_models.checks import aim, hopeless, only_diversity
+from crenel.anonymity.privacy_models.incremental_tally import Trial, forget, put, take_out
+from crenel.anonymity.space.domain import NONE
+
+TOO_FEW_SUBJECTS = 1  # position in crenel.anonymity.model.outcomes.SUPPRESSIONS
+
+
+@leaf
+def begin_window(shard: WindowArrays) -> Int:
+    """Number the window that closes, move the target, and tell why nothing could be released, if so."""
+    now, of, here = shard.now, shard.of, shard.here
+    number_window(shard)
+    if now.alone == 0 or not only_diversity(shard.checks):
+        forget(here)
+        count_window(here, shard.work, shard.held, now.held, now.alone != 0)
+    if of.most_target > 0:
+        even, mixing, values = 2.0, 0.0, np.int64(0)
+        for a in range(len(here.tally.values)):
+            different = here.tally.values[a]
+            found = entropy(shard.work, np.int64(1 + a), shard.held, now.held)
+            share = found / np.log2(different) if different > 1 else 0.0
+            if share < even:  # the attribute that is mixed least
+                even, mixing, values = share, found, different
+        adapt_target(now, of, mixing, values)
+        aim(shard.checks, shard.aims, now.target)
+    reason: Int = np.int64(NONE)
+    check = hopeless(shard.checks, here.tally)
+    if check != NONE:
+        reason = shard.checks.reason[check]
+    if here.tally.persons[0] < of.k:
+        reason = np.int64(TOO_FEW_SUBJECTS)
+    forget_window(here, shard.work, shard.held, now.held, now.alone != 0)
+    return reason
+
+
+@leaf
+def count_window(trial: Trial, work: Work, held: NDArray[np.int32], count: Int, alone: bool) -> None:
+    """Count all that is held.
+
+    Parameters
+    ----------
+    held : (count or more,) slots
+    """
+    for i in range(count):
+        put(trial, work.code, np.int64(held[i]), alone)
+
+
+@leaf
+def forget_window(trial: Trial, work: Work, held: NDArray[np.int32], count: Int, alone: bool) -> None:
+    """Make ready for a group where all that is held was counted; parameters as those of ``count_window``."""
+    if not alone:
+        for i in range(count):
+            take_out(trial, work.code, np.int64(held[i]), alone)
+    forget(trial)

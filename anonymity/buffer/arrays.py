@@ -1,0 +1,277 @@
+"""The arrays of a shard, which the compiled procedures of CASTLE share.
+
+A tuple lives in a *slot*; an open cluster in a *row*. Both are reused, so nothing may depend on their numbers:
+whatever must be the same after a restore is ordered by position (tuples) or by id (clusters, releases).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.buffer.release_buffer import Out, Totals, empty_out, empty_totals
+from crenel.anonymity.compiled.arrays import full, record, zeros
+from crenel.anonymity.compiled.jit import inner
+from crenel.anonymity.compiled.random import Lots, RandomStream, lots
+from crenel.anonymity.model.outcomes import KINDS
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Privacy
+from crenel.anonymity.noise.release_noise import Within, within
+from crenel.anonymity.noise.release_noise import with_slots as noise_with_slots
+from crenel.anonymity.privacy_models.buffered_values import Waiting, empty_waiting
+from crenel.anonymity.privacy_models.buffered_values import with_slots as waiting_with_slots
+from crenel.anonymity.privacy_models.checks import Checks, checks_of
+from crenel.anonymity.privacy_models.counting import empty_counts
+from crenel.anonymity.privacy_models.lookup import with_numbers
+from crenel.anonymity.privacy_models.tally import Counter, empty_counter
+from crenel.anonymity.space.boxes_by_attribute import BoxesByAttribute, boxes_by_attribute
+from crenel.anonymity.space.domain import NONE, Boxes, Domain, boxes, domain
+
+
+class Tuples(NamedTuple):
+    """Tuples that wait, one a slot.
+
+    Attributes
+    ----------
+    numeric : (slots, numeric) values
+    leaf : (slots, categorical) values, as nodes
+    subject : (slots,) keyed hash
+    sensitive : (slots, sensitive) codes
+    event_time : (slots,) epoch milliseconds
+    position : (slots,) in the shard's stream, from 0
+    cluster : (slots,) row of its cluster, ``NONE`` where the slot is free
+    next, previous : (slots,) neighbors in its cluster, in order of position
+    younger, older : (slots,) neighbors among all that wait, in order of position
+    """
+
+    numeric: NDArray[np.float64]
+    leaf: NDArray[np.int32]
+    subject: NDArray[np.uint64]
+    sensitive: NDArray[np.uint64]
+    event_time: NDArray[np.int64]
+    position: NDArray[np.int64]
+    cluster: NDArray[np.int32]
+    next: NDArray[np.int32]
+    previous: NDArray[np.int32]
+    younger: NDArray[np.int32]
+    older: NDArray[np.int32]
+
+
+class Clusters(NamedTuple):
+    """Gamma.
+
+    Attributes
+    ----------
+    rows : (rows,) the open clusters' rows, ``now.open`` of them in no order, then the free rows
+    place : (rows,) where in ``rows`` each row stands
+    box : the range intervals of each cluster (CASTLE, Definition 3.1)
+    by_attribute : the same by ``place``, so that the first ``now.open`` are those of the open clusters
+    id : (rows,) counts the clusters of the shard from 0
+    head, tail : (rows,) first and last member
+    tuples : (rows,) members
+    subjects : (rows,) distinct subjects: the paper's C.size
+    changed : (rows,) whether it differs from what is stored
+    """
+
+    rows: NDArray[np.int32]
+    place: NDArray[np.int32]
+    box: Boxes
+    by_attribute: BoxesByAttribute
+    id: NDArray[np.int64]
+    head: NDArray[np.int32]
+    tail: NDArray[np.int32]
+    tuples: NDArray[np.int64]
+    subjects: NDArray[np.int64]
+    changed: NDArray[np.bool_]
+
+
+class Expiry(NamedTuple):
+    """Tuples that wait, by deadline and position; empty arrays where they are due in order of position, or never.
+
+    Attributes
+    ----------
+    slots : (slots,) a binary heap of ``now.waiting`` slots, the first due at its top
+    place : (slots,) where in ``slots`` each slot stands
+    due : (slots,) the deadline: the last position, or epoch milliseconds, until which the tuple may wait
+    """
+
+    slots: NDArray[np.int32]
+    place: NDArray[np.int32]
+    due: NDArray[np.int64]
+
+
+class Omega(NamedTuple):
+    """Generalizations kept for reuse: a ring, oldest overwritten first.
+
+    Attributes
+    ----------
+    box : what was published
+    by_attribute : the same
+    subjects : (rows,) distinct subjects behind it
+    diversity : (rows, sensitive) l-diversity behind it
+    release : (rows,) id of the release it stems from
+    span : (rows, 2, noised) lowest and highest values of its noised attributes
+    """
+
+    box: Boxes
+    by_attribute: BoxesByAttribute
+    subjects: NDArray[np.int64]
+    diversity: NDArray[np.int64]
+    release: NDArray[np.int64]
+    span: NDArray[np.float64]
+
+
+class CastleArrays(NamedTuple):
+    """One shard.
+
+    Attributes
+    ----------
+    now : how it stands. ``next_position``, ``next_cluster``, ``next_release``: numbers that are given out next;
+        ``waiting``, ``open``: tuples that wait, open clusters; ``oldest``, ``youngest``: slots; ``ring_used``,
+        ``ring_next``, ``omega_used``, ``omega_next``: of the two rings; ``merges``, ``splits`` so far; ``tau``
+    of : what it was told. ``k``; ``delay_tuples``, ``delay_event_time``: -1 where there is none; ``early_tuples``,
+        ``early_event_time``: by how much at most a deadline of one's own comes before; ``max_clusters``;
+        ``generalize``, ``by_name``, ``keep_all`` (whatever a release loses, it is kept for reuse): 0 or 1;
+        ``least_values`` that each release has
+    ring : (loss_window,) the losses that tau averages
+    by_position, by_time : when tuples must leave
+    """
+
+    now: Any
+    of: Any
+    checks: Checks
+    ring: NDArray[np.float64]
+    random: RandomStream
+    lots: Lots
+    domain: Domain
+    tuples: Tuples
+    clusters: Clusters
+    waiting: Waiting
+    counter: Counter
+    by_position: Expiry
+    by_time: Expiry
+    omega: Omega
+    out: Out
+    totals: Totals
+    noise: Within
+
+
+def empty_arrays(
+    policy: Policy, privacy: Privacy, castle: Any, random: RandomStream, clusters: int = 0
+) -> CastleArrays:
+    """A shard before its first tuple, with room for ``clusters`` open ones, and ``max_clusters`` at least."""
+    rows = max(castle.max_clusters, clusters)
+    sensitive = len(policy.sensitive)
+    now = record(
+        "next_position next_cluster next_release waiting open oldest youngest "
+        "ring_used ring_next omega_used omega_next merges splits",
+        "tau",
+    )
+    now.oldest = now.youngest = NONE
+    return CastleArrays(
+        now=now,
+        of=_told(policy, privacy, castle),
+        checks=checks_of(policy, privacy),
+        ring=np.zeros(castle.loss_window),
+        random=random,
+        lots=lots(random.key),
+        domain=domain(policy),
+        tuples=_tuples(0, policy),
+        clusters=Clusters(
+            rows=np.arange(rows, dtype=np.int32),
+            place=np.arange(rows, dtype=np.int32),
+            box=boxes(rows, policy),
+            by_attribute=boxes_by_attribute(rows, policy, rises=True),
+            id=np.zeros(rows, np.int64),
+            head=np.full(rows, NONE, np.int32),
+            tail=np.full(rows, NONE, np.int32),
+            tuples=np.zeros(rows, np.int64),
+            subjects=np.zeros(rows, np.int64),
+            changed=np.zeros(rows, np.bool_),
+        ),
+        waiting=empty_waiting(empty_counts(0), sensitive, 0),
+        counter=empty_counter(sensitive, 0),
+        by_position=_expiry(0),
+        by_time=_expiry(0),
+        omega=Omega(
+            box=boxes(castle.reuse_limit, policy),
+            by_attribute=boxes_by_attribute(castle.reuse_limit, policy),
+            subjects=np.zeros(castle.reuse_limit, np.int64),
+            diversity=np.zeros((castle.reuse_limit, sensitive), np.int64),
+            release=np.zeros(castle.reuse_limit, np.int64),
+            span=np.zeros((castle.reuse_limit, 2, len(policy.noised))),
+        ),
+        out=empty_out(0, boxes(0, policy), sensitive),
+        totals=empty_totals(len(privacy.reasons), len(KINDS)),
+        noise=within(policy, privacy, 0),
+    )
+
+
+def _told(policy: Policy, privacy: Privacy, castle: Any) -> Any:
+    of = record(
+        "k delay_tuples delay_event_time early_tuples early_event_time max_clusters generalize by_name least_values "
+        "keep_all"
+    )
+    of.k = privacy.k
+    of.delay_tuples = NONE if castle.delay_tuples is None else castle.delay_tuples
+    of.delay_event_time = NONE if castle.delay_event_time is None else castle.delay_event_time
+    of.early_tuples = int(castle.delay_jitter * (castle.delay_tuples or 0))
+    of.early_event_time = int(castle.delay_jitter * (castle.delay_event_time or 0))
+    of.max_clusters = castle.max_clusters
+    of.generalize = castle.suppression == "generalize"
+    of.by_name = policy.subject is not None
+    of.least_values = privacy.least_values
+    return of
+
+
+def with_slots(arrays: CastleArrays, slots: int, policy: Policy, castle: Any) -> CastleArrays:
+    """The same shard with ``slots`` slots or more; what it holds keeps its slots."""
+    held = len(arrays.tuples.position)
+    if slots <= held:
+        return arrays
+    tuples = _tuples(slots, policy)
+    by_position = _expiry(slots if arrays.of.early_tuples > 0 else 0)
+    by_time = _expiry(0 if castle.delay_event_time is None else slots)
+    before: list[NDArray[Any]] = [*arrays.tuples, *arrays.by_position, *arrays.by_time]
+    after: list[NDArray[Any]] = [*tuples, *by_position, *by_time]
+    for old, new in zip(before, after, strict=True):
+        new[: len(old)] = old
+    sensitive = len(policy.sensitive)
+    return arrays._replace(
+        checks=arrays.checks._replace(lookup=with_numbers(arrays.checks.lookup, slots)),
+        tuples=tuples,
+        waiting=waiting_with_slots(arrays.waiting, slots),
+        counter=empty_counter(sensitive, slots),
+        by_position=by_position,
+        by_time=by_time,
+        out=empty_out(slots, boxes(slots, policy), sensitive),
+        noise=noise_with_slots(arrays.noise, slots),
+    )
+
+
+def _tuples(slots: int, policy: Policy) -> Tuples:
+    return Tuples(
+        numeric=zeros((slots, len(policy.numeric))),
+        leaf=zeros((slots, len(policy.categorical)), np.int32),
+        subject=zeros(slots, np.uint64),
+        sensitive=zeros((slots, len(policy.sensitive)), np.uint64),
+        event_time=zeros(slots, np.int64),
+        position=zeros(slots, np.int64),
+        cluster=full(slots, NONE, np.int32),
+        next=zeros(slots, np.int32),
+        previous=zeros(slots, np.int32),
+        younger=zeros(slots, np.int32),
+        older=zeros(slots, np.int32),
+    )
+
+
+def _expiry(slots: int) -> Expiry:
+    return Expiry(full(slots, NONE, np.int32), full(slots, NONE, np.int32), zeros(slots, np.int64))
+
+
+@inner
+def points(tuples: Tuples) -> Boxes:
+    """Tuples seen as boxes: a point is an interval of one value."""
+    return Boxes(tuples.numeric, tuples.numeric, tuples.leaf)

@@ -1,0 +1,358 @@
+"""Shards whose tuples wait for their delay: what goes in, what comes out, and how it is remembered."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.algorithm import Shard, Step, Terms
+from crenel.anonymity.buffer.erasure import theirs
+from crenel.anonymity.buffer.ledger import Ledger, Moved
+from crenel.anonymity.buffer.lifetime_counters import History
+from crenel.anonymity.buffer.releases import Leaving, Releases, collect
+from crenel.anonymity.buffer.slots import Slots
+from crenel.anonymity.buffer.stored_frequencies import SEEN, StoredSeen
+from crenel.anonymity.buffer.stored_shard import Snapshot
+from crenel.anonymity.buffer.watermarks import marks_of
+from crenel.anonymity.compiled.random import RandomStream, key_bytes, random_stream
+from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.noise.perturb import Noise
+from crenel.anonymity.noise.release_noise import let_in
+from crenel.anonymity.privacy_models.buffered_values import entries_of
+from crenel.anonymity.privacy_models.counting import grown
+from crenel.anonymity.privacy_models.lookup import renumber
+from crenel.anonymity.privacy_models.value_frequencies import Seen, unsee
+from crenel.anonymity.space.boxes_by_attribute import lay_rows
+from crenel.anonymity.space.domain import NONE, node_offsets, scales
+from crenel.state.block import NO_TIME, Block, TupleColumns
+from crenel.state.castle import Buffered
+
+_FEWEST_SLOTS = 1024
+_NO_SLOTS = np.zeros(0, np.int32)
+
+
+class DelayedShard(Shard):
+    """The live form of one shard whose tuples wait for their delay, as CASTLE has them.
+
+    Parameters
+    ----------
+    terms : what it is held to
+    snapshot : what is stored of it (``crenel.anonymity.buffer.stored_shard``)
+    remembers : whether each step tells what is to be stored; a shard that is thrown away need not
+    """
+
+    _outlive: ClassVar[tuple[str, ...]] = ("now", "ring", "domain", "clusters", "omega", "totals")
+    """Arrays that are not by slot."""
+
+    def __init__(self, terms: Terms, snapshot: Snapshot, *, remembers: bool = True) -> None:
+        self.terms, self.number = terms, snapshot.state.shard
+        for problem in self._problems():
+            raise PolicyError(problem)
+        self.offsets = node_offsets(terms.policy)
+        self._slots = Slots(terms.policy, terms.members, _FEWEST_SLOTS)
+        self._ledger = Ledger(terms, snapshot, self._buffered) if remembers else None
+        self.arrays = self._restored_arrays(snapshot)
+        self._seen = StoredSeen(self._counted, snapshot.further.get(SEEN, {}), f"shard {self.number}")
+        self._history = History(self.arrays.totals, terms.privacy, snapshot.state)
+        self._noise = _restored_noise(terms, snapshot)
+        rows = self._restore_gamma(snapshot)
+        self._restore_omega(snapshot)
+        for number, buffered in snapshot.blocks.items():
+            self._restore_block(number, buffered, snapshot, rows)
+
+    def push(self, block: Block, watermark: int = NO_TIME) -> Step:
+        """As ``Shard.push``; with noise, tuples are sampled and perturbed first.
+
+        Those that are sampled out leave no trace but a count (CASTLEGUARD, Algorithm 1).
+        """
+        return self._step(block if self._noise is None else self._noise.let_in(block), watermark, ended=False)
+
+    def advance(self, watermark: int) -> Step:
+        return self._step(None, watermark, ended=False)
+
+    def finish(self) -> Step:
+        """The input has ended: release everything, in order of expiry."""
+        return self._step(None, NO_TIME, ended=True)
+
+    def forget(self, subjects: NDArray[np.uint64]) -> Step:
+        tuples, now = self.arrays.tuples, self.arrays.now
+        slots = np.flatnonzero(tuples.cluster != NONE).astype(np.int32)
+        slots = slots[theirs(self.terms.policy, tuples.subject[slots], subjects)]
+        slots = slots[np.argsort(tuples.position[slots])]
+        positions = tuples.position[slots]
+        # A cluster's box is the least around those who wait in it, so none of a forgotten person's values shapes it: it
+        # shrinks to those of the others, and closes with the last of them.
+        self._take_out(slots)
+        self._strike(subjects)
+        self._unsee(slots)
+        self._slots.give_back(slots)
+        self._empty_out()
+        if self.terms.policy.noised:
+            # What is reused knows the ends of the noised values behind it, as they came, and not whose they were.
+            now.omega_used = now.omega_next = 0
+        self._history.forgotten += len(slots)
+        return self._told(self._collected(), Moved(None, _NO_SLOTS, positions, positions[:0], forgets=True))
+
+    @property
+    def _counted(self) -> Seen:
+        """How common sensitive values have been."""
+        seen: Seen = self.arrays.checks.lookup.seen
+        return seen
+
+    @property
+    def next_deadline(self) -> int | None:
+        arrays = self.arrays
+        if self.terms.parameters.delay_event_time is None or not arrays.now.waiting:
+            return None
+        return min(int(arrays.by_time.due[arrays.by_time.slots[0]]), np.iinfo(np.int64).max - 1)
+
+    def _counts(self) -> dict[str, Any]:
+        now, position = self.arrays.now, self.arrays.tuples.position
+        waiting, came = int(now.waiting), int(now.next_position)
+        return {
+            **self._history.counted(),
+            "tuples_in": came,
+            "sampled_out": 0 if self._noise is None else self._noise.sampled_out,
+            "buffered": waiting,
+            "oldest_waiting": came - (int(position[now.oldest]) if waiting else came),
+        }
+
+    @property
+    def random_key(self) -> bytes:
+        return key_bytes(self.arrays.random.key)
+
+    def _step(self, block: Block | None, watermark: int, *, ended: bool) -> Step:
+        admitted = _NO_SLOTS if block is None else self._admit(block)
+        self._empty_out()
+        self._run(admitted, marks_of(block, watermark), watermark, ended=ended)
+        releases = self._collected()
+        return self._told(releases, None if self._ledger is None else self._moved(block, admitted, releases))
+
+    def _moved(self, block: Block | None, admitted: NDArray[np.int32], releases: Releases) -> Moved:
+        position, out = self.arrays.tuples.position, self.arrays.out
+        released, withheld = out.members[: out.filled.members], out.suppressed[: out.filled.suppressed]
+        left = np.concatenate([position[released], position[withheld]])
+        alone = self._left_alone(releases)
+        return Moved(block, admitted, left, np.concatenate([position[released[alone]], position[withheld]]))
+
+    def _empty_out(self) -> None:
+        filled = self.arrays.out.filled
+        filled.releases = filled.members = filled.suppressed = 0
+
+    def _collected(self) -> Releases:
+        arrays = self.arrays
+        out, tuples = arrays.out, arrays.tuples
+        released, withheld = out.members[: out.filled.members], out.suppressed[: out.filled.suppressed]
+        subject = None if self.terms.policy.pseudonym is None else tuples.subject
+        leaving = Leaving(released, withheld, tuples.position, tuples.event_time, subject)
+        return collect(out, int(arrays.now.next_release), leaving, self._slots, self.offsets, arrays.noise)
+
+    def _told(self, releases: Releases, moved: Moved | None) -> Step:
+        changes = None
+        if self._ledger is not None and moved is not None:
+            further = {**self._further(), **self._seen.changes(self._counted)}
+            changes = self._ledger.changes(self.arrays, self._noise, self._history, moved, further)
+        if self._slots.spare():
+            self._shrink()
+        return Step(releases, changes)
+
+    @abstractmethod
+    def _problems(self) -> Iterator[str]:
+        """What does not go together in the terms."""
+
+    @abstractmethod
+    def _begin(self, random: RandomStream, clusters: int) -> Any:
+        """The arrays of a shard with room for so many clusters and no tuple."""
+
+    @abstractmethod
+    def _enlarged(self, arrays: Any, slots: int) -> Any:
+        """The same with so many slots."""
+
+    @abstractmethod
+    def _run(self, admitted: NDArray[np.int32], marks: NDArray[np.int64], watermark: int, *, ended: bool) -> None:
+        """Let in tuples, and let leave what falls due; ``marks`` as ``crenel.anonymity.buffer.watermarks`` has them."""
+
+    @abstractmethod
+    def _take_out(self, slots: NDArray[np.int32]) -> None:
+        """Let waiting tuples, in order of position, wait no more."""
+
+    def _unsee(self, slots: NDArray[np.int32]) -> None:
+        """Let what has been counted of sensitive values tell nothing of a person whose tuples wait no more."""
+        arrays = self.arrays
+        if self._counted.follows.any():
+            unsee(self._counted, arrays.tuples.sensitive[slots], self.terms.privacy.k)
+            waits = np.flatnonzero(arrays.tuples.cluster != NONE).astype(np.int32)
+            renumber(arrays.checks.lookup, arrays.waiting.value, arrays.tuples.sensitive, waits)
+
+    def _strike(self, subjects: NDArray[np.uint64]) -> None:
+        """Forget what is known of persons beside their tuples, none of which waits any more; most know nothing."""
+
+    @abstractmethod
+    def _relink(self, slots: NDArray[np.int32], rows: NDArray[np.int32]) -> None:
+        """Let tuples wait again in the clusters in which they waited, in order of position."""
+
+    @abstractmethod
+    def _left_alone(self, releases: Releases) -> NDArray[np.bool_]:
+        """(members,) which of those that were released left others of their cluster behind."""
+
+    @abstractmethod
+    def _restore_gamma(self, snapshot: Snapshot) -> dict[int, int]:
+        """Open the clusters that were stored; the row of each, by id."""
+
+    def _further(self) -> Mapping[str, dict[int, bytes | None]]:
+        """What is to be written of other kinds than those of the ledger."""
+        return {}
+
+    def _admit(self, tuples: TupleColumns) -> NDArray[np.int32]:
+        """Copy tuples into free slots; the slots, in the tuples' order."""
+        self._reserve(len(tuples))
+        slots = self._slots.take(len(tuples), tuples.members) if len(tuples) else _NO_SLOTS
+        let_in(self.arrays.noise, slots, tuples.members)
+        into = self.arrays.tuples
+        into.numeric[slots] = tuples.numeric
+        into.leaf[slots] = tuples.categorical + self.offsets
+        into.sensitive[slots] = tuples.sensitive
+        into.event_time[slots] = tuples.event_time
+        if tuples.subject is not None:
+            into.subject[slots] = tuples.subject
+        return slots
+
+    def _reserve(self, count: int) -> None:
+        policy, arrays = self.terms.policy, self.arrays
+        if (slots := self._slots.reserve(count)) is not None:
+            arrays = self._enlarged(arrays, slots)
+        checked = len(arrays.checks.address) > 0
+        entries = count * entries_of(len(policy.sensitive), by_name=policy.subject is not None, checked=checked)
+        waiting = arrays.waiting._replace(counts=grown(arrays.waiting.counts, entries))
+        self.arrays = arrays._replace(waiting=waiting)
+
+    def _buffered(self, slots: NDArray[np.int32]) -> Buffered:
+        tuples = self.arrays.tuples
+        return Buffered(
+            numeric=tuples.numeric[slots],
+            categorical=tuples.leaf[slots] - self.offsets,
+            subject=None if self.terms.policy.subject is None else tuples.subject[slots],
+            sensitive=tuples.sensitive[slots],
+            event_time=tuples.event_time[slots],
+            members=self._slots.batch(slots),
+            position=tuples.position[slots],
+            cluster=self.arrays.clusters.id[tuples.cluster[slots]],
+        )
+
+    def _restored_arrays(self, snapshot: Snapshot) -> Any:
+        state = snapshot.state
+        random = random_stream(key_bytes(state.key), state.key_used)
+        arrays = self._begin(random, len(snapshot.gamma))
+        now = arrays.now
+        now.next_position, now.next_cluster, now.next_release = state.numbers[:3].tolist()
+        now.merges, now.splits = state.merges, state.splits
+        arrays.domain.lower[:], arrays.domain.upper[:] = state.lower, state.upper
+        arrays.domain.scale[:] = scales(state.lower, state.upper, len(self.terms.policy.quasi_identifiers))
+        _restore_ring(arrays, snapshot)
+        return arrays
+
+    def _restore_omega(self, snapshot: Snapshot) -> None:
+        omega, now = self.arrays.omega, self.arrays.now
+        size, row = len(omega.release), 0
+        for entry in reversed(snapshot.omega.values()):  # the youngest at the end of the ring
+            rows = np.arange(len(entry.id))[::-1][: size - row]
+            into = np.arange(size - 1 - row, size - 1 - row - len(rows), -1)
+            omega.release[into] = entry.id[rows]
+            omega.box.lower[into], omega.box.upper[into] = entry.lower[rows], entry.upper[rows]
+            omega.box.node[into] = entry.node[rows] + self.offsets
+            omega.subjects[into] = entry.subjects[rows]
+            omega.diversity[into] = entry.diversity[rows]
+            omega.span[into] = entry.span[rows]
+            lay_rows(self.arrays.domain, omega.by_attribute, omega.box, into)
+            row += len(rows)
+        now.omega_used, now.omega_next = row, 0
+
+    def _restore_block(self, number: int, buffered: Buffered, snapshot: Snapshot, rows: dict[int, int]) -> None:
+        state = snapshot.state
+        waits = np.isin(buffered.cluster, list(rows)) & (buffered.position >= state.oldest)
+        waits &= ~np.isin(buffered.position, state.gone)
+        slots = self._admit(buffered)
+        self.arrays.tuples.position[slots] = buffered.position
+        self._slots.give_back(slots[~waits])
+        kept = slots[waits]
+        row = np.array([rows[i] for i in buffered.cluster[waits].tolist()], np.int32)
+        self._relink(kept, row)
+        if self._ledger is not None:
+            self._ledger.blocks.add(number, slots, buffered.position, len(kept))
+
+    def _shrink(self) -> None:
+        """Give back the memory that a burst took: tuples move to the first slots, in order of position."""
+        before = self.arrays
+        used = np.flatnonzero(before.tuples.cluster != NONE).astype(np.int32)
+        used = used[np.argsort(before.tuples.position[used])]
+        slots = self._slots.shrink(used)
+        if self._ledger is not None:
+            moved = np.full(len(before.tuples.cluster), NONE, np.int32)
+            moved[used] = np.arange(len(used))
+            self._ledger.blocks.renumber(moved)
+        terms = self.terms
+        rows = len(before.clusters.rows)
+        made = self._enlarged(self._begin(before.random, rows), slots)
+        lookup = made.checks.lookup._replace(seen=before.checks.lookup.seen)
+        made = made._replace(checks=made.checks._replace(lookup=lookup))
+        clusters = before.clusters
+        clusters.head[:] = clusters.tail[:] = NONE
+        clusters.tuples[:] = clusters.subjects[:] = 0
+        now = before.now
+        now.waiting, now.oldest, now.youngest = 0, NONE, NONE
+        olds: list[NDArray[Any]] = [*before.tuples]
+        news: list[NDArray[Any]] = [*made.tuples]
+        for old, new in zip(olds, news, strict=True):
+            new[: len(used)] = old[used]
+        made.noise.value[: len(used)] = before.noise.value[used]
+        row = made.tuples.cluster[: len(used)].copy()
+        changed = clusters.changed.copy()
+        kept = {name: getattr(before, name) for name in self._outlive}
+        self.arrays = made._replace(**kept)
+        entries = len(used) * entries_of(
+            len(terms.policy.sensitive),
+            by_name=terms.policy.subject is not None,
+            checked=len(made.checks.address) > 0,
+        )
+        waiting = self.arrays.waiting
+        self.arrays = self.arrays._replace(waiting=waiting._replace(counts=grown(waiting.counts, entries)))
+        self._relink(np.arange(len(used), dtype=np.int32), row)
+        clusters.changed[:] = changed
+
+
+def _restore_ring(arrays: Any, snapshot: Snapshot) -> None:
+    state, now, ring = snapshot.state, arrays.now, arrays.ring
+    if len(ring) == len(state.ring):
+        ring[:] = state.ring
+        now.ring_used, now.ring_next = state.ring_used, state.ring_next
+    else:
+        oldest = state.ring_next if state.ring_used == len(state.ring) else 0
+        kept = np.roll(state.ring[: state.ring_used], -oldest)[-len(ring) :]
+        ring[: len(kept)] = kept
+        now.ring_used = len(kept)
+        now.ring_next = len(kept) % len(ring)
+    used = int(now.ring_used)
+    total = 0.0
+    for loss in ring[:used].tolist():  # in the order in which the procedures sum it
+        total += loss
+    now.tau = total / used if used else 0.0
+
+
+def _restored_noise(terms: Terms, snapshot: Snapshot) -> Noise | None:
+    if terms.sampling_and_noise is None:
+        return None
+    key, noise = key_bytes(snapshot.state.key), snapshot.state.noise
+    if noise is None:
+        return Noise(terms.policy, terms.sampling_and_noise, key)
+    return Noise(
+        terms.policy,
+        terms.sampling_and_noise,
+        key,
+        used=noise.used,
+        sampled_out=noise.sampled_out,
+        observed=noise.observed,
+    )

@@ -1,0 +1,221 @@
+"""What of a shard is written down after each step.
+
+Whatever was kept at a checkpoint is the shard as it stood: restored (``stored``), it goes on as if nothing had happened
+(design, "What always holds", 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.buffer.arrays import CastleArrays
+from crenel.anonymity.buffer.lifetime_counters import History
+from crenel.anonymity.buffer.stored_blocks import StoredBlocks
+from crenel.anonymity.buffer.stored_shard import Snapshot, promised
+from crenel.anonymity.noise.perturb import Noise
+from crenel.anonymity.space.domain import NONE, node_offsets
+from crenel.state.block import Block
+from crenel.state.castle import Buffered, CastleState, Generalizations, NoiseState
+from crenel.state.stored import Changes
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Which tuples came and went in a step.
+
+    Attributes
+    ----------
+    block : the tuples that were let in, as they were let in (perturbed, where noise is on); None where none came
+    admitted : (tuples,) their slots, in order
+    left : (tuples,) positions of those that left
+    left_alone : (tuples,) positions of those among them that left their cluster behind
+    forgets : whether those that left are to be forgotten, with all that their persons have left behind
+    """
+
+    block: Block | None
+    admitted: NDArray[np.int32]
+    left: NDArray[np.int64]
+    left_alone: NDArray[np.int64]
+    forgets: bool = False
+
+
+class Ledger:
+    """What is stored of one shard.
+
+    Parameters
+    ----------
+    terms : of the shard
+    snapshot : what it was made from; its blocks are noted in ``blocks``
+    tuples : tuples that wait as they are stored, by slots in order of position
+    """
+
+    def __init__(self, terms: Terms, snapshot: Snapshot, tuples: Callable[[NDArray[np.int32]], Buffered]) -> None:
+        state = snapshot.state
+        self._terms, self._number, self._tuples = terms, state.shard, tuples
+        self.blocks = StoredBlocks(int(state.numbers[3]))
+        self._gone = state.gone
+        self._gamma = set(snapshot.gamma)
+        self._next_cluster = int(state.numbers[1])
+        # Stored entries, oldest first, and the last release in each.
+        self._omega = {i: int(entry.id[-1]) for i, entry in snapshot.omega.items()}
+        self._forgotten = dict(snapshot.forgotten)
+        self._inventory = snapshot.inventory
+        self._offsets = node_offsets(terms.policy)
+
+    def changes(
+        self,
+        arrays: CastleArrays,
+        noise: Noise | None,
+        history: History,
+        moved: Moved,
+        further: Mapping[str, dict[int, bytes | None]],
+    ) -> Changes:
+        """What to write after one step; ``further``: changed entries of kinds that others write."""
+        now = arrays.now
+        oldest = int(arrays.tuples.position[now.oldest]) if now.waiting else int(now.next_position)
+        blocks = self._changed_blocks(arrays, moved)
+        # What left in the step in which it came was never stored.
+        before = moved.left_alone[moved.left_alone < now.next_position - len(moved.admitted)]
+        gone = np.concatenate([self._gone, before])
+        self._gone = gone[(gone >= oldest) & self.blocks.within(gone)]
+        entries = {
+            "blocks": blocks | self._rewritten_blocks(arrays, moved),
+            "gamma": self._changed_gamma(arrays),
+            "omega": self._forgotten | self._changed_omega(arrays),
+            **further,
+        }
+        self._forgotten = {}
+        self._inventory.update(entries)
+        return Changes(self._state(arrays, noise, history, oldest).to_bytes(), entries)
+
+    def _changed_blocks(self, arrays: CastleArrays, moved: Moved) -> dict[int, bytes | None]:
+        # Tuples of the block that is being pushed are not counted yet.
+        first = int(arrays.now.next_position) - len(moved.admitted)
+        changed: dict[int, bytes | None] = dict.fromkeys(self.blocks.leave(moved.left[moved.left < first]))
+        if moved.block is None or not len(moved.block):
+            return changed
+        number, tuples = self.blocks.number(), arrays.tuples
+        stays = tuples.cluster[moved.admitted] != NONE
+        if stays.any():
+            slots = moved.admitted[stays]
+            self.blocks.add(number, slots, tuples.position[slots], len(slots))
+            cluster = arrays.clusters.id[tuples.cluster[slots]]
+            buffered = Buffered(position=tuples.position[slots], cluster=cluster, **moved.block.chosen(stays))
+            changed[number] = buffered.to_bytes()
+        return changed
+
+    def _moved_on(self, arrays: CastleArrays, moved: Moved) -> NDArray[np.int64]:
+        # Positions of stored tuples that wait in a cluster that is younger than they are: they could not leave theirs.
+        tuples, clusters, now = arrays.tuples, arrays.clusters, arrays.now
+        stored_before = int(now.next_position) - len(moved.admitted)
+        rows = clusters.rows[: now.open]
+        rows = rows[clusters.id[rows] >= self._next_cluster]
+        rows = rows[tuples.position[clusters.head[rows]] < stored_before]
+        self._next_cluster = int(now.next_cluster)
+        if not len(rows):
+            return np.zeros(0, np.int64)
+        found = tuples.position[np.isin(tuples.cluster, rows)]
+        return np.sort(found[found < stored_before])
+
+    def _rewritten_blocks(self, arrays: CastleArrays, moved: Moved) -> dict[int, bytes | None]:
+        entries: dict[int, bytes | None] = {}
+        position, cluster = arrays.tuples.position, arrays.tuples.cluster
+        # Nobody knows who has left and is stored: whoever is forgotten may be among them, wherever anybody is.
+        anew = self.blocks.partly_left() if moved.forgets else self.blocks.sparse()
+        for number, slots in {**dict(anew), **dict(self.blocks.holding(self._moved_on(arrays, moved)))}.items():
+            first, end = self.blocks.span(number)
+            kept = slots[(cluster[slots] != NONE) & (position[slots] >= first) & (position[slots] < end)]
+            self.blocks.rewrite(number, kept, position[kept])
+            self._gone = self._gone[(self._gone < first) | (self._gone >= end)]
+            entries[number] = self._tuples(kept).to_bytes()
+        return entries
+
+    def _changed_gamma(self, arrays: CastleArrays) -> dict[int, bytes | None]:
+        clusters = arrays.clusters
+        rows = clusters.rows[: arrays.now.open]
+        current = set(clusters.id[rows].tolist())
+        entries: dict[int, bytes | None] = dict.fromkeys(self._gamma - current)
+        self._gamma = current
+        box = clusters.box
+        nothing = np.zeros((1, len(self._terms.policy.sensitive)), np.int64)
+        for row in rows[clusters.changed[rows]].tolist():
+            one = slice(row, row + 1)
+            entry = Generalizations(
+                clusters.id[one],
+                box.lower[one],
+                box.upper[one],
+                box.node[one] - self._offsets,
+                np.zeros(1, np.int64),
+                nothing,
+            )
+            entries[int(clusters.id[row])] = entry.to_bytes("gamma")
+        clusters.changed[:] = False
+        return entries
+
+    def _changed_omega(self, arrays: CastleArrays) -> dict[int, bytes | None]:
+        omega, now = arrays.omega, arrays.now
+        used = int(now.omega_used)
+        rows = (now.omega_next - used + np.arange(used)) % max(len(omega.release), 1)  # oldest first
+        releases = omega.release[rows]
+        oldest = _oldest_reusable(arrays)
+        entries: dict[int, bytes | None] = {}
+        for first, last in list(self._omega.items()):
+            if last >= oldest:
+                break
+            del self._omega[first]
+            entries[first] = None
+        stored = next(reversed(self._omega.values()), -1)
+        new = rows[np.searchsorted(releases, stored, side="right") :]
+        if len(new):
+            entry = Generalizations(
+                omega.release[new],
+                omega.box.lower[new],
+                omega.box.upper[new],
+                omega.box.node[new] - self._offsets,
+                omega.subjects[new],
+                omega.diversity[new],
+                omega.span[new],
+            )
+            self._omega[int(entry.id[0])] = int(entry.id[-1])
+            entries[int(entry.id[0])] = entry.to_bytes("omega")
+        return entries
+
+    def _state(self, arrays: CastleArrays, noise: Noise | None, history: History, oldest: int) -> CastleState:
+        now = arrays.now
+        numbers = (now.next_position, now.next_cluster, now.next_release, self.blocks.next_number)
+        return CastleState(
+            shard=self._number,
+            fingerprint=dict(self._terms.fingerprint),
+            numbers=np.array([*numbers, _oldest_reusable(arrays)], np.int64),
+            oldest=oldest,
+            gone=self._gone,
+            ring=arrays.ring,
+            ring_used=int(now.ring_used),
+            ring_next=int(now.ring_next),
+            lower=arrays.domain.lower,
+            upper=arrays.domain.upper,
+            key=arrays.random.key.astype(np.uint64),
+            key_used=int(arrays.random.used[0]),
+            merges=int(now.merges),
+            splits=int(now.splits),
+            noise=None if noise is None else _noise(noise),
+            promised=promised(self._terms),
+            entries=self._inventory.told(),
+            **history.stored(),
+        )
+
+
+def _oldest_reusable(arrays: CastleArrays) -> int:
+    now, releases = arrays.now, arrays.omega.release
+    if not now.omega_used:
+        return int(now.next_release)
+    return int(releases[(now.omega_next - now.omega_used) % len(releases)])
+
+
+def _noise(noise: Noise) -> NoiseState:
+    return NoiseState(int(noise.stream.used[0]), noise.sampled_out, noise.observed)

@@ -1,0 +1,80 @@
+"""Omega: what was published and may be handed out again, and tau, the loss that clusters are measured by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from crenel.anonymity.buffer.arrays import points
+from crenel.anonymity.compiled.jit import Int, leaf
+from crenel.anonymity.compiled.random import below
+from crenel.anonymity.privacy_models.checks import only_diversity
+from crenel.anonymity.space.boxes import assign
+from crenel.anonymity.space.boxes_by_attribute import containing, lay
+from crenel.anonymity.space.domain import NONE
+
+
+@leaf
+def reusable(shard: Any, slot: Int) -> Int:
+    """The row of a random one of the published generalizations that contain a tuple, ``NONE`` where none does.
+
+    Never the best of them: that would tell where the tuple is not (CASTLE, Section 3.2.2).
+    """
+    # Who else would be near what is published is not known any more, nor how often each value was.
+    if shard.noise.of.subjects > 0 or not only_diversity(shard.checks):
+        return np.int64(NONE)
+    found = containing_rows(shard, slot)
+    if found == 0:
+        return np.int64(NONE)
+    return np.int64(shard.omega.by_attribute.matches[below(shard.random, found)])
+
+
+@leaf
+def containing_rows(shard: Any, slot: Int) -> Int:
+    """How many published generalizations contain a tuple; their rows, oldest first, begin ``by_attribute.matches``."""
+    omega, now = shard.omega, shard.now
+    size, used = len(omega.release), now.omega_used
+    found: Int = np.int64(0)
+    if used == 0:
+        return found
+    first = now.omega_next - used  # oldest first, so that the choice does not depend on where the ring begins
+    laid, others = omega.by_attribute, points(shard.tuples)
+    if first < 0:
+        found = containing(shard.domain, laid, others, slot, first + size, np.int64(size), found)
+        first = np.int64(0)
+    return containing(shard.domain, laid, others, slot, first, np.int64(now.omega_next), found)
+
+
+@leaf
+def keep(shard: Any, release: Int, subjects: Int, loss: float) -> None:
+    """Keep a release of this step for reuse: one that loses less than tau (output_cluster, steps 8 to 11), or all."""
+    omega, now, out = shard.omega, shard.now, shard.out
+    if (loss < now.tau or shard.of.keep_all != 0) and len(omega.release) > 0:
+        row = now.omega_next
+        assign(omega.box, row, out.box, release)
+        lay(shard.domain, omega.by_attribute, row, omega.box, row)
+        omega.subjects[row] = subjects
+        for a in range(omega.diversity.shape[1]):
+            omega.diversity[row, a] = out.diversity[release, a]
+        omega.release[row] = now.next_release
+        for a in range(omega.span.shape[2]):
+            omega.span[row, 0, a] = shard.noise.span[0, a]
+            omega.span[row, 1, a] = shard.noise.span[1, a]
+        now.omega_next = (row + 1) % len(omega.release)
+        if now.omega_used < len(omega.release):
+            now.omega_used += 1
+
+
+@leaf
+def update_tau(shard: Any, loss: float) -> None:
+    """Tau is the mean loss of the most recent releases (CASTLE, Section 3.2.3)."""
+    now, ring = shard.now, shard.ring
+    ring[now.ring_next] = loss
+    now.ring_next = (now.ring_next + 1) % len(ring)
+    if now.ring_used < len(ring):
+        now.ring_used += 1
+    total = 0.0  # summed anew: a running sum would drift
+    for i in range(now.ring_used):
+        total += ring[i]
+    now.tau = total / now.ring_used

@@ -1,0 +1,138 @@
+"""What leaves in one step, and what has left so far: written by compiled procedures, the same for all algorithms."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.compiled.arrays import record, zeros
+from crenel.anonymity.compiled.jit import Int, inner, leaf
+from crenel.anonymity.space.domain import Boxes
+
+CLUSTER, MERGED, SPLIT, REUSED, GENERALIZED, AGAIN, WIDENED = range(7)
+"""Positions in ``crenel.anonymity.model.outcomes.KINDS``."""
+
+DELAY_STEPS = 32
+DELAY_BUCKETS = DELAY_STEPS * 60
+"""Delays are counted exactly below 64 tuples, then in steps of at most 1/32 of their size."""
+
+
+class Out(NamedTuple):
+    """What one step releases; ``crenel.anonymity.buffer.releases.Releases`` tells the meaning of each column.
+
+    Attributes
+    ----------
+    filled : how many ``releases``, ``members`` and ``suppressed`` tuples there are
+    end : (releases,) where the members of each end
+    members : (members,) slots of members, release by release
+    suppressed, reason : (suppressed,) slots of suppressed tuples, and why
+    """
+
+    filled: Any
+    box: Boxes
+    kind: NDArray[np.int8]
+    subjects: NDArray[np.int64]
+    diversity: NDArray[np.int64]
+    loss: NDArray[np.float64]
+    event_time: NDArray[np.int64]
+    end: NDArray[np.int64]
+    members: NDArray[np.int32]
+    suppressed: NDArray[np.int32]
+    reason: NDArray[np.int8]
+
+
+class Totals(NamedTuple):
+    """What has left so far.
+
+    Attributes
+    ----------
+    sums : ``released`` tuples, those of them that were ``linked`` (``crenel.anonymity.noise.release_noise``), the
+        ``longest`` delay in tuples, and ``loss``, InfoLoss summed over released tuples
+    suppressed : (reasons,) tuples by ``Privacy.reasons``
+    kinds : (kinds,) releases by ``crenel.anonymity.model.outcomes.KINDS``
+    delays : (buckets,) tuples by ``delay_bucket``
+    """
+
+    sums: Any
+    suppressed: NDArray[np.int64]
+    kinds: NDArray[np.int64]
+    delays: NDArray[np.int64]
+
+
+def empty_out(slots: int, boxes: Boxes, sensitive: int) -> Out:
+    """Room for what one step releases of ``slots`` tuples; ``boxes`` are as many."""
+    return Out(
+        filled=record("releases members suppressed"),
+        box=boxes,
+        kind=zeros(slots, np.int8),
+        subjects=zeros(slots, np.int64),
+        diversity=zeros((slots, sensitive), np.int64),
+        loss=zeros(slots),
+        event_time=zeros(slots, np.int64),
+        end=zeros(slots, np.int64),
+        members=zeros(slots, np.int32),
+        suppressed=zeros(slots, np.int32),
+        reason=zeros(slots, np.int8),
+    )
+
+
+def empty_totals(reasons: int, kinds: int) -> Totals:
+    """Nothing has left."""
+    return Totals(
+        record("released linked longest", "loss"),
+        np.zeros(reasons, np.int64),
+        np.zeros(kinds, np.int64),
+        np.zeros(DELAY_BUCKETS, np.int64),
+    )
+
+
+@inner
+def close_release(out: Out, totals: Totals, kind: Int, subjects: Int, loss: float, stop: Int, event_time: Int) -> None:
+    """Complete the release whose box and members, up to ``stop``, were written.
+
+    ``event_time`` is that of the newest member: an unrelated tuple may be dated far ahead.
+    """
+    release, start = out.filled.releases, out.filled.members
+    out.kind[release] = kind
+    out.subjects[release] = subjects
+    out.loss[release] = loss
+    out.event_time[release] = event_time
+    out.end[release] = stop
+    totals.sums.released += stop - start
+    totals.kinds[kind] += 1
+    totals.sums.loss += loss * (stop - start)
+    out.filled.releases += 1
+    out.filled.members = stop
+
+
+@inner
+def withhold(out: Out, totals: Totals, slot: Int, reason: Int) -> None:
+    """Note that a tuple leaves unpublished."""
+    totals.suppressed[reason] += 1
+    out.suppressed[out.filled.suppressed] = slot
+    out.reason[out.filled.suppressed] = reason
+    out.filled.suppressed += 1
+
+
+@leaf
+def note_delay(totals: Totals, waited: Int) -> None:
+    """Count a delay in tuples."""
+    totals.delays[delay_bucket(waited)] += 1
+    totals.sums.longest = max(totals.sums.longest, waited)
+
+
+@leaf
+def delay_bucket(waited: Int) -> Int:
+    """The histogram's bucket of a delay in tuples."""
+    shift = 0
+    while waited >> shift >= 2 * DELAY_STEPS:
+        shift += 1
+    return shift * DELAY_STEPS + (waited >> shift)
+
+
+def delay_of_bucket(bucket: int) -> int:
+    """The smallest delay, in tuples, that is counted in a bucket of the histogram."""
+    shift = max(bucket // DELAY_STEPS - 1, 0)
+    return (bucket - shift * DELAY_STEPS) << shift

@@ -1,0 +1,176 @@
+"""What leaves a shard: releases with their members, and suppressed tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.buffer.release_buffer import Out
+from crenel.anonymity.buffer.slots import Slots
+from crenel.anonymity.noise.release_noise import Within
+
+
+@dataclass(frozen=True)
+class Releases:
+    """Everything that left during one step, as columns.
+
+    Attributes
+    ----------
+    release_id : (releases,) counts the releases of the shard from 0
+    kind : (releases,) position in ``crenel.anonymity.model.outcomes.KINDS``
+    subjects : (releases,) distinct subjects behind the generalization; for ``reused`` those of the first release
+    tuples : (releases,) members that leave now
+    diversity : (releases, sensitive attributes) l-diversity behind the generalization, counted by persons
+        (``crenel.anonymity.privacy_models.distinct_diversity``)
+    loss : (releases,) InfoLoss in [0, 1] (CASTLE, Section 2.2)
+    event_time : (releases,) epoch milliseconds of the newest member, ``crenel.state.block.NO_TIME`` without event time
+    lower, upper : (releases, numeric quasi-identifiers) the published interval, both ends included
+    node : (releases, categorical quasi-identifiers) the published node of each hierarchy
+    offsets : (releases + 1,) release i has the members offsets[i] to offsets[i + 1]
+    members : one list a published column, in the order of ``Policy.members``; None where a value is missing
+    linked : (releases,) members whose published noised values are nearest to an original of their own subject, of
+        those that leave with them (``crenel.anonymity.noise.linking``); 0 for ``reused``, whose class is not known any
+        more
+    noise_expected, noise_error : (releases, noised) mean relative error of the noise, as it is to be expected
+        ((k, epsilon)-anonymity, equation 7) and as it came out; of values that are not 0
+    suppressed_reason : (suppressed,) position in ``Privacy.reasons``
+    suppressed_position : (suppressed,) position in the shard, counted from 0
+    suppressed_event_time : (suppressed,) epoch milliseconds, ``NO_TIME`` without event time
+    subject, member_event_time : (members,) keyed hashes, from which pseudonyms are made, and epoch milliseconds; none
+        where the policy has no pseudonym
+    """
+
+    release_id: NDArray[np.int64]
+    kind: NDArray[np.int8]
+    subjects: NDArray[np.int64]
+    tuples: NDArray[np.int64]
+    diversity: NDArray[np.int64]
+    loss: NDArray[np.float64]
+    event_time: NDArray[np.int64]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    node: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    members: tuple[list[Any], ...]
+    linked: NDArray[np.int64]
+    noise_expected: NDArray[np.float64]
+    noise_error: NDArray[np.float64]
+    suppressed_reason: NDArray[np.int8]
+    suppressed_position: NDArray[np.int64]
+    suppressed_event_time: NDArray[np.int64]
+    subject: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
+    member_event_time: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.release_id)
+
+    @staticmethod
+    def joined(parts: Sequence[Releases], nothing: Releases) -> Releases:
+        """What left in several parts of a step, in their order; ``nothing`` where there are none."""
+        if not parts:
+            return nothing
+        columns: dict[str, Any] = {}
+        for name, first in vars(parts[0]).items():
+            if name not in ("offsets", "members"):
+                columns[name] = np.concatenate([getattr(part, name) for part in parts]) if len(parts) > 1 else first
+        columns["offsets"] = np.concatenate([np.zeros(1, np.int64), np.cumsum(columns["tuples"])])
+        lists = zip(*(part.members for part in parts), strict=True)
+        columns["members"] = tuple([value for values in column for value in values] for column in lists)
+        return Releases(**columns)
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """Tuples that leave in one step, by slot.
+
+    Attributes
+    ----------
+    released : (members,) slots of members, release by release
+    suppressed : (suppressed,) slots of suppressed tuples
+    position, event_time : (slots,) of all tuples
+    subject : (slots,) keyed hashes of all tuples; None where no pseudonym is made of them
+    """
+
+    released: NDArray[np.int32]
+    suppressed: NDArray[np.int32]
+    position: NDArray[np.int64]
+    event_time: NDArray[np.int64]
+    subject: NDArray[np.uint64] | None = None
+
+    @property
+    def whose(self) -> dict[str, NDArray[Any]]:
+        """``Releases.subject`` and ``member_event_time``."""
+        if self.subject is None:
+            return {}
+        return {"subject": self.subject[self.released], "member_event_time": self.event_time[self.released]}
+
+
+def collect(
+    out: Out, following: int, leaving: Leaving, slots: Slots, nodes: NDArray[np.int32], noise: Within
+) -> Releases:
+    """Copy what the procedures wrote, with the published values of what leaves, and free its slots.
+
+    Parameters
+    ----------
+    following : id of the next release after these
+    nodes : (categorical,) number of the first node of each hierarchy
+    """
+    releases, suppressed = int(out.filled.releases), leaving.suppressed
+    offsets = np.concatenate([np.zeros(1, np.int64), out.end[:releases]])
+    found = Releases(
+        release_id=np.arange(following - releases, following),
+        kind=out.kind[:releases].copy(),
+        subjects=out.subjects[:releases].copy(),
+        tuples=np.diff(offsets),
+        diversity=out.diversity[:releases].copy(),
+        loss=out.loss[:releases].copy(),
+        event_time=out.event_time[:releases].copy(),
+        lower=out.box.lower[:releases].copy(),
+        upper=out.box.upper[:releases].copy(),
+        node=out.box.node[:releases] - nodes,
+        offsets=offsets,
+        members=slots.give_back(leaving.released),
+        **noise_of(noise, leaving.released, offsets),
+        suppressed_reason=out.reason[: len(suppressed)].copy(),
+        suppressed_position=leaving.position[suppressed],
+        suppressed_event_time=leaving.event_time[suppressed],
+        **leaving.whose,
+    )
+    slots.give_back(suppressed)
+    return with_noise(found, noise, leaving.released)
+
+
+def noise_of(noise: Within, released: NDArray[np.int32], offsets: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    """What is told of the noise of some releases: ``Releases.linked``, ``noise_expected`` and ``noise_error``.
+
+    Parameters
+    ----------
+    released : (members,) slots of members, release by release
+    offsets : (releases + 1,) where the members of each begin
+    """
+    releases, count = len(offsets) - 1, noise.value.shape[1]
+    if count == 0 or releases == 0:
+        nothing = np.zeros((releases, count))
+        return {"linked": np.zeros(releases, np.int64), "noise_expected": nothing, "noise_error": nothing}
+    value, moved = noise.value[released], np.abs(noise.shown[released] - noise.value[released])
+    told = value != 0
+    inverse = np.divide(1.0, np.abs(value), out=np.zeros_like(value), where=told)
+    each = np.maximum(np.add.reduceat(told, offsets[:-1], dtype=np.int64), 1)
+    return {
+        "linked": np.add.reduceat(noise.linked[released], offsets[:-1], dtype=np.int64),
+        "noise_expected": noise.scale[:releases] * np.add.reduceat(inverse, offsets[:-1]) / each,
+        "noise_error": np.add.reduceat(moved * inverse, offsets[:-1]) / each,
+    }
+
+
+def with_noise(releases: Releases, noise: Within, released: NDArray[np.int32]) -> Releases:
+    """Releases whose members, in these slots, show their noised values."""
+    members = list(releases.members)
+    for place, shown in zip(noise.place.tolist(), noise.shown[released].T, strict=True):
+        whole = bool(members[place]) and isinstance(members[place][0], int)
+        members[place] = np.rint(shown).astype(np.int64).tolist() if whole else shown.tolist()
+    return replace(releases, members=tuple(members))

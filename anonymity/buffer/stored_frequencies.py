@@ -1,0 +1,70 @@
+"""Stored frequencies of sensitive values.
+
+They are written after each step and restored (``crenel.anonymity.privacy_models.value_frequencies``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from crenel.anonymity.buffer.well_formed import require
+from crenel.anonymity.privacy_models.value_frequencies import MOST_SEEN, TOGETHER, Seen, name_rows
+from crenel.state.codec import readable
+from crenel.state.seen import SeenValues
+
+SEEN = "seen"
+"""The kind of its entries."""
+
+_ENTRIES = MOST_SEEN // TOGETHER
+"""Of a column."""
+
+
+class StoredSeen:
+    """What is stored of it.
+
+    Parameters
+    ----------
+    seen : before anything came; it becomes what was stored
+    stored : entries by key
+    shard : how errors name it
+
+    Raises
+    ------
+    crenel.state.codec.StateError
+        They are damaged, or do not belong together.
+    """
+
+    def __init__(self, seen: Seen, stored: Mapping[int, bytes], shard: str) -> None:
+        follows = {key for key in stored if 0 <= key < len(seen.follows) * _ENTRIES and seen.follows[key // _ENTRIES]}
+        self._obsolete: dict[int, bytes | None] = dict.fromkeys(stored.keys() - follows)
+        entries = {key: SeenValues.from_bytes(stored[key], f"{shard}, entry {key}") for key in sorted(follows)}
+        with readable(f"seen state of {shard}"):
+            for key, entry in entries.items():
+                _restore(seen, key, entry)
+            require(not entries or name_rows(seen), "values")
+
+    def changes(self, seen: Seen) -> dict[str, dict[int, bytes | None]]:
+        """What to write after a step, by kind; nothing where no column is compared with the stream, or was."""
+        found, self._obsolete = self._obsolete, {}
+        for a, entry in np.argwhere(seen.changed).tolist():
+            rows = slice(entry * TOGETHER, min((entry + 1) * TOGETHER, int(seen.used[a])))
+            values = SeenValues(seen.code[a, rows], seen.amount[a, rows], seen.total[a : a + 1])
+            found[a * _ENTRIES + entry] = values.to_bytes()
+        seen.changed[:] = False
+        return {SEEN: found} if found else {}
+
+
+def _restore(seen: Seen, key: int, entry: SeenValues) -> None:
+    a, start = key // _ENTRIES, key % _ENTRIES * TOGETHER
+    held = len(entry.code)
+    require(entry.code.shape == entry.amount.shape == (held,) and held <= TOGETHER, "values")
+    require(entry.code.dtype == np.uint64 and entry.amount.dtype == np.int64, "values")
+    require(entry.total.shape == (1,) and bool((entry.amount >= 0).all()), "amounts")
+    require(start == seen.used[a], "order")
+    seen.code[a, start : start + held], seen.amount[a, start : start + held] = entry.code, entry.amount
+    seen.used[a] = start + held
+    if start == 0:
+        seen.total[a] = entry.total[0]
+    require(int(seen.amount[a].sum()) <= seen.total[a], "total")

@@ -1,0 +1,141 @@
+"""Quasi-identifiers, and numbers that are noised.
+
+All of these are frozen and hold only values that were validated by their own constructors.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from math import inf, isfinite
+from typing import ClassVar, TypeAlias
+
+from crenel.anonymity.model.builders.builder import Builder
+from crenel.anonymity.model.decimals import EXACT, decimal_fraction
+from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.hierarchy import Hierarchy
+
+MOST_STEPS = 2**40
+"""Most grid steps of a numeric quasi-identifier's domain, where noise is drawn."""
+
+LARGEST_POSITION = 2**52
+"""Farthest grid step from 0, and largest scale of noise in steps: beyond, float64 cannot tell steps apart."""
+
+
+@dataclass(frozen=True)
+class Numeric:
+    """A numeric quasi-identifier, published as an interval.
+
+    Attributes
+    ----------
+    domain : [lowest, highest] in the column's own unit, both included; None: losses are relative to the range
+        observed so far, and every finite value is let in
+    step : the grid on which noise is drawn, in the column's own unit, above 0; None: not given (1 for an integer
+        column, filled in when the job is planned). A domain holds from 1 to 2^40 of them; its ends need not lie on
+        the grid
+    ends : the grid of published intervals, in the column's own unit, above 0: their ends are multiples of it, rounded
+        outwards, or ends of the domain; None: they are the least and the largest value behind them. A domain holds one
+        of them at least, and its ends are 2^52 of them from 0 at most
+    """
+
+    name: str
+    domain: tuple[float, float] | None = None
+    step: float | None = None
+    ends: float | None = None
+
+    role: ClassVar[str] = "quasi_identifiers"
+
+    @property
+    def place(self) -> str:
+        """Where a configuration names it."""
+        return f"policy.{self.role}.{self.name}"
+
+    def __post_init__(self) -> None:
+        if self.domain is not None and not (
+            self.domain[0] <= self.domain[1] and isfinite(self.domain[1] - self.domain[0])
+        ):
+            raise PolicyError(f"{self.place}.domain: must be two finite numbers, the lower one first")
+        # Losses are divided by it.
+        if self.domain is not None and 0 < self.domain[1] - self.domain[0] < sys.float_info.min:
+            raise PolicyError(
+                f"{self.place}.domain: is narrower than {sys.float_info.min:.4g}, which losses "
+                "cannot be measured by; give the column another unit, or two ends that are the same"
+            )
+        if self.step is not None and (problem := _wrong_step(self.step, self.domain)):
+            raise PolicyError(f"{self.place}.step: {problem}")
+        if self.ends is not None and (problem := _wrong_ends(self.ends, self.domain)):
+            raise PolicyError(f"{self.place}.ends: {problem}")
+
+
+@dataclass(frozen=True)
+class Noised(Numeric):
+    """A numeric attribute that is published with noise, and that no cluster looks at.
+
+    An epsilon-quasi ((k, epsilon)-anonymity, Section IV).
+
+    Attributes
+    ----------
+    domain : as of ``Numeric``; needed, and not of one value
+    step : as of ``Numeric``; what is published lies on its grid
+    """
+
+    role: ClassVar[str] = "noised"
+
+    def __post_init__(self) -> None:
+        if self.domain is None:
+            raise PolicyError(f"{self.place}.domain: is missing; noise stays within [lowest, highest]")
+        super().__post_init__()
+        if self.ends is not None:
+            raise PolicyError(f"{self.place}.ends: what is noised is published as one number, not two ends; remove it")
+        if self.domain[0] == self.domain[1]:
+            raise PolicyError(f"{self.place}.domain: holds one value, which no noise can hide; give two different ends")
+
+
+def _wrong_step(step: float, domain: tuple[float, float] | None) -> str | None:
+    if not (0 < step < inf):
+        return "must be a finite number above 0"
+    if domain is None:
+        return None
+    width = domain[1] - domain[0]
+    # Ends such as 0.2 and 0.3 are a little less than a step of 0.1 apart.
+    if width < step * (1 - 1e-9):
+        return "is wider than the domain; the domain must hold at least one step"
+    # Divided the other way round, a tiny step would overflow.
+    if step * MOST_STEPS < width:
+        return "is too small; the domain may hold 2^40 steps at most"
+    if step * LARGEST_POSITION < max(abs(domain[0]), abs(domain[1])):
+        return "is too small; the ends of the domain may be 2^52 steps from 0 at most"
+    return None
+
+
+def _wrong_ends(ends: float, domain: tuple[float, float] | None) -> str | None:
+    if not (0 < ends < inf):
+        return "must be a finite number above 0"
+    if max(decimal_fraction(ends)) > EXACT:
+        return "has more digits than are told apart here; give a number such as 5 or 0.25, of 15 digits at most"
+    if domain is None:
+        return None
+    if domain[1] - domain[0] < ends * (1 - 1e-9):
+        return "is wider than the domain; every interval would be all of it"
+    if ends * LARGEST_POSITION < max(abs(domain[0]), abs(domain[1])):
+        return "is too small; the ends of the domain may be 2^52 times as far from 0 at most"
+    return None
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """A categorical quasi-identifier, published as the lowest common ancestor of its values.
+
+    Attributes
+    ----------
+    hierarchy : the tree of its values
+    builder : what the hierarchy was built by, which knows the leaf of each value; None: a value is the label of its
+        leaf
+    """
+
+    name: str
+    hierarchy: Hierarchy
+    builder: Builder | None = None
+
+
+QuasiIdentifier: TypeAlias = Numeric | Categorical

@@ -1,0 +1,75 @@
+"""Days, in months, quarters, years and decades."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from itertools import pairwise
+from typing import ClassVar, Literal, TypeAlias
+
+from crenel.anonymity.model.builders.builder import MOST_LEAVES, ROOT, Builder, BuilderError, Finder
+from crenel.anonymity.model.builders.table import table_finder
+
+Period: TypeAlias = Literal["day", "month", "quarter", "year", "decade"]
+
+PERIODS: tuple[Period, ...] = ("day", "month", "quarter", "year", "decade")
+"""Each lies within one of the next."""
+
+
+@dataclass(frozen=True)
+class Dates(Builder):
+    """Periods, with labels such as ``2024-02-29``, ``2024-02``, ``2024-Q1``, ``2024`` and ``2020s``.
+
+    Attributes
+    ----------
+    domain : [first, last] day that is known, both included; 2^20 days at most
+    levels : of ``PERIODS``, in their order, that of the leaves first
+    """
+
+    domain: tuple[date, date]
+    levels: tuple[Period, ...] = PERIODS
+
+    kind: ClassVar[Literal["date"]] = "date"
+
+    def __post_init__(self) -> None:
+        first, last = self.domain
+        if first > last:
+            raise BuilderError("domain", "must be two days, the earlier one first")
+        if (days := (last - first).days + 1) > MOST_LEAVES:
+            raise BuilderError("domain", f"holds {days} days, and 2^20 are known at most; narrow it")
+        places = [PERIODS.index(level) for level in self.levels]
+        if not places or any(wider <= narrower for narrower, wider in pairwise(places)):
+            raise BuilderError("levels", f"must nest: some of {', '.join(PERIODS)}, in this order")
+
+    def paths(self) -> list[tuple[str, ...]]:
+        found: dict[str, tuple[str, ...]] = {}
+        for day in self._days():
+            leaf = _label(day, self.levels[0])
+            if leaf not in found:
+                found[leaf] = (leaf, *(_label(day, level) for level in self.levels[1:]), ROOT)
+        return list(found.values())
+
+    def finder(self) -> Finder:
+        numbers: dict[str, int] = {}
+        return table_finder(
+            {day: numbers.setdefault(_label(day, self.levels[0]), len(numbers)) for day in self._days()}
+        )
+
+    def _days(self) -> list[str]:
+        first, last = self.domain
+        return [date.fromordinal(number).isoformat() for number in range(first.toordinal(), last.toordinal() + 1)]
+
+
+def _label(day: str, period: Period) -> str:
+    """The period that a day is in, both as text."""
+    match period:
+        case "day":
+            return day
+        case "month":
+            return day[:7]
+        case "quarter":
+            return f"{day[:4]}-Q{(int(day[5:7]) + 2) // 3}"
+        case "year":
+            return day[:4]
+        case "decade":
+            return f"{day[:3]}0s"

@@ -1,0 +1,100 @@
+"""Texts that lose their last characters, as the ZIP codes of (k, epsilon)-anonymity, Table I."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise, product
+from math import log2
+from typing import ClassVar, Literal
+
+from crenel.anonymity.model.builders.builder import MOST_LEAVES, ROOT, Builder, BuilderError, Finder
+from crenel.anonymity.model.builders.table import table_finder
+
+DIGITS = "0123456789"
+
+_STAR = "*"
+
+
+@dataclass(frozen=True)
+class Mask(Builder):
+    """Prefixes of texts: ``23701``, ``2370*``, ``237**``.
+
+    Known are the texts of ``values``, or all texts of ``length`` characters of an ``alphabet``; 2^20 at most. Where
+    ``values`` are not all of one length, one ``*`` stands for whatever follows, be it nothing: ``J45`` and ``J45.9``
+    are both below ``J45*``.
+
+    Attributes
+    ----------
+    keep : how many characters each level keeps, that of the leaves first, each fewer than the one before; 0 is the
+        root, which is there in any case
+    values : texts in any order, without ``*``, none of them empty; None: all of ``length``
+    length : 1 or more; None: ``values`` are given
+    alphabet : characters, each once, in the order of the leaves; without ``*``
+    """
+
+    keep: tuple[int, ...]
+    values: tuple[str, ...] | None = None
+    length: int | None = None
+    alphabet: str = DIGITS
+
+    kind: ClassVar[Literal["text"]] = "text"
+
+    def __post_init__(self) -> None:
+        longest = self._require_texts()
+        if not self.keep or self.keep[0] < 1 or any(fewer >= more for more, fewer in pairwise(self.keep)):
+            raise BuilderError(
+                "keep", "must be numbers of characters, each fewer than the one before, such as [5, 4, 3, 2, 0]"
+            )
+        if self.keep[0] > longest:
+            raise BuilderError("keep", f"begins with {self.keep[0]}; no value has more than {longest} characters")
+
+    def paths(self) -> list[tuple[str, ...]]:
+        return list({path[0]: path for path in self._ways()}.values())
+
+    def finder(self) -> Finder:
+        numbers: dict[str, int] = {}
+        leaves = [numbers.setdefault(leaf, len(numbers)) for leaf, *_ in self._ways()]
+        return table_finder(dict(zip(self._texts(), leaves, strict=True)))
+
+    def _ways(self) -> Iterator[tuple[str, ...]]:
+        """The path of each text."""
+        texts = self._texts()
+        lengths = {len(text) for text in texts}
+        levels: list[list[str]] = []
+        for kept in filter(None, self.keep):
+            masked = {text[:kept] for text in texts if len(text) > kept}
+            stars = _STAR * (max(lengths) - kept) if len(lengths) == 1 else _STAR
+            levels.append([text if len(text) <= kept and text not in masked else text[:kept] + stars for text in texts])
+        for labels in zip(*levels, strict=True):
+            yield (*labels, ROOT)
+
+    def _texts(self) -> list[str]:
+        """All that are known; those that begin alike stand together."""
+        if self.values is not None:
+            return sorted(set(self.values))
+        return list(map("".join, product(self.alphabet, repeat=self.length or 0)))
+
+    def _require_texts(self) -> int:
+        """Raise ``BuilderError`` where it is not told which texts are known, or too many are; how long one can be."""
+        if self.values is not None and self.length is not None:
+            raise BuilderError("length", "goes without 'values'; give one of the two")
+        if self.values is not None:
+            if not self.values or not all(self.values) or any(_STAR in text for text in self.values):
+                raise BuilderError("values", "must be texts, at least one, none of them empty and none with '*'")
+            if len(self.values) > MOST_LEAVES:
+                raise BuilderError("values", f"are {len(self.values)}; give 2^20 at most")
+            return max(map(len, self.values))
+        if self.length is None:
+            raise BuilderError("length", "is missing; give it, such as 5, or all 'values'")
+        if self.length < 1:
+            raise BuilderError("length", "must be 1 or more")
+        if not self.alphabet or len(set(self.alphabet)) < len(self.alphabet) or _STAR in self.alphabet:
+            raise BuilderError("alphabet", "must be characters, each once, without '*', such as '0123456789'")
+        if self.length * log2(len(self.alphabet)) > log2(MOST_LEAVES):
+            raise BuilderError(
+                "length",
+                f"makes {len(self.alphabet)}^{self.length} values, and 2^20 are known at most; give the 'values' that "
+                "there are, or cut the column with SUBSTRING in source.query",
+            )
+        return self.length

@@ -1,0 +1,141 @@
+"""Numbers in intervals of growing width, as the years of birth of (k, epsilon)-anonymity, Table I."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Context, Decimal, localcontext
+from itertools import pairwise
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.model.builders.builder import MOST_LEAVES, ROOT, Builder, BuilderError, Finder
+
+_EXACTLY = Context(prec=60)
+"""Enough digits for sums and products: a float64 is written with 17, and no leaf is further than 2^52 widths from 0."""
+
+_FARTHEST = 2**52
+"""Most widths of a leaf between 0 and what is known: beyond, float64 cannot tell two leaves apart."""
+
+
+@dataclass(frozen=True)
+class Numbers(Builder):
+    """Intervals ``[origin + i * width, origin + (i + 1) * width)`` for each width of ``levels``.
+
+    Attributes
+    ----------
+    domain : [lowest, highest] that is known, both included, in the column's own unit; at least one leaf, 2^20 at most
+    levels : widths, above 0, that of the leaves first, each a multiple of the one before
+    origin : an end of an interval of every level
+    whole : only whole numbers are known, and labels are such as ``20`` and ``20-23``; False: all numbers, and labels
+        are such as ``[20, 24)``
+    open : the highest leaf has no upper end and takes every larger number; its label is such as ``90+`` or ``>= 90``
+    """
+
+    domain: tuple[float, float]
+    levels: tuple[float, ...]
+    origin: float = 0.0
+    whole: bool = True
+    open: bool = False
+
+    kind: ClassVar[Literal["number"]] = "number"
+
+    def __post_init__(self) -> None:
+        lowest, highest = self.domain
+        if not lowest <= highest:
+            raise BuilderError("domain", "must be two numbers, the lower one first")
+        if not self.levels or min(self.levels) <= 0:
+            raise BuilderError("levels", "must be widths above 0, such as [1, 2, 4, 8]")
+        if self.whole:
+            for field, numbers in (("domain", self.domain), ("levels", self.levels), ("origin", (self.origin,))):
+                if not all(float(number).is_integer() for number in numbers):
+                    raise BuilderError(field, "must be whole; for numbers with a fraction say 'whole: false'")
+        with localcontext(_EXACTLY):
+            for narrow, wide in pairwise(map(_exact, self.levels)):
+                if wide <= narrow or wide % narrow != 0:
+                    raise BuilderError(
+                        "levels", "must nest: each width is a multiple of the one before, such as [1, 2, 4, 8]"
+                    )
+        width = self.levels[0]
+        if max(abs(lowest), abs(highest), abs(self.origin)) > _FARTHEST * width:
+            raise BuilderError("levels", "begins with too small a width; no end may be more than 2^52 of them from 0")
+        first, last = self._leaf_range()
+        if last - first >= MOST_LEAVES:
+            raise BuilderError(
+                "domain",
+                f"makes {last - first + 1} leaves, and a hierarchy has 2^20 at most; narrow it, or begin levels with a "
+                "larger width",
+            )
+
+    def paths(self) -> list[tuple[str, ...]]:
+        first, last = self._leaf_range()
+        with localcontext(_EXACTLY):
+            narrowest = _exact(self.levels[0])
+            widths = [(_exact(width), int(_exact(width) / narrowest)) for width in self.levels]
+            labels: list[dict[int, str]] = [{} for _ in widths]
+            for (width, leaves), known in zip(widths, labels, strict=True):
+                for group in range(first // leaves, last // leaves + 1):
+                    known[group] = self._label(group, width, with_last=group == last // leaves)
+        return [
+            (*(known[leaf // leaves] for (_, leaves), known in zip(widths, labels, strict=True)), ROOT)
+            for leaf in range(first, last + 1)
+        ]
+
+    def finder(self) -> Finder:
+        first, last = self._leaf_range()
+        with localcontext(_EXACTLY):
+            origin, width = _exact(self.origin), _exact(self.levels[0])
+            starts = np.array([float(origin + leaf * width) for leaf in range(first, last + 1)])
+        # In the type of the values: a float32 of 0.7 is less than a float64 of 0.7.
+        ends = {
+            dtype: (starts.astype(dtype), *np.array(self.domain).astype(dtype))
+            for dtype in (np.dtype(np.float64), np.dtype(np.float32))
+        }
+
+        def find(values: NDArray[Any]) -> NDArray[np.intp]:
+            starts, lowest, highest = ends[values.dtype]
+            known = values >= lowest
+            if not self.open:
+                known &= values <= highest
+            if self.whole:
+                known &= values == np.floor(values)
+            return np.where(known, np.searchsorted(starts, values, side="right") - 1, -1)
+
+        return find
+
+    def _leaf_range(self) -> tuple[int, int]:
+        """Numbers of the first and the last leaf, counted from the origin."""
+        with localcontext(_EXACTLY):
+            origin, width = _exact(self.origin), _exact(self.levels[0])
+            first, last = (
+                int(((_exact(end) - origin) / width).to_integral_value("ROUND_FLOOR")) for end in self.domain
+            )
+            return first, last - 1 if self._closed(origin + last * width) and last > first else last
+
+    def _closed(self, end: Decimal) -> bool:
+        """Whether the intervals that end there have that end in them: it is the last of the domain."""
+        return not self.whole and not self.open and end == _exact(self.domain[1])
+
+    def _label(self, group: int, width: Decimal, *, with_last: bool) -> str:
+        start = _exact(self.origin) + group * width
+        if self.open and with_last:
+            return f"{start:f}+" if self.whole else f">= {_shown(start)}"
+        if not self.whole:
+            end = start + width
+            return f"[{_shown(start)}, {_shown(end)}{']' if with_last and self._closed(end) else ')'}"
+        if width == 1:
+            return f"{start:f}"
+        between = " to " if self.domain[0] < 0 else "-"
+        return f"{start:f}{between}{start + width - 1:f}"
+
+
+def _exact(number: float) -> Decimal:
+    """The decimal that was written, such as 0.1, and not the float64 next to it."""
+    exact = Decimal(repr(float(number)))
+    return exact.to_integral_value() if exact == exact.to_integral_value() else exact
+
+
+def _shown(number: Decimal) -> str:
+    """Without zeros behind the last digit of a fraction."""
+    return f"{number.normalize():f}"

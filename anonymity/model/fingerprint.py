@@ -1,0 +1,186 @@
+"""What stored state has in common with the policy it was made under."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import asdict
+
+from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.hierarchy import Hierarchy
+from crenel.anonymity.model.policy import Policy, Shards
+from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
+from crenel.anonymity.model.secret import NO_KEY, SubjectKey, is_stretched
+
+
+class Fingerprint(dict[str, str]):
+    """A short hash for each field that stored state cannot outlive, by the field's name.
+
+    Attributes
+    ----------
+    key : the subject key, which compares what is stored of it; none where the fingerprint came out of state
+    """
+
+    key: SubjectKey = NO_KEY
+
+
+TELLING: Mapping[str, str] = {
+    "source.query": "the query",
+    "source.ddl": "a computed column of the source",
+}
+"""Fields that may change, but perhaps should not: what each of them is."""
+
+EPOCH = "epoch"
+"""The field that is another for shards which began anew."""
+
+_KEY = "subject_key"
+DERIVATION = "subject_key_derivation"
+"""Names the field where a key is stretched on one side alone."""
+
+GO_ON_DIRECTLY = f"{DERIVATION}: direct goes on with the keys of earlier versions"
+_NOISE = "differential_privacy"
+"""What stored fingerprints call the section ``sampling_and_noise``, whose name it was."""
+
+_SUBJECT_TYPE = "type of the subject "
+_PROMISED = "privacy.sensitive."
+
+
+def fingerprint(
+    policy: Policy,
+    shards: Shards,
+    subject_key: SubjectKey,
+    members: Mapping[str, str],
+    *,
+    algorithm: str = "castle",
+    sampling_and_noise: SamplingAndNoise | None = None,
+    subject_type: str | None = None,
+    source: Mapping[str, str] | None = None,
+    privacy: Privacy | None = None,
+    epoch: int = 1,
+) -> Fingerprint:
+    """A short hash for each field that stored state cannot outlive, by the field's name.
+
+    That is: columns, their roles, the types of published ones (``members``: type by column) and of the subject, as
+    its hash is of the text that the type gives it, domains, hierarchies, how missing values are kept, the split
+    into shards with the cuts of their regions, and the key of the subject hash; and differential privacy with the
+    steps of its noise where it is on, as waiting tuples carry the noise that was drawn when they came in; noised
+    attributes with their grids; the reference of each sensitive column of ``privacy`` that has one; and the algorithm
+    where it is not CASTLE, which older state does not name. k, l and the algorithm's parameters may change between two
+    runs, and a reference may come or go with what compares with it; these may not. Of ``source``, the texts of
+    ``TELLING`` by their names, a change is only told: a query may be written in another way and mean the same. State of
+    another ``epoch`` is that of shards that were before (1: of the first, which is not stored).
+
+    Of the key ``SubjectKey.stored`` is kept: ``changed_fields`` compares it. State of earlier versions lacks the type
+    of the subject and the texts, and is restored all the same; under a key, with the derivation ``direct``.
+    """
+    fields: dict[str, object] = {
+        "policy.quasi_identifiers": [attribute.name for attribute in policy.quasi_identifiers],
+        "policy.sensitive": policy.sensitive,
+        "policy.passthrough": policy.passthrough,
+        "policy.subject": policy.subject,
+        "policy.event_time": policy.event_time,
+        "policy.missing": policy.missing,
+        "shards.count": shards.count,
+        "shards.by": shards.by,
+        _KEY: NO_KEY.stored,
+    }
+    for attribute in policy.quasi_identifiers:
+        place = f"policy.quasi_identifiers.{attribute.name}"
+        if isinstance(attribute, Numeric):
+            fields[f"{place}.domain"] = attribute.domain
+            if sampling_and_noise is not None:
+                fields[f"{place}.step"] = attribute.step
+        else:
+            fields[f"{place}.hierarchy"] = _content(attribute.hierarchy)
+    if shards.regions is not None:
+        fields["shards.regions"] = shards.regions.cuts
+    if policy.noised:
+        fields["policy.noised"] = [[attribute.name, attribute.domain, attribute.step] for attribute in policy.noised]
+    for column in () if privacy is None else privacy.sensitive:
+        if column.reference is not None:
+            content = [column.reference.values, column.reference.shares]
+            fields[f"{_PROMISED}{column.name}.reference"] = content
+    for name, kind in members.items():
+        fields[f"type of the column {name}"] = kind
+    if policy.subject is not None and subject_type is not None:
+        fields[f"{_SUBJECT_TYPE}{policy.subject}"] = subject_type
+    fields.update(source or {})
+    if sampling_and_noise is not None:
+        fields[_NOISE] = asdict(sampling_and_noise)
+    if algorithm != "castle":
+        fields["algorithm"] = algorithm
+    if epoch != 1:
+        fields[EPOCH] = epoch
+    found = Fingerprint({name: _short(value) for name, value in fields.items()})
+    found.key = subject_key
+    if subject_key:
+        found[_KEY] = subject_key.stored
+    return found
+
+
+def hierarchy_digest(hierarchy: Hierarchy) -> str:
+    """The short hash by which a fingerprint tells one hierarchy from another."""
+    return _short(_content(hierarchy))
+
+
+def changed_fields(stored: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+    """Fields by which a stored fingerprint differs from one of now, and that cannot change; sorted.
+
+    Those that only one of them has are among them, but for what earlier versions did not store.
+    """
+    changed = {name for name in stored.keys() | now.keys() if _differs(name, stored, now)}
+    if _NOISE in changed:
+        changed = changed - {_NOISE} | {"sampling_and_noise"}
+    if _KEY in changed and _derived_otherwise(stored, now):
+        changed = changed - {_KEY} | {DERIVATION}
+    return tuple(sorted(changed))
+
+
+def told_fields(stored: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+    """Fields of ``TELLING`` by which a stored fingerprint differs from one of now; sorted."""
+    return tuple(sorted(name for name in TELLING if name in stored and stored[name] != now.get(name)))
+
+
+def require_same(stored: Mapping[str, str], now: Mapping[str, str], where: str) -> None:
+    """Raise ``PolicyError`` where a stored fingerprint differs from the policy's; it names the fields."""
+    if changed := changed_fields(stored, now):
+        direct = f" {GO_ON_DIRECTLY}." if is_derived_directly(stored, changed) else ""
+        raise PolicyError(
+            f"the stored state of {where} was made under another policy; these cannot change on a restore: "
+            f"{', '.join(changed)}.{direct} Restore it under the policy it was made with; and to change that, drain "
+            "the job (flink stop --drain), and go on from its savepoint with another epoch"
+        )
+
+
+def is_derived_directly(stored: Mapping[str, str], changed: Collection[str]) -> bool:
+    """Whether, among fields that differ, the derivation is one because stored state was made under ``direct``."""
+    return DERIVATION in changed and not is_stretched(stored[_KEY])
+
+
+def _differs(name: str, stored: Mapping[str, str], now: Mapping[str, str]) -> bool:
+    if name in TELLING or (name not in stored and name.startswith(_SUBJECT_TYPE)):
+        return False
+    if name.startswith(_PROMISED) and (name not in stored or name not in now):
+        return False
+    if name == _KEY and name in stored and isinstance(now, Fingerprint) and now.key:
+        return not (now.key.matches(stored[name]) or stored[name] == _short(now.key.digest))
+    return stored.get(name) != now.get(name)
+
+
+def _derived_otherwise(stored: Mapping[str, str], now: Mapping[str, str]) -> bool:
+    """Whether a key was stretched in one of two fingerprints alone: of the keys themselves, that tells nothing."""
+    was, is_now = stored.get(_KEY, _KEYLESS), now.get(_KEY, _KEYLESS)
+    return _KEYLESS not in (was, is_now) and is_stretched(was) != is_stretched(is_now)
+
+
+def _content(hierarchy: Hierarchy) -> list[object]:
+    return [hierarchy.labels, hierarchy.parent.tolist()]
+
+
+def _short(value: object) -> str:
+    return hashlib.blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+_KEYLESS = _short(NO_KEY.stored)

@@ -1,0 +1,169 @@
+"""What a stream may become: the roles of its columns, and how it is divided into shards.
+
+All of these are frozen and hold only values that were validated by their own constructors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from crenel.anonymity.model.attributes import Categorical, Noised, Numeric, QuasiIdentifier
+from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.region_tree import RegionTree
+
+SHARD_BY_SUBJECT = "subject"
+
+SHARD_BY_REGIONS = "regions"
+
+
+@dataclass(frozen=True)
+class Pseudonym:
+    """A code of the subject beside each released row (``crenel.anonymity.buffer.pseudonym``).
+
+    Attributes
+    ----------
+    column : its name in what is released
+    scope : within what one person's rows have the same code: all of the ``stream``, a UTC ``day`` of event time, or a
+        ``release`` of a shard
+    accept_linkable : whether rows may be told to be one person's, though each release is promised for itself
+    """
+
+    column: str
+    scope: Literal["stream", "day", "release"]
+    accept_linkable: bool = False
+
+    @property
+    def links_releases(self) -> bool:
+        """Whether it tells of rows of different releases that they are one person's."""
+        return self.scope != "release"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The role of each column of the source.
+
+    Attributes
+    ----------
+    quasi_identifiers : in the order in which they are published; at least one
+    sensitive : columns in which every release is l-diverse; published as they are
+    noised : numbers that are published with noise within each release ``Privacy.noise_within``
+    passthrough : columns that are published as they are and promise nothing
+    subject : the person that a tuple is about; None: every tuple is its own person
+    event_time : None where the stream has none
+    event_time_limit : milliseconds, 0 or more, by which a row may be dated ahead of the watermark; None: no such limit
+    reference : a column that is shown with a rejected row (an offset, a line number), never published
+    drop : columns that are read and thrown away
+    missing : ``reject`` rows with a missing value, or keep a missing category as a ``value`` of its own
+    pseudonym : a code of the subject that is published with each released row; None: none is
+    neutralize_formulas : whether a published text that a spreadsheet takes for a formula gets an apostrophe in front
+    """
+
+    quasi_identifiers: tuple[QuasiIdentifier, ...]
+    sensitive: tuple[str, ...] = ()
+    passthrough: tuple[str, ...] = ()
+    subject: str | None = None
+    event_time: str | None = None
+    reference: str | None = None
+    drop: tuple[str, ...] = ()
+    missing: Literal["reject", "value"] = "reject"
+    event_time_limit: int | None = None
+    noised: tuple[Noised, ...] = ()
+    pseudonym: Pseudonym | None = None
+    neutralize_formulas: bool = False
+
+    def __post_init__(self) -> None:
+        if self.event_time_limit is not None and self.event_time is None:
+            raise PolicyError("policy.event_time_limit: policy.event_time names no column; name one, or remove it")
+        if self.event_time_limit is not None and self.event_time_limit < 0:
+            raise PolicyError(f"policy.event_time_limit: must be 0 or more, not {self.event_time_limit}")
+        if not self.quasi_identifiers:
+            raise PolicyError("policy.quasi_identifiers: at least one is needed")
+        roles = [("quasi_identifiers", attribute.name) for attribute in self.quasi_identifiers]
+        roles += [("noised", attribute.name) for attribute in self.noised]
+        roles += [(role, name) for role in ("sensitive", "passthrough", "drop") for name in getattr(self, role)]
+        roles += [
+            (role, name) for role in ("subject", "event_time", "reference") if (name := getattr(self, role)) is not None
+        ]
+        taken: dict[str, str] = {}
+        for role, name in roles:
+            if name in taken:
+                raise PolicyError(f"policy.{role}: column {name!r} has the role {taken[name]!r} already; give it one")
+            taken[name] = role
+        if self.pseudonym is not None:
+            self._require_pseudonym(self.pseudonym)
+
+    def _require_pseudonym(self, pseudonym: Pseudonym) -> None:
+        if self.subject is None:
+            raise PolicyError("policy.pseudonym: is a code of persons, but policy.subject names no column; name one")
+        if pseudonym.scope == "day" and self.event_time is None:
+            raise PolicyError(
+                "policy.pseudonym.scope: a day is one of event time, but policy.event_time names no column; name one"
+            )
+        published = {a.name for a in self.quasi_identifiers} | set(self.members)
+        published |= {f"{a.name}_{end}" for a in self.numeric for end in ("min", "max")}
+        if pseudonym.column in published:
+            raise PolicyError(
+                f"policy.pseudonym.column: {pseudonym.column!r} is published already; give the code another name"
+            )
+
+    @property
+    def numeric(self) -> tuple[Numeric, ...]:
+        return tuple(a for a in self.quasi_identifiers if isinstance(a, Numeric))
+
+    @property
+    def categorical(self) -> tuple[Categorical, ...]:
+        return tuple(a for a in self.quasi_identifiers if isinstance(a, Categorical))
+
+    @property
+    def coded(self) -> tuple[QuasiIdentifier, ...]:
+        """The quasi-identifiers in the order of a block's columns: numeric ones first."""
+        return (*self.numeric, *self.categorical)
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The columns that each member of a release has of its own, in the order in which they are published."""
+        return self.sensitive + tuple(attribute.name for attribute in self.noised) + self.passthrough
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """Role by column."""
+        named = {attribute.name: "quasi_identifier" for attribute in self.quasi_identifiers}
+        named.update({attribute.name: "noised" for attribute in self.noised})
+        for role in ("sensitive", "passthrough", "drop"):
+            named.update(dict.fromkeys(getattr(self, role), role))
+        for role in ("subject", "event_time", "reference"):
+            if (name := getattr(self, role)) is not None:
+                named[name] = role
+        return named
+
+
+def without_domain(policy: Policy) -> tuple[str, ...]:
+    """Numeric quasi-identifiers whose range is only known from what was seen."""
+    return tuple(attribute.name for attribute in policy.numeric if attribute.domain is None)
+
+
+@dataclass(frozen=True)
+class Shards:
+    """How the stream is split into independent anonymizers.
+
+    Attributes
+    ----------
+    count : how many, 1 or more
+    by : the subject, a quasi-identifier, or regions where these are given
+    regions : the part of the space of quasi-identifiers that each shard gets; None: they are not divided by regions
+    """
+
+    count: int = 1
+    by: str = SHARD_BY_SUBJECT
+    regions: RegionTree | None = None
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise PolicyError(f"shards.count: must be 1 or more, not {self.count}")
+        if self.regions is not None and self.by != SHARD_BY_REGIONS:
+            raise PolicyError(f"shards.regions: goes with 'by: {SHARD_BY_REGIONS}'; set shards.by to it, or remove it")
+        if self.regions is not None and len(self.regions) != self.count:
+            raise PolicyError(
+                f"shards.count: must be {len(self.regions)}, as many as there are regions, not {self.count}"
+            )

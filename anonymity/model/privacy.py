@@ -1,0 +1,232 @@
+"""What every release promises, and what is done to tuples before it.
+
+All of these are frozen and hold only values that were validated by their own constructors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf, isclose
+from typing import Literal
+
+from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.outcomes import LINKABLE, SUPPRESSIONS
+from crenel.anonymity.model.privacy_model import Asked, Parameter, Promise, Sensitive
+from crenel.anonymity.model.reference import OF_STREAM, Reference
+
+LEAST_PHI = 2.0**-12
+"""Below, the scale of noise on the longest domain would be larger than that."""
+
+_DIVERSITY = SUPPRESSIONS[2]
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """Who is suppressed because too few others may be behind a published value ((k, epsilon)-anonymity, Section V-C).
+
+    Attributes
+    ----------
+    c : probability with which a noised value lies within the linking range of the original, above 0 and below 1
+    k : distinct subjects that must lie within it, where any does; 2 or more
+    """
+
+    c: float
+    k: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.c < 1:
+            raise PolicyError("noise_within_release.confidence.c: must be above 0 and below 1")
+        if self.k < 2:
+            raise PolicyError(f"noise_within_release.confidence.k: must be 2 or more, not {self.k}")
+
+
+@dataclass(frozen=True)
+class NoiseWithin:
+    """Noise on noised attributes, scaled within each release ((k, epsilon)-anonymity, Section IV).
+
+    Attributes
+    ----------
+    epsilon : for the record: shared among its noised attributes; above 0, finite
+    shares : (noised,) the share of epsilon of each noised attribute, in the order of the policy, above 0; empty: equal
+    scale : the noise of an attribute has the Laplace scale width / (epsilon * share); the width is that of the release,
+        as in the paper, or that of the declared ``domain``
+    least : the width is never below this share of the declared domain's, from 0 to 1: a release whose values are all
+        equal would be published as it is
+    confidence : None: nobody is suppressed for it
+    """
+
+    epsilon: float
+    shares: tuple[float, ...] = ()
+    scale: Literal["release", "domain"] = "release"
+    least: float = 0.02
+    confidence: Confidence | None = None
+
+    def __post_init__(self) -> None:
+        if not LEAST_PHI <= self.epsilon < inf:
+            raise PolicyError("noise_within_release.epsilon: must be a finite number, 2^-12 or more")
+        if any(share <= 0 for share in self.shares) or (self.shares and not isclose(sum(self.shares), 1, rel_tol=1e-9)):
+            raise PolicyError("noise_within_release.shares: must be above 0 each, and 1 together")
+        if not 0 <= self.least <= 1:
+            raise PolicyError("noise_within_release.least: must be from 0 to 1")
+
+    def of(self, attributes: int) -> tuple[float, ...]:
+        """Epsilon of each noised attribute."""
+        return tuple(self.epsilon * share for share in self.shares or (1 / attributes,) * attributes)
+
+
+@dataclass(frozen=True)
+class Lasting:
+    """Settings of the guarantee that holds over all releases of a person, and not only within each.
+
+    See ``crenel.anonymity.algorithms.nearest.lasting``.
+
+    Attributes
+    ----------
+    horizon : milliseconds of event time, 1 or more, after which somebody is forgotten of whom, and of whose companions,
+        nothing has come; None: nobody is
+    moved : what becomes of a tuple once its values, or the latest of a companion, lie outside of the generalization: it
+        is ``widen`` ed, the tuple is suppressed, or it is published all the same, and the person counted
+    """
+
+    horizon: int | None = None
+    moved: Literal["widen", "suppress", "count"] = "widen"
+
+    def __post_init__(self) -> None:
+        if self.horizon is not None and self.horizon < 1:
+            raise PolicyError(f"privacy.persons.horizon: must be 1 ms or more, not {self.horizon}")
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """What every release keeps.
+
+    Attributes
+    ----------
+    k : distinct subjects, 1 or more
+    l : l-diversity of each sensitive column (``crenel.anonymity.privacy_models.distinct_diversity``), 1 to k
+    further : promises beside these, with their parameters, of each sensitive column
+    noise_within : noise on the policy's noised attributes; None where it has none
+    lasting : what holds of a person over all their releases; None: k and l hold of each release alone
+    sensitive : what is promised of single columns
+    """
+
+    k: int
+    l: int = 1  # noqa: E741 - the field's own name for it
+    further: Asked = ()
+    noise_within: NoiseWithin | None = None
+    lasting: Lasting | None = None
+    sensitive: tuple[Sensitive, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise PolicyError(f"privacy.k: must be 1 or more, not {self.k}")
+        self._require("privacy", self.l, self.further)
+        for column in self.sensitive:
+            place = f"privacy.sensitive.{column.name}"
+            if column.l is None and not column.further and column.reference is None:
+                raise PolicyError(f"{place}: asks for nothing; give l or another promise, or remove it")
+            self._require(place, column.l, column.further)
+
+    def _require(self, place: str, l: int | None, further: Asked) -> None:  # noqa: E741
+        if l is not None and not 1 <= l <= self.k:
+            raise PolicyError(f"{place}.l: must be from 1 to k ({self.k}), not {l}")
+        for promise, parameter in further:
+            if not promise.allowed(parameter, self.k):
+                given = (
+                    ", ".join(f"{name} {number:g}" for name, number in zip(promise.fields, parameter, strict=True))
+                    if isinstance(parameter, tuple)
+                    else f"{parameter:g}"
+                )
+                raise PolicyError(f"{place}.{promise.name}: must be {promise.parameter}, not {given}")
+
+    def require_columns(self, sensitive: Sequence[str]) -> None:
+        """Raise ``PolicyError`` where something is promised of a column that is not ``sensitive``."""
+        for column in self.sensitive:
+            if column.name not in sensitive:
+                known = f"one of {', '.join(sensitive)}" if sensitive else "policy.sensitive names no column; name it"
+                raise PolicyError(f"privacy.sensitive.{column.name}: is not a column of policy.sensitive; {known}")
+        for name in sensitive:
+            place = f"privacy.sensitive.{name}.reference"
+            compares = [promise.name for promise, _, _ in self.further_of(name) if promise.compares]
+            reference = self.reference_of(name)
+            if reference is not None and (problem := reference.problem()):
+                raise PolicyError(f"privacy.sensitive.{name}.hierarchy: {problem}")
+            if not compares and reference is not None:
+                raise PolicyError(f"{place}: nothing is compared with it; give a promise that is, or remove it")
+
+    def l_of(self, column: str) -> tuple[int, str]:
+        """The l of a sensitive column, and the reason of what lacks it."""
+        for of in self.sensitive:
+            if of.name == column and of.l is not None:
+                return of.l, f"{_DIVERSITY}:{column}"
+        return self.l, _DIVERSITY
+
+    def further_of(self, column: str) -> tuple[tuple[Promise, Parameter, str], ...]:
+        """Promises beside k and l of a sensitive column, their parameters, and the reason of what lacks them."""
+        own = [pair for of in self.sensitive if of.name == column for pair in of.further]
+        names = {promise.name for promise, _ in own}
+        of_all = [(promise, given, promise.reason) for promise, given in self.further if promise.name not in names]
+        return (*of_all, *((promise, given, f"{promise.reason}:{column}") for promise, given in own))
+
+    def reference_of(self, column: str) -> Reference | None:
+        """The distribution that promises compare a sensitive column with; None where none does.
+
+        Where none was declared, it is that of the shard's stream so far.
+        """
+        declared = next((of.reference for of in self.sensitive if of.name == column), None)
+        compares = any(promise.compares for promise, _, _ in self.further_of(column))
+        return OF_STREAM if declared is None and compares else declared
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why a tuple may be suppressed, those of further promises last; stored as positions."""
+        confident = self.noise_within is not None and self.noise_within.confidence is not None
+        linkable = confident or self.lasting is not None
+        further = [promise.reason for promise, _ in self.further]
+        for column in self.sensitive:
+            further += [self.l_of(column.name)[1], *(reason for _, _, reason in self.further_of(column.name))]
+        return tuple(dict.fromkeys((*SUPPRESSIONS, *further, *((LINKABLE,) if linkable else ()))))
+
+    @property
+    def least_values(self) -> int:
+        """How many values of the sensitive column that needs most of them each release has at least."""
+        asked = [*self.further, *(pair for column in self.sensitive for pair in column.further)]
+        own = [column.l or 1 for column in self.sensitive]
+        return max([self.l, *own, *(promise.least_values(parameter) for promise, parameter in asked)])
+
+    @property
+    def in_force(self) -> dict[str, float]:
+        """Every promise with its numbers, by name; those of one column have its name behind theirs."""
+        noise = {} if self.noise_within is None else {"epsilon_within": self.noise_within.epsilon}
+        found: dict[str, float] = {"k": self.k, "l": self.l}
+        for promise, parameter in self.further:
+            found |= promise.named(parameter)
+        for column in self.sensitive:
+            if column.l is not None:
+                found[f"l_{column.name}"] = column.l
+            for promise, parameter in column.further:
+                found |= {f"{name}_{column.name}": number for name, number in promise.named(parameter).items()}
+        return found | noise
+
+
+@dataclass(frozen=True)
+class SamplingAndNoise:
+    """Sampling and perturbation (CASTLEGUARD, Algorithms 1 and 2; symbols of the paper in brackets).
+
+    Attributes
+    ----------
+    sample_rate : probability that a tuple is let in (beta), above 0 and at most 1
+    phi : noise on a quasi-identifier has the Laplace scale range / phi; 2^-12 or more, finite
+    observed_range : the range is what was seen so far, as in the paper, instead of the declared domain
+    """
+
+    sample_rate: float
+    phi: float
+    observed_range: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 < self.sample_rate <= 1:
+            raise PolicyError("sampling_and_noise.sample_rate: must be above 0 and at most 1")
+        if not LEAST_PHI <= self.phi < inf:
+            raise PolicyError("sampling_and_noise.phi: must be a finite number, 2^-12 or more")

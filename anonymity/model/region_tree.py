@@ -1,0 +1,153 @@
+"""A tree of cuts over the quasi-identifiers: each of its leaves is a region, and each region a shard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.model.region_assignment import assign_regions
+
+NO_CUT = -1
+"""The attribute of a node that is a region."""
+
+_NO_LEAF = np.iinfo(np.int32).max
+"""What no leaf reaches."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """A leaf of the tree.
+
+    Attributes
+    ----------
+    share : expected share of the tuples, from 0 to 1
+    loss : expected loss, from 0 to 1 (``crenel.anonymity.regions.loss``)
+    """
+
+    share: float
+    loss: float
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A node with two sides.
+
+    Attributes
+    ----------
+    attribute : what is cut: numeric quasi-identifiers in the order of the policy, then categorical ones
+    value : the lowest one that goes right; of a categorical attribute the position of its leaf
+    left, right : all other tuples, and those that have this value or a higher one
+    """
+
+    attribute: int
+    value: float
+    left: Branch
+    right: Branch
+
+
+Branch: TypeAlias = Cut | Region
+
+
+@dataclass(frozen=True, eq=False)
+class RegionTree:
+    """The tree as arrays, which each tuple walks down.
+
+    Nodes are numbered from the root, 0, each before those below it and the left side before the right, and regions in
+    the same order, so that neighbors have neighboring numbers.
+
+    Attributes
+    ----------
+    attribute : (nodes,) as of ``Cut``; -1 at a region
+    cut : (nodes,) as ``Cut.value``; 0 at a region
+    below : (nodes, 2) the nodes left and right; at a region, its number twice
+    share, loss : (regions,) as of ``Region``
+    """
+
+    attribute: NDArray[np.int32]
+    cut: NDArray[np.float64]
+    below: NDArray[np.int32]
+    share: NDArray[np.float64]
+    loss: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        """How many regions there are."""
+        return len(self.share)
+
+    @property
+    def cuts(self) -> list[list[float]]:
+        """What tells one division from another: attribute and cut of each node, from the root."""
+        return [[int(column), float(value)] for column, value in zip(self.attribute, self.cut, strict=True)]
+
+    @cached_property
+    def depth(self) -> int:
+        """Cuts above the deepest region."""
+        depths = np.zeros(len(self.attribute), np.int64)
+        for node in np.flatnonzero(self.attribute != NO_CUT):  # those above come first
+            depths[self.below[node]] = depths[node] + 1
+        return int(depths.max())
+
+    def regions(self, numeric: NDArray[np.float64], categorical: NDArray[np.int32]) -> NDArray[np.int64]:
+        """(rows,) the region of each tuple.
+
+        Parameters
+        ----------
+        numeric : (rows, numeric) of a block; NaN goes left
+        categorical : (rows, categorical) of a block: leaves
+        """
+        rows, numbers = numeric.shape
+        cut, of_number = self.attribute != NO_CUT, self.attribute < numbers
+        columns = (np.where(of_number & cut, self.attribute, 0), np.where(of_number, 0, self.attribute - numbers))
+        found = np.empty(rows, np.uint32)
+        assign_regions(
+            np.stack(columns, axis=1).astype(np.uint32),
+            np.where(of_number & cut, self.cut, np.inf),
+            np.where(of_number, _NO_LEAF, self.cut).astype(np.int32),
+            np.where(cut[:, None], self.below, np.arange(len(cut))[:, None]).astype(np.uint32),
+            self.depth,
+            numeric if numbers else np.zeros((rows, 1)),
+            categorical if categorical.shape[1] else np.zeros((rows, 1), np.int32),
+            found,
+        )
+        return self.below[found, 0].astype(np.int64)
+
+    @classmethod
+    def of(cls, root: Branch) -> RegionTree:
+        """The arrays of a tree of cuts."""
+        nodes: list[tuple[int, float, int, int]] = []
+        regions: list[Region] = []
+        _lay_out(root, nodes, regions)
+        return cls(
+            attribute=np.array([node[0] for node in nodes], np.int32),
+            cut=np.array([node[1] for node in nodes], np.float64),
+            below=np.array([node[2:] for node in nodes], np.int32),
+            share=np.array([region.share for region in regions], np.float64),
+            loss=np.array([region.loss for region in regions], np.float64),
+        )
+
+    @property
+    def root(self) -> Branch:
+        """The tree of cuts that ``of`` makes these arrays of."""
+        return self._branch(0)
+
+    def _branch(self, node: int) -> Branch:
+        left, right = self.below[node].tolist()
+        if self.attribute[node] == NO_CUT:
+            return Region(float(self.share[left]), float(self.loss[left]))
+        return Cut(int(self.attribute[node]), float(self.cut[node]), self._branch(left), self._branch(right))
+
+
+def _lay_out(branch: Branch, nodes: list[tuple[int, float, int, int]], regions: list[Region]) -> int:
+    """Append a branch, and return the number of its node."""
+    number = len(nodes)
+    if isinstance(branch, Region):
+        nodes.append((NO_CUT, 0.0, len(regions), len(regions)))
+        regions.append(branch)
+        return number
+    nodes.append((branch.attribute, branch.value, 0, 0))
+    left = _lay_out(branch.left, nodes, regions)
+    nodes[number] = (branch.attribute, branch.value, left, _lay_out(branch.right, nodes, regions))
+    return number

@@ -1,0 +1,267 @@
+"""Keys: where they are read, how the subject key is stretched, and what is derived from it.
+
+A job graph travels: to Flink's web server, into its storage under high availability, to every worker. A key that the
+configuration holds as text travels with it, the subject key stretched. Of a key that has a ``KeySource``, the source
+travels, and each process reads the key where it uses it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from crenel.anonymity.model.errors import PolicyError
+
+Derivation = Literal["scrypt", "direct"]
+
+SHORTEST_KEY = 16
+"""The fewest bytes of a key that causes no warning."""
+
+_COST, _BLOCK, _LANES = 2**16, 8, 1
+_STRETCHED = f"stretched-{_COST}-{_BLOCK}-{_LANES}"
+"""What the state stores before the digest of a stretched key: the parameters of scrypt (64 MiB for each guess)."""
+
+_SCHEME = "scrypt"
+_SALT_BYTES = 16
+_SALTED_COST = 2**14
+
+_EVERYWHERE = "where the job is submitted and on every worker"
+
+
+@runtime_checkable  # pydantic asks of an object whether it is one
+class KeySource(Protocol):
+    """A place that holds a key, which is read in each process that needs it."""
+
+    def read(self) -> bytes:
+        """Return the key; raise ``ValueError`` with what is wrong and the remedy, never with the key."""
+
+
+@dataclass(frozen=True)
+class EnvironmentKey:
+    """A key in an environment variable."""
+
+    name: str
+
+    def read(self) -> bytes:
+        if not (value := os.environ.get(self.name)):
+            raise ValueError(f"the environment variable {self.name} is not set; set it {_EVERYWHERE}")
+        return os.fsencode(value)
+
+
+@dataclass(frozen=True)
+class FileKey:
+    """A key in a file, such as a mounted secret; one line end at its end is not part of the key."""
+
+    path: str
+
+    def read(self) -> bytes:
+        try:
+            key = Path(self.path).read_bytes().removesuffix(b"\n").removesuffix(b"\r")
+        except OSError as error:
+            raise ValueError(f"the file of the key cannot be read: {error.strerror}; mount it {_EVERYWHERE}") from None
+        if not key:
+            raise ValueError("the file of the key is empty; write the key into it")
+        return key
+
+
+@dataclass(frozen=True)
+class ProvidedKey:
+    """A key that a function without arguments returns as bytes or text; each process calls it once.
+
+    Attributes
+    ----------
+    module, function : dotted names; the module must be importable on every worker
+    """
+
+    module: str
+    function: str
+
+    def read(self) -> bytes:
+        try:
+            key = _provided(self.module, self.function)
+        except Exception as error:  # of a stranger's code: the message may hold the key
+            raise ValueError(
+                f"the provider {self.module}:{self.function} raised {type(error).__name__}; it must be importable, and "
+                f"return the key, {_EVERYWHERE}"
+            ) from None
+        if not isinstance(key, bytes | str) or not key:
+            raise ValueError(f"the provider {self.module}:{self.function} returned no key; return bytes or text")
+        return key if isinstance(key, bytes) else key.encode()
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A key, or the place where it is read.
+
+    Attributes
+    ----------
+    name : dotted name of the configuration's field, for errors
+    given : the key, where the configuration holds it as text; empty where it does not, or where there is no key
+    source : the place; None where the configuration holds the key
+    check : what ``read`` compares the key with where another process made this object; empty where none did
+    """
+
+    name: str
+    given: bytes = field(default=b"", repr=False)
+    source: KeySource | None = None
+    check: str = field(default="", repr=False)
+
+    def __bool__(self) -> bool:
+        return bool(self.given) or self.source is not None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        check = self.check or ("" if self.source is None else _digest(_stretched(self.read())))
+        return Secret, (self.name, self.given, self.source, check)
+
+    def read(self) -> bytes:
+        """Return the key; empty where there is none.
+
+        Raises
+        ------
+        PolicyError
+            The source cannot be read, or holds another key here than where the job was submitted.
+        """
+        if self.source is None:
+            return self.given
+        try:
+            key = self.source.read()
+        except ValueError as error:
+            raise PolicyError(f"{self.name}: {error}") from None
+        if self.check and not secrets.compare_digest(self.check, _digest(_stretched(key))):
+            raise PolicyError(
+                f"{self.name}: the key that is read here is another than where the job was submitted; give both the "
+                "same key"
+            )
+        return key
+
+
+class SubjectKey:
+    """The key of the subject hash, and the keys that are derived from it.
+
+    Parameters
+    ----------
+    secret : where the key is; None: there is none, and everybody can hash subjects as this job does
+    derivation : ``scrypt`` stretches the key first, so that each guess costs 64 MiB and some 0.3 s; ``direct`` derives
+        from the key as it is, as earlier versions did
+
+    Examples
+    --------
+    >>> len(SubjectKey(Secret("subject_key", b"sixteen bytes 16")).pseudonym_key)
+    32
+    """
+
+    def __init__(self, secret: Secret | None = None, derivation: Derivation = "scrypt") -> None:
+        self._secret = secret or None
+        self.derivation = derivation
+
+    @classmethod
+    def of(cls, key: bytes, derivation: Derivation = "scrypt") -> SubjectKey:
+        """Make one of the key itself; an empty key is none."""
+        return cls(Secret("subject_key", key), derivation)
+
+    def __bool__(self) -> bool:
+        return self._secret is not None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SubjectKey) and (self._secret, self.derivation) == (other._secret, other.derivation)
+
+    def __hash__(self) -> int:
+        return hash(self.derivation)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Neither the key that the configuration holds nor anything derived from one with a source leaves the process.
+        if self._secret is None or self._secret.source is not None:
+            return _shipped, (self._secret, self.derivation, b"")
+        return _shipped, (None, self.derivation, self._material)
+
+    def read(self) -> bytes:
+        """Return the key before it is stretched; empty where there is none. Raises as ``Secret.read`` does."""
+        return b"" if self._secret is None else self._secret.read()
+
+    @cached_property
+    def _material(self) -> bytes:
+        """All other keys are derived from these bytes."""
+        key = self.read()
+        return _stretched(key) if key and self.derivation == "scrypt" else key
+
+    @cached_property
+    def hash_key(self) -> str:
+        """The key of the subject hash: 16 ASCII characters, of which 112 bits are drawn from the key.
+
+        pandas takes the 16 bytes of SipHash's key as text in UTF-8, so each byte holds 7 bits.
+        """
+        digest = hashlib.blake2b(self._material, digest_size=16, person=b"crenel-hash").digest()
+        return "".join(chr(byte & 0x7F) for byte in digest)
+
+    @cached_property
+    def pseudonym_key(self) -> bytes:
+        """The 32 bytes that codes of subjects are keyed with (``crenel.anonymity.buffer.pseudonym.codes``)."""
+        return hashlib.blake2b(self._material, digest_size=32, person=b"crenel-pseudonym").digest()
+
+    @cached_property
+    def stored(self) -> str:
+        """What the state stores to tell this key from another, which costs as much to guess by as the key itself."""
+        if not self:
+            return self.digest
+        return f"{_STRETCHED}-{self.digest}" if self.derivation == "scrypt" else _salted(self.digest)
+
+    def matches(self, stored: str) -> bool:
+        """Whether the state stored ``stored`` of this key, perhaps in another process."""
+        if stored.startswith(f"{_SCHEME}-"):
+            parts = stored.split("-")
+            return len(parts) == 3 and secrets.compare_digest(_slow(self.digest, parts[1]), parts[2])
+        return secrets.compare_digest(stored.encode(), self.stored.encode())
+
+    @property
+    def digest(self) -> str:
+        """32 hexadecimal digits, which confirm a guess fast where the key is not stretched: for memory alone."""
+        return _digest(self._material)
+
+
+NO_KEY = SubjectKey()
+
+
+def is_stretched(stored: str) -> bool:
+    """Whether the state stored this of a stretched key."""
+    return stored.startswith("stretched-")
+
+
+def _shipped(secret: Secret | None, derivation: Derivation, material: bytes) -> SubjectKey:
+    made = SubjectKey(Secret("subject_key", material) if secret is None else secret, derivation)
+    if material:
+        made.__dict__["_material"] = material
+    return made
+
+
+@lru_cache(maxsize=16)
+def _provided(module: str, function: str) -> Any:
+    return getattr(import_module(module), function)()
+
+
+@lru_cache(maxsize=16)
+def _stretched(key: bytes) -> bytes:
+    # The salt is the same for all, as jobs under one key must give one person one code; a random key needs none.
+    memory = 2 * 128 * _COST * _BLOCK
+    return hashlib.scrypt(key, salt=b"crenel", n=_COST, r=_BLOCK, p=_LANES, maxmem=memory, dklen=32)
+
+
+def _digest(material: bytes) -> str:
+    return hashlib.blake2b(material, digest_size=16, person=b"crenel-subject").hexdigest()
+
+
+@lru_cache(maxsize=16)
+def _salted(digest: str) -> str:
+    """A digest as it may be stored: with a salt that is drawn once a process, and slow to compute."""
+    salt = secrets.token_hex(_SALT_BYTES)
+    return f"{_SCHEME}-{salt}-{_slow(digest, salt)}"
+
+
+@lru_cache(maxsize=64)  # the shards of one savepoint share their salt
+def _slow(digest: str, salt: str) -> str:
+    return hashlib.scrypt(digest.encode(), salt=salt.encode(), n=_SALTED_COST, r=8, p=1, dklen=16).hex()

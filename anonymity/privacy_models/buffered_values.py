@@ -1,0 +1,160 @@
+"""All that waits, counted as it comes and goes: what tells whether any set of it could keep the promises."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.compiled.arrays import zeros
+from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf
+from crenel.anonymity.privacy_models.checks import Checks, lack
+from crenel.anonymity.privacy_models.counting import Counts, add, discard, number, unnumber
+from crenel.anonymity.privacy_models.lookup import note_number
+from crenel.anonymity.privacy_models.tally import Tally, empty_tally
+
+_NOBODY = -1
+
+# Kinds of owners in the table of counts.
+_OF_GROUP, _OF_ALL, _OF_ATTRIBUTE, _OF_VALUE = range(4)
+
+
+class Waiting(NamedTuple):
+    """The persons that wait, and the numbers of their sensitive values.
+
+    Attributes
+    ----------
+    counts : how many tuples of each subject there are, in all and in each group of an algorithm's; and the numbers of
+        values
+    tally : of all that wait; of values only where any check asks for them
+    value : (slots, attributes) number of each tuple's value among those that wait
+    tuples : (attributes, values) tuples that have each value
+    free : (attributes, values) numbers that may be given out again, ``freed`` of them
+    freed : (attributes,)
+    """
+
+    counts: Counts
+    tally: Tally
+    value: NDArray[np.int32]
+    tuples: NDArray[np.int64]
+    free: NDArray[np.int32]
+    freed: NDArray[np.int64]
+
+
+def empty_waiting(counts: Counts, attributes: int, slots: int) -> Waiting:
+    """Nobody, with room for ``slots`` tuples."""
+    return Waiting(
+        counts=counts,
+        tally=empty_tally(attributes, slots),
+        value=zeros((slots, attributes), np.int32),
+        tuples=zeros((attributes, slots), np.int64),
+        free=zeros((attributes, slots), np.int32),
+        freed=np.zeros(attributes, np.int64),
+    )
+
+
+def with_slots(waiting: Waiting, slots: int) -> Waiting:
+    """The same persons with room for more tuples."""
+    attributes = len(waiting.freed)
+    larger = empty_waiting(waiting.counts, attributes, slots)
+    held = len(waiting.value)
+    larger.value[:held] = waiting.value
+    used = int(waiting.tally.used.max(initial=0))  # beyond, no page has been touched, and none should be
+    for old, new in (
+        (waiting.tally.counts, larger.tally.counts),
+        (waiting.tally.named, larger.tally.named),
+        (waiting.tuples, larger.tuples),
+        (waiting.free, larger.free),
+    ):
+        new[:, :used] = old[:, :used]
+    for old, new in (
+        (waiting.tally.persons, larger.tally.persons),
+        (waiting.tally.values, larger.tally.values),
+        (waiting.tally.held, larger.tally.held),
+        (waiting.tally.used, larger.tally.used),
+        (waiting.freed, larger.freed),
+    ):
+        new[:] = old
+    return larger
+
+
+def entries_of(attributes: int, *, by_name: bool, checked: bool) -> int:
+    """Most entries of the table of counts that one tuple takes."""
+    return attributes + by_name * (2 + checked * attributes)
+
+
+@leaf
+def join_group(waiting: Waiting, group: Int, subject: Int) -> bool:
+    """Count a subject's tuple for a group; whether it is the subject's first there."""
+    return add(waiting.counts, 4 * group + _OF_GROUP, subject)
+
+
+@leaf
+def leave_group(waiting: Waiting, group: Int, subject: Int) -> bool:
+    """Count it out again; whether it was the subject's last there."""
+    return discard(waiting.counts, 4 * group + _OF_GROUP, subject)
+
+
+@inner_leaf
+def come(waiting: Waiting, checks: Checks, slot: Int, subject: Int, codes: NDArray[np.uint64], by_name: bool) -> None:
+    """Count a tuple in, and number its values."""
+    tally = waiting.tally
+    attributes = len(waiting.freed)
+    if not by_name or add(waiting.counts, np.int64(_OF_ALL), subject):
+        tally.persons[0] += 1
+    for a in range(attributes):
+        fresh = np.int64(tally.used[a])
+        if waiting.freed[a] > 0:
+            fresh = np.int64(waiting.free[a, waiting.freed[a] - 1])
+        found = number(waiting.counts, 4 * a + _OF_ATTRIBUTE, codes[slot, a], fresh)
+        fresh_value = waiting.tuples[a, found] == 0
+        if fresh_value and waiting.freed[a] > 0:
+            waiting.freed[a] -= 1
+        elif fresh_value:
+            tally.used[a] += 1
+            tally.named[a, found] = found
+        if fresh_value or checks.lookup.seen.follows[a]:  # a value that is known may have been counted as others
+            note_number(checks.lookup, np.int64(a), found, codes[slot, a])
+        waiting.tuples[a, found] += 1
+        waiting.value[slot, a] = found
+        if len(checks.address) > 0 and (
+            not by_name or add(waiting.counts, 4 * (found * attributes + a) + _OF_VALUE, subject)
+        ):
+            tally.values[a] += tally.counts[a, found] == 0
+            tally.counts[a, found] += 1
+            tally.held[a] += 1
+
+
+@inner_leaf
+def go(waiting: Waiting, checks: Checks, slot: Int, subject: Int, codes: NDArray[np.uint64], by_name: bool) -> None:
+    """Count a tuple out."""
+    tally = waiting.tally
+    attributes = len(waiting.freed)
+    if not by_name or discard(waiting.counts, np.int64(_OF_ALL), subject):
+        tally.persons[0] -= 1
+    for a in range(attributes):
+        found = np.int64(waiting.value[slot, a])
+        if len(checks.address) > 0 and (
+            not by_name or discard(waiting.counts, 4 * (found * attributes + a) + _OF_VALUE, subject)
+        ):
+            tally.counts[a, found] -= 1
+            tally.values[a] -= tally.counts[a, found] == 0
+            tally.held[a] -= 1
+        waiting.tuples[a, found] -= 1
+        if waiting.tuples[a, found] == 0:
+            unnumber(waiting.counts, 4 * a + _OF_ATTRIBUTE, codes[slot, a])
+            waiting.free[a, waiting.freed[a]] = found
+            waiting.freed[a] += 1
+
+
+@leaf
+def impossible(waiting: Waiting, checks: Checks) -> Int:
+    """The first check that no set of those who wait could satisfy; -1 where there is none."""
+    for check in range(len(checks.address)):
+        if checks.address[check] != 0:
+            if waiting.tally.values[checks.attribute[check]] < checks.values[check]:
+                return np.int64(check)
+        elif lack(checks, np.int64(check), waiting.tally) > 0.0:
+            return np.int64(check)
+    return np.int64(_NOBODY)

@@ -1,0 +1,12 @@
+"""The promises that come with Crenel beside k and l.
+
+Importing this module registers them (``crenel.anonymity.model.privacy_model``).
+"""
+
+from crenel.anonymity.privacy_models.alpha_k_anonymity import ALPHA
+from crenel.anonymity.privacy_models.beta_likeness import BETA
+from crenel.anonymity.privacy_models.entropy_diversity import ENTROPY_L
+from crenel.anonymity.privacy_models.recursive_diversity import RECURSIVE
+from crenel.anonymity.privacy_models.t_closeness import T
+
+__all__ = ["ALPHA", "BETA", "ENTROPY_L", "RECURSIVE", "T"]

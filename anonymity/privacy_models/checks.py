@@ -1,0 +1,245 @@
+"""The promises of a job as compiled code asks for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.compiled.jit import Int, inner, inner_leaf, leaf, procedure
+from crenel.anonymity.model.errors import InvariantError
+from crenel.anonymity.model.reference import Reference
+from crenel.anonymity.privacy_models.counting import stable_order
+from crenel.anonymity.privacy_models.distinct_diversity import diversity
+from crenel.anonymity.privacy_models.function_pointers import address_of, call_on_counts, call_on_values
+from crenel.anonymity.privacy_models.lookup import Lookup, lookup_of
+from crenel.anonymity.privacy_models.tally import Tally
+from crenel.anonymity.privacy_models.value_frequencies import share_of
+
+if TYPE_CHECKING:
+    from crenel.anonymity.model.policy import Policy
+    from crenel.anonymity.model.privacy import Privacy
+    from crenel.anonymity.model.privacy_model import Promise
+
+SUBJECTS, VALUES = 1, 2
+"""Positions of the reasons of k and l in ``crenel.anonymity.model.outcomes.SUPPRESSIONS``."""
+
+_DIVERSITY = 0  # the address of what is part of the compiled code
+
+
+class Checks(NamedTuple):
+    """What is promised of sensitive values, one entry for each promise and sensitive column.
+
+    Attributes
+    ----------
+    address : where the compiled ``Promise.lacking`` is; 0 for l
+    attribute : position of the column among the sensitive ones
+    parameter : l, or the first number of what was promised
+    parameters : (checks, numbers) all of it; numbers that a promise has not are 0
+    values : how many values a set that satisfies has at least
+    reason : position in ``Privacy.reasons``
+    length : how many numbers it compares with; 0 where ``Promise.compares`` is not
+    reference : (checks, numbers) these, as ``Promise.lacking`` takes them
+    lookup : where values stand in the references
+    """
+
+    address: NDArray[np.int64]
+    attribute: NDArray[np.int64]
+    parameter: NDArray[np.float64]
+    parameters: NDArray[np.float64]
+    values: NDArray[np.int64]
+    reason: NDArray[np.int64]
+    length: NDArray[np.int64]
+    reference: NDArray[np.float64]
+    lookup: Lookup
+
+
+def checks_of(policy: Policy, privacy: Privacy, *, aimed: bool = False) -> Checks:
+    """The checks of a job; none for l = 1, which every tuple satisfies, but where an ``aim`` may ask for more.
+
+    Values have no numbers yet (``crenel.anonymity.privacy_models.lookup``). Raises
+    ``crenel.anonymity.model.errors.PolicyError`` where something is promised of a column that is not sensitive, or of
+    one without the reference that it takes.
+    """
+    privacy.require_columns(policy.sensitive)
+    rows: list[tuple[int, int, tuple[float, ...], int, int]] = []
+    compared: list[tuple[float, ...]] = []
+    references = [privacy.reference_of(column) for column in policy.sensitive]
+    for attribute, column in enumerate(policy.sensitive):
+        l, reason = privacy.l_of(column)  # noqa: E741 - the field's own name for it
+        if l > 1 or aimed:
+            rows.append((_DIVERSITY, attribute, (l,), l, privacy.reasons.index(reason)))
+            compared.append(())
+        for promise, parameter, reason in privacy.further_of(column):
+            numbers = parameter if isinstance(parameter, tuple) else (parameter,)
+            values = promise.least_values(parameter)
+            address = address_of(promise.lacking, compares=promise.compares)
+            rows.append((address, attribute, numbers, values, privacy.reasons.index(reason)))
+            reference = references[attribute] if promise.compares else None
+            compared.append(() if reference is None else _compared(promise, reference))
+    parameters = _side_by_side([row[2] for row in rows])
+    addresses, attributes, values, reasons = np.array([(*row[:2], *row[3:]) for row in rows], np.int64).reshape(-1, 4).T
+    return Checks(
+        np.ascontiguousarray(addresses),
+        np.ascontiguousarray(attributes),
+        parameters[:, 0].copy(),
+        parameters,
+        np.ascontiguousarray(values),
+        np.ascontiguousarray(reasons),
+        np.array([len(numbers) for numbers in compared], np.int64),
+        _side_by_side(compared),
+        lookup_of(references),
+    )
+
+
+def _compared(promise: Promise, reference: Reference) -> tuple[float, ...]:
+    """What a promise takes of a reference; of the stream so far what comes before the shares, and a place for one."""
+    return promise.table(Reference(("",), (1.0,)) if reference.of_stream else reference)
+
+
+def _side_by_side(rows: list[tuple[float, ...]]) -> NDArray[np.float64]:
+    made = np.zeros((len(rows), max((len(row) for row in rows), default=1)))
+    for into, row in zip(made, rows, strict=True):
+        into[: len(row)] = row
+    return made
+
+
+@procedure
+def _lacking_at(address: Int, tally: Tally, attribute: Int, parameters: NDArray[np.float64]) -> float:
+    falling = np.empty(tally.values[attribute], np.int64)
+    found = 0
+    for i in range(tally.used[attribute]):
+        if tally.counts[attribute, i] > 0:
+            falling[found] = -tally.counts[attribute, i]
+            found += 1
+    order = stable_order(falling)  # so that it does not matter which value stands where
+    counts = np.empty(len(order), np.int64)
+    # Who has several values counts for the commonest that is not full yet. However an observer picks one value of each
+    # person, the first values together name no more of them: no pick is more uneven than these counts, and what they
+    # satisfy every pick does.
+    left, values = tally.persons[0], 0
+    for i in range(len(order)):
+        counts[i] = min(-falling[order[i]], left)
+        left -= counts[i]
+        values += counts[i] > 0
+    return float(call_on_counts(address, tally.persons[0], counts[:values], parameters))
+
+
+@procedure
+def _lacking_beside(checks: Checks, check: Int, tally: Tally) -> float:
+    attribute, length = checks.attribute[check], checks.length[check]
+    rows, held = np.empty(tally.values[attribute], np.int64), np.empty(tally.values[attribute], np.int64)
+    found = 0
+    for i in range(tally.used[attribute]):
+        if tally.counts[attribute, i] > 0:
+            rows[found] = checks.lookup.row[attribute, tally.named[attribute, i]]
+            held[found] = tally.counts[attribute, i]
+            found += 1
+    order = stable_order(rows)  # so that sums are rounded alike, whichever value stands where
+    rising, counts = np.empty(found, np.int64), np.empty(found, np.int64)
+    for i in range(found):
+        rising[i], counts[i] = rows[order[i]], held[order[i]]
+    reference, parameters = checks.reference[check, :length], checks.parameters[check]
+    if checks.lookup.seen.follows[attribute]:
+        reference = np.empty(length - 1 + found)
+        reference[: length - 1] = checks.reference[check, : length - 1]
+        for i in range(found):
+            reference[length - 1 + i] = share_of(checks.lookup.seen, attribute, rising[i])
+            rising[i] = i if rising[i] >= 0 else -1
+    return float(call_on_values(checks.address[check], tally.persons[0], counts, parameters, rising, reference))
+
+
+@inner
+def lack(checks: Checks, check: Int, tally: Tally) -> float:
+    """By how much a set falls short of one check; 0 where it satisfies."""
+    attribute = checks.attribute[check]
+    if checks.address[check] == 0:
+        return max(checks.parameter[check] - diversity(tally, attribute), 0.0)
+    if checks.length[check] > 0:
+        return _lacking_beside(checks, check, tally)
+    return _lacking_at(checks.address[check], tally, attribute, checks.parameters[check])
+
+
+@inner
+def broken(checks: Checks, tally: Tally) -> Int:
+    """The first check that a set does not satisfy; -1 where it satisfies all."""
+    for check in range(len(checks.address)):
+        if lack(checks, np.int64(check), tally) > 0.0:
+            return np.int64(check)
+    return np.int64(-1)
+
+
+@inner
+def hopeless(checks: Checks, tally: Tally) -> Int:
+    """The first check that no part of a set could satisfy; -1 where there is none.
+
+    Of l-diversity, what a part satisfies, the whole does: so a check is hopeless that the whole does not satisfy. But
+    above l = 2 the number for it is one on the safe side, where somebody has several values, and a part's may be
+    larger. Of other promises a part may satisfy what the whole does not, as long as there are values enough.
+    """
+    for check in range(len(checks.address)):
+        attribute = checks.attribute[check]
+        exact = tally.held[attribute] == tally.persons[0] or checks.parameter[check] <= 2.0
+        if checks.address[check] != 0 or not exact:
+            if tally.values[attribute] < checks.values[check]:
+                return np.int64(check)
+        elif lack(checks, np.int64(check), tally) > 0.0:
+            return np.int64(check)
+    return np.int64(-1)
+
+
+@inner_leaf
+def only_diversity(checks: Checks) -> bool:
+    """Whether l is all that is asked of sensitive values."""
+    for address in checks.address:
+        if address != 0:
+            return False
+    return True
+
+
+@inner
+def keeps_promises(checks: Checks, k: Int, tally: Tally) -> bool:
+    """Whether a set has k subjects and satisfies all checks."""
+    return bool(tally.persons[0] >= k and broken(checks, tally) < 0)
+
+
+@inner
+def guarantee(checks: Checks, k: Int, tally: Tally, diversities: NDArray[np.int64]) -> None:
+    """The last word before a release leaves: raise where its members break a promise.
+
+    ``diversities`` (attributes,) becomes what the audit log tells.
+    """
+    for attribute in range(len(diversities)):
+        diversities[attribute] = diversity(tally, np.int64(attribute))
+    guarantee_subjects(k, tally.persons[0])
+    check = broken(checks, tally)
+    if check >= 0:
+        if checks.address[check] == 0:
+            raise InvariantError("a release is not l-diverse; nothing of it was emitted")
+        raise InvariantError("a release breaks a promise on sensitive values; nothing of it was emitted")
+
+
+@leaf
+def guarantee_subjects(k: Int, subjects: Int) -> None:
+    """Raise where a release has too few distinct subjects."""
+    if subjects < k:
+        raise InvariantError("a release has fewer than k distinct subjects; nothing of it was emitted")
+
+
+@leaf
+def guarantee_counted(checks: Checks, k: Int, subjects: Int, diversities: NDArray[np.int64]) -> None:
+    """The same for a generalization that is reused, of which only counts are kept."""
+    guarantee_subjects(k, subjects)
+    for check in range(len(checks.address)):
+        if checks.address[check] == 0 and diversities[checks.attribute[check]] < checks.parameter[check]:
+            raise InvariantError("a release is not l-diverse; nothing of it was emitted")
+
+
+@leaf
+def aim(checks: Checks, aims: Checks, values: Int) -> None:
+    """Let ``aims`` ask for what ``checks`` do, and for ``values`` values where these ask for l."""
+    for check in range(len(checks.address)):
+        aims.parameter[check] = checks.parameter[check]
+        if checks.address[check] == 0:
+            aims.parameter[check] = max(checks.parameter[check], float(values))

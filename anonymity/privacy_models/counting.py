@@ -1,0 +1,173 @@
+"""A table of counts: what makes "distinct" cheap to know while tuples come and go."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.compiled.arrays import full, zeros
+from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
+from crenel.anonymity.model.errors import InvariantError
+
+_FREE = -1
+
+
+class Counts(NamedTuple):
+    """An open-addressing table from (owner, value) to a count.
+
+    Attributes
+    ----------
+    owner : (slots,) which distinct count an entry belongs to, from 0 to 2**31 - 1; -1 where the slot is free
+    value : (slots,) subject hash or sensitive code
+    tuples : (slots,) tuples that have it, 1 or more; or the number that a value was given
+    used : (1,) entries
+    """
+
+    owner: NDArray[np.int32]
+    value: NDArray[np.uint64]
+    tuples: NDArray[np.int32]
+    used: NDArray[np.int64]
+
+
+def empty_counts(entries: int) -> Counts:
+    """A table with room for ``entries`` at a load of five sixths or less."""
+    slots = max(16, 6 * entries // 5 + 1)
+    return Counts(full(slots, _FREE, np.int32), zeros(slots, np.uint64), zeros(slots, np.int32), np.zeros(1, np.int64))
+
+
+def grown(counts: Counts, more: int) -> Counts:
+    """The same counts with room for ``more`` entries; the table itself where it has that room already."""
+    entries = int(counts.used[0]) + more
+    if 5 * len(counts.owner) >= 6 * entries:
+        return counts
+    larger = empty_counts(5 * entries // 4)
+    _copy(counts, larger)
+    return larger
+
+
+@leaf
+def _home(owner: Int, value: Int, slots: Int) -> Int:
+    mixed = np.uint64(value) ^ (np.uint64(owner) * np.uint64(0x9E3779B97F4A7C15))
+    mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+    # The upper half, scaled to the length of the table, which need not be a power of two.
+    return np.int64(((mixed >> np.uint64(32)) * np.uint64(slots)) >> np.uint64(32))
+
+
+@leaf
+def _after(slot: Int, slots: Int) -> Int:
+    slot += 1
+    return np.int64(0) if slot == slots else slot
+
+
+@leaf
+def add(counts: Counts, owner: Int, value: Int) -> bool:
+    """Count one more; true where this is the first of its kind."""
+    slots = len(counts.owner)
+    slot = _home(owner, value, slots)
+    while counts.owner[slot] != _FREE:
+        if counts.owner[slot] == owner and counts.value[slot] == value:
+            counts.tuples[slot] += 1
+            return False
+        slot = _after(slot, slots)
+    counts.owner[slot] = owner
+    counts.value[slot] = value
+    counts.tuples[slot] = 1
+    counts.used[0] += 1
+    return True
+
+
+@leaf
+def discard(counts: Counts, owner: Int, value: Int) -> bool:
+    """Count one less of what was added; true where it was the last of its kind."""
+    slot = _find(counts, owner, value)
+    counts.tuples[slot] -= 1
+    if counts.tuples[slot] > 0:
+        return False
+    _remove(counts, slot)
+    return True
+
+
+@leaf
+def _find(counts: Counts, owner: Int, value: Int) -> Int:
+    slots = len(counts.owner)
+    slot = _home(owner, value, slots)
+    while counts.owner[slot] != owner or counts.value[slot] != value:
+        if counts.owner[slot] == _FREE:
+            raise InvariantError("a tuple left that had not been counted")
+        slot = _after(slot, slots)
+    return np.int64(slot)
+
+
+@leaf
+def _remove(counts: Counts, slot: Int) -> None:
+    # Close the gap (Knuth 6.4, Algorithm R), or searches for entries behind it would stop too early.
+    slots = len(counts.owner)
+    gap = slot
+    while True:
+        slot = _after(slot, slots)
+        if counts.owner[slot] == _FREE:
+            break
+        home = _home(counts.owner[slot], counts.value[slot], slots)
+        if (slot - home) % slots >= (slot - gap) % slots:
+            counts.owner[gap] = counts.owner[slot]
+            counts.value[gap] = counts.value[slot]
+            counts.tuples[gap] = counts.tuples[slot]
+            gap = slot
+    counts.owner[gap] = _FREE
+    counts.used[0] -= 1
+
+
+@leaf
+def number(counts: Counts, owner: Int, value: Int, fresh: Int) -> Int:
+    """The number that a value was given, or ``fresh`` where it had none yet."""
+    slots = len(counts.owner)
+    slot = _home(owner, value, slots)
+    while counts.owner[slot] != _FREE:
+        if counts.owner[slot] == owner and counts.value[slot] == value:
+            return np.int64(counts.tuples[slot])
+        slot = _after(slot, slots)
+    counts.owner[slot] = owner
+    counts.value[slot] = value
+    counts.tuples[slot] = fresh
+    counts.used[0] += 1
+    return fresh
+
+
+@leaf
+def numbered(counts: Counts, owner: Int, value: Int) -> Int:
+    """The number that a value was given, -1 where it has none."""
+    slots = len(counts.owner)
+    slot = _home(owner, value, slots)
+    while counts.owner[slot] != _FREE:
+        if counts.owner[slot] == owner and counts.value[slot] == value:
+            return np.int64(counts.tuples[slot])
+        slot = _after(slot, slots)
+    return np.int64(-1)
+
+
+@leaf
+def unnumber(counts: Counts, owner: Int, value: Int) -> None:
+    """Forget the number of a value."""
+    _remove(counts, _find(counts, owner, value))
+
+
+@entry
+def _copy(source: Counts, target: Counts) -> None:
+    slots = len(target.owner)
+    for i in range(len(source.owner)):
+        if source.owner[i] != _FREE:
+            slot = _home(source.owner[i], source.value[i], slots)
+            while target.owner[slot] != _FREE:
+                slot = _after(slot, slots)
+            target.owner[slot] = source.owner[i]
+            target.value[slot] = source.value[i]
+            target.tuples[slot] = source.tuples[i]
+    target.used[0] = source.used[0]
+
+
+@procedure
+def stable_order(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Indices that sort ``keys``, equal ones in their order."""
+    return np.argsort(keys, kind="mergesort")

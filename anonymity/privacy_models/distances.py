@@ -1,0 +1,155 @@
+"""How far a release is from a reference: the Earth Mover's Distance (Li, Li and others, ICDE 2007, Section 5).
+
+Values are as far from each other as the column says: all equally far, by their places in an order, or by the level of
+their lowest common ancestor, the farthest 1. A value that the reference has not got is 1 from every other, and stands
+for some of all of them alike.
+
+Of somebody who has several values any may be picked: the share of some values in a release lies between that of the
+persons who have no other, and that of all who have one of them. No pick is farther than what is told here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba.extending import register_jitable
+
+from crenel.anonymity.model.reference import Reference
+
+EQUAL, ORDERED, HIERARCHICAL = range(3)
+_KINDS = {"equal": EQUAL, "ordered": ORDERED, "hierarchical": HIERARCHICAL}
+
+
+def table_of(reference: Reference) -> tuple[float, ...]:
+    """What ``distance`` takes of a reference: the kind of distance first.
+
+    Then, of ``EQUAL``, the shares. Of ``ORDERED``, how many values there are, the shares up to each, and the sums of
+    these before each and of all. Of ``HIERARCHICAL``, how many values and nodes there are, the level of the root and
+    what is moved across all edges together where a release has no share of any value; the leaf of each value; and of
+    each node its parent, its level, the length of the edge to the parent, and the share below it.
+    """
+    kind, shares = _KINDS[reference.distance], np.array(reference.shares)
+    if kind == EQUAL:
+        return (kind, *reference.shares)
+    if kind == ORDERED:
+        upto = np.cumsum(shares)
+        return (kind, len(shares), *upto.tolist(), 0.0, *np.cumsum(upto).tolist())
+    tree = reference.hierarchy
+    if tree is None:
+        raise ValueError("a hierarchical distance needs a hierarchy")
+    leaves, level = [tree.labels.index(value) for value in reference.values], tree.levels()
+    below = np.zeros(len(tree.labels))
+    for leaf, share in zip(leaves, reference.shares, strict=True):
+        node = leaf
+        while node != tree.root:
+            below[node] += share
+            node = int(tree.parent[node])
+    highest = int(level[tree.root])
+    weight = (level[tree.parent] - level) / (2.0 * max(highest, 1))
+    columns = (tree.parent, level, weight, below)
+    told = [number for column in columns for number in column.tolist()]
+    return (kind, len(leaves), len(tree.labels), highest, float((weight * below).sum()), *leaves, *told)
+
+
+@register_jitable
+def distance(persons: int, counts: Any, rows: Any, table: Any) -> float:
+    """How far a set is from a reference, 0 to 1.
+
+    Parameters
+    ----------
+    persons, counts, rows : as ``Promise.lacking`` takes them
+    table : as ``table_of`` makes it
+    """
+    held, others = 0, 0
+    for i in range(len(counts)):
+        held += counts[i]
+        others += counts[i] if rows[i] < 0 else 0
+    if table[0] == EQUAL:
+        return _equal(persons, held, counts, rows, table)
+    most, least = min(others / persons, 1.0), max(1.0 - (held - others) / persons, 0.0)
+    if most == 1.0:
+        return 1.0
+    if table[0] == ORDERED:
+        return min(most + _ordered(persons, held, counts, rows, table, 1.0 - most, 1.0 - least), 1.0)
+    return min(most + _hierarchical(persons, held, counts, rows, table, 1.0 - most, 1.0 - least), 1.0)
+
+
+@register_jitable
+def _equal(persons: int, held: int, counts: Any, rows: Any, table: Any) -> float:
+    # Of persons in excess all are counted, then what the reference has of their values is taken off.
+    excess, share = 0, 0.0
+    if held == persons:  # nobody has several values
+        for i in range(len(counts)):
+            usual = table[1 + rows[i]] if rows[i] >= 0 else 0.0
+            if counts[i] > usual * persons:
+                excess += counts[i]
+                share += usual
+        return excess / persons - share
+    # Those count first of whose values the reference has least, as far as counts sum up to the persons.
+    price = np.zeros(len(counts))
+    for i in range(len(counts)):
+        price[i] = table[1 + rows[i]] / counts[i] if rows[i] >= 0 else 0.0
+    for i in np.argsort(price, kind="mergesort"):
+        part = min(counts[i], persons - excess)
+        if price[i] * persons < 1.0:
+            excess += part
+            share += price[i] * part
+    return excess / persons - share
+
+
+@register_jitable
+def _ordered(persons: int, held: int, counts: Any, rows: Any, table: Any, fewest: float, most: float) -> float:
+    # ``fewest`` and ``most``: the share of the release that is of values of the reference.
+    values, total, before, begin = int(table[1]), 0.0, 0, 0
+    if values < 2:
+        return 0.0
+    for i in range(len(counts) + 1):
+        if i < len(counts) and rows[i] < 0:
+            continue
+        end = rows[i] if i < len(counts) else values - 1
+        # From one value of the release to the next the share up to a place stays, and that of the reference grows.
+        high, low = min(before / persons, 1.0), max(1.0 - (held - before) / persons, 0.0)
+        turn, stop = begin, end
+        while turn < stop:
+            middle = (turn + stop) // 2
+            if table[2 + middle] * (fewest + most) <= high + low:
+                turn = middle + 1
+            else:
+                stop = middle
+        sums = 2 + values
+        total += high * (turn - begin) - fewest * (table[sums + turn] - table[sums + begin])
+        total += most * (table[sums + end] - table[sums + turn]) - low * (end - turn)
+        begin = end
+        before += counts[i] if i < len(counts) else 0
+    return total / (values - 1)
+
+
+@register_jitable
+def _hierarchical(persons: int, held: int, counts: Any, rows: Any, table: Any, fewest: float, most: float) -> float:
+    # On a tree what must be moved across the edge above a node is the difference of the shares below it.
+    values, nodes, highest = int(table[1]), int(table[2]), int(table[3])
+    parents = 5 + values
+    node, below, used = np.zeros(len(counts), np.int64), np.zeros(len(counts), np.int64), 0
+    for i in range(len(counts)):
+        if rows[i] >= 0:
+            node[used], below[used] = int(table[5 + rows[i]]), counts[i]
+            used += 1
+    order = np.argsort(node[:used], kind="mergesort")
+    node[:used], below[:used] = node[:used][order], below[:used][order]
+    total = most * table[4]
+    for level in range(highest):
+        found = 0
+        for i in range(used):
+            if int(table[parents + nodes + node[i]]) == level:
+                usual, width = table[parents + 3 * nodes + node[i]], table[parents + 2 * nodes + node[i]]
+                high, low = min(below[i] / persons, 1.0), max(1.0 - (held - below[i]) / persons, 0.0)
+                total += width * (max(high - fewest * usual, most * usual - low) - most * usual)
+                node[i] = int(table[parents + node[i]])
+            if found > 0 and node[found - 1] == node[i]:
+                below[found - 1] += below[i]
+            else:
+                node[found], below[found] = node[i], below[i]
+                found += 1
+        used = found
+    return total

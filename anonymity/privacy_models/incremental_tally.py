@@ -1,0 +1,257 @@
+"""A set whose tuples come and go on trial: what it would lack, were some of them others.
+
+The tuples of a window are numbered: persons, values of each sensitive attribute, and pairs of a person and a value, so
+that one person counts once for a value. Where nobody comes twice there is nothing to number but values, and a pair of
+tuples that change places is judged without moving anything.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.compiled.arrays import full, zeros
+from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf
+from crenel.anonymity.privacy_models.checks import Checks, lack, only_diversity
+from crenel.anonymity.privacy_models.tally import Tally, empty_tally
+
+
+class Trial(NamedTuple):
+    """One set.
+
+    Attributes
+    ----------
+    tally : of the set
+    place : (attributes, values) where in ``tally.counts`` a value stands, by its number; -1 where it has no place
+    people : (persons,) tuples of each person, where somebody comes twice
+    pairs : (attributes, pairs) tuples of each person and value, where somebody comes twice
+    lacks : (1, checks) what the set would lack, as ``after_exchange`` found it
+    """
+
+    tally: Tally
+    place: NDArray[np.int32]
+    people: NDArray[np.int32]
+    pairs: NDArray[np.int32]
+    lacks: NDArray[np.float64]
+
+
+def empty_trial(attributes: int, tuples: int, checks: Checks) -> Trial:
+    """Nobody, with room for the numbers of ``tuples`` tuples; of no attributes where nothing is asked of any."""
+    attributes = attributes if len(checks.address) else 0
+    return Trial(
+        tally=empty_tally(attributes, tuples),
+        place=full((attributes, tuples), -1, np.int32),
+        people=zeros(tuples, np.int32),
+        pairs=zeros((attributes, tuples), np.int32),
+        lacks=np.zeros((1, len(checks.address))),
+    )
+
+
+@leaf
+def put(trial: Trial, codes: NDArray[np.int32], slot: Int, alone: bool) -> None:
+    """Count a tuple in.
+
+    Parameters
+    ----------
+    codes : (slots, 1 + 2 attributes) numbers of each tuple's person, values, and pairs of both
+    alone : whether nobody of the window comes twice; persons and pairs need no numbers then
+    """
+    tally = trial.tally
+    attributes = len(tally.values)
+    if alone:
+        tally.persons[0] += 1
+    else:
+        trial.people[codes[slot, 0]] += 1
+        if trial.people[codes[slot, 0]] == 1:
+            tally.persons[0] += 1
+    for a in range(attributes):
+        if not alone:
+            pair = codes[slot, 1 + attributes + a]
+            trial.pairs[a, pair] += 1
+            if trial.pairs[a, pair] > 1:
+                continue
+        value = codes[slot, 1 + a]
+        place = np.int64(trial.place[a, value])
+        if place < 0:
+            place = np.int64(tally.used[a])
+            trial.place[a, value] = place
+            tally.named[a, place] = value
+            tally.counts[a, place] = 0
+            tally.used[a] += 1
+        tally.values[a] += tally.counts[a, place] == 0
+        tally.counts[a, place] += 1
+        tally.held[a] += 1
+
+
+@inner_leaf
+def put_chain(trial: Trial, codes: NDArray[np.int32], following: NDArray[np.int32], first: Int, alone: bool) -> None:
+    """Count in the tuples of a chain.
+
+    Parameters
+    ----------
+    codes, alone : as for ``put``
+    following : (slots,) the next tuple of each; negative after the last
+    first : slot of the first
+    """
+    slot = first
+    if not alone:
+        while slot >= 0:
+            put(trial, codes, slot, alone)
+            slot = np.int64(following[slot])
+        return
+    tuples = np.int64(0)
+    while slot >= 0:
+        tuples += 1
+        slot = np.int64(following[slot])
+    tally = trial.tally
+    tally.persons[0] += tuples
+    for a in range(len(tally.values)):
+        used, values = np.int64(tally.used[a]), np.int64(tally.values[a])
+        slot = first
+        while slot >= 0:
+            value = codes[slot, 1 + a]
+            place = np.int64(trial.place[a, value])
+            if place < 0:
+                place = used
+                used += 1
+                trial.place[a, value] = place
+                tally.named[a, place] = value
+                tally.counts[a, place] = 0
+            values += tally.counts[a, place] == 0
+            tally.counts[a, place] += 1
+            slot = np.int64(following[slot])
+        tally.used[a], tally.values[a] = used, values
+        tally.held[a] += tuples
+
+
+@leaf
+def take_out(trial: Trial, codes: NDArray[np.int32], slot: Int, alone: bool) -> None:
+    """Count out a tuple that was counted in; parameters as those of ``put``."""
+    tally = trial.tally
+    attributes = len(tally.values)
+    if alone:
+        tally.persons[0] -= 1
+    else:
+        trial.people[codes[slot, 0]] -= 1
+        if trial.people[codes[slot, 0]] == 0:
+            tally.persons[0] -= 1
+    for a in range(attributes):
+        if not alone:
+            pair = codes[slot, 1 + attributes + a]
+            trial.pairs[a, pair] -= 1
+            if trial.pairs[a, pair] > 0:
+                continue
+        place = trial.place[a, codes[slot, 1 + a]]
+        tally.counts[a, place] -= 1
+        tally.values[a] -= tally.counts[a, place] == 0
+        tally.held[a] -= 1
+
+
+@inner_leaf
+def forget(trial: Trial) -> None:
+    """Begin anew; where somebody comes twice, all that was counted in must have been counted out."""
+    tally = trial.tally
+    tally.persons[0] = 0
+    for a in range(len(tally.values)):
+        for place in range(tally.used[a]):
+            trial.place[a, tally.named[a, place]] = -1
+        tally.used[a] = tally.values[a] = tally.held[a] = 0
+
+
+@inner_leaf
+def weigh(checks: Checks, tally: Tally, lacks: NDArray[np.float64], row: Int) -> None:
+    """Write by how much a set falls short of each check to a row of ``lacks`` (rows, checks)."""
+    for check in range(len(checks.address)):
+        lacks[row, check] = lack(checks, np.int64(check), tally)
+
+
+@leaf
+def after_exchange(trial: Trial, checks: Checks, codes: NDArray[np.int32], leaves: Int, comes: Int, alone: bool) -> Int:
+    """The persons that a set would have, were one tuple to take another's place; what it lacked is in ``Trial.lacks``.
+
+    Parameters
+    ----------
+    codes : (slots, 1 + 2 attributes) as those of ``put``
+    leaves, comes : slots of a tuple of the set and of one that is not in it
+    alone : whether nobody of the window comes twice
+    """
+    if alone and only_diversity(checks):
+        for check in range(len(checks.address)):
+            a = checks.attribute[check]
+            values = trial.tally.values[a]
+            old, new = codes[leaves, 1 + a], codes[comes, 1 + a]
+            if old != new:
+                values += lacks_value(trial, a, new)
+                values -= trial.tally.counts[a, trial.place[a, old]] == 1
+            trial.lacks[0, check] = max(checks.parameter[check] - values, 0.0)
+        return trial.tally.persons[0]
+    return _exchanged(trial, checks, codes, leaves, comes, alone)
+
+
+@leaf
+def _exchanged(trial: Trial, checks: Checks, codes: NDArray[np.int32], leaves: Int, comes: Int, alone: bool) -> Int:
+    take_out(trial, codes, leaves, alone)
+    put(trial, codes, comes, alone)
+    persons = trial.tally.persons[0]
+    weigh(checks, trial.tally, trial.lacks, np.int64(0))
+    take_out(trial, codes, comes, alone)
+    put(trial, codes, leaves, alone)
+    return persons
+
+
+@inner_leaf
+def exchange_helps(
+    here: Trial, there: Trial, checks: Checks, codes: NDArray[np.int32], leaves: Int, comes: Int
+) -> bool:
+    """Whether one set falls less short of a check and neither shorter of any, once two tuples have changed places.
+
+    For l-diversity alone, and where nobody comes twice: then it is told by who has the values of the two.
+
+    Parameters
+    ----------
+    codes : (slots, 1 + 2 attributes) as those of ``put``
+    leaves, comes : slots of a tuple of the set ``here`` and of one of the set ``there``
+    """
+    helps = False
+    for check in range(len(checks.address)):
+        a = checks.attribute[check]
+        old, new = codes[leaves, 1 + a], codes[comes, 1 + a]
+        if old == new:
+            continue
+        mine = lacks_value(here, a, new) - (here.tally.counts[a, here.place[a, old]] == 1)
+        its = lacks_value(there, a, old) - (there.tally.counts[a, there.place[a, new]] == 1)
+        have, it_has, wanted = here.tally.values[a], there.tally.values[a], checks.parameter[check]
+        if (mine < 0 and have + mine < wanted) or (its < 0 and it_has + its < wanted):
+            return False
+        helps |= mine > 0 and have < wanted
+    return helps
+
+
+@inner_leaf
+def may_help(
+    trial: Trial, checks: Checks, lacks: NDArray[np.float64], row: Int, codes: NDArray[np.int32], slot: Int, alone: bool
+) -> bool:
+    """Whether a tuple that comes could make a set lack less; of one that could not this may say that it could.
+
+    Where nobody comes twice, l-diversity wants a value that the set has not got.
+
+    Parameters
+    ----------
+    lacks, row : (rows, checks) what the set lacks, as ``weigh`` wrote it
+    codes, slot, alone : the tuple, as for ``put``
+    """
+    for check in range(len(checks.address)):
+        if lacks[row, check] > 0.0:
+            a = checks.attribute[check]
+            if not alone or checks.address[check] != 0 or lacks_value(trial, a, codes[slot, 1 + a]):
+                return True
+    return False
+
+
+@inner_leaf
+def lacks_value(trial: Trial, attribute: Int, value: Int) -> bool:
+    """Whether nobody of a set has a value, by its number."""
+    place = trial.place[attribute, value]
+    return bool(place < 0 or trial.tally.counts[attribute, place] == 0)

@@ -1,0 +1,366 @@
+"""What left and what came in, as numbers: generalizations as boxes, people's values as points."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.policy import SHARD_BY_SUBJECT, Policy, Shards
+from crenel.evidence.attack.search import Floats, Integers, crowds
+from crenel.evidence.outputs import Outputs
+from crenel.evidence.replay import Replayed
+from crenel.evidence.sample import Sample
+
+_FOR_SURE = 1e-9
+"""The scale of what an observer knows without doubt: outside of it nothing is near."""
+
+_PART = re.compile(r"(.*-\d+)-(\d+)(?:\.\w+)*")
+"""A part file of Flink: a prefix of the sink with the number of the subtask that writes, and the number of the file."""
+
+
+@dataclass(frozen=True)
+class Moments:
+    """When rows left and when they came, by one clock: the position of a tuple in the stream, or its event time.
+
+    Attributes
+    ----------
+    came : (tuples,)
+    left : (released rows,)
+    end : when the stream ended, and all left that waited
+    """
+
+    came: Integers
+    left: Integers
+    end: int
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Of whom each released row is.
+
+    Attributes
+    ----------
+    row : (released rows,) the tuple that it is of
+    position : when each came and left, in tuples of the stream
+    time : the same in milliseconds of event time; None without event time
+    """
+
+    row: Integers
+    position: Moments
+    time: Moments | None
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where each released row lies: with which writer, and behind how many rows.
+
+    A writer is a subtask of the sink, which writes a part file after the other, or a partition of Kafka. All rows of a
+    shard have one writer.
+
+    Attributes
+    ----------
+    writer : (released rows,) from 0
+    order : (released rows,) how many rows of its writer lie before it, by the numbers of the files
+    shard : (tuples,) the shard that quasi-identifiers tell of each; None where they tell none
+    """
+
+    writer: Integers
+    order: Integers
+    shard: Integers | None
+
+    @classmethod
+    def of(cls, writer: Integers, sample: Sample, shards: Shards, number: Integers | None = None) -> Placement:
+        """The placement of rows that come in the order of writing.
+
+        Parameters
+        ----------
+        writer : (released rows,) from 0
+        number : (released rows,) of the file; None: each writer wrote one
+        """
+        by = np.argsort(writer, kind="stable") if number is None else np.lexsort((number, writer))
+        begin = np.concatenate([[0], np.cumsum(np.bincount(writer))])
+        order = np.empty(len(writer), np.int64)
+        order[by] = np.arange(len(writer)) - begin[writer[by]]
+        values_tell = shards.count > 1 and shards.by != SHARD_BY_SUBJECT
+        return cls(writer, order, sample.shards(shards) if values_tell else None)
+
+    @classmethod
+    def of_files(cls, files: Sequence[tuple[str, int]], sample: Sample, shards: Shards) -> Placement:
+        """The placement of the rows of files, each with its name and number of rows, in their order.
+
+        A file that is not named as Flink names part files counts as a writer of its own.
+        """
+        parts = [(part[1], int(part[2])) if (part := _PART.fullmatch(name)) else (name, 0) for name, _ in files]
+        rows = [count for _, count in files]
+        writer = np.unique([name for name, _ in parts], return_inverse=True)[1].reshape(-1).astype(np.int64)
+        numbers = np.array([number for _, number in parts], np.int64)
+        return cls.of(np.repeat(writer, rows), sample, shards, np.repeat(numbers, rows))
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What left, beside what came in.
+
+    Attributes
+    ----------
+    outputs : what left
+    sample : what came in
+    points : (tuples, quasi-identifiers) values, and places of leaves; numeric ones first
+    person : (tuples,) from 0
+    lower, upper : (released rows, quasi-identifiers) of what is published of each
+    scale : (quasi-identifiers,) by which distances are divided
+    truth : None where it is not known
+    placement : None where it is not known
+    """
+
+    outputs: Outputs
+    sample: Sample
+    points: Floats
+    person: Integers
+    lower: Floats
+    upper: Floats
+    scale: Floats
+    truth: Truth | None = None
+    placement: Placement | None = None
+
+    @classmethod
+    def of(cls, outputs: Outputs, sample: Sample, shards: Shards | None = None) -> Scene:
+        """A scene whose truth is not known."""
+        lower, upper = boxes(outputs.policy, outputs.released)
+        points = points_of(sample)
+        placement = None
+        if outputs.files is not None:
+            placement = Placement.of_files(outputs.files, sample, shards or Shards())
+        scale = _scale(sample.policy, points)
+        return cls(outputs, sample, points, persons_of(sample), lower, upper, scale, placement=placement)
+
+    @classmethod
+    def of_replay(cls, replayed: Replayed, sample: Sample, shards: Shards | None = None) -> Scene:
+        """A scene whose truth is known; each shard has a writer of its own, which tells most."""
+        last = len(sample) - 1
+        position = Moments(np.arange(len(sample)), replayed.left, last)
+        time = None
+        if sample.milliseconds:
+            time = Moments(sample.tuples.event_time, sample.clock[replayed.left], int(sample.clock[-1]))
+        placement = Placement.of(replayed.shard, sample, shards or Shards())
+        found = cls.of(replayed.outputs, sample)
+        return replace(found, truth=Truth(replayed.row, position, time), placement=placement)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the quasi-identifiers, in the order of the points."""
+        return tuple(attribute.name for attribute in self.sample.policy.coded)
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The numeric ones among them."""
+        return tuple(attribute.name for attribute in self.sample.policy.numeric)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Released rows that an observer cannot tell apart by what was published of them, and perhaps by when they left.
+
+    Attributes
+    ----------
+    lower, upper : (groups, dimensions)
+    scale : (dimensions,)
+    of : (released rows,) the group of each
+    size : (groups,) rows
+    points : (tuples, dimensions) what the observer knows of people, in the same dimensions
+    timed : whether the first dimension is when people came
+    """
+
+    lower: Floats
+    upper: Floats
+    scale: Floats
+    of: Integers
+    size: Integers
+    points: Floats
+    timed: bool = False
+
+    def reach(self, boxes: Integers, points: Floats) -> tuple[Integers, Integers]:
+        """(boxes,) first and last, excluded, of the points that may lie in some groups, by when they came."""
+        if not self.timed:
+            return np.zeros(len(boxes), np.int64), np.full(len(boxes), len(points))
+        came = points[:, 0]
+        begin = np.searchsorted(np.maximum.accumulate(came), self.lower[boxes, 0], "left")
+        end = np.searchsorted(np.minimum.accumulate(came[::-1])[::-1], self.upper[boxes, 0], "right")
+        return begin, end
+
+    def only(self, columns: Integers) -> Groups:
+        """The same for an observer who knows some of the dimensions."""
+        parts = {name: np.ascontiguousarray(getattr(self, name)[:, columns]) for name in ("lower", "upper", "points")}
+        return replace(self, **parts, scale=self.scale[columns], timed=False)
+
+    def rows(self) -> tuple[Integers, Integers]:
+        """Released rows in the order of their groups, and where those of each group begin and end."""
+        return np.argsort(self.of, kind="stable"), np.concatenate([[0], np.cumsum(self.size)])
+
+
+def groups(scene: Scene, apart: Integers | None = None) -> Groups:
+    """Group the rows that an observer cannot tell apart who does not know their order.
+
+    ``apart``: (released rows,) a number for each; rows with different numbers are never in one group. None: the
+    generalization alone decides.
+    """
+    both = np.column_stack([np.zeros(len(scene.lower)) if apart is None else apart, scene.lower, scene.upper])
+    _, first, of, size = np.unique(both, axis=0, return_index=True, return_inverse=True, return_counts=True)
+    return Groups(scene.lower[first], scene.upper[first], scene.scale, of.reshape(-1), size, scene.points)
+
+
+def groups_by_moment(scene: Scene, moments: Moments, within: int, k: int) -> Groups:
+    """For an observer who sees rows leave, and knows of everybody when the row came to within ``within``.
+
+    What leaves under one generalization at one moment is a group. The observer knows between which bounds rows wait
+    that leave with fewer than ``k``, and those that leave with more, as who runs the same job on other data does. The
+    first dimension is when a row came.
+    """
+    both = np.column_stack([moments.left, scene.lower, scene.upper])
+    _, first, of, size = np.unique(both, axis=0, return_index=True, return_inverse=True, return_counts=True)
+    of = of.reshape(-1)
+    truth = scene.truth
+    if truth is None:
+        raise ValueError("nobody knows when whose row left")
+    waited = moments.left - moments.came[truth.row]
+    left = moments.left[first].astype(np.float64)
+    early, late = np.zeros(len(first)), np.zeros(len(first))
+    for alone in (True, False):
+        mine = (size < k) == alone
+        whole = waited[mine[of] & (moments.left < moments.end)]
+        if not len(whole):
+            whole = waited[mine[of]]
+        if len(whole):
+            early[mine], late[mine] = whole.max(), whole.min()
+    at_end = left >= moments.end
+    early[at_end], late[at_end] = waited.max() if len(waited) else 0, min(waited.min(), 0) if len(waited) else 0
+    return Groups(
+        lower=np.column_stack([left - early - within, scene.lower[first]]),
+        upper=np.column_stack([left - late + within, scene.upper[first]]),
+        scale=np.concatenate([[_FOR_SURE], scene.scale]),
+        of=of,
+        size=size,
+        points=np.column_stack([moments.came.astype(np.float64), scene.points]),
+        timed=True,
+    )
+
+
+def placed(scene: Scene, placement: Placement) -> Scene:
+    """The scene of an attacker who reads placements.
+
+    Where the shards of persons are known, the writer is one dimension more, the first. The attacker guesses the writer
+    of a shard: the one of whose rows the largest share can be of the shard's persons.
+    """
+    shard, writer = placement.shard, placement.writer
+    if shard is None:
+        return scene
+    seen = groups(scene, writer)
+    inside = np.zeros((len(seen.size), int(shard.max(initial=0)) + 1))
+    for number in range(inside.shape[1]):
+        points = np.ascontiguousarray(scene.points[shard == number])
+        inside[:, number] = crowds(
+            seen.lower, seen.upper, points, seen.scale, *seen.reach(np.arange(len(seen.size)), points)
+        )
+    inside *= (seen.size / np.maximum(inside.sum(axis=1), 1))[:, None]
+    of_writer = np.zeros((int(writer.max(initial=0)) + 1, inside.shape[1]))
+    first = np.empty(len(seen.size), np.int64)
+    first[seen.of] = writer
+    np.add.at(of_writer, first, inside)
+    of_writer /= np.maximum(np.bincount(writer), 1)[:, None]
+    return replace(
+        scene,
+        lower=np.column_stack([writer, scene.lower]),
+        upper=np.column_stack([writer, scene.upper]),
+        points=np.column_stack([of_writer.argmax(axis=0)[shard], scene.points]),
+        scale=np.concatenate([[_FOR_SURE], scene.scale]),
+    )
+
+
+def runs(scene: Scene, placement: Placement) -> Integers:
+    """(released rows,) a number for all that lie in a row with one writer under one generalization.
+
+    These are rows of one release, or of releases that follow each other and cannot be told apart.
+    """
+    by = np.lexsort((placement.order, placement.writer))
+    both = np.column_stack([placement.writer, scene.lower, scene.upper])[by]
+    run = np.zeros(len(by), np.int64)
+    run[by[1:]] = np.cumsum((both[1:] != both[:-1]).any(axis=1))
+    return run
+
+
+def moments_of_order(scene: Scene, placement: Placement, came: Integers, clock: Integers) -> Moments:
+    """Estimate when each row was released, for an attacker who knows when each record came and reads the files later.
+
+    The attacker assumes that a writer keeps pace: when it wrote the first half of its rows, the first half of the
+    tuples that may belong to it had come, and so for every other share.
+
+    Parameters
+    ----------
+    scene : as ``placed`` gives it
+    came : (tuples,) when each came
+    clock : (tuples,) what the clock said by then
+    """
+    run, left = runs(scene, placement), np.zeros(len(placement.writer), np.int64)
+    begin = np.full(int(run.max(initial=-1)) + 1, len(run))
+    np.minimum.at(begin, run, placement.order)
+    for writer in np.unique(placement.writer).tolist():
+        rows = placement.writer == writer
+        mine = np.arange(len(clock))
+        if placement.shard is not None:
+            mine = np.flatnonzero(scene.points[:, 0] == writer)
+        if len(mine):
+            left[rows] = clock[mine[begin[run[rows]] * len(mine) // rows.sum()]]
+    return Moments(came, left, int(clock[-1]) + 1)
+
+
+def boxes(policy: Policy, released: pa.Table) -> tuple[Floats, Floats]:
+    """(rows, quasi-identifiers) both ends of what is published; a representative is a box of one point."""
+    lower: list[Floats] = []
+    upper: list[Floats] = []
+    for attribute in policy.coded:
+        name = attribute.name
+        if isinstance(attribute, Numeric):
+            held = (f"{name}_min", f"{name}_max") if f"{name}_min" in released.column_names else (name, name)
+            for ends, column in zip((lower, upper), held, strict=True):
+                ends.append(released[column].to_numpy().astype(np.float64))
+        else:
+            tree = attribute.hierarchy
+            node = pc.index_in(released[name], pa.array(tree.labels, pa.string())).to_numpy().astype(np.int64)
+            lower.append(tree.first[node].astype(np.float64))
+            upper.append(tree.last[node].astype(np.float64))
+    return np.stack(lower, axis=1), np.stack(upper, axis=1)
+
+
+def points_of(sample: Sample) -> Floats:
+    """(tuples, quasi-identifiers) as ``Scene.points``."""
+    return np.column_stack([sample.tuples.numeric, sample.tuples.categorical.astype(np.float64)])
+
+
+def persons_of(sample: Sample) -> Integers:
+    """(tuples,) persons by number, from 0."""
+    if sample.tuples.subject is None:
+        return np.arange(len(sample))
+    return np.unique(sample.tuples.subject, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def part_of(sample: Sample, chosen: Integers) -> Sample:
+    """Some tuples of a sample, in their order."""
+    kept = np.zeros(len(sample), np.bool_)
+    kept[chosen] = True
+    return replace(sample, tuples=type(sample.tuples)(**sample.tuples.chosen(kept)))
+
+
+def _scale(policy: Policy, points: Floats) -> Floats:
+    """Half the ranges of numbers; of categories 1, as it does not matter by how many leaves one is wrong."""
+    scale = np.ones(len(policy.coded))
+    for i, attribute in enumerate(policy.numeric):
+        ends = attribute.domain or (points[:, i].min(initial=np.inf), points[:, i].max(initial=-np.inf))
+        # A range may be more than float64 holds, or less than can be divided by.
+        scale[i] = min(max(ends[1] / 2 - ends[0] / 2, np.finfo(np.float64).tiny), np.finfo(np.float64).max)
+    return scale

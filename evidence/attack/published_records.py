@@ -1,0 +1,119 @@
+"""Attacks on the outputs of a run and its input, where it is not known whose each row is.
+
+What can be judged so: how often a guess among all that fit is right, as one of them must be; disclosure, as what came
+in has the truth; homogeneity; and intersection, where a pseudonym tells which rows are one person's.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from crenel.anonymity.model.policy import Shards
+from crenel.evidence.attack import disclosure, identity
+from crenel.evidence.attack.aggregates import Sums
+from crenel.evidence.attack.attack_config import AttackError, Effort, Found
+from crenel.evidence.attack.attack_data import Groups, Scene, groups, placed, runs
+from crenel.evidence.attack.queries import errors, median
+from crenel.evidence.attack.result import ALL, PLACED, Tries
+from crenel.evidence.attack.search import Integers, crowds
+from crenel.evidence.outputs import Outputs
+from crenel.evidence.sample import Sample
+
+
+def attack_outputs(
+    outputs: Outputs, sample: Sample, k: int, effort: Effort, *, exact: bool = True, shards: Shards | None = None
+) -> Found:
+    """Attack what a run has left.
+
+    Parameters
+    ----------
+    sample : all that came in
+    k : that was promised
+    exact : whether each row lies in its generalization, so that no noise was added before
+    shards : how the run divided the input; None: it had one shard
+
+    Raises
+    ------
+    AttackError
+        Nothing was released, or ``sample`` is not what came in.
+    """
+    if not len(outputs.released):
+        raise AttackError("sinks.released: holds no row; there is nothing to attack")
+    random, sums = np.random.default_rng(0), Sums("outputs")
+    scene = Scene.of(outputs, sample, shards)
+    seen = groups(scene)
+    if exact:
+        _require_input(scene, seen)
+    observers = [(ALL, seen, random)]
+    if scene.placement is not None:
+        # Random numbers of its own, so that the other figures stay what they are.
+        reader, apart = placed(scene, scene.placement), runs(scene, scene.placement)
+        observers.append((PLACED, groups(reader, apart), random.spawn(1)[0]))
+    weights = [identity.weights(of, own) for _, of, own in observers]
+    most = effort.seeds * effort.targets
+    targets = random.permutation(len(sample))[:most]
+    blind = Tries(len(targets), len(targets) / len(seen.of))
+    note = "at most: were the people looked for in one of the rows that fit best"
+    for (knows, of, _), weight in zip(observers, weights, strict=True):
+        found = identity.fits(of, weight, of.points[targets])
+        sums.add("re-identification at 1", knows, found, baseline=blind, promised=1 / k, note=note)
+    rows = random.permutation(len(seen.of))[:most]
+    blind = Tries(len(rows), len(rows) / len(sample))
+    note = "of the very row; of a person of several rows as often or more often"
+    for knows, of, _ in observers:
+        sums.add("linking", knows, identity.link_unseen(of, rows), baseline=blind, promised=1 / k, note=note)
+    for name in sample.policy.sensitive:
+        value = disclosure.values(outputs.released[name], sample.tuples.members.column(name))
+        for (knows, of, _), weight in zip(observers, weights, strict=True):
+            right, usual = disclosure.disclose(of, weight, of.points[targets], value, value.known[targets])
+            sums.add(f"disclosure of {name}", knows, right, baseline=usual)
+        for knows, of, own in observers:
+            add_homogeneity(sums, name, knows, disclosure.homogeneity(of, value.released, own))
+    pseudonym = outputs.policy.pseudonym
+    if pseudonym is not None and pseudonym.links_releases and pseudonym.column in outputs.released.column_names:
+        codes = outputs.released[pseudonym.column].to_pandas().astype(str)
+        owner = np.unique(codes, return_inverse=True)[1].astype(np.int64)
+        add_intersection(sums, identity.intersect(scene, owner, random, effort.targets), k)
+    return Found(
+        tuple(sums.attacks()), median(errors(scene, seen, random, effort.seeds * effort.queries)), len(seen.of)
+    )
+
+
+def _require_input(scene: Scene, seen: Groups) -> None:
+    """Raise where the rows cannot be of the people that came in."""
+    if len(seen.of) > len(scene.points):
+        raise AttackError(
+            f"sinks.released: has {len(seen.of):,} rows, and the input {len(scene.points):,}; give the run's own input"
+        )
+    if any(f"{name}_min" not in scene.outputs.released.column_names for name in scene.numbers):
+        return  # one number stands for a group, and nobody need have it
+    every = np.arange(len(seen.size))
+    inside = crowds(seen.lower, seen.upper, seen.points, seen.scale, *seen.reach(every, seen.points))
+    strange = int((inside == 0).sum())
+    if strange:
+        raise AttackError(
+            f"sinks.released: nobody of the input lies in {strange:,} of {len(inside):,} generalizations; give the "
+            "run's own input with --sample, or run it again"
+        )
+
+
+def add_homogeneity(sums: Sums, name: str, knows: str, found: tuple[Tries, Tries]) -> None:
+    """Rows of one value, and how many there would be by chance."""
+    sums.add(
+        f"homogeneity in {name}",
+        knows,
+        found[0],
+        baseline=found[1],
+        note="rows in whose group all have one value; baseline: values dealt out by chance",
+    )
+
+
+def add_intersection(sums: Sums, left: Integers, k: int) -> None:
+    """How well a guess does among the people that are left for all rows of one person."""
+    sums.add(
+        "intersection",
+        f"{ALL} at all times, and which rows are one's",
+        Tries(len(left), float((1 / np.maximum(left, 1)).sum())),
+        promised=1 / k,
+        note=f"persons of two rows or more; {(left < k).mean() if len(left) else 0:.0%} are left with fewer than k",
+    )

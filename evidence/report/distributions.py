@@ -1,0 +1,289 @@
+"""Each quasi-identifier as it came in and as it left, in bins that hold at least k persons.
+
+Bins are chosen by what left, which is public, and put together until each holds enough. Those of a category are labels
+of its hierarchy that stand above its values, so that no single value is named; only where every value stands right
+below the root, there is nothing else to name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crenel.anonymity.model.attributes import Categorical, Numeric, QuasiIdentifier
+from crenel.anonymity.model.hierarchy import Hierarchy
+from crenel.anonymity.model.policy import Policy
+from crenel.evidence.report.bins import nice, weighted_quantile
+from crenel.evidence.report.formatting import number
+from crenel.evidence.report.losses import intervals, nodes
+from crenel.evidence.report.releases import Releases
+from crenel.state.block import Block
+
+_MOST = 12
+_AT_ONCE = 100_000
+_TAIL = 0.05
+
+OTHERS = "(all others)"
+"""Stands for what is too rare to be named."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The bins of one quasi-identifier.
+
+    Attributes
+    ----------
+    name : of the attribute
+    edges : (bins - 1,) of a number: bin i holds values from edge i - 1 up to below edge i; None of a category
+    whole : whether all that left are whole numbers
+    labels : (bins,) of a category; none of a number
+    bin_of_leaf : (leaves,) of a category; None of a number
+    left : (bins,) tuples that left; one that left generalized is spread evenly over all that it may have been
+    """
+
+    name: str
+    left: NDArray[np.float64]
+    edges: NDArray[np.float64] | None = None
+    whole: bool = False
+    labels: tuple[str, ...] = ()
+    bin_of_leaf: NDArray[np.int64] | None = None
+
+    def label(self, start: int, stop: int) -> str:
+        """What the bins from ``start`` up to below ``stop`` hold, of a number."""
+        if self.edges is None:
+            return self.labels[start]
+        low = number(float(self.edges[start - 1])) if start else ""
+        if stop > len(self.edges):
+            return f"{low} and more" if low else "all"
+        end = float(self.edges[stop - 1])
+        if not low:
+            return f"below {number(end)}"
+        if not self.whole:
+            return f"{low} to below {number(end)}"
+        return low if end - 1 == float(self.edges[start - 1]) else f"{low} to {number(end - 1)}"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What is shown of one quasi-identifier.
+
+    Attributes
+    ----------
+    name : of the attribute
+    labels : of the bins
+    left : (bins,) tuples that left
+    came : (bins,) tuples that came in; None where that is not known
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    left: tuple[float, ...]
+    came: tuple[int, ...] | None
+
+    @property
+    def moved(self) -> float | None:
+        """The share of tuples that lie in another bin than before, at least; None where the input is not known."""
+        if self.came is None:
+            return None
+        before, after = (np.array(part, np.float64) / sum(part) for part in (self.came, self.left))
+        return float(np.abs(before - after).sum() / 2)
+
+
+def axes(left: Releases, policy: Policy) -> list[Axis]:
+    """The bins of each quasi-identifier; none of one that shows no difference."""
+    if not left.tuples.sum():
+        return []
+    found = (_axis(left, attribute) for attribute in policy.quasi_identifiers)
+    return [axis for axis in found if axis is not None and len(axis.left) > 1]
+
+
+def _axis(left: Releases, attribute: QuasiIdentifier) -> Axis | None:
+    if isinstance(attribute, Categorical):
+        return _categories(left, attribute)
+    if f"{attribute.name}_min" in left.table.column_names:
+        return _numbers(attribute, *intervals(left, attribute.name), left.tuples)
+    values = left.table[attribute.name].to_numpy().astype(np.float64)
+    return _numbers(attribute, values, values, left.tuples)
+
+
+def _numbers(
+    attribute: Numeric, low: NDArray[np.float64], high: NDArray[np.float64], tuples: NDArray[np.int64]
+) -> Axis | None:
+    whole = bool(np.all(low == np.floor(low)) and np.all(high == np.floor(high)))
+    # As complex numbers, pairs are sorted by numpy much faster than as rows.
+    pairs, which = np.unique(low + 1j * high, return_inverse=True)
+    low, high, amounts = pairs.real, pairs.imag, np.bincount(which.reshape(-1), tuples).astype(np.float64)
+    weights = amounts.astype(np.int64)
+    begin, end = weighted_quantile(low, weights, _TAIL), weighted_quantile(high, weights, 1 - _TAIL)
+    if begin == end:
+        begin, end = float(low.min()), float(high.max())
+    if begin == end:
+        return None
+    step = max(nice((end - begin) / _MOST), 2.0 if whole else 0.0)
+    if whole:
+        step = float(np.ceil(step))
+    edges = np.arange(np.ceil(begin / step), np.floor(end / step) + 1) * step
+    edges = np.round(edges, 12)
+    edges = edges[(edges > low.min()) & (edges <= high.max())]
+    counted = np.zeros(len(edges) + 1)
+    for start in range(0, len(low), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        counted += _over_bins(low[part], high[part] + (1 if whole else 0), amounts[part], edges)
+    return Axis(attribute.name, counted, edges, whole)
+
+
+def _over_bins(
+    low: NDArray[np.float64], high: NDArray[np.float64], amounts: NDArray[np.float64], edges: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Tuples in each bin, spread evenly from ``low`` up to below ``high``; where these are equal, all at that point."""
+    width = np.where(high > low, high - low, 1)[:, None]
+    within = np.clip((edges[None, :] - low[:, None]) / width, 0, 1)
+    below = np.where((high > low)[:, None], within, edges[None, :] > low[:, None])
+    reached: NDArray[np.float64] = amounts @ below
+    return np.diff(np.concatenate(([0.0], reached, [amounts.sum()])))
+
+
+def _categories(left: Releases, attribute: Categorical) -> Axis:
+    tree = attribute.hierarchy
+    column = left.table[attribute.name].combine_chunks().dictionary_encode()
+    labels = np.array(column.dictionary.to_pylist(), np.object_)
+    node = nodes(labels, tree, attribute.name)[column.indices.to_numpy(zero_copy_only=False)]
+    by_node = np.bincount(node, left.tuples, len(tree.labels))
+    of_leaf = np.zeros(tree.leaves)
+    for at_node in np.flatnonzero(by_node):
+        first, last = tree.first[at_node], tree.last[at_node]
+        of_leaf[first : last + 1] += by_node[at_node] / (last - first + 1)
+    reached = np.concatenate(([0.0], np.cumsum(of_leaf)))
+    shown = _shown_nodes(tree, reached)
+    names = [tree.labels[n] for n in shown]
+    # All others have the last bin.
+    bin_of_leaf = np.full(tree.leaves, len(shown), np.int64)
+    for place, at_node in enumerate(shown):
+        bin_of_leaf[tree.first[at_node] : tree.last[at_node] + 1] = place
+    counted = np.bincount(bin_of_leaf, of_leaf, len(shown)).astype(np.float64)
+    names += [OTHERS] * (len(counted) - len(names))
+    return Axis(attribute.name, counted, labels=tuple(names), bin_of_leaf=bin_of_leaf)
+
+
+def _shown_nodes(tree: Hierarchy, reached: NDArray[np.float64]) -> list[int]:
+    """Nodes, none above another, in the order of their leaves: the fullest are opened while there is room.
+
+    They cover all leaves, but where the root alone has more below it than are shown.
+    """
+
+    def held(node: int) -> float:
+        return float(reached[tree.last[node] + 1] - reached[tree.first[node]])
+
+    below: dict[int, list[int]] = {}
+    for child, parent in enumerate(tree.parent.tolist()):
+        if child != parent:
+            below.setdefault(parent, []).append(child)
+    shown = sorted(below.get(tree.root, [tree.root]), key=held, reverse=True)[:_MOST]
+    while True:
+        # What has a value right below it stays closed.
+        open_to = [n for n in shown if n in below and all(child in below for child in below[n])]
+        open_to = [n for n in open_to if len(shown) - 1 + len(below[n]) <= _MOST]
+        if not open_to:
+            return sorted(shown, key=lambda n: int(tree.first[n]))
+        fullest = max(open_to, key=held)
+        shown.remove(fullest)
+        shown += below[fullest]
+
+
+class Came:
+    """Counts the tuples and the persons that came in, by bin.
+
+    Parameters
+    ----------
+    axes : what they are counted by
+    policy : whose coded columns blocks have
+    """
+
+    def __init__(self, axes: list[Axis], policy: Policy) -> None:
+        self.tuples = 0
+        self.axes = axes
+        self._column = {attribute.name: i for i, attribute in enumerate(policy.numeric)}
+        self._column |= {attribute.name: i for i, attribute in enumerate(policy.categorical)}
+        self._rows = [np.zeros(len(axis.left), np.int64) for axis in axes]
+        self._pairs = [np.zeros(0, np.uint64) for _ in axes]
+        self._own = True
+
+    def add(self, block: Block) -> None:
+        """Take in the tuples of a block."""
+        self.tuples += len(block)
+        if not len(block):
+            return
+        for i, axis in enumerate(self.axes):
+            column = self._column[axis.name]
+            if axis.edges is not None:
+                place = np.searchsorted(axis.edges, block.numeric[:, column], side="right")
+            elif axis.bin_of_leaf is not None:
+                place = axis.bin_of_leaf[block.categorical[:, column]]
+            self._rows[i] += np.bincount(place, minlength=len(axis.left))
+            if block.subject is not None:
+                # A bin and the rest of a hash: two persons that then are one are counted once, which is the safe side.
+                mark = np.uint64(8)
+                pairs = (block.subject >> mark << mark) | place.astype(np.uint64)
+                self._pairs[i] = np.union1d(self._pairs[i], pairs)
+                self._own = False
+
+    def rows(self, axis: int) -> NDArray[np.int64]:
+        """(bins,) tuples that came in."""
+        return self._rows[axis]
+
+    def persons(self, axis: int, bins: list[int]) -> int:
+        """Distinct persons in some bins together."""
+        if self._own:
+            return int(self._rows[axis][bins].sum())
+        place = (self._pairs[axis] & np.uint64(255)).astype(np.int64)
+        return len(np.unique(self._pairs[axis][np.isin(place, bins)] >> np.uint64(8)))
+
+
+def spreads(axes: list[Axis], came: Came | None, least: int) -> list[Spread]:
+    """What is shown of each quasi-identifier, in bins of at least ``least`` persons; none that has not two of them."""
+    found = (_spread(i, axis, came, least) for i, axis in enumerate(axes))
+    return [spread for spread in found if len(spread.labels) > 1]
+
+
+def _spread(i: int, axis: Axis, came: Came | None, least: int) -> Spread:
+    def enough(bins: list[int]) -> bool:
+        return axis.left[bins].sum() + 1e-6 >= least and (came is None or came.persons(i, bins) >= least)
+
+    groups = _neighbors(axis, enough) if axis.edges is not None else _others(axis, enough)
+    return Spread(
+        axis.name,
+        tuple(label for label, _ in groups),
+        tuple(float(axis.left[bins].sum()) for _, bins in groups),
+        None if came is None else tuple(int(came.rows(i)[bins].sum()) for _, bins in groups),
+    )
+
+
+def _neighbors(axis: Axis, enough: Callable[[list[int]], bool]) -> list[tuple[str, list[int]]]:
+    """Bins of a number, each put together with the next until it holds enough; what is left over goes to the last."""
+    found: list[list[int]] = []
+    bins: list[int] = []
+    for place in range(len(axis.left)):
+        bins = [*bins, place]
+        if enough(bins):
+            found.append(bins)
+            bins = []
+    if bins and found:
+        found[-1] += bins
+    return [(axis.label(bins[0], bins[-1] + 1), bins) for bins in found]
+
+
+def _others(axis: Axis, enough: Callable[[list[int]], bool]) -> list[tuple[str, list[int]]]:
+    """Bins of a category; those that hold too little are put together, with the least of the others where they must."""
+    kept = [place for place in range(len(axis.left)) if axis.labels[place] != OTHERS and enough([place])]
+    rest = [place for place in range(len(axis.left)) if place not in kept]
+    while rest and kept and not enough(rest):
+        least = min(kept, key=lambda place: float(axis.left[place]))
+        kept.remove(least)
+        rest.append(least)
+    found = [(axis.labels[place], [place]) for place in kept]
+    if rest and enough(rest):
+        found.append((OTHERS, rest))
+    return found

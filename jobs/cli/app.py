@@ -1,0 +1,258 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import sys
+from importlib.metadata import version
+from math import inf, isfinite
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from crenel.anonymity.regions.learn import RegionsError
+from crenel.jobs.cli import release_noise as within
+from crenel.jobs.cli.budget import NothingToAccountError, account
+from crenel.jobs.cli.check import show_configuration
+from crenel.jobs.cli.cli_common import Configuration, Overrides, app, console, end, reported, warn
+from crenel.jobs.cli.demo import REPORT, show_files
+from crenel.jobs.cli.demo import demo as run_demo
+from crenel.jobs.cli.forget import request
+from crenel.jobs.cli.hierarchy import hierarchy_text
+from crenel.jobs.cli.plot import draw
+from crenel.jobs.config.load import load
+from crenel.jobs.failure import without_passwords
+from crenel.jobs.local.folders import clean as remove_abandoned
+from crenel.jobs.local.run import run as run_job
+from crenel.jobs.local.stop import temporary_folder
+
+
+@app.command()
+def run(
+    configuration: Configuration,
+    overrides: Overrides = None,
+    parallelism: Annotated[
+        int | None, typer.Option(min=1, help="Tasks side by side; without it as the configuration says, else 1.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object.")] = False,
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write what left as a page for people; needs the extra 'report'."),
+    ] = None,
+) -> None:
+    """Run a job here until its input ends, and tell what became of the rows."""
+    with reported(configuration):
+        place = None
+        if report is not None:  # what draws it is imported only where it is wanted, here and below
+            from crenel.jobs.cli.report import Place, report_of_run
+
+            place = Place(report)
+        config = load(configuration, overrides or [])
+        warn(config.warnings)
+        summary = run_job(config, parallelism=parallelism, warn=warn)
+        if place is not None:
+            report_of_run(config, configuration.name, place, summary)
+        if json:
+            print(jsonlib.dumps(summary.as_json()))
+            return
+        shown = console()
+        shown.print(summary.as_table())
+        for warning in summary.warnings:
+            shown.print(f"Warning: {warning}.", soft_wrap=True)
+        table = Table.grid(padding=(0, 2))
+        for name, options in config.sinks.items():
+            table.add_row(name, without_passwords(f"{options['connector']} {options.get('path', '')}"))
+        if place is not None:
+            table.add_row("report", str(place.path))
+        shown.print()
+        shown.print(table)
+
+
+@app.command()
+def check(
+    configuration: Configuration,
+    overrides: Overrides = None,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="SAVEPOINT", help="Whether the state in this folder of a savepoint fits as well."),
+    ] = None,
+) -> None:
+    """Validate a configuration, with the columns of its source, and show what would run."""
+    with reported(configuration):
+        show_configuration(configuration, overrides or [], console(), against)
+
+
+@app.command()
+def budget(
+    configuration: Configuration,
+    overrides: Overrides = None,
+    epsilon: Annotated[
+        list[float] | None,
+        typer.Option(metavar="E", min=0, help="Show the delta of this epsilon. May be repeated; without it of some."),
+    ] = None,
+    wanted_epsilon: Annotated[
+        float | None,
+        typer.Option(metavar="E", help="Find the largest sample_rate for this epsilon, with --wanted-delta."),
+    ] = None,
+    wanted_delta: Annotated[
+        float | None, typer.Option(metavar="D", help="Find the largest sample_rate for this delta, below 1.")
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw delta against epsilon as PNG or SVG; needs the extra 'plot'."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the figures as one JSON object.")] = False,
+) -> None:
+    """Show what sampling and noise are worth: epsilon, delta, and how far noise moves each attribute."""
+    with reported(configuration):
+        if not all(map(isfinite, epsilon or ())):
+            raise typer.BadParameter("--epsilon must be a finite number")
+        wanted = _wanted(wanted_epsilon, wanted_delta)
+        config = load(configuration, overrides or [])
+        if config.sampling_and_noise is None and config.privacy.noise_within is None:
+            raise NothingToAccountError
+        found = None if config.sampling_and_noise is None else account(config, epsilon or None, wanted)
+        if plot is not None:
+            if found is None:
+                raise typer.BadParameter("--plot draws delta, and the configuration has no sampling_and_noise")
+            draw(plot, config.privacy.k, found.sample_rate)
+        warn(config.warnings)
+        if json:
+            figures = {} if found is None else found.as_json()
+            print(jsonlib.dumps(figures | {"noise_within_release": within.as_json(config)}))
+            return
+        shown = console()
+        if found is not None:
+            found.show(shown)
+        within.show(shown, config)
+        if plot is not None:
+            shown.print(f"\n{plot} shows delta against epsilon.", soft_wrap=True)
+
+
+@app.command()
+def hierarchy(
+    configuration: Configuration,
+    column: Annotated[
+        str | None, typer.Argument(metavar="COLUMN", help="A categorical quasi-identifier; needed where there are two.")
+    ] = None,
+    overrides: Overrides = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write it there, and not to standard output.", dir_okay=False)
+    ] = None,
+) -> None:
+    """Write a hierarchy as CSV, one line a value, from the value to the root, also where it is built."""
+    with reported(configuration):
+        text = hierarchy_text(load(configuration, overrides or []).policy, column)
+        if output is None:
+            typer.echo(text, nl=False)
+            return
+        try:
+            output.write_text(text, encoding="utf-8", newline="")
+        except OSError as error:
+            end(f"{output} cannot be written: {error.strerror}", 1)
+
+
+@app.command()
+def regions(
+    configuration: Configuration,
+    count: Annotated[int, typer.Option(min=1, help="Regions, as many as shards.count shall be.")],
+    write: Annotated[Path, typer.Option(metavar="FILE", help="The file for shards.regions.", dir_okay=False)],
+    overrides: Overrides = None,
+    sample: Annotated[
+        int, typer.Option(min=1, metavar="ROWS", help="Tuples to learn from; of a source without an end the first.")
+    ] = 20_000,
+) -> None:
+    """Learn regions of the quasi-identifiers from the source, by which a stream can be divided into shards."""
+    with reported(configuration):
+        from crenel.jobs.cli.regions import write_regions
+
+        try:
+            write_regions(configuration, overrides or [], count, sample, write, console())
+        except RegionsError as error:
+            end(f"{configuration}: {error}; lower --count, or read more rows with --sample", 1)
+        except OSError as error:
+            end(f"{write} cannot be written: {error.strerror}", 1)
+
+
+@app.command()
+def forget(
+    configuration: Configuration,
+    subjects: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--subject", metavar="S", help="A person, as policy.subject has it. May be repeated; without it from stdin."
+        ),
+    ] = None,
+    overrides: Overrides = None,
+) -> None:
+    """Ask a job that runs to forget persons: write a request for each into the table of source.forget."""
+    with reported(configuration):
+        persons = subjects or [line for line in sys.stdin.read().splitlines() if line]
+        if not persons:
+            raise typer.BadParameter("nobody is named; give --subject, or one person a line on standard input")
+        request(configuration, overrides or [], persons, console())
+
+
+@app.command()
+def clean() -> None:
+    """Remove temporary folders that no running command owns, the logs of failed runs included."""
+    done = remove_abandoned(kept=True)
+    typer.echo(f"Removed folders of ended commands: {done.removed}, with {done.size:,} bytes.")
+    if done.owned:
+        typer.echo(f"Folders of running commands, which stay: {done.owned}.")
+    if done.failed:
+        paths = ", ".join(map(str, done.failed))
+        end(f"{paths}: cannot be removed whole; see who may write there, and remove them by hand", 1)
+
+
+@app.command()
+def demo(
+    rows: Annotated[int, typer.Option(min=0, help="Rows of the stream.")] = 50_000,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep the files there: the stream and all that came out.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed makes another stream.")] = 1,
+) -> None:
+    """Anonymize a made-up stream of clinic visits, and show what comes out."""
+    with reported(Path("the demo's configuration")):
+        shown = console()
+        if keep is not None:
+            from crenel.evidence.report.context import ReportError
+            from crenel.jobs.cli.report import Place, report_of_run
+
+            ended = run_demo(keep.absolute(), rows, seed, shown)
+            try:
+                report_of_run(ended.config, ended.name, Place(keep.absolute() / REPORT), ended.summary)
+            except ReportError as error:
+                typer.echo(f"crenel: warning: {error}", err=True)
+            show_files(keep.absolute(), shown)
+            return
+        with temporary_folder("crenel-demo-") as folder:
+            run_demo(folder / "demo", rows, seed, shown)  # a new one: the temporary folder holds its lock
+        shown.print(
+            f"\nThe files are gone again; 'crenel demo --keep DIR' keeps them, with {REPORT}, a page for people."
+        )
+
+
+@app.callback(invoke_without_command=True)
+def _main(show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
+    if show_version:
+        print(f"crenel {version('crenel')}")
+        raise typer.Exit
+
+
+def _wanted(epsilon: float | None, delta: float | None) -> tuple[float, float] | None:
+    if epsilon is None and delta is None:
+        return None
+    if epsilon is None or delta is None:
+        raise typer.BadParameter("--wanted-epsilon and --wanted-delta go together; give both")
+    if not 0 < epsilon < inf:
+        raise typer.BadParameter("--wanted-epsilon must be a finite number above 0")
+    if not 0 < delta < 1:
+        raise typer.BadParameter("--wanted-delta must be above 0 and below 1")
+    return epsilon, delta
+
+
+import crenel.jobs.cli.evidence  # noqa: E402, F401 - its commands are listed behind these

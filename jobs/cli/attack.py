@@ -1,0 +1,215 @@
+"""What ``crenel attack`` does: attack what a run has left, and replays of its input, and tell what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from rich.console import Console
+from rich.table import Table
+
+from crenel.evidence.attack.attack_config import AttackError, Effort, Found
+from crenel.evidence.attack.published_records import attack_outputs
+from crenel.evidence.attack.replays import attack_replays
+from crenel.evidence.attack.result import ALL, Attack
+from crenel.evidence.outputs import Outputs
+from crenel.evidence.setting import Setting
+from crenel.jobs.cli.progress import progress_bar
+from crenel.jobs.config.fields import Duration
+from crenel.jobs.config.load import Config, load
+from crenel.jobs.local.outputs import OutputsError, read_outputs
+from crenel.jobs.local.sample import Beginning, read_beginning
+
+_DURATION: TypeAdapter[int] = TypeAdapter(Duration)
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of the command beside those of every other.
+
+    Attributes
+    ----------
+    sample : a file in the place of the source
+    rows : tuples of the input, at most
+    replay : whether the run's outputs are passed over
+    within_rows, within_time : what the observer knows of when people came; none given: some of each
+    seeds, targets : as of ``crenel.evidence.attack.attack_config.Effort``
+    """
+
+    sample: Path | None
+    rows: int
+    replay: bool
+    within_rows: Sequence[int]
+    within_time: Sequence[str]
+    seeds: int
+    targets: int
+
+    def effort(self) -> Effort:
+        """What is tried; raises ``AttackError`` where a time is none."""
+        usual = Effort()
+        given = bool(self.within_rows or self.within_time)
+        return Effort(
+            seeds=self.seeds,
+            targets=self.targets,
+            within_rows=tuple(self.within_rows) if given else usual.within_rows,
+            within_time=tuple(map(_time_of, self.within_time)) if given else usual.within_time,
+        )
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """What was found.
+
+    Attributes
+    ----------
+    left : on the outputs of the run; None where these were not judged
+    replayed : on replays of the input
+    tuples : of the input
+    whole : whether the input has no more
+    """
+
+    left: Found | None
+    replayed: Found
+    tuples: int
+    whole: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """For ``--json``."""
+        found = {"outputs": self.left, "replays": self.replayed}
+        told = {name: None if of is None else _as_json(of) for name, of in found.items()}
+        return {"tuples": self.tuples, "whole": self.whole, **told}
+
+
+def attack(path: Path, overrides: Sequence[str], options: Options) -> Attacked:
+    """Attack the outputs of a configuration, and replays of its input.
+
+    Raises
+    ------
+    ConfigError, JobError, JavaError
+        As ``crenel.jobs.local.sample.read_beginning`` does.
+    OutputsError
+        There are no outputs that can be read, and ``replay`` does not pass them over.
+    AttackError
+        There is nothing to attack, the outputs are of another input, or an option says nothing.
+    """
+    effort, config = options.effort(), load(path, overrides)
+    with progress_bar("attacking replays") as show_replays:
+        told = show_replays(effort.seeds)
+        outputs = None if options.replay else _outputs(config)
+        beginning = read_beginning(config, options.rows, options.sample)
+        left = _left(config, outputs, beginning, effort)
+        return Attacked(
+            left=left,
+            replayed=attack_replays(beginning.sample, _setting(config, beginning), effort, told),
+            tuples=len(beginning.sample),
+            whole=beginning.whole,
+        )
+
+
+def _outputs(config: Config) -> Outputs:
+    try:
+        return read_outputs(config)
+    except OutputsError as error:
+        raise OutputsError(f"{error}; with --replay the input alone is attacked") from None
+
+
+def _left(config: Config, outputs: Outputs | None, beginning: Beginning, effort: Effort) -> Found | None:
+    if outputs is None or not beginning.whole:
+        return None
+    exact = config.sampling_and_noise is None
+    return attack_outputs(outputs, beginning.sample, config.privacy.k, effort, exact=exact, shards=config.shards)
+
+
+def _setting(config: Config, beginning: Beginning) -> Setting:
+    return Setting(
+        algorithm=config.algorithm,
+        privacy=beginning.privacy,
+        parameters=config.parameters,
+        shards=config.shards,
+        seed=config.seed or 0,
+        sampling_and_noise=config.sampling_and_noise,
+    )
+
+
+def show(found: Attacked, options: Options, console: Console) -> None:
+    """Print what was found."""
+    if found.left is not None:
+        console.print(f"The run's outputs, {found.left.released:,} rows, beside {found.tuples:,} that came in")
+        _show(found.left, console)
+    elif not options.replay:
+        console.print(
+            f"The input has more than {found.tuples:,} rows, so the run's outputs were not judged; give --rows more.",
+            soft_wrap=True,
+        )
+    console.print(
+        f"\nReplays of {found.tuples:,} rows, {options.seeds} of them; a fifth of the people held out in each"
+    )
+    _show(found.replayed, console)
+    every = [*(() if found.left is None else found.left.attacks), *found.replayed.attacks]
+    above = sum(attack.above for attack in every)
+    console.print()
+    console.print(
+        f"all: all {ALL}. Bounds are of 95 % confidence. "
+        f"{above or 'None'} of {len(every)} succeed{'s' if above == 1 else ''} more often than k allows to who knows "
+        f"{ALL} alone. docs/evidence.md says what each of them is.",
+        soft_wrap=True,
+    )
+
+
+def _show(found: Found, console: Console) -> None:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in ("attack", "the observer knows", "success, %", "bounds", "without", "by k"):
+        words = column in ("attack", "the observer knows")
+        table.add_column(column, justify="left" if words else "right", no_wrap=not words)
+    before = ""
+    for attack in found.attacks:
+        table.add_row(
+            "" if attack.name == before else attack.name,
+            _short(attack.knows),
+            f"{100 * attack.success:.2f}",
+            f"{100 * attack.low:.1f} to {100 * attack.high:.1f}",
+            "-" if attack.baseline is None else f"{100 * attack.baseline:.2f}",
+            "-" if attack.promised is None else f"{100 * attack.promised:.3g}{', above' if attack.above else ''}",
+        )
+        before = attack.name
+    console.print(table)
+    for line in dict.fromkeys(map(_note, found.attacks)):
+        if line:
+            console.print(f"  {line}", soft_wrap=True)
+    wrong = found.queries
+    if wrong.count:
+        console.print(
+            f"  counts of ranges: half of {wrong.count:,} are wrong by {wrong.error:.1%} or more "
+            f"({wrong.low:.1%} to {wrong.high:.1%})",
+            soft_wrap=True,
+        )
+
+
+def _short(knows: str) -> str:
+    """What is known, in a column that leaves room for figures."""
+    return knows.replace(ALL, "all").removesuffix(" of them")
+
+
+def _note(attack: Attack) -> str:
+    return f"{attack.name} ({_short(attack.knows)}): {attack.note}" if attack.note else ""
+
+
+def _as_json(found: Found) -> dict[str, Any]:
+    return {
+        "released": found.released,
+        "attacks": [attack.as_json() for attack in found.attacks],
+        "queries": asdict(found.queries),
+    }
+
+
+def _time_of(text: str) -> int:
+    try:
+        # A number alone would be milliseconds, and rows to many.
+        if not text.strip().isdigit():
+            return _DURATION.validate_python(text)
+    except ValidationError:
+        pass
+    raise AttackError("--within-time: must be a duration such as '1 min'")

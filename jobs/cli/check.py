@@ -1,0 +1,204 @@
+"""What ``crenel check`` shows: a configuration with everything that follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+
+from crenel.anonymity.model.attributes import Numeric, QuasiIdentifier
+from crenel.anonymity.model.privacy_model import Parameter, Promise
+from crenel.jobs.cli.budget import account
+from crenel.jobs.cli.savepoint import read_shards, require_same, told
+from crenel.jobs.config.brokers import cautions_of_brokers
+from crenel.jobs.config.load import Config, load
+from crenel.jobs.config.start_positions import STATE
+from crenel.jobs.failure import without_passwords
+from crenel.jobs.local.logs import flink_logs
+from crenel.jobs.local.preload import start_java
+from crenel.jobs.local.run import refused
+from crenel.jobs.local.source_probe import cautions_of_first_rows
+
+if TYPE_CHECKING:
+    from crenel.jobs.pipeline.layout import Layout
+
+
+def show_configuration(path: Path, overrides: Sequence[str], console: Console, against: str | None = None) -> None:
+    """Validate a configuration and print what it means.
+
+    ``against`` is the folder of a savepoint that a job with this configuration is to go on from.
+
+    Raises
+    ------
+    ConfigError
+        Lists all that is wrong with it.
+    SavepointError
+        The savepoint cannot be read, or the configuration differs in what cannot change.
+    JavaError
+        No usable Java.
+    """
+    config = load(path, overrides)
+    # What takes no Flink comes first: it starts slowly.
+    stored = read_shards(against) if against is not None else []
+    planned = _plan(config, against)
+    layout = planned.layout
+    changed: list[str] = []
+    goes_on = True
+    if against is not None:
+        from crenel.jobs.pipeline.build import stored_under  # imports Flink, as _plan has
+
+        now = stored_under(config, layout)
+        goes_on = require_same(against, stored, now)
+        changed = told(stored, now) if goes_on else []
+    console.print(f"{path} is valid.", soft_wrap=True)
+    if against is not None:
+        there = len({state.shard for state in stored})
+        held = f"the state of {there} of {config.shards.count} shards"
+        if not goes_on:
+            held = f"with -n; nothing waits in the {there} shards of before, and those of this epoch begin anew"
+        console.print(f"It can go on from {against}: {held}.", soft_wrap=True)
+    for warning in (*changed, *config.warnings, *planned.warnings):
+        console.print(f"Warning: {without_passwords(warning)}.", soft_wrap=True)
+    console.print()
+    _print(console, "policy", roles(config))
+    _print(console, f"privacy and {config.algorithm.name}", promises(config))
+    if config.sampling_and_noise is not None:
+        # With the steps that follow from the columns' types.
+        found = account(replace(config, policy=layout.policy))
+        _print(console, "differential privacy", found.in_short())
+    for name, columns in layout.sinks.items():
+        sink = config.sinks.get(name)
+        title = f"{name}: {'discarded' if sink is None else sink['connector']}, with the columns"
+        _print(console, title, [(column.name, column.sql_type) for column in columns])
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """A job that would run; ``warnings``: what to know of it before it starts."""
+
+    layout: Layout
+    warnings: tuple[str, ...]
+
+
+def _plan(config: Config, against: str | None) -> _Planned:
+    settings = {**config.flink, **({} if against is None else {STATE[0]: against})}
+    with flink_logs():
+        # Flink takes seconds to start and to import: not before the configuration is known to be good.
+        java = start_java()
+        from py4j.protocol import Py4JError
+        from pyflink.util.exceptions import JavaException
+
+        from crenel.jobs.pipeline.build import build, read_layout
+        from crenel.jobs.pipeline.environment import local_environment
+        from crenel.jobs.pipeline.source_table import source_table
+
+        java.join()
+        try:
+            tables = local_environment(config.flink)
+            layout = read_layout(tables, config)
+            # Planning the job finds what is wrong with a sink. In a catalog of its own: the source is there by now.
+            job = build(local_environment(settings), config)
+            job.explain()
+        except (Py4JError, JavaException) as error:
+            raise refused(error, config) from None
+    # A job that goes on from state reads other rows.
+    warnings = (*job.warnings, *cautions_of_brokers(job.setup.tables))
+    if not settings.keys().isdisjoint(STATE):
+        return _Planned(layout, warnings)
+    strange = cautions_of_first_rows(config, source_table(tables).options or {})
+    return _Planned(layout, (*warnings, *strange))
+
+
+def roles(config: Config) -> Iterator[tuple[str, str]]:
+    """The role of each column, in words."""
+    policy = config.policy
+    yield "subject", policy.subject or "none: every row is its own person"
+    yield "event time", policy.event_time or "none"
+    for attribute in policy.quasi_identifiers:
+        yield "quasi-identifier", f"{attribute.name}: {_described(attribute)}"
+    yield "sensitive", ", ".join(policy.sensitive) or "none"
+    for noised in policy.noised:
+        yield "noised", f"{noised.name}: {_described(noised)}"
+    yield "pass-through", ", ".join(policy.passthrough) or "none"
+    yield "drop", ", ".join(policy.drop) or "none"
+    yield "reference", policy.reference or "none"
+    if policy.pseudonym is not None:
+        until = {"stream": "always the same", "day": "another each UTC day", "release": "another in each release"}
+        yield "pseudonym", f"{policy.pseudonym.column}: a code of the subject, {until[policy.pseudonym.scope]}"
+    yield "missing values", "rejected" if policy.missing == "reject" else "a category of their own"
+
+
+def _described(attribute: QuasiIdentifier) -> str:
+    if isinstance(attribute, Numeric):
+        grid = "" if attribute.ends is None else f", published between multiples of {attribute.ends:.15g}"
+        if attribute.domain is None:
+            return f"numeric, losses relative to the range observed{grid}"
+        least, most = attribute.domain
+        return f"numeric from {least:.15g} to {most:.15g}{grid}"
+    tree = attribute.hierarchy
+    return f"categorical, {tree.leaves} values under {len(tree.labels) - tree.leaves} labels"
+
+
+def promises(config: Config) -> Iterator[tuple[str, str]]:
+    """What is promised, and by which settings, in words."""
+    privacy, parameters, shards = config.privacy, config.parameters, config.shards
+    yield "k", f"{privacy.k} distinct subjects in every release"
+    yield "l", f"{privacy.l}-diversity of each sensitive column in every release"
+    for promise, parameter in privacy.further:
+        yield promise.name, f"{_numbers(promise, parameter)} of each sensitive column in every release"
+    if privacy.lasting is not None:
+        until = "for ever" if privacy.lasting.horizon is None else f"until {privacy.lasting.horizon} ms after the last"
+        yield "persons", f"k and l over all rows of a person, {until}; {privacy.lasting.moved} once somebody has moved"
+    for column in privacy.sensitive:
+        if column.l is not None:
+            yield "l", f"{column.l}-diversity of {column.name} in every release"
+        for promise, parameter in column.further:
+            yield promise.name, f"{_numbers(promise, parameter)} of {column.name} in every release"
+        if column.reference is not None:
+            values, distance = len(column.reference.values), column.reference.distance
+            yield "reference", f"{values} values of {column.name}, {distance} distance"
+    for name in config.policy.sensitive:
+        if (reference := privacy.reference_of(name)) is not None and reference.of_stream:
+            yield "reference", f"the stream of {name} so far, equal distance"
+    if getattr(parameters, "reuse_limit", 0) and any(privacy.further_of(name) for name in config.policy.sensitive):
+        yield "reuse", "none, as who leaves alone would change what was promised beside k and l"
+    yield from _noise_within(config)
+    yield "algorithm", config.algorithm.name
+    yield from config.algorithm.tell(parameters)
+    yield "shards", f"{shards.count} by {shards.by}"
+    yield "seed", "from the operating system" if config.seed is None else str(config.seed)
+    yield "requests to forget", "none are read" if config.source.forget is None else "from the table forget"
+    if config.audit_chain is not None:
+        yield "audit_chain", "with a key" if config.audit_chain else "without a key: who can write it can write it anew"
+    yield "subject_key", "given" if config.subject_key else "none: subjects are hashed without a key"
+
+
+def _numbers(promise: Promise, parameter: Parameter) -> str:
+    if not isinstance(parameter, tuple):
+        return f"{parameter:g}"
+    return ", ".join(f"{name} {number:g}" for name, number in zip(promise.fields, parameter, strict=True))
+
+
+def _noise_within(config: Config) -> Iterator[tuple[str, str]]:
+    noise = config.privacy.noise_within
+    if noise is None:
+        return
+    shares = zip(config.policy.noised, noise.of(len(config.policy.noised)), strict=True)
+    each = ", ".join(f"{attribute.name} {epsilon:g}" for attribute, epsilon in shares)
+    least = f", no less than {noise.least:g} of the domain" if noise.scale == "release" else ""
+    yield "noise_within_release", f"epsilon {noise.epsilon:g} for a record ({each}), width of the {noise.scale}{least}"
+    if noise.confidence is not None:
+        yield "confidence", f"{noise.confidence.k} subjects within the linking range at {noise.confidence.c:g}, or none"
+
+
+def _print(console: Console, title: str, rows: Iterator[tuple[str, str]] | list[tuple[str, str]]) -> None:
+    table = Table.grid(padding=(0, 2))
+    for row in rows:
+        table.add_row(*row)
+    console.print(title, style="bold")
+    console.print(Padding(table, (0, 0, 1, 2), expand=False))

@@ -1,0 +1,185 @@
+"""The demo: a made-up stream through the whole job, and what became of it."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+
+from crenel.anonymity.model.hierarchy import Hierarchy
+from crenel.anonymity.model.policy import Policy
+from crenel.jobs.cli import synthetic
+from crenel.jobs.config.load import Config, ConfigError, load
+from crenel.jobs.local.run import run
+from crenel.jobs.local.summary import Summary
+
+_SHOWN = 4  # rows before and after
+
+REPORT = "report.html"
+"""The file in the demo's folder that tells people what left."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A demo that has ended: under which configuration, by the name of its file, and with what summary."""
+
+    name: str
+    config: Config
+    summary: Summary
+
+
+def demo(folder: Path, rows: int, seed: int, console: Console) -> Ended:
+    """Write a stream into ``folder``, anonymize it there, and show what came out.
+
+    Parameters
+    ----------
+    folder : absolute and empty, or not there yet
+    rows : of the stream, 0 or more
+    seed : of the stream and of the job's random choices, 0 or more
+
+    Raises
+    ------
+    ConfigError
+        ``folder`` holds files already, or the demo's configuration is not installed.
+    JobError, JavaError
+        As ``crenel.jobs.local.run.run`` does.
+    """
+    path = _find_configuration()
+    if folder.is_dir() and any(folder.iterdir()):
+        raise ConfigError(folder, ["--keep: the folder holds files already; name one that is empty or not there yet"])
+    folder.mkdir(parents=True, exist_ok=True)
+    stream = folder / "stream.csv"
+    synthetic.write(stream, rows, seed)
+    # The path stands inside a quoted option of the statement.
+    os.environ["CRENEL_DEMO_INPUT"] = str(stream).replace("'", "''")
+    os.environ["CRENEL_DEMO_OUTPUT"] = str(folder)
+    config = load(path, [f"seed={seed}"])
+    console.print(f"{rows:,} visits of invented people to invented clinics, through {_relative(path)}", soft_wrap=True)
+    summary = run(config, rows=rows)
+    for part in _before_and_after(folder, config.policy):
+        console.print(part)
+    privacy, waits = config.privacy, config.parameters
+    delay = f"{waits.delay_tuples} later tuples of its shard or {(waits.delay_event_time or 0) // 3_600_000} hours"
+    console.print(
+        f"\nEvery release holds at least {privacy.k} people and {privacy.l} diagnoses; no visit waits longer than "
+        f"{delay}."
+    )
+    console.print()
+    console.print(Padding(summary.as_table(), (0, 0, 0, 2), expand=False))
+    return Ended(path.name, config, summary)
+
+
+def show_files(folder: Path, console: Console) -> None:
+    """Name what the demo has left behind."""
+    console.print(f"\nFiles in {folder}:", soft_wrap=True)
+    table = Table.grid(padding=(0, 2))
+    for name, content in (
+        ("stream.csv", "the stream as it came in"),
+        ("released", "what may be handed on"),
+        ("audit", "one row a release: subjects, tuples, diversity, loss"),
+        ("suppressed", "tuples that were withheld: reason, shard, position, time"),
+        ("rejected", "rows that were not let in: column, reason, time, line"),
+        (REPORT, "what left, for people to read in a browser"),
+    ):
+        if (folder / name).exists():
+            table.add_row(f"  {name}", content)
+    console.print(table)
+
+
+def _find_configuration() -> Path:
+    # A link in a checkout, files in a wheel; resolved, the path is the one that a reader of the checkout knows.
+    path = Path(str(files("crenel.jobs"))) / "examples" / "demo.yaml"
+    if not path.is_file():
+        raise ConfigError(path, [f"{path}: was not found; install Crenel anew"])
+    return path.resolve()
+
+
+def _relative(path: Path) -> Path:
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def _before_and_after(folder: Path, policy: Policy) -> Iterator[RenderableType]:
+    """Some visits of one release as they left, and visits that could be theirs as they came."""
+    released = _read(folder / "released", _released_columns(policy))
+    columns = ("id", "shard", "time", "kind", "subjects", "tuples", "diversity", "loss", "k", "l", "sample_rate", "phi")
+    audit = _read(folder / "audit", columns)
+    first = sorted((row for row in audit if row["kind"] in ("cluster", "split")), key=lambda row: float(row["loss"]))
+    if not first:
+        return
+    # A release like most: neither the best nor the worst.
+    chosen = first[len(first) // 2]
+    ends = chosen[None]
+    after = [row for row in released if list(row.values())[: len(ends)] == ends]
+    before = list(islice(_fitting(folder / "stream.csv", policy, after[0]), _SHOWN))
+    yield _table(
+        f"\nBefore: {len(before)} visits as they came in",
+        ("name", "age", "area", "education", "salary", "diagnosis"),
+        ([row[column] for column in ("name", "age", "area", "education", "salary", "diagnosis")] for row in before),
+    )
+    yield _table(
+        f"\nAfter: {min(_SHOWN, len(after))} of the {len(after)} visits that left alike, of {chosen['subjects']} "
+        "people or more",
+        ("age", "area", "education", "salary", "diagnosis"),
+        (
+            [_interval(row, "age"), row["area"], row["education"], _interval(row, "salary"), row["diagnosis"]]
+            for row in after[:_SHOWN]
+        ),
+    )
+
+
+def _released_columns(policy: Policy) -> tuple[str, ...]:
+    numeric = {attribute.name for attribute in policy.numeric}
+    names = [attribute.name for attribute in policy.quasi_identifiers]
+    ends = [[f"{name}_min", f"{name}_max"] if name in numeric else [name] for name in names]
+    return (*(column for columns in ends for column in columns), *policy.members)
+
+
+def _read(folder: Path, columns: Sequence[str]) -> list[dict[Any, Any]]:
+    rows = []
+    for path in sorted(folder.rglob("part-*")):
+        with path.open(encoding="utf-8", newline="") as file:
+            rows += list(csv.DictReader(file, fieldnames=columns))
+    return rows
+
+
+def _fitting(stream: Path, policy: Policy, released: dict[str, str]) -> Iterator[dict[str, str]]:
+    """Rows of the stream that lie inside a generalization."""
+    with stream.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file, fieldnames=synthetic.COLUMNS):
+            numbers = all(
+                row[a.name].isdecimal()
+                and int(released[f"{a.name}_min"]) <= int(row[a.name]) <= int(released[f"{a.name}_max"])
+                for a in policy.numeric
+            )
+            if numbers and all(_lies_under(a.hierarchy, row[a.name], released[a.name]) for a in policy.categorical):
+                yield row
+
+
+def _lies_under(tree: Hierarchy, leaf: str, label: str) -> bool:
+    if leaf not in tree.labels:
+        return False
+    node = tree.labels.index(label)
+    return bool(tree.first[node] <= tree.labels.index(leaf) <= tree.last[node])
+
+
+def _interval(row: dict[str, str], name: str) -> str:
+    least, most = row[f"{name}_min"], row[f"{name}_max"]
+    return least if least == most else f"{least} to {most}"
+
+
+def _table(title: str, columns: Sequence[str], rows: Iterator[list[str]]) -> RenderableType:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        table.add_column(column)
+    for row in rows:
+        table.add_row(*row)
+    return Group(title, Padding(table, (0, 0, 0, 2), expand=False))

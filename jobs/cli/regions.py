@@ -1,0 +1,73 @@
+"""What ``crenel regions`` does: learn how to divide a stream by regions, and write it down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from crenel.anonymity.regions.learn import RegionsError, learn, members_of
+from crenel.jobs.cli.budget import figures
+from crenel.jobs.config.load import ConfigError, load
+from crenel.jobs.config.regions import regions_text
+from crenel.jobs.local.sample import Sampled, read_sample
+
+_NOISE = (
+    "sampling_and_noise: refuses regions, as a shard chosen by them gives away what noise is to hide; remove it, or "
+    "divide the stream by subject"
+)
+
+
+def write_regions(path: Path, overrides: Sequence[str], count: int, rows: int, output: Path, console: Console) -> None:
+    """Read a sample of a job's source, learn regions from it, write them, and tell what they are.
+
+    Parameters
+    ----------
+    path : of the configuration; its own ``shards`` are passed over
+    count : regions, 1 or more
+    rows : tuples of the sample, 1 or more
+    output : the file that is written
+
+    Raises
+    ------
+    ConfigError, JobError, JavaError
+        As ``crenel.jobs.local.run.run`` does.
+    RegionsError
+        The sample holds too little for so many regions.
+    OSError
+        The file cannot be written.
+    """
+    config = load(path, [*overrides, "shards={}"])
+    if config.sampling_and_noise is not None:
+        raise ConfigError(path, [_NOISE])
+    found = read_sample(config, rows)
+    if found.sample is None:
+        raise RegionsError(f"no tuple was read, and {found.rejected:,} rows were rejected, so no region is possible")
+    members = members_of(config.privacy.k)
+    tree = learn(found.policy, found.sample, count, members)
+    output.write_text(regions_text(found.policy, tree, len(found.sample), members), encoding="utf-8")
+    console.print(_told(found), soft_wrap=True)
+    table = figures("shard", "share", "expected loss")
+    for number, (share, loss) in enumerate(zip(tree.share.tolist(), tree.loss.tolist(), strict=True)):
+        table.add_row(str(number), f"{share:.1%}", f"{loss:.3f}")
+    console.print(table)
+    whole = learn(found.policy, found.sample, 1, members).loss[0]
+    console.print(
+        f"\nExpected loss of {members} tuples at random: {tree.share @ tree.loss:.3f} within a region, "
+        f"{whole:.3f} among all.",
+        soft_wrap=True,
+    )
+    console.print(
+        f"{output} holds quantiles of the sample. Use it with shards: {{count: {count}, by: regions, regions: FILE}}.",
+        soft_wrap=True,
+    )
+
+
+def _told(found: Sampled) -> str:
+    kept = 0 if found.sample is None else len(found.sample)
+    read = f"{found.tuples:,} tuples were read"
+    rejected = f", and {found.rejected:,} rows rejected" if found.rejected else ""
+    if not found.ends:
+        return f"{read}{rejected}, the first ones of a source without an end; {kept:,} of them are the sample."
+    return f"{read}{rejected}, all of the source; {kept:,} of them are the sample."

@@ -1,0 +1,255 @@
+"""What ``crenel report``, and ``crenel run`` and ``crenel demo`` at their end, write: a page for people."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from crenel.evidence.attack.result import Attack
+from crenel.evidence.outputs import Outputs
+from crenel.evidence.report.context import About, Flow, ReportError
+from crenel.evidence.report.distributions import Came
+from crenel.evidence.report.page import Report, require_packages
+from crenel.jobs.cli.check import promises, roles
+from crenel.jobs.config.load import Config, load
+from crenel.jobs.local.outputs import read_outputs
+from crenel.jobs.local.sample import reading
+from crenel.jobs.local.summary import Summary
+from crenel.jobs.local.versions import versions
+
+FIRST_ROWS = 100_000
+"""So many tuples are read of a source that does not end."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A file that can be written, as far as that can be known before.
+
+    Raises
+    ------
+    ReportError
+        It cannot be, or a package that makes the page is not installed.
+    """
+
+    path: Path
+
+    def __post_init__(self) -> None:
+        require_packages()
+        if self.path.is_dir():
+            raise ReportError(f"{self.path} is a folder; name a file, such as {self.path / 'report.html'}")
+        if not self.path.absolute().parent.is_dir():
+            raise ReportError(f"{self.path} cannot be written: its folder is not there")
+
+    def write(self, text: str) -> None:
+        """Write the page, for its owner alone to read; raises ``ReportError`` where that is not possible."""
+        try:
+            with open(self.path, "w", encoding="utf-8", newline="", opener=_private) as file:
+                file.write(text)
+        except OSError as error:
+            raise ReportError(f"{self.path} cannot be written: {error.strerror}") from None
+
+
+def _private(path: str, flags: int) -> int:
+    """Open a file that only its owner can read, also where it was there with other rights."""
+    file = os.open(path, flags, 0o600)
+    if stat.S_ISREG(os.fstat(file).st_mode):
+        os.fchmod(file, 0o600)
+    return file
+
+
+def report(path: Path, overrides: Sequence[str], place: Place, *, source: bool, attacks: Path | None = None) -> Config:
+    """Write the page of a run from what is in its sinks.
+
+    Parameters
+    ----------
+    path, overrides : of its configuration
+    source : whether to read what came in too; of a source without an end, the first ``FIRST_ROWS``
+    attacks : what ``crenel attack --json`` printed of this run; None: nothing is said of attacks
+
+    Raises
+    ------
+    ConfigError, JobError, JavaError, OutputsError, ReportError
+        The configuration, the outputs or the source cannot be read, or the page not written.
+    """
+    config, tried = load(path, overrides), () if attacks is None else _attacks(attacks)
+    outputs = read_outputs(config)
+    rows = outputs.further.get("summary")
+    if rows is None:
+        write(config, path.name, place, outputs, _flow_of_outputs(outputs), source=source, attacks=tried)
+        return config
+    columns = (rows[name].to_pylist() for name in ("shard", "name", "amount"))
+    try:
+        summary = Summary.of(zip(*columns, strict=True), 0.0, config.algorithm, config.privacy.reasons)
+    except ValueError as error:
+        raise ReportError(f"sinks.summary: {error}; is it of the run that the other sinks are of?") from None
+    write(
+        config,
+        path.name,
+        place,
+        outputs,
+        _flow(summary),
+        source=source,
+        warnings=[*_warnings(summary, outputs)],
+        attacks=tried,
+    )
+    return config
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """What ``crenel attack --json`` prints of one kind."""
+
+    attacks: tuple[Attack, ...]
+
+
+@dataclass(frozen=True)
+class _Attacked:
+    """What ``crenel attack --json`` prints, as far as it is shown."""
+
+    outputs: _Tried | None
+    replays: _Tried
+
+
+_ATTACKED = TypeAdapter(_Attacked)
+
+
+def _attacks(path: Path) -> tuple[Attack, ...]:
+    try:
+        found = _ATTACKED.validate_json(path.read_bytes())
+    except OSError as error:
+        raise ReportError(f"--attacks: {path} cannot be read: {error.strerror}") from None
+    except ValidationError:
+        raise ReportError(f"--attacks: {path} is not what 'crenel attack --json' prints") from None
+    return (*(() if found.outputs is None else found.outputs.attacks), *found.replays.attacks)
+
+
+def report_of_run(config: Config, name: str, place: Place, summary: Summary) -> None:
+    """Write the page of a run that has just ended; raises as ``report`` does."""
+    outputs = read_outputs(config)
+    warnings = [*_warnings(summary, outputs)]
+    write(config, name, place, outputs, _flow(summary), source=True, warnings=warnings, ended=summary)
+
+
+def write(
+    config: Config,
+    name: str,
+    place: Place,
+    outputs: Outputs,
+    flow: Flow,
+    *,
+    source: bool,
+    warnings: Sequence[str] = (),
+    attacks: Sequence[Attack] = (),
+    ended: Summary | None = None,
+) -> None:
+    """Write a page.
+
+    Parameters
+    ----------
+    name : of the configuration
+    source : whether to read what came in
+    attacks : what an observer could do; none: the page says nothing of it
+    ended : of the run, where it has read the source just now; what is read again is left out where it is not as much
+    """
+    page = Report(outputs, _about(config, name, (*config.warnings, *warnings)))
+    if not source or not page.axes:
+        place.write(page.html(flow, attacks=attacks))
+        return
+    came, ends = _came(config, page)
+    if ended is not None and came.tuples != ended.rows_in - sum(ended.rejected.values()):
+        place.write(page.html(flow, attacks=attacks))
+        return
+    place.write(page.html(flow, came=came, all_came=ends, attacks=attacks))
+
+
+def _came(config: Config, page: Report) -> tuple[Came, bool]:
+    """What came in, by the bins of a page, and whether the source ends."""
+    with reading(config) as (source, blocks):
+        came = Came(page.axes, source.policy)
+        for block in blocks:
+            came.add(block)
+            if not source.ends and came.tuples >= FIRST_ROWS:
+                break
+    return came, source.ends
+
+
+def _about(config: Config, name: str, warnings: Sequence[str]) -> About:
+    # Whoever knows the seed can make the same random choices.
+    seed = {"seed": "fixed"} if config.seed is not None else {}
+    told = ((name, seed.get(name, _timed(text))) for name, text in promises(config))
+    return About(
+        name=name,
+        made=datetime.now(timezone.utc).strftime("%d %B %Y, %H:%M UTC"),
+        privacy=config.privacy,
+        algorithm=config.algorithm.name,
+        settings={"Roles of columns": tuple(roles(config)), "Promises and settings": tuple(told)},
+        sampling_and_noise=config.sampling_and_noise,
+        representative=config.algorithm.representative(config.parameters),
+        published=getattr(config.parameters, "suppression", "withhold") == "generalize",
+        versions=tuple(versions(config)),
+        warnings=tuple(warnings),
+    )
+
+
+def _timed(text: str) -> str:
+    """A text with its milliseconds, where they are many, in a unit that people count in."""
+    return re.sub(r"\b(\d+) ms\b", lambda found: _duration(int(found[1])), text)
+
+
+def _duration(milliseconds: int) -> str:
+    units = (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000), ("seconds", 1_000))
+    name, unit = next(((name, unit) for name, unit in units if milliseconds >= 2 * unit), ("ms", 1))
+    return f"{milliseconds / unit:.6g} {name}"
+
+
+def _flow(summary: Summary) -> Flow:
+    published = summary.releases["generalized"]
+    return Flow(
+        released=summary.released - published,
+        rows_in=summary.rows_in,
+        sampled_out=summary.sampled_out,
+        suppressed=summary.suppressed,
+        rejected=summary.rejected,
+        published=published,
+        forgotten=summary.forgotten,
+        delays=None if summary.delay is None else summary.delay.tuples,
+        longest_delay=None if summary.delay is None else summary.delay.longest,
+    )
+
+
+def _flow_of_outputs(outputs: Outputs) -> Flow:
+    """What the outputs tell of rows, where nobody kept the summary."""
+    published = 0 if outputs.audit is None else outputs.audit["kind"].to_pylist().count("generalized")
+    suppressed, rejected = (
+        None if table is None else dict(Counter(table["reason"].to_pylist()).most_common())
+        for table in (outputs.suppressed, outputs.rejected)
+    )
+    if published and suppressed is not None:
+        # Their reason is in the summary only: the sink tells of those that were held back.
+        suppressed["reason not kept"] = published
+    forgotten = outputs.further.get("forgotten")
+    return Flow(
+        released=outputs.released.num_rows - published,
+        suppressed=suppressed,
+        rejected=rejected,
+        published=published,
+        forgotten=0 if forgotten is None else sum(forgotten["tuples"].to_pylist()),
+    )
+
+
+def _warnings(summary: Summary, outputs: Outputs) -> Iterator[str]:
+    yield from summary.warnings
+    held = outputs.released.num_rows
+    if held != summary.released:
+        yield (
+            f"sinks.released: holds {held:,} rows, and this run released {summary.released:,}; it holds what is not of "
+            "this run, or not yet all of it, and only the flow and the delay below are of this run alone"
+        )

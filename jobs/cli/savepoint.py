@@ -1,0 +1,191 @@
+"""What a savepoint holds of this job, read from its files: nothing is restored, and no Flink is needed.
+
+In Flink's canonical format a value of keyed state lies in the file as it was stored, and ours are blobs that tell
+where they end and whether they are whole (``crenel.state.codec``). So they can be found in the midst of what is
+Flink's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from crenel.anonymity.algorithm import StateOfShard, known_algorithms
+from crenel.anonymity.model.fingerprint import (
+    DERIVATION,
+    EPOCH,
+    GO_ON_DIRECTLY,
+    TELLING,
+    changed_fields,
+    is_derived_directly,
+    told_fields,
+)
+from crenel.jobs.config.start_positions import DRAIN_FIRST
+from crenel.state.codec import KINDS, MAGIC, StateError, blob_at, unpack
+
+_KINDS = {number: kind for kind, number in KINDS.items()}
+_ANY_VERSION = 65535
+_MOST = 10  # damaged places that are told
+_CANONICAL = (
+    "a compressed savepoint, or one in RocksDB's native format, cannot be read: take it with '--type canonical' and "
+    "without execution.checkpointing.snapshot-compression"
+)
+
+
+class SavepointError(ValueError):
+    """A savepoint that a job cannot go on from.
+
+    Attributes
+    ----------
+    place : the savepoint, as it was given
+    problems : all that were found; never a record's values
+    """
+
+    def __init__(self, place: str, problems: Iterable[str]) -> None:
+        self.place = place
+        self.problems = tuple(problems)
+        super().__init__("\n  ".join([f"{place} is no state to go on from:", *self.problems]))
+
+
+def read_shards(place: str) -> list[StateOfShard]:
+    """The shards whose state a savepoint holds, by number; ``place`` is its folder, a path or a ``file:`` URI.
+
+    Raises
+    ------
+    SavepointError
+        Not a folder of a savepoint, no state of a shard in it, or state that is damaged or of an unknown version.
+    """
+    files = [path for path in sorted(_folder(place).iterdir()) if path.is_file()]
+    shards: list[StateOfShard] = []
+    damaged: list[str] = []
+    for path in files:
+        try:
+            for found in _states(path):
+                if isinstance(found, StateError):
+                    damaged.append(str(found))
+                elif found is not None:
+                    shards.append(found)
+        except OSError as error:
+            raise SavepointError(place, [f"{path.name} cannot be read: {error.strerror}"]) from None
+    if damaged:
+        more = [f"and {len(damaged) - _MOST} more such places"] if len(damaged) > _MOST else []
+        raise SavepointError(place, [*damaged[:_MOST], *more, _CANONICAL])
+    if not shards:
+        raise SavepointError(
+            place,
+            [
+                "no state of a shard was found in its files; either it is not of this job, or no record "
+                f"had come by then, or it has another format: {_CANONICAL}"
+            ],
+        )
+    return sorted(shards, key=lambda state: state.shard)
+
+
+def require_same(place: str, shards: Sequence[StateOfShard], now: Mapping[str, str]) -> bool:
+    """Compare the fingerprints of stored shards with that of a policy (``crenel.anonymity.model.fingerprint``).
+
+    Returns
+    -------
+    Whether the job goes on with these shards; False: it is of another epoch, and they were drained.
+
+    Raises
+    ------
+    SavepointError
+        Names every field that would have to be as it was; or tuples wait in shards of another epoch.
+    """
+    waiting = sum(_waits(state) for state in shards)
+    if any(state.fingerprint.get(EPOCH) != now.get(EPOCH) for state in shards):
+        if waiting:
+            problem = (
+                f"{EPOCH}: has changed since the state was stored, and the tuples that wait in {waiting} of "
+                f"{len(shards)} shards would be dropped; undo that, or {DRAIN_FIRST}"
+            )
+            raise SavepointError(place, [problem])
+        return False
+    otherwise = DRAIN_FIRST if waiting else "go on from here with another epoch, as this job was drained"
+    problems: dict[str, str] = {}
+    for state in shards:
+        stored = state.fingerprint
+        changed = changed_fields(stored, now)
+        direct = f" ({GO_ON_DIRECTLY})" if is_derived_directly(stored, changed) else ""
+        for name in changed:
+            what = "is new" if name not in stored else "is gone" if name not in now else "has changed"
+            # CASTLE's is not stored: earlier versions knew no other.
+            what = "has changed" if name in ("algorithm", DERIVATION) else what
+            problems[name] = (
+                f"{name}: {what} since the state was stored, and cannot; undo that{direct * (name == DERIVATION)}, or "
+                f"{otherwise}. Started without state, the job loses the tuples that wait, and publishes again what it "
+                "reads again"
+            )
+    if problems:
+        raise SavepointError(place, [problems[name] for name in sorted(problems)])
+    return True
+
+
+def _waits(state: StateOfShard) -> bool:
+    """Whether tuples wait in a shard; state of a version that does not tell may hold some."""
+    return state.entries is None or bool(state.entries.get("blocks", [0])[0])
+
+
+def told(shards: Iterable[StateOfShard], now: Mapping[str, str]) -> list[str]:
+    """What has changed since shards were stored and may have been meant, or not: a sentence for each field."""
+    changed = {name for state in shards for name in told_fields(state.fingerprint, now)}
+    return [
+        f"{name}: {TELLING[name]} has changed since the state was stored. Where it gives a column another meaning, "
+        "waiting tuples and new ones do not go together; where it writes a subject in another way, one person counts "
+        "as two"
+        for name in sorted(changed)
+    ]
+
+
+def _states(path: Path) -> Iterator[StateOfShard | StateError | None]:
+    """What each blob of a file is: a shard, damaged, or None for other state that is whole."""
+    if not path.stat().st_size:
+        return  # cannot be mapped
+    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as stored:
+        offset = stored.find(MAGIC)
+        while offset >= 0:
+            following = offset + len(MAGIC)
+            kind = _KINDS.get(stored[following]) if following < len(stored) else None
+            if kind is not None:
+                where = f"{path.name} at byte {offset}"
+                blob = blob_at(stored, offset)
+                try:
+                    yield _read(kind, blob, where)
+                    # What a blob holds may be a record's text, and is not looked into.
+                    following = offset + len(blob or b"")
+                except StateError as error:
+                    yield error
+            offset = stored.find(MAGIC, following)
+
+
+def _read(kind: str, blob: bytes | None, where: str) -> StateOfShard | None:
+    if blob is None:
+        raise StateError(f"{kind} state of {where}: does not end inside the file; the bytes are damaged")
+    states = dict(algorithm.state for algorithm in known_algorithms().values())
+    if kind in states:
+        return states[kind].from_bytes(blob, where)
+    unpack(kind, blob, newest=_ANY_VERSION, where=where)
+    return None
+
+
+def _folder(place: str) -> Path:
+    path = Path(place)
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", place):
+        uri = urlsplit(place)
+        if uri.scheme.lower() != "file" or uri.netloc not in ("", "localhost"):
+            raise SavepointError(place, ["is not on this machine; copy the folder here, and give its path"])
+        # Flink prints such URIs without quoting them.
+        literal = Path(place.partition(":")[2].removeprefix(f"//{uri.netloc}"))
+        path = literal if literal.exists() else Path(unquote(uri.path))
+    path = path.parent if path.name == "_metadata" else path
+    if not path.is_dir():
+        raise SavepointError(place, ["is not a folder; give the one that 'flink stop' or 'flink savepoint' named"])
+    if not (path / "_metadata").is_file():
+        raise SavepointError(
+            place, ["holds no file '_metadata'; give the folder of one savepoint, as 'flink stop' named it"]
+        )
+    return path

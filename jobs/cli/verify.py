@@ -1,0 +1,111 @@
+"""What ``crenel verify`` does: check what a run has left, and tell it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from crenel.evidence.verify.chain import Chained
+from crenel.evidence.verify.verdict import BROKEN, HOLDS, UNCHECKED, UNSEEN, Check, Head, Outcome, Verdict
+from crenel.evidence.verify.verify import Promised, verify
+from crenel.jobs.config.load import Config
+from crenel.jobs.local.outputs import OutputsError, read_outputs
+from crenel.jobs.pipeline.digests import hierarchies_digest, policy_digest
+from crenel.jobs.pipeline.sink_columns import promised_numbers
+
+_MOST = 10
+_SHOWN = {HOLDS: "holds", BROKEN: "BROKEN", UNCHECKED: "NOT CHECKED", UNSEEN: "not seen"}
+
+EXIT_CODES: Mapping[Outcome, int] = {HOLDS: 0, BROKEN: 1, UNCHECKED: 3}
+"""What the command ends with; 2 says that the outputs cannot be read."""
+
+
+def verdict_of(config: Config, since: Path | None = None, *, runs_on: bool = False) -> Verdict:
+    """Read the outputs of a configuration, and check them.
+
+    Parameters
+    ----------
+    since : a file of what ``crenel verify --json`` printed before, whose ``heads`` must be there still
+    runs_on : whether the job is known to run on, so that its chain has no end yet
+
+    Raises
+    ------
+    OutputsError
+        ``since`` is no such file; and as ``read_outputs`` does.
+    """
+    earlier = None if since is None else _heads(since, config)
+    return verify(read_outputs(config, foreign=True), promised(config), earlier, runs_on=runs_on)
+
+
+def promised(config: Config) -> Promised:
+    """What a configuration promises of its outputs."""
+    return Promised(
+        privacy=config.privacy,
+        in_force=promised_numbers(config.privacy, config.sampling_and_noise),
+        shards=config.shards.count,
+        generalizes=getattr(config.parameters, "suppression", None) == "generalize",
+        noise=config.sampling_and_noise is not None,
+        chained=_chained(config),
+    )
+
+
+def _heads(path: Path, config: Config) -> list[Head]:
+    if config.audit_chain is None:
+        raise OutputsError("audit_chain: is missing, and --since compares the ends of its chain; remove one of them")
+    try:
+        heads = json.loads(path.read_text(encoding="utf-8"))["heads"]
+        return [
+            Head(int(head["shard"]), int(head["release"]), str(head["chain"]), bool(head.get("closing", False)))
+            for head in heads
+        ]
+    except OSError as error:
+        raise OutputsError(f"--since: {path} cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise OutputsError(f"--since: {path} is not what 'crenel verify --json' prints") from None
+
+
+def _chained(config: Config) -> Chained | None:
+    if config.audit_chain is None:
+        return None
+    return Chained(config.audit_chain.read(), policy_digest(config), hierarchies_digest(config))
+
+
+def show(verdict: Verdict, console: Console) -> None:
+    """Print what was found."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for check in sorted(verdict.checks, key=lambda check: (check.outcome == UNSEEN, check.outcome == UNCHECKED)):
+        table.add_row(
+            check.name, _SHOWN[check.outcome], check.words if check.outcome != BROKEN else _found(check.findings)
+        )
+    console.print(table)
+    for check in verdict.checks:
+        if check.findings:
+            console.print(f"\n{check.name}", style="bold")
+            for finding in check.findings[:_MOST]:
+                console.print(f"  {finding}", soft_wrap=True)
+            if len(check.findings) > _MOST:
+                console.print(f"  and {len(check.findings) - _MOST:,} more; --json tells all")
+    console.print()
+    console.print(_sentence(verdict.checks), soft_wrap=True)
+
+
+def _sentence(checks: Sequence[Check]) -> str:
+    """What all of it comes to."""
+    broken = sum(check.outcome == BROKEN for check in checks)
+    skipped = [check.name for check in checks if check.outcome == UNCHECKED]
+    found = [f"{broken} of {len(checks)} statements are broken."] if broken else []
+    if skipped:
+        rest = "" if broken else "What was checked holds, but "
+        found.append(f"{rest}{len(skipped)} statements were not checked ({', '.join(skipped)}).")
+    return " ".join(found) or "All that can be seen holds."
+
+
+def _found(findings: tuple[object, ...]) -> str:
+    return f"{len(findings):,} findings, below" if len(findings) > 1 else "1 finding, below"

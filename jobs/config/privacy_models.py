@@ -1,0 +1,30 @@
+"""The fields of a configuration that promises have: made from their records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, create_model
+
+from crenel.anonymity.model.privacy_model import Asked, Promise, known_promises
+from crenel.jobs.config.fields import Real, Section
+
+
+def promise_field(promise: Promise) -> tuple[Any, Any]:
+    """Type and description of the field that sets a promise's parameter."""
+    if not promise.fields:
+        return Real | None, Field(None, description=promise.parameter)
+    numbers: dict[str, Any] = {name: (Real, Field(description=words)) for name, words in promise.fields.items()}
+    section = create_model(f"{promise.name.capitalize()}Section", __base__=Section, **numbers)
+    return section | None, Field(None, description=promise.parameter)
+
+
+def further_of(section: Section) -> Asked:
+    """The promises beside k and l that a section asks for."""
+    known = known_promises()
+    given = {name: getattr(section, name) for name in known if name in type(section).model_fields}
+    return tuple((known[name], _parameter(known[name], value)) for name, value in given.items() if value is not None)
+
+
+def _parameter(promise: Promise, value: Any) -> Any:
+    return tuple(getattr(value, name) for name in promise.fields) if promise.fields else value

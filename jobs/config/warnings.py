@@ -1,0 +1,140 @@
+"""What is valid and promises less than it seems to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from crenel.anonymity.model.policy import Policy, Pseudonym
+from crenel.anonymity.model.privacy import Lasting, NoiseWithin, SamplingAndNoise
+from crenel.anonymity.model.secret import SHORTEST_KEY, Derivation
+
+OBSERVED_RANGE = (
+    "sampling_and_noise.range: observed scales noise by the range seen so far. That range is made of values of "
+    "persons, so the noise itself leaks them; and the noise of a shard's first tuples is zero or small. With a domain "
+    "for each numeric quasi-identifier and 'range: declared' neither is so"
+)
+
+PREDICTABLE = (
+    "seed: fixes the noise. Whoever knows the seed can take the noise off, and no epsilon holds against them; a seed "
+    "is for tests, so leave it out"
+)
+
+UNKEYED = (
+    "subject_key: is not given. State keeps hashes of subjects, and without a key whoever reads a checkpoint can test "
+    f"guesses of who is in it; give {SHORTEST_KEY} random bytes or more, best as ${{CRENEL_SUBJECT_KEY}}"
+)
+
+SHORT_KEY = (
+    f"subject_key: is shorter than {SHORTEST_KEY} bytes. Whoever reads a checkpoint may guess the key, and then who is "
+    f"in it; give {SHORTEST_KEY} random bytes or more"
+)
+
+UNSTRETCHED = (
+    "subject_key_derivation: direct lets an attacker who reads a checkpoint, or published codes, test a guess of the "
+    "key in microseconds; scrypt makes each guess slow. Keep direct only to go on with the state or the codes of an "
+    "earlier version, and with a key of random bytes"
+)
+
+UNKEYED_CHAIN = (
+    "audit_chain.key: is not given. Who can change the audit log can chain it anew, and values of released rows are "
+    f"not covered; give {SHORTEST_KEY} random bytes or more, best as ${{CRENEL_AUDIT_KEY}}"
+)
+
+SHORT_CHAIN_KEY = (
+    f"audit_chain.key: is shorter than {SHORTEST_KEY} bytes. Who guesses it can chain the audit log anew; give "
+    f"{SHORTEST_KEY} random bytes or more"
+)
+
+DUPLICATES = (
+    "accept_duplicates: true lets a record leave twice after a failure, under two generalizations, which together may "
+    "leave fewer than k people"
+)
+
+UNSAMPLED = (
+    "sampling_and_noise.sample_rate: 1 lets every tuple in. There is noise, but without sampling no epsilon is "
+    "guaranteed, however large"
+)
+
+
+LINKED = (
+    "policy.pseudonym.accept_linkable: true shows which rows are one person's, under a promise of each release alone. "
+    "Who knows a person at several times can intersect their rows, and fewer than k people may be left"
+)
+
+OUTLASTING = (
+    "policy.pseudonym.scope: links rows across privacy.persons.horizon. The promise is about rows within the horizon, "
+    "and holds of nothing that the code tells beyond it; leave the horizon out, or choose a scope that is shorter"
+)
+
+FORGETFUL = (
+    "epoch: is not 1, so the shards know nothing of what left before they began anew, and privacy.persons.promise: "
+    "lasting holds of the rows since then. Who sees both can intersect a person's rows of before and after"
+)
+
+WITHOUT_LEAST = (
+    "noise_within_release.least: is 0, so a release whose members have the same number publishes it as it is; give a "
+    "share of the domain's width, such as 0.02"
+)
+
+
+def cautions(
+    policy: Policy,
+    noise: SamplingAndNoise | None,
+    within: NoiseWithin | None = None,
+    *,
+    seeded: bool,
+    key: bytes,
+    derivation: Derivation,
+    duplicates: bool,
+    lasting: Lasting | None = None,
+) -> Iterator[str]:
+    """What a run with these begins with, each with its field.
+
+    Parameters
+    ----------
+    within : noise within releases
+    seeded : random choices are fixed
+    key : of the subject hash; empty where none is given
+    derivation : of the keys that are made of it
+    duplicates : a record may leave twice
+    lasting : what holds of a person over all their releases
+    """
+    if noise is not None:
+        if noise.observed_range and policy.numeric:
+            yield OBSERVED_RANGE
+        if noise.sample_rate == 1:
+            yield UNSAMPLED
+        if seeded:
+            yield PREDICTABLE
+    elif seeded and within is not None:
+        yield PREDICTABLE
+    if within is not None and within.least == 0 and within.scale == "release":
+        yield WITHOUT_LEAST
+    if policy.subject is not None and len(key) < SHORTEST_KEY:
+        yield SHORT_KEY if key else UNKEYED
+    if key and derivation == "direct":
+        yield UNSTRETCHED
+    if policy.pseudonym is not None and policy.pseudonym.links_releases:
+        if lasting is None:
+            yield LINKED
+        elif _outlasts(policy.pseudonym, lasting):
+            yield OUTLASTING
+    if duplicates:
+        yield DUPLICATES
+
+
+def cautions_of_chain(key: bytes | None) -> Iterator[str]:
+    """The same of the key of the audit log's hash chain; empty: it has none; None: there is no chain."""
+    if key is not None and len(key) < SHORTEST_KEY:
+        yield SHORT_CHAIN_KEY if key else UNKEYED_CHAIN
+
+
+def cautions_of_epoch(epoch: int, lasting: Lasting | None) -> Iterator[str]:
+    """The same of shards that began anew."""
+    if epoch != 1 and lasting is not None:
+        yield FORGETFUL
+
+
+def _outlasts(pseudonym: Pseudonym, lasting: Lasting) -> bool:
+    """Whether a code stays the same for longer than the promise holds of a person's rows."""
+    return lasting.horizon is not None and (pseudonym.scope == "stream" or lasting.horizon < 86_400_000)

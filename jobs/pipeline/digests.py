@@ -1,0 +1,57 @@
+"""What a configuration and the code are told by: hashes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from crenel import anonymity, operators, state
+from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.fingerprint import fingerprint, hierarchy_digest
+from crenel.anonymity.model.secret import NO_KEY
+from crenel.jobs.config.load import Config
+
+_OURS = (anonymity, operators, state)
+"""The packages whose code decides what leaves."""
+
+
+@cache
+def code_version() -> str:
+    """The version, and 16 digits of a hash of the code that decides what leaves."""
+    found = hashlib.sha256()
+    for package in _OURS:
+        folder = Path(package.__path__[0])
+        for path in sorted(folder.rglob("*.py")):
+            content = path.read_bytes()
+            found.update(f"{package.__name__}/{path.relative_to(folder).as_posix()}:{len(content)}:".encode())
+            found.update(content)
+    return f"{version('crenel')}+{found.hexdigest()[:16]}"
+
+
+def policy_digest(config: Config) -> str:
+    """32 digits of a hash of all that stored state cannot outlive, but the subject key and types of columns."""
+    fields = fingerprint(
+        config.policy,
+        config.shards,
+        NO_KEY,
+        {},
+        algorithm=config.algorithm.stored_as,
+        sampling_and_noise=config.sampling_and_noise,
+        privacy=config.privacy,
+    )
+    return _digest({name: value for name, value in fields.items() if name != "subject_key"})
+
+
+def hierarchies_digest(config: Config) -> str:
+    """The same of the hierarchies, by attribute."""
+    return _digest(
+        {a.name: hierarchy_digest(a.hierarchy) for a in config.policy.quasi_identifiers if not isinstance(a, Numeric)}
+    )
+
+
+def _digest(fields: Mapping[str, str]) -> str:
+    return hashlib.sha256(json.dumps(dict(fields), sort_keys=True).encode()).hexdigest()[:32]

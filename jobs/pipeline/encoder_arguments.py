@@ -1,0 +1,290 @@
+"""How encode is called: one or two arguments for each column that has a role, and which types a role can have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TypeAlias
+
+from crenel.anonymity.model.attributes import Categorical, Noised, Numeric, QuasiIdentifier
+from crenel.jobs.pipeline.sql_types import INTEGERS, TEXTS, SqlType, quote
+from crenel.operators.encode.columns import Kind, Read
+from crenel.operators.encode.records import Form
+
+Asked: TypeAlias = tuple[str, Form]
+"""A column, and what an argument is of it."""
+
+_REALS = {"FLOAT": 3.4028234663852886e38, "DOUBLE": 1.7976931348623157e308}  # the largest of each
+_TIMES = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ")
+_SIMPLE = (*TEXTS, "BOOLEAN", *INTEGERS, "DECIMAL", *_REALS, *_TIMES)
+_MILLISECONDS = 3
+_EXACT_DIGITS = 15
+"""Decimal digits that float64 holds."""
+
+_SHOWN = "text, BOOLEAN, whole numbers, DECIMAL, FLOAT, DOUBLE, DATE, TIME, TIMESTAMP and TIMESTAMP_LTZ"
+_CONVERT = "convert it in source.query"
+
+
+class Reader:
+    """Collects the arguments of encode, and what is wrong with the types of columns.
+
+    ``arguments`` are expressions of SQL; ``asked`` tells what each is of a column, None where no ``Form`` is that.
+
+    Parameters
+    ----------
+    types : type by column; None where the source has no such column, about which nothing more is said here
+    neutralized : ``Policy.neutralize_formulas``
+    """
+
+    def __init__(self, types: dict[str, SqlType | None], *, neutralized: bool = False) -> None:
+        self._types, self._neutralized = types, neutralized
+        self.arguments: list[str] = []
+        self.asked: list[Asked | None] = []
+        self.problems: list[str] = []
+
+    def quasi_identifier(self, attribute: QuasiIdentifier) -> Read:
+        """A quasi-identifier; numbers come as such, unless they are text to be parsed."""
+        name, sql = attribute.name, self._types[attribute.name]
+        where = f"policy.quasi_identifiers.{name}"
+        if sql is None:
+            return Read(name, "text", 0)
+        if not isinstance(attribute, Numeric):
+            return self._categorical(where, attribute, sql)
+        self._require_numbers(where, sql, "a numeric one")
+        self._within_type(attribute, sql)
+        return self._number(name, sql)
+
+    def _categorical(self, where: str, attribute: Categorical, sql: SqlType) -> Read:
+        name, builder = attribute.name, attribute.builder
+        if builder is None or builder.kind == "text":
+            self._require(where, sql, _SIMPLE, f"a categorical one is of {_SHOWN}; {_CONVERT}")
+            return self._text(name, sql)
+        if builder.kind == "number":
+            self._require_numbers(where, sql, "one with a hierarchy of numbers")
+            return self._number(name, sql)
+        if builder.kind == "date":
+            valid = "one with a hierarchy of dates is of DATE, TIMESTAMP, TIMESTAMP_LTZ or text such as 2024-02-29"
+            self._require(where, sql, ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", *TEXTS), f"{valid}; {_CONVERT}")
+            if sql.name in TEXTS:
+                return self._text(name, sql)
+            return Read(name, "text", self._add(f"CAST({_cast(name, sql, 'DATE')} AS STRING)", (name, "day")))
+        self._require(where, sql, TEXTS, f"one with a hierarchy of addresses is of text such as 10.0.3.7; {_CONVERT}")
+        return self._text(name, sql)
+
+    def _require_numbers(self, where: str, sql: SqlType, what: str) -> None:
+        self._require(
+            where,
+            sql,
+            (*INTEGERS, *_REALS, "DECIMAL", *TEXTS),
+            f"{what} is of whole numbers, DECIMAL, FLOAT, DOUBLE or text that holds numbers; {_CONVERT}",
+        )
+        if sql.name == "DECIMAL" and (sql.precision or 0) > _EXACT_DIGITS:
+            self.problems.append(
+                f"{where}: the type {sql.text} has more digits than are told apart here; "
+                f"CAST it to DECIMAL(15, {min(sql.scale, _EXACT_DIGITS)}) or DOUBLE in source.query"
+            )
+
+    def _number(self, name: str, sql: SqlType) -> Read:
+        if sql.name in TEXTS:
+            return Read(name, "number_text", self._add(_as_text(name, sql), (name, "text")))
+        # Where no column needs an expression of its own, Flink copies no row before it goes to Python.
+        value = self._add(quote(name) if sql.name in INTEGERS else _cast(name, sql, "DOUBLE"), (name, "number"))
+        if sql.name not in _REALS:
+            return Read(name, "number", value)
+        return Read(name, "single" if sql.name == "FLOAT" else "real", value, self._missing(name, sql))
+
+    def noised(self, attribute: Noised) -> Read:
+        """A noised attribute, which comes as int64 or float64 and goes back as its own type."""
+        name, sql = attribute.name, self._types[attribute.name]
+        if sql is None:
+            return Read(name, "real", 0)
+        self._require(
+            attribute.place, sql, (*INTEGERS, *_REALS), f"a noised one is of whole numbers, FLOAT or DOUBLE; {_CONVERT}"
+        )
+        self._within_type(attribute, sql)
+        if sql.name in INTEGERS:
+            return self._integer(name, sql)
+        return self._real(name, sql)
+
+    def _within_type(self, attribute: Numeric, sql: SqlType) -> None:
+        largest = extremes(sql)
+        if attribute.domain is not None and largest is not None:
+            lowest, highest = largest
+            if not (lowest <= attribute.domain[0] and attribute.domain[1] <= highest):
+                self.problems.append(
+                    f"{attribute.place}.domain: reaches beyond the column's type, {sql.text}; "
+                    f"give one within {lowest:.15g} and {highest:.15g}"
+                )
+
+    def member(self, role: str, name: str) -> Read:
+        """A column that is published as it is; ``member_type`` tells how it comes back."""
+        sql = self._types[name]
+        if sql is None:
+            return Read(name, "text", 0)
+        self._require(
+            f"policy.{role}", sql, _SIMPLE, f"a published column is of {_SHOWN}; {_CONVERT}, or drop it", column=name
+        )
+        kind = member_kind(role, sql)
+        if kind == "timestamp":
+            return Read(name, kind, self._add(_cast(name, sql, "TIMESTAMP(3)"), (name, "time")))
+        if kind == "integer":
+            return self._integer(name, sql)
+        if kind == "real":
+            return self._real(name, sql)
+        if kind == "boolean":
+            return Read(name, kind, self._add(quote(name), (name, "boolean")))
+        if sql.name in ("CHAR", "VARCHAR"):
+            # Flink holds a source to no length, and its CAST back to the type does.
+            text = self._add(_as_text(name, sql))
+            return self._shown(Read(name, "text", text, longest=sql.precision, padded=sql.name == "CHAR"), sql)
+        return self._shown(self._text(name, sql), sql)
+
+    def subject(self, name: str) -> Read:
+        """The column that tells persons apart, as text."""
+        sql = self._types[name]
+        if sql is None:
+            return Read(name, "text", 0)
+        fit = tuple(other for other in _SIMPLE if other not in _REALS)
+        self._require(
+            "policy.subject", sql, fit, "it is of text, whole numbers, DECIMAL, BOOLEAN, dates or times", column=name
+        )
+        return self._text(name, sql)
+
+    def event_time(self, name: str) -> Read:
+        """Event time, as epoch milliseconds or as a timestamp in UTC."""
+        sql = self._types[name]
+        if sql is None:
+            return Read(name, "integer", 0)
+        where = f"policy.event_time: column {name!r}"
+        if sql.processing_time:
+            self.problems.append(f"{where} is processing time; name a column that the records bring along")
+        elif sql.name not in ("BIGINT", "TIMESTAMP_LTZ") or (sql.name == "TIMESTAMP_LTZ" and sql.precision != 3):
+            column = quote(name)
+            how = {
+                "INT": f"CAST({column} AS BIGINT), multiplied by 1000 where it counts seconds",
+                "TIMESTAMP": f"CAST({column} AS TIMESTAMP_LTZ(3))",
+                "TIMESTAMP_LTZ": f"CAST({column} AS TIMESTAMP_LTZ(3))",
+                "DATE": f"CAST(CAST({column} AS TIMESTAMP(3)) AS TIMESTAMP_LTZ(3))",
+            }.get(sql.name, f"CAST(TO_TIMESTAMP({column}) AS TIMESTAMP_LTZ(3))")
+            self.problems.append(
+                f"{where} has the type {sql.text}; it is BIGINT (epoch milliseconds) or TIMESTAMP_LTZ(3): "
+                f"add a computed column to source.ddl, such as event_time AS {how}, with the WATERMARK on it"
+            )
+        if sql.name == "TIMESTAMP_LTZ":
+            return Read(name, "timestamp", self._add(quote(name)))
+        return self._integer(name, sql)
+
+    def without_watermark(self, name: str, counted_by: str, *, elsewhere: bool) -> Iterator[str]:
+        """What is wrong where a field counts event time, and none passes.
+
+        Parameters
+        ----------
+        name : the column of event time
+        counted_by : the field
+        elsewhere : a column of the source other than this one has a watermark, which does for epoch milliseconds: a
+            number cannot have one
+        """
+        sql = self._types[name]
+        if sql is None or sql.processing_time or sql.rowtime or (elsewhere and sql.name == "BIGINT"):
+            return
+        column = quote(name)
+        stamp, added = column, ""
+        if sql.name == "BIGINT":
+            stamp, added = "event_time", f"event_time AS TO_TIMESTAMP_LTZ({column}, 3), "
+        yield (
+            f"{counted_by}: counts event time, and the column {name!r} has no watermark, so no time passes before the "
+            f"input ends; add to source.ddl {added}WATERMARK FOR {stamp} AS {stamp} - INTERVAL '5' SECOND, and select "
+            "the column as it is in source.query"
+        )
+
+    def watermark(self, name: str) -> Read | None:
+        """The watermark when a row comes, which ``policy.event_time_limit`` is ahead of."""
+        sql = self._types[name]
+        if sql is None:
+            return None
+        if not sql.rowtime:
+            self.problems.append(
+                f"policy.event_time_limit: the column {name!r} has no watermark to be ahead of; make policy.event_time "
+                "a column of type TIMESTAMP_LTZ(3) with a WATERMARK in source.ddl, selected as it is in source.query"
+            )
+            return None
+        return self.marks(name)
+
+    def marks(self, name: str) -> Read:
+        """The watermark when a row comes; it is that of a column which has one."""
+        return Read(name, "timestamp", self._add(f"CURRENT_WATERMARK({quote(name)})"))
+
+    def reference(self, name: str) -> Read:
+        """A column that is shown with rejected rows, as text."""
+        sql = self._types[name]
+        if sql is None:
+            return Read(name, "text", 0)
+        self._require("policy.reference", sql, _SIMPLE, f"it is of {_SHOWN}; {_CONVERT}", column=name)
+        return self._shown(self._text(name, sql), sql)
+
+    def _require(self, where: str, sql: SqlType, fit: tuple[str, ...], valid: str, column: str | None = None) -> None:
+        if sql.name not in fit:
+            about = f"column {column!r} has" if column is not None else "has"
+            self.problems.append(f"{where}: {about} the type {sql.text}; {valid}")
+
+    def _add(self, expression: str, asked: Asked | None = None) -> int:
+        self.arguments.append(expression)
+        self.asked.append(asked)
+        return len(self.arguments) - 1
+
+    def _missing(self, name: str, sql: SqlType) -> int | None:
+        """An argument that tells missing values, where there can be any."""
+        return self._add(f"{quote(name)} IS NULL", (name, "missing")) if sql.nullable else None
+
+    def _text(self, name: str, sql: SqlType) -> Read:
+        return Read(name, "text", self._add(_as_text(name, sql), (name, "text")))
+
+    def _shown(self, read: Read, sql: SqlType) -> Read:
+        """How a column is read that an output shows: a text of another type, such as -0.50, is no formula."""
+        return replace(read, neutralized=True) if self._neutralized and sql.name in TEXTS else read
+
+    def _real(self, name: str, sql: SqlType) -> Read:
+        return Read(name, "real", self._add(_cast(name, sql, "DOUBLE"), (name, "number")), self._missing(name, sql))
+
+    def _integer(self, name: str, sql: SqlType) -> Read:
+        # pandas has no missing integers: without COALESCE they would come as float64 and lose digits.
+        value = _cast(name, sql, "BIGINT")
+        return Read(
+            name,
+            "integer",
+            self._add(f"COALESCE({value}, CAST(0 AS BIGINT))" if sql.nullable else value, (name, "integer")),
+            self._missing(name, sql),
+        )
+
+
+def member_kind(role: str, sql: SqlType) -> Kind:
+    """How a column that is published as it is goes through the operator."""
+    # As text a timestamp costs ten times as much. What is told apart by codes has been told apart by those of its text.
+    if role == "passthrough" and sql.name == "TIMESTAMP" and (sql.precision or 0) <= _MILLISECONDS:
+        return "timestamp"
+    if sql.name in INTEGERS:
+        return "integer"
+    if sql.name in _REALS:
+        return "real"
+    return "boolean" if sql.name == "BOOLEAN" else "text"
+
+
+def _as_text(name: str, sql: SqlType) -> str:
+    return quote(name) if sql.name in ("STRING", "VARCHAR") else _cast(name, sql, "STRING")
+
+
+def _cast(name: str, sql: SqlType, target: str) -> str:
+    return quote(name) if sql.name == target else f"CAST({quote(name)} AS {target})"
+
+
+def extremes(sql: SqlType) -> tuple[float, float] | None:
+    """The least and the largest value of a numeric type; None where there is none."""
+    if sql.name in INTEGERS:
+        return -(2.0 ** (INTEGERS[sql.name] - 1)), float(2 ** (INTEGERS[sql.name] - 1) - 1)
+    if sql.name == "DECIMAL":
+        largest = (10 ** (sql.precision or 0) - 1) / 10**sql.scale
+    elif sql.name in _REALS:
+        largest = _REALS[sql.name]
+    else:
+        return None
+    return -largest, largest

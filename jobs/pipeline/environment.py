@@ -1,0 +1,126 @@
+"""The Flink environment of a job: our defaults, under whatever the configuration or the command line sets."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+from pyflink.common import Configuration
+from pyflink.datastream import StreamExecutionEnvironment
+from pyflink.table import StreamTableEnvironment
+
+from crenel.jobs.config.reserved_settings import FIXED
+from crenel.jobs.config.start_positions import STATE
+from crenel.jobs.local.flags import prepare_java
+from crenel.jobs.local.stop import folder_until_exit
+from crenel.jobs.local.worker import keep_pool_private
+from crenel.jobs.pipeline.channels import UnknownChannelsError, bind_channels, write_jar
+from crenel.jobs.pipeline.gateway import require_token
+from crenel.jobs.pipeline.jars import JARS, jars
+
+DEFAULTS: Mapping[str, str] = {
+    "pipeline.name": "crenel",
+    **FIXED,
+    # Rows hold arrays, and copying them between chained operators would cost more than the operators.
+    "pipeline.object-reuse": "true",
+    # One block a shard and Arrow batch: larger ones cost less. ``crenel.jobs.pipeline.bundle_timing`` bounds latency.
+    "python.fn-execution.arrow.batch.size": "20000",
+    "python.fn-execution.bundle.size": "100000",
+    # A source of files reads so much at a time, and holds several of these as rows, which Java's collector copies again
+    # and again: at 1 MB, Flink's default, that took a quarter of the time of a row. A cluster must be told by itself.
+    "source.file.stream.io-fetch-size": "64 kb",
+    # What is stored is read once, at a restore: PyFlink would keep the last entries, and the keys of all there were.
+    "python.map-state.read-cache-size": "0",
+    # An entry may be of 2 MB, and those that a restore reads at once must stay far below the 2 GB of a message.
+    "python.map-state.iterate-response-batch-size": "100",
+    # PyFlink takes the UTC wall clock of a TIMESTAMP_LTZ for local time.
+    "table.local-time-zone": "UTC",
+    # Sources and sinks find their state again in a savepoint.
+    "table.exec.uid.generation": "ALWAYS",
+    # Sinks publish at checkpoints, and what they publish is published once.
+    "execution.checkpointing.interval": "30 s",
+    "execution.checkpointing.mode": "EXACTLY_ONCE",
+    # A job that starts again for ever can only be canceled, and the tuples that wait are in its last checkpoint.
+    "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
+}
+
+LOOPBACK: Mapping[str, str] = {
+    # Flink's servers of a local run serve this process alone, and ask nobody for a password.
+    "jobmanager.bind-host": "localhost",
+    "taskmanager.bind-host": "localhost",
+    "rest.bind-address": "localhost",
+    "web.submit.enable": "false",
+    "web.cancel.enable": "false",
+    "web.rescale.enable": "false",
+}
+
+
+def local_environment(settings: Mapping[str, str], *, checkpoints: bool = True) -> StreamTableEnvironment:
+    """A mini-cluster in this process; ``settings`` are Flink's and win over the defaults.
+
+    ``checkpoints``: whether any are taken, and gone on from, as the settings say.
+
+    Raises
+    ------
+    crenel.jobs.local.java.JavaError
+        No Java 17 or newer was found.
+    ConfigError
+        A jar that the settings name is not there.
+    """
+    prepare_java()
+    local = {"python.executable": sys.executable, "python.client.executable": sys.executable}
+    keep_pool_private()
+    try:
+        bind_channels()
+    except UnknownChannelsError as error:
+        _warn_of_channels(error)
+    settings = {**settings, **jars(settings, {})}
+    configuration = Configuration()
+    for key, value in {**DEFAULTS, **LOOPBACK, **local, **settings}.items():
+        if checkpoints or not (key.startswith("execution.checkpointing.") or key in STATE):
+            configuration.set_string(key, value)
+    return StreamTableEnvironment.create(StreamExecutionEnvironment.get_execution_environment(configuration))
+
+
+def cluster_environment(settings: Mapping[str, str]) -> StreamTableEnvironment:
+    """The environment that ``flink run`` prepared.
+
+    ``settings`` win over the command line's ``-D`` and the cluster's file, and those over the defaults. Jars are added
+    to those that are there.
+
+    Raises
+    ------
+    ConfigError
+        A jar that the settings name is not there.
+    """
+    require_token()
+    environment = StreamExecutionEnvironment.get_execution_environment()
+    present = environment._j_stream_execution_environment.getConfiguration()
+    listed = {name: present.getString(name, "") for name in JARS}
+    settings = {**settings, **jars(settings, listed)}
+    settings[JARS[0]] = _with_bound_channels(settings.get(JARS[0], listed[JARS[0]]))
+    configuration = Configuration()
+    for key, value in {**{k: v for k, v in DEFAULTS.items() if not present.containsKey(k)}, **settings}.items():
+        configuration.set_string(key, value)
+    environment.configure(configuration)
+    return StreamTableEnvironment.create(environment)
+
+
+def _with_bound_channels(listed: str) -> str:
+    """The jars of a job, behind one in which Beam's servers bind to loopback."""
+    jar = folder_until_exit("crenel-channels-") / "crenel-channels.jar"
+    try:
+        write_jar(jar)
+    except UnknownChannelsError as error:
+        _warn_of_channels(error)
+        return listed
+    return ";".join([jar.as_uri(), *Configuration.parse_list_value(listed)])
+
+
+def _warn_of_channels(error: UnknownChannelsError) -> None:
+    print(
+        f"warning: Beam's channels to Python listen on all addresses of this machine, as {error}; "
+        "close the ports to other machines by a firewall",
+        file=sys.stderr,
+        flush=True,
+    )

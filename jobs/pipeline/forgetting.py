@@ -1,0 +1,146 @@
+"""The control stream: requests to forget persons, side by side with the blocks of the source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from pyflink.datastream import DataStream
+from pyflink.table import StreamTableEnvironment
+
+from crenel.anonymity.model.policy import SHARD_BY_SUBJECT
+from crenel.jobs.config.load import Config, ConfigError, ForgetSource
+from crenel.jobs.config.reserved_settings import MAX_PARALLELISM
+from crenel.jobs.pipeline.encoder_arguments import Reader
+from crenel.jobs.pipeline.layout import Layout
+from crenel.jobs.pipeline.source_table import FORGET, create_table, parsing
+from crenel.jobs.pipeline.sql_types import INTEGERS, TEXTS, SqlType, literal, parse, quote
+from crenel.operators.encode.columns import Read
+from crenel.operators.encode.forget import ForgetPlan, code_of, forget_function
+from crenel.operators.encode.hashing import text_codes
+from crenel.operators.shards.keys import shard_keys
+
+_VIEW = "crenel_forget_source"
+
+
+def read_forget(tables: StreamTableEnvironment, source: ForgetSource, found: Layout) -> tuple[str, Read]:
+    """Create the table of requests; the SQL expression of a subject, and how it is read.
+
+    Raises
+    ------
+    ConfigError
+        There is not one column, or it is of another type than the source's subject: they would never be the same. Or
+        ``source.forget.ddl`` creates no table that can be read.
+    """
+    create_table(tables, "source.forget.ddl", source, FORGET)
+    with parsing("source.forget.query", source.varied):
+        view = tables.sql_query(source.query or "SELECT * FROM forget")
+    tables.create_temporary_view(_VIEW, view)
+    columns = {
+        column.getName(): parse(column.getDataType().getLogicalType().asSummaryString())
+        for column in view._j_table.getResolvedSchema().getColumns()
+    }
+    field = "source.forget.query" if source.query else "source.forget.ddl"
+    if len(columns) != 1:
+        listed = ", ".join(columns)
+        raise ConfigError(
+            "source", [f"{field}: gives the columns {listed}; it must give one, the subject, as policy.subject has it"]
+        )
+    ((name, sql),) = columns.items()
+    subject = parse(found.subject_type or "STRING")
+    if not _alike(sql, subject):
+        raise ConfigError(
+            "source",
+            [
+                f"{field}: the column {name!r} has the type {sql.text}, and policy.subject {subject.text}; the two "
+                f"must be written alike: CAST it to {subject.text} in source.forget.query"
+            ],
+        )
+    reader = Reader({name: sql})
+    read = reader.subject(name)
+    return reader.arguments[read.value], read
+
+
+def requests(tables: StreamTableEnvironment, config: Config, source: ForgetSource, found: Layout) -> DataStream:
+    """Requests as rows (key of a shard, bytes), one for each shard that may know the person.
+
+    It never holds back the watermark of the source: it is idle from its first moment, as watermarks go.
+    """
+    expression, read = read_forget(tables, source, found)
+    plan = ForgetPlan(
+        subject=read,
+        subject_key=config.subject_key,
+        keys=shard_keys(config.shards.count, MAX_PARALLELISM),
+        by_subject=config.shards.by == SHARD_BY_SUBJECT,
+    )
+    tables.create_temporary_system_function("crenel_forget", forget_function(plan))
+    asked = f"SELECT crenel_forget({expression}) AS e FROM {_VIEW}"
+    query = (
+        f"SELECT t.k AS k, ROW(t.k, r.b) AS v FROM (SELECT e.k AS shards, e.b AS b FROM ({asked})) AS r "
+        "CROSS JOIN UNNEST(r.shards) AS t (k)"
+    )
+    return tables.to_data_stream(tables.sql_query(query))
+
+
+def codes_of(tables: StreamTableEnvironment, config: Config, found: Layout, subjects: Sequence[str]) -> list[str]:
+    """What the output ``forgotten`` will call each of some persons.
+
+    Raises
+    ------
+    ConfigError
+        One of them is no value of the subject's type; it names the first by its number.
+    """
+    kind = found.subject_type or "STRING"
+    values = ", ".join(f"({number}, CAST({literal(text)} AS STRING))" for number, text in enumerate(subjects))
+    query = f"SELECT i, CAST(TRY_CAST(s AS {kind}) AS STRING) FROM (VALUES {values}) AS v (i, s)"
+    with tables.execute_sql(query).collect() as rows:
+        texts = dict(tuple(row) for row in rows)
+    for number in range(len(subjects)):
+        if texts[number] is None:
+            raise ConfigError("it", [f"--subject: number {number + 1} is no {kind}, the type of policy.subject"])
+    key = config.subject_key.hash_key
+    hashes = text_codes(np.array([texts[number] for number in range(len(subjects))], object), key, repeated=False)
+    return [code_of(subject, key) for subject in hashes]
+
+
+def column_of(tables: StreamTableEnvironment) -> tuple[str, str]:
+    """Name and type of the one column of the table of requests, once ``read_forget`` has created it.
+
+    Raises
+    ------
+    ConfigError
+        The table has not one column alone: what else a request has is not known.
+    """
+    columns = [
+        (column.getName(), column.getDataType().getLogicalType().asSummaryString())
+        for column in tables.from_path("forget")._j_table.getResolvedSchema().getColumns()
+        if column.isPhysical()
+    ]
+    if len(columns) != 1:
+        listed = ", ".join(name for name, _ in columns)
+        raise ConfigError(
+            "it",
+            [
+                f"source.forget.ddl: the table 'forget' has the columns {listed}, and only a table of one column can "
+                "be written to from here; write the request where the table reads it"
+            ],
+        )
+    ((name, kind),) = columns
+    return name, kind.removesuffix(" NOT NULL")
+
+
+def write_requests(
+    tables: StreamTableEnvironment, source: ForgetSource, column: tuple[str, str], subjects: Sequence[str]
+) -> None:
+    """Insert requests into the table, of one ``column``, and wait until they are there."""
+    with parsing("source.forget.ddl", source.varied):
+        tables.execute_sql(source.ddl)
+    name, kind = column
+    rows = ", ".join(f"(CAST({literal(text)} AS {kind}))" for text in subjects)
+    tables.execute_sql(f"INSERT INTO forget ({quote(name)}) VALUES {rows}").wait()
+
+
+def _alike(one: SqlType, other: SqlType) -> bool:
+    """Whether equal values of two types are equal as text."""
+    texts = tuple(name for name in TEXTS if name != "CHAR")
+    return one.text == other.text or any(one.name in kinds and other.name in kinds for kinds in (texts, (*INTEGERS,)))

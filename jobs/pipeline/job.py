@@ -1,0 +1,106 @@
+"""A wired job: its inserts, and the names under which its operators find their state again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyflink.common import JobClient
+from pyflink.datastream import DataStream
+from pyflink.java_gateway import get_gateway
+from pyflink.table import StreamTableEnvironment
+
+from crenel.jobs.causes import JobSetup
+from crenel.jobs.pipeline.bundle_timing import set_pace
+
+
+class Job:
+    """What ``crenel.jobs.pipeline.build.build`` makes.
+
+    Parameters
+    ----------
+    tables : where the job was wired
+    operator : what the anonymizer gives: all that its inserts read stems from it
+    warnings : what to know of it before it starts, each with its field
+    setup : what may be told of it where it fails
+    conceals : whether Flink's web page shows the names of operators alone, and not their descriptions, which hold texts
+        of the query
+    """
+
+    def __init__(
+        self,
+        tables: StreamTableEnvironment,
+        operator: DataStream,
+        warnings: tuple[str, ...] = (),
+        setup: JobSetup | None = None,
+        *,
+        conceals: bool = False,
+    ) -> None:
+        self.warnings = warnings
+        self._conceals = conceals
+        self.setup = JobSetup({}, {}) if setup is None else setup
+        self._operator = operator._j_data_stream.getTransformation()
+        self._environment = operator._j_data_stream.getExecutionEnvironment()
+        self._statements = tables.create_statement_set()
+        self._sinks: list[str] = []
+
+    def insert(self, sink: str, query: str) -> None:
+        """Write the rows of a query to the table ``sink``."""
+        self._statements.add_insert_sql(f"INSERT INTO {sink} {query}")
+        self._sinks.append(sink)
+
+    def explain(self) -> str:
+        """Flink's plan; raises what Flink has against the job."""
+        return str(self._statements.explain())
+
+    def execute(self) -> JobClient:
+        """Start the job."""
+        wired = self._environment.getTransformations().size()
+        self._statements.attach_as_datastream()
+        ends = list(self._environment.getTransformations())[wired:]
+        self._name_operators(ends)
+        if self._conceals:
+            seen: set[int] = set()
+            for end in (self._operator, *ends):
+                for transformation in upwards(end, seen):
+                    transformation.setDescription(transformation.getName())
+        get_gateway().jvm.org.apache.flink.python.util.PythonConfigUtil.configPythonOperator(self._environment)
+        set_pace(self._environment, self._operator, list(upwards(self._operator, set())))
+        return JobClient(self._environment.executeAsync(self._environment.getStreamGraph()))
+
+    def _name_operators(self, ends: list[Any]) -> None:
+        # Flink numbers what SQL makes in the order in which it is planned: one more sink, and a savepoint's offsets
+        # and pending files would belong to nobody. So a name is what the operator does and for which table.
+        if len(ends) != len(self._sinks):
+            raise RuntimeError(f"{len(self._sinks)} inserts became {len(ends)} sinks")
+        known: set[str] = set()
+        for label, end in [("source", self._operator), *zip(self._sinks, ends, strict=True)]:
+            label = label.removeprefix("crenel_")
+            for transformation in upwards(end, set()):
+                number, _, kind = (transformation.getUid() or "").partition("_")
+                if number.isdecimal():
+                    name = _unused(f"crenel-{label}-{_what(transformation, kind)}", known)
+                    known.add(name)
+                    transformation.setUid(name)
+
+
+def upwards(transformation: Any, seen: set[int]) -> Iterator[Any]:
+    """A transformation and all that it reads from, each once; ``seen`` gets their numbers."""
+    if transformation.getId() not in seen:
+        seen.add(transformation.getId())
+        yield transformation
+        for before in transformation.getInputs():
+            yield from upwards(before, seen)
+
+
+def _what(transformation: Any, kind: str) -> str:
+    return transformation.getName().partition("[")[0] if kind == "source" else kind
+
+
+def _unused(name: str, known: set[str]) -> str:
+    number = 2
+    unused = name
+    while unused in known:
+        unused = f"{name}-{number}"
+        number += 1
+    return unused

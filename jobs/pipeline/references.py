@@ -1,0 +1,88 @@
+"""The reference distributions of a job, with the codes that its columns give their values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+
+from crenel.anonymity.model.privacy import Privacy
+from crenel.anonymity.model.privacy_model import Sensitive
+from crenel.jobs.config.file import ConfigError
+from crenel.jobs.pipeline.layout import Layout
+from crenel.operators.encode.encoder import EncodePlan
+from crenel.operators.encode.references import codes_of
+
+_NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
+
+Coded = Mapping[str, list[int | None]]
+
+
+def with_codes(privacy: Privacy, found: Layout, encode: EncodePlan, where: Path | str = "source") -> Privacy:
+    """The same promises, whose references have codes.
+
+    Parameters
+    ----------
+    encode : how encode reads the columns
+    where : what an error names as its place
+
+    Raises
+    ------
+    ConfigError
+        Lists references of which a value is none of its column, or of which two are the same there.
+    """
+    privacy = replace(privacy, sensitive=tuple(_in_order(column, found) for column in privacy.sensitive))
+    columns = [column for column in privacy.sensitive if column.reference is not None]
+    coded = {column.name: _codes(column, found, encode) for column in columns}
+    if problems := [problem for column in columns for problem in _problems(column, coded, found)]:
+        raise ConfigError(where, problems)
+    made = tuple(
+        column
+        if column.reference is None
+        else replace(
+            column,
+            reference=replace(column.reference, codes=tuple(code for code in coded[column.name] if code is not None)),
+        )
+        for column in privacy.sensitive
+    )
+    return replace(privacy, sensitive=made)
+
+
+def _in_order(column: Sensitive, found: Layout) -> Sensitive:
+    """A column of numbers whose distance is ordered, with the values of its reference in their order."""
+    reference = column.reference
+    kind = found.published[column.name] if reference is not None else ""
+    if reference is None or reference.distance != "ordered" or not kind.startswith(_NUMBERS):
+        return column
+    rows = sorted(zip(reference.values, reference.shares, strict=True), key=lambda row: _number(row[0]))
+    values, shares = zip(*rows, strict=True)
+    return replace(column, reference=replace(reference, values=values, shares=shares))
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:  # a missing one stands first; of others ``_problems`` tells
+        return -inf
+
+
+def _codes(column: Sensitive, found: Layout, encode: EncodePlan) -> list[int | None]:
+    read = encode.sensitive[found.policy.sensitive.index(column.name)]
+    if found.published[column.name] == "FLOAT":
+        read = replace(read, kind="single")
+    null_text = encode.null_text if found.policy.missing == "value" else None
+    values = () if column.reference is None else column.reference.values
+    return codes_of(values, read, encode.subject_key.hash_key, null_text)
+
+
+def _problems(column: Sensitive, coded: Coded, found: Layout) -> Iterator[str]:
+    place, kind = f"privacy.sensitive.{column.name}.reference", found.published[column.name]
+    first: dict[int, int] = {}
+    for number, code in enumerate(coded[column.name], 1):
+        if code is None:
+            yield f"{place}: value {number} is none of a column of type {kind}; write it as the column does"
+        elif code in first:
+            yield f"{place}: values {first[code]} and {number} are the same in a column of type {kind}; add them up"
+        else:
+            first[code] = number

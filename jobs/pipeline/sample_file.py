@@ -1,0 +1,63 @@
+"""A file of the source's rows, read in the place of the source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyflink.table import StreamTableEnvironment
+
+from crenel.anonymity.model.errors import InputError
+from crenel.jobs.config.load import Source
+from crenel.jobs.config.paths import file_uri
+from crenel.jobs.pipeline.source_table import SOURCE, parsing, source_table
+from crenel.jobs.pipeline.sql_types import literal
+
+_GIVEN = "crenel_given_source"
+_FORMATS = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
+_READ = (*dict.fromkeys(_FORMATS.values()), "raw")  # raw: whatever lines hold
+
+
+class SampleError(InputError):
+    """Rows that are no sample; the message names the field or the option and what would be valid."""
+
+
+def read_from(tables: StreamTableEnvironment, source: Source, file: Path) -> str:
+    """The DDL of a table ``source`` with the same columns and watermark, whose rows are those of a file.
+
+    A source that reads files reads this one instead, in its own format. Any other is taken to have such rows as CSV or
+    JSON: by its own format where that is one of these or takes lines as they are, else by the ending of the file.
+
+    Raises
+    ------
+    SampleError
+        The file is not there, or in no format that is known.
+    """
+    if not file.exists():
+        raise SampleError(f"--sample: {file} is not there; give a file with rows as the source has them")
+    with parsing("source.ddl", source.varied):
+        tables.execute_sql(source.ddl)
+    options = source_table(tables).options
+    if options is None:
+        raise SampleError("--sample: source.ddl creates no table 'source' with a connector that could be replaced")
+    changed = {"path": file_uri(file)}
+    if options.get("connector") != "filesystem":
+        changed |= {"connector": "filesystem", **_format(options, file)}
+        kept = "EXCLUDING OPTIONS"
+    else:
+        kept = "OVERWRITING OPTIONS"
+    settings = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in changed.items())
+    tables.execute_sql(f"CREATE TEMPORARY TABLE {_GIVEN} WITH ({settings}) LIKE {SOURCE} ({kept})")
+    tables.execute_sql(f"DROP TEMPORARY TABLE {SOURCE}")
+    return f"CREATE TEMPORARY TABLE {SOURCE} LIKE {_GIVEN}"
+
+
+def _format(options: Mapping[str, str], file: Path) -> dict[str, str]:
+    """The options of the format that a file is in, from those of another connector."""
+    given = {name.removeprefix("value."): value for name, value in options.items()}
+    name = given.get("format")
+    if name not in _READ:
+        name = _FORMATS.get(file.suffix.lower())
+    if name is None:
+        raise SampleError(f"--sample: {file.name} has an ending that is not known; one of {', '.join(_FORMATS)}")
+    return {"format": name, **{key: value for key, value in given.items() if key.startswith(f"{name}.")}}

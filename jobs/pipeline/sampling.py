@@ -1,0 +1,73 @@
+"""Blocks of a source, read here and not anonymized."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+from pyflink.table import StreamTableEnvironment
+
+from crenel.anonymity.model.policy import Policy, Shards
+from crenel.jobs.config.load import Config
+from crenel.jobs.pipeline.append_only import append_only
+from crenel.jobs.pipeline.build import encoded, job_setup, operator_plan, read_layout
+from crenel.jobs.pipeline.bundle_timing import ends
+from crenel.jobs.pipeline.job import upwards
+from crenel.jobs.pipeline.sample_file import read_from
+from crenel.state.block import Block
+
+_BEHIND = re.compile(r"watermark=\[-\(\S+, (\d+):INTERVAL")
+"""A watermark behind a column, as Flink's plan tells it."""
+
+
+class SourceBlocks:
+    """The blocks of all rows that a job would read, as one shard.
+
+    Parameters
+    ----------
+    tables : where the source is created
+    config : of the job; how it divides the stream does not matter
+    file : whose rows are read in the place of the source's (``crenel.jobs.pipeline.sample_file``); None: those of the
+        source
+
+    Attributes
+    ----------
+    policy : with what follows from the columns
+    plan : what the operator of the job would know
+    ends : whether the source does
+    setup : what may be told where it cannot be read
+    lag : milliseconds by which the watermark is behind the event time of a row; 0 where it has another form
+
+    Raises
+    ------
+    ConfigError
+        As ``crenel.jobs.pipeline.build.read_layout`` does.
+    """
+
+    def __init__(self, tables: StreamTableEnvironment, config: Config, file: Path | None = None) -> None:
+        if file is not None:
+            config = replace(config, source=replace(config.source, ddl=read_from(tables, config.source, file)))
+        found = read_layout(tables, config)
+        self.policy: Policy = found.policy
+        self.plan = operator_plan(config, found)
+        self.setup = job_setup(tables, replace(config, sinks={}))
+        self.ends = _ends(tables)
+        self._members = found.members_schema
+        rows = encoded(tables, replace(config, shards=Shards()), found)
+        self._table = tables.sql_query(f"SELECT e.b AS b FROM ({rows}) WHERE e.b IS NOT NULL")
+        behind = _BEHIND.search(self._table.explain())
+        self.lag = 0 if behind is None else int(behind[1])
+
+    def read(self) -> Generator[Block, None, None]:
+        """Run a job that reads them; it is canceled where the iterator is closed."""
+        with closing(self._table.execute().collect()) as rows:
+            for number, row in enumerate(rows):
+                yield Block.from_bytes(bytes(row[0]), self._members, f"block {number}")
+
+
+def _ends(tables: StreamTableEnvironment) -> bool:
+    stream = append_only(tables, "SELECT 1 AS present FROM crenel_source")._j_data_stream
+    return all(map(ends, upwards(stream.getTransformation(), set())))

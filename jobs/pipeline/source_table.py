@@ -1,0 +1,133 @@
+"""A table that a configuration creates, as Flink has resolved it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from py4j.protocol import Py4JError
+from pyflink.java_gateway import get_gateway
+from pyflink.table import StreamTableEnvironment
+from pyflink.util.exceptions import JavaException
+
+from crenel.jobs.config.explain import listed
+from crenel.jobs.config.load import Config, ConfigError, ForgetSource, Source
+from crenel.jobs.failure import why_refused
+from crenel.jobs.pipeline.factories import find_missing_factories
+
+SOURCE, FORGET = "source", "forget"
+# Not of its frames, which begin with a tab: most of what goes wrong in planning has Calcite among them.
+_OF_THE_PARSER = re.compile(
+    r"^[^\t\n]*(?:SqlParser\w*Exception|org\.apache\.calcite|SQL validation failed)", re.MULTILINE
+)
+_PLACE = re.compile(r"line (\d+), column (\d+)")
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """What a job must know of it beside the columns of a query.
+
+    Attributes
+    ----------
+    options : of its connector, as the DDL gives them; None where there is no such table, or it is a view
+    computed : columns that the DDL computes, each with its expression
+    watermark : whether one of its columns has a watermark
+    """
+
+    options: Mapping[str, str] | None
+    computed: tuple[str, ...]
+    watermark: bool
+
+
+def create_table(tables: StreamTableEnvironment, field: str, read: Source | ForgetSource, name: str) -> None:
+    """Execute the statement of a table that a job reads.
+
+    Parameters
+    ----------
+    field : of the statement
+    read : the statement, and the SELECT that reads the table
+    name : of the table, ``SOURCE`` or ``FORGET``
+
+    Raises
+    ------
+    ConfigError
+        Flink cannot parse the statement, it does not create the table, or Flink lacks its connector or format.
+    """
+    before = set(tables.list_tables())
+    with parsing(field, read.varied):
+        tables.execute_sql(read.ddl)
+    created = set(tables.list_tables())
+    # A query may read the table of a catalog instead.
+    is_read = not read.query or re.search(rf"\b(?:FROM|JOIN|TABLE)\s+`?{name}\b`?(?!\s*\.)", read.query, re.IGNORECASE)
+    if name not in created and is_read:
+        instead = listed([repr(other) for other in sorted(created - before)])
+        what = f"creates {instead} and not" if instead else "does not create"
+        raise ConfigError(
+            "it", [f"{field}: {what} the table {name!r}; write CREATE TEMPORARY TABLE {name} (...) WITH (...)"]
+        )
+    problems = list(find_missing_factories(tables, {field: source_table(tables, name).options or {}}))
+    if problems:
+        raise ConfigError("it", problems)
+
+
+def source_table(tables: StreamTableEnvironment, name: str = SOURCE) -> SourceTable:
+    """Look it up in the current database, once its DDL has been executed."""
+    place = get_gateway().jvm.org.apache.flink.table.catalog.ObjectIdentifier.of(
+        tables.get_current_catalog(), tables.get_current_database(), name
+    )
+    found = tables._j_tenv.getCatalogManager().getTable(place)
+    if not found.isPresent():
+        return SourceTable(None, (), False)
+    resolved = found.get().getResolvedTable()
+    schema = resolved.getResolvedSchema()
+    return SourceTable(
+        options=dict(resolved.getOptions()) if resolved.getTableKind().name() == "TABLE" else None,
+        computed=tuple(column.asSummaryString() for column in schema.getColumns() if not column.isPhysical()),
+        watermark=not schema.getWatermarkSpecs().isEmpty()
+        or any("*ROWTIME*" in column.asSummaryString() for column in schema.getColumns()),
+    )
+
+
+@contextmanager
+def parsing(field: str, varied: frozenset[str]) -> Iterator[None]:
+    """Name the field of a statement that Flink's parser refuses.
+
+    The parser quotes the statement. Where that is one of ``varied``, the quotation may hold the value of a variable,
+    such as a password, and only its place is told.
+
+    Raises
+    ------
+    ConfigError
+        The parser refuses what the block executes.
+    """
+    try:
+        yield
+    except (Py4JError, JavaException) as error:
+        trace = getattr(error, "stack_trace", None) or str(error)
+        if not _OF_THE_PARSER.search(trace):
+            raise
+        if field not in varied:
+            raise ConfigError("source", [f"{field}: Flink cannot parse it: {why_refused(error)}"]) from None
+        place = _PLACE.search(trace)
+        where = f" at line {place[1]}, column {place[2]}" if place else ""
+        raise ConfigError(
+            "source",
+            [
+                f"{field}: Flink cannot parse it{where}; its message is withheld, because it may hold the value of a "
+                "variable: look there for a missing comma or quote, with the variables replaced"
+            ],
+        ) from None
+
+
+def read_options(tables: StreamTableEnvironment, config: Config) -> dict[str, Mapping[str, str]]:
+    """Return the options of each table that a job reads, by the field of its statement; they have been executed."""
+    names = {"source.ddl": SOURCE} | ({} if config.source.forget is None else {"source.forget.ddl": FORGET})
+    return {field: source_table(tables, name).options or {} for field, name in names.items()}
+
+
+def column_names(tables: StreamTableEnvironment) -> list[str]:
+    """Of its columns, in order."""
+    names: list[str] = tables.from_path(SOURCE).get_schema().get_field_names()
+    return names

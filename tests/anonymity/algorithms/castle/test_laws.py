@@ -1,0 +1,228 @@
+"""What always holds (design.md), on any stream and under any policy, as the checker judges it."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.buffer.release_buffer import delay_of_bucket
+from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.outcomes import FIRST_KINDS, KINDS, LINKABLE, SUPPRESSIONS
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Privacy
+from crenel.state.block import NO_TIME
+from tests.support.deadlines import last_time
+from tests.support.drive import KEY, Kept, Setting, apply, columns_of, hashes, in_blocks, judged, steps_of
+from tests.support.examples import FEW, LAWS, reach
+from tests.support.source import IDENTITY, Advance, Finish, Push, Row
+from tests.support.strategies import ONE_BY_ONE, Case, cases, cuts
+
+
+@given(cases(), cuts)
+@LAWS
+def test_k_and_l_hold_values_lie_inside_and_every_tuple_leaves_once_in_time(case: Case, cut: tuple[int, ...]) -> None:
+    judged(case.setting, case.steps(cut))
+
+
+@given(cases())
+@LAWS
+def test_counters_say_what_left_and_after_how_many_tuples(case: Case) -> None:
+    # One by one the checker knows when each tuple left, and what had been seen by then.
+    judged(case.setting, case.steps(ONE_BY_ONE))
+
+
+@given(cases(confident=True, timed=True, delay_tuples=16, max_clusters=2))
+@LAWS
+def test_with_confidence_whoever_is_among_too_few_is_withheld_and_the_rest_of_too_small_a_class_waits_on(
+    case: Case,
+) -> None:
+    judged(case.setting, case.steps(ONE_BY_ONE))
+
+
+@given(cases(timed=True, delay_event_time=7), cuts)
+@LAWS
+def test_event_time_bounds_the_delay_however_late_tuples_come(case: Case, cut: tuple[int, ...]) -> None:
+    judged(case.setting, case.steps(cut))
+
+
+@given(cases(timed=True))
+@FEW
+def test_a_watermark_that_comes_with_a_block_counts_as_passed(case: Case) -> None:
+    judged(case.setting, case.leaps())
+
+
+@given(cases(loss_window=100, reuse_limit=2, delay_tuples=4), cuts)
+@FEW
+def test_reuse_hands_out_what_omega_holds_and_the_oldest_leaves_first(case: Case, cut: tuple[int, ...]) -> None:
+    judged(case.setting, case.steps(cut))
+
+
+@given(cases(reuse_limit=0))
+@FEW
+def test_nothing_is_reused_where_nothing_may_be_kept(case: Case) -> None:
+    _, counters, _ = judged(case.setting, case.steps())
+    assert counters.releases["reused"] == 0
+
+
+@given(cases(suppression="generalize"), cuts)
+@FEW
+def test_generalize_publishes_every_tuple_but_those_that_confidence_withholds(case: Case, cut: tuple[int, ...]) -> None:
+    _, counters, checker = judged(case.setting, case.steps(cut))
+    linkable = counters.suppressed.get(LINKABLE, 0)
+    assert counters.released == len(case.rows) - linkable
+    assert sum(counters.suppressed.values()) == counters.releases["generalized"] + linkable
+    assert checker.reasons.keys() <= {LINKABLE}
+
+
+@given(cases(), cuts, cuts)
+@LAWS
+def test_how_a_stream_is_cut_changes_nothing(case: Case, one: tuple[int, ...], other: tuple[int, ...]) -> None:
+    first, counters, _ = judged(case.setting, case.steps(one))
+    second, again, _ = judged(case.setting, case.steps(other))
+    assert columns_of(first) == columns_of(second)
+    assert counters.delays.tolist() == again.delays.tolist()
+    assert replace(counters, delays=again.delays) == again
+
+
+@given(cases(), cuts, st.lists(st.integers(0, 60), max_size=4))
+@LAWS
+def test_a_shard_restored_after_any_step_goes_on_as_if_nothing_had_happened(
+    case: Case, cut: tuple[int, ...], restores: list[int]
+) -> None:
+    check_restores(case, cut, restores)
+
+
+@given(cases(timed=True, delay_tuples=None, delay_event_time=20, max_clusters=2), cuts)
+@FEW
+def test_a_restored_shard_remembers_who_left_before_older_tuples(case: Case, cut: tuple[int, ...]) -> None:
+    # By event time a tuple may leave its cluster alone while older ones of its block wait: restored after each step.
+    check_restores(case, cut, range(1000))
+
+
+def check_restores(case: Case, cut: tuple[int, ...], restores: Container[int]) -> None:
+    """A run whose shard is restored from what is stored after some of its steps is the run of one that never was."""
+    steps = case.steps(cut)
+    never_stored = case.setting.castle()
+    expected = [apply(case.setting, never_stored, step) for step in steps]
+    counters = never_stored.counters
+    shard, outputs = Kept(case.setting), []
+    for number, step in enumerate(steps):
+        outputs.append(shard.take(step))
+        entries = shard.stored.entries
+        assert bool(entries["blocks"]) == bool(entries["gamma"]) == (shard.castle.counters.buffered > 0)
+        if number in restores:
+            shard.restore()
+    assert columns_of(outputs) == columns_of(expected)
+    found = shard.castle.counters
+    assert found.delays.tolist() == counters.delays.tolist()
+    assert replace(found, delays=counters.delays) == counters
+
+
+@given(cases(), st.binary(min_size=32, max_size=32))
+@FEW
+def test_the_same_key_repeats_a_run_and_another_is_as_lawful(case: Case, key: bytes) -> None:
+    first, counters, _ = judged(case.setting, case.steps(), key)
+    second, again, _ = judged(case.setting, case.steps(), key)
+    judged(case.setting, case.steps(), KEY)
+    assert columns_of(first) == columns_of(second)
+    assert replace(counters, delays=again.delays) == again
+
+
+@given(cases(timed=True), cuts)
+@FEW
+def test_the_next_deadline_is_the_earliest_of_those_that_wait(case: Case, cut: tuple[int, ...]) -> None:
+    castle, checker = case.setting.castle(), case.setting.checker()
+    of = case.setting.parameters
+    for step, out in steps_of(case.setting, castle, case.steps(cut)):
+        checker.observe(step, out)
+        expected = None
+        if of.delay_event_time is not None and checker.waiting:
+            times = {position: checker.rows[position].event_time for position in checker.waiting}
+            expected = min(last_time(KEY, p, t, of.delay_event_time, of.delay_jitter) for p, t in times.items())
+        assert castle.next_deadline == expected
+
+
+@given(cases(), cuts)
+@FEW
+def test_a_push_does_not_change_what_it_is_given(case: Case, cut: tuple[int, ...]) -> None:
+    castle = case.setting.castle()
+    for step in case.steps(cut):
+        if isinstance(step, Push):
+            block = case.setting.block(step.rows)
+            before = block.to_bytes()
+            castle.push(block, step.watermark)
+            assert block.to_bytes() == before
+
+
+@given(
+    st.integers(2, 6),
+    st.lists(st.integers(1000, 2**40), min_size=6, max_size=60, unique=True),
+    st.binary(min_size=32, max_size=32),
+)
+@FEW
+def test_nothing_raw_leaves_but_the_ends_of_intervals(k: int, drawn: list[int], key: bytes) -> None:
+    # Values like no count and no number of anything: what turns up in a release is raw.
+    policy = Policy((Numeric("age"), Numeric("pay", (0, 2**41))), passthrough=(IDENTITY,), subject="who")
+    setting = Setting(policy, Privacy(k), CastleParameters(delay_tuples=5, max_clusters=3), (pa.int64(),))
+    rows = [Row((x + 0.25, x + 0.75), (-1 - i,), subject=x + 2**50) for i, x in enumerate(drawn)]
+    outputs, _, _ = judged(setting, in_blocks(rows, 7), key)
+    raw = {value for row in rows for value in (*row.values, row.subject)}
+    raw.update(hashes(row.subject for row in rows).tolist())
+    columns = columns_of(outputs)
+    for low, high in zip(columns.pop("lower"), columns.pop("upper"), strict=True):
+        # All values differ: an interval of one value would be one person's.
+        assert all(a < b for a, b in zip(low, high, strict=True))
+    for values in columns.values():
+        assert raw.isdisjoint(np.ravel(values).tolist())
+
+
+CONFIDENT = ["lonely", "waited on and left", "waited on and was suppressed"]
+
+
+@pytest.mark.parametrize("what", [*KINDS[:FIRST_KINDS], *SUPPRESSIONS, *CONFIDENT])
+def test_the_streams_of_these_laws_bring_about_everything(what: str) -> None:
+    def brings_about(case: Case) -> bool:
+        _, _, checker = judged(case.setting, case.steps(ONE_BY_ONE))
+        return (checker.kinds + checker.reasons + checker.confidence)[what] > 0
+
+    made = cases(confident=True) if what in CONFIDENT else cases()
+    reach(made, brings_about)
+
+
+@pytest.mark.parametrize("delay", [0, 1, 63, 64, 65, 127, 128, 999, 70_000])
+def test_delays_are_counted_within_a_thirty_second_part(delay: int) -> None:
+    # Each value has a cluster of its own while there is room, and leaves after exactly its delay, or at the end.
+    setting = Setting(
+        Policy((Numeric("age"),), passthrough=(IDENTITY,)),
+        Privacy(1),
+        CastleParameters(delay, max_clusters=1, reuse_limit=0),
+        (pa.int64(),),
+    )
+    castle = setting.castle()
+    castle.push(setting.block([Row((float(i),), (i,)) for i in range(delay + 1)]))
+    counters = castle.counters
+    # The oldest expires and takes along all that came after it.
+    assert counters.longest_delay == delay
+    assert counters.delays.sum() == delay + 1
+    bounds = [delay_of_bucket(bucket) for bucket in range(len(counters.delays) + 1)]
+    for bucket, count in enumerate(counters.delays):
+        assert count == max(0, min(bounds[bucket + 1], delay + 1) - bounds[bucket])
+        assert bounds[bucket + 1] - bounds[bucket] <= max(1, bounds[bucket] / 32)
+
+
+@pytest.mark.parametrize("event_time", [-(2**63) + 1, -(2**62), 0, 2**62, 2**63 - 1])
+@pytest.mark.parametrize("delay", [0, 1, 2**62, 2**63 - 1])
+def test_event_times_and_delays_at_the_ends_of_their_range_do_not_wrap_around(event_time: int, delay: int) -> None:
+    policy = Policy((Numeric("age"),), passthrough=(IDENTITY,), event_time="at")
+    parameters = CastleParameters(delay_event_time=delay)
+    setting = Setting(policy, Privacy(1), parameters, (pa.int64(),))
+    rows = (Row((1.0,), (0,), event_time=event_time), Row((2.0,), (1,), event_time=0))
+    watermarks = [NO_TIME + 1, -1, 0, 2**62, 2**63 - 1]
+    judged(setting, [Push(rows), *map(Advance, watermarks), Finish()])

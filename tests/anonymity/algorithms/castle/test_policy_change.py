@@ -1,0 +1,401 @@
+"""A restore under another policy: what may change holds from the first release on, and what may not is refused."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.castle.shard import Castle, Counters
+from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.fingerprint import fingerprint
+from crenel.anonymity.model.hierarchy import from_paths
+from crenel.anonymity.model.outcomes import KINDS
+from crenel.anonymity.model.policy import Policy, Shards
+from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
+from crenel.anonymity.model.secret import SubjectKey
+from crenel.state.block import NO_TIME
+from tests.support.checker import Checker
+from tests.support.drive import KEY, Kept, Setting, columns_of
+from tests.support.examples import FEW, LAWS
+from tests.support.source import IDENTITY, Advance, Finish, Push, Row, Step
+from tests.support.strategies import ONE_BY_ONE, Case, cases, castle_parameters, cuts
+
+
+class ChangedChecker(Checker):
+    """A checker that is told of restores under another policy."""
+
+    _restored = 0
+    _new = CastleParameters(0)
+
+    def change(self, setting: Setting, counters: Counters) -> None:
+        """From here on the shard, which stands as ``counters`` tell, is to keep another policy."""
+        privacy, parameters = self.privacy, self._new = setting.privacy, setting.parameters
+        self.privacy, self._restored = privacy, len(self.rows)
+        promising = [
+            s for s in self.omega if s.subjects >= privacy.k and min(s.diversity, default=privacy.l) >= privacy.l
+        ]
+        self.omega = deque(promising, maxlen=parameters.reuse_limit)
+        used = min(self._clusters, len(self._ring))
+        if parameters.loss_window != len(self._ring):
+            start = self._clusters if used == len(self._ring) else 0
+            losses = [self._ring[(start + i) % len(self._ring)] for i in range(used)][-parameters.loss_window :]
+            self._ring = losses + [0.0] * (parameters.loss_window - len(losses))
+            self._clusters = len(losses)
+        self._allow(counters.open_clusters)
+
+    def agree(self, counters: Counters) -> None:
+        super().agree(counters)
+        if self._restored:
+            self._allow(counters.open_clusters)
+
+    def _allow(self, clusters: int) -> None:
+        # Clusters above a new bound stay open, and no more than there are.
+        self.parameters = replace(self._new, max_clusters=max(clusters, self._new.max_clusters))
+
+    def _stays_until(self, position: int) -> int:
+        # What a shorter delay has made overdue leaves once the next tuple has come, if one comes.
+        return max(super()._stays_until(position), self._restored)
+
+
+@st.composite
+def others(draw: st.DrawFn, setting: Setting) -> Setting:
+    """The same columns under another k, l, delay and bounds."""
+    noise = setting.privacy.noise_within
+    near = 1 if noise is None or noise.confidence is None else noise.confidence.k
+    k = draw(st.sampled_from((1, 2, 3, 4, 6)).filter(lambda k: k >= near))
+    values = draw(st.sampled_from(sorted({1, min(2, k), k})))
+    privacy = Privacy(k, values, (), noise)
+    parameters = draw(castle_parameters(timed=setting.policy.event_time is not None))
+    return replace(setting, privacy=privacy, parameters=replace(parameters, suppression=setting.parameters.suppression))
+
+
+@st.composite
+def changed_cases(draw: st.DrawFn, /, **fixed: Any) -> tuple[Case, dict[int, Setting]]:
+    """A stream, and the settings that hold from some of its tuples on."""
+    case = draw(cases(**fixed))
+    at_tuples = draw(st.lists(st.integers(0, max(len(case.rows) - 1, 0)), min_size=1, max_size=3))
+    return case, {at_tuple: draw(others(case.setting)) for at_tuple in sorted(at_tuples)}
+
+
+def parts(case: Case, changes: dict[int, Setting], cut: tuple[int, ...]) -> list[tuple[Setting, list[Step]]]:
+    """The steps under each setting; only the last part has an end."""
+    starts = [0, *changes, len(case.rows)]
+    made = [
+        (setting, replace(case, rows=case.rows[start:stop], passed=case.passed[start:stop]).steps(cut))
+        for setting, start, stop in zip([case.setting, *changes.values()], starts, starts[1:], strict=False)
+    ]
+    return [*((setting, steps[:-1]) for setting, steps in made[:-1]), made[-1]]
+
+
+def run(case: Case, changes: dict[int, Setting], cut: tuple[int, ...]) -> list[Releases]:
+    """Restore a shard under each of the changed settings, and have the checker judge each step."""
+    shard, checker = Kept(case.setting), ChangedChecker(*vars_of(case.setting))
+    outputs = []
+    for number, (setting, steps) in enumerate(parts(case, changes, cut)):
+        if number > 0:
+            shard.restore(setting)
+            checker.change(setting, shard.castle.counters)
+        for step in steps:
+            outputs.append(shard.take(step))
+            checker.observe(step, outputs[-1])
+            checker.agree(shard.castle.counters)
+    return outputs
+
+
+def vars_of(setting: Setting) -> tuple[Policy, Privacy, CastleParameters, bytes]:
+    return setting.policy, setting.privacy, setting.parameters, KEY
+
+
+@given(changed_cases(), cuts)
+@LAWS
+def test_what_is_promised_anew_holds_from_the_first_release_on(
+    changed: tuple[Case, dict[int, Setting]], cut: tuple[int, ...]
+) -> None:
+    run(*changed, cut)
+
+
+@given(changed_cases(loss_window=100, delay_tuples=4), cuts)
+@FEW
+def test_nothing_is_reused_that_promises_less_than_the_new_policy(
+    changed: tuple[Case, dict[int, Setting]], cut: tuple[int, ...]
+) -> None:
+    run(*changed, cut)
+
+
+@given(changed_cases(loss_window=100), cuts)
+@FEW
+def test_how_a_stream_was_cut_before_a_change_does_not_show_after_it(
+    changed: tuple[Case, dict[int, Setting]], cut: tuple[int, ...]
+) -> None:
+    # Some block ends where a change comes, in both: it is then that what is overdue leaves.
+    assert columns_of(run(*changed, (1, *cut[1:]))) == columns_of(run(*changed, ONE_BY_ONE))
+
+
+POLICY = Policy((Numeric("x", (0, 100)),), sensitive=("s",), passthrough=(IDENTITY,), subject="who")
+TIMED = replace(POLICY, event_time="at")
+FAR = CastleParameters(10_000, max_clusters=50)
+
+
+def setting(
+    privacy: Privacy, parameters: CastleParameters = FAR, *, policy: Policy = POLICY, sensitive: int = 1
+) -> Setting:
+    return Setting(policy, privacy, parameters, (*[pa.string()] * sensitive, pa.int64()))
+
+
+def rows(*values: tuple[float, str], first: int = 0) -> Push:
+    """Tuples of a person each: x and sensitive value."""
+    return Push(tuple(Row((x,), (s, i), subject=i, event_time=i) for i, (x, s) in enumerate(values, first)))
+
+
+@pytest.mark.parametrize(
+    ("privacy", "sensitive", "kind"),
+    [
+        (Privacy(2), "aa", "reused"),
+        (Privacy(3), "ab", None),
+        (Privacy(2, 2), "aa", None),
+        (Privacy(2, 2), "ab", "reused"),
+        (Privacy(3, 2), "ab", None),
+    ],
+)
+def test_a_generalization_is_handed_out_only_where_it_keeps_the_new_promise(
+    privacy: Privacy, sensitive: str, kind: str | None
+) -> None:
+    shard = Kept(setting(Privacy(2), CastleParameters(1, reuse_limit=1000)))
+    one, other = sensitive
+    # A wide release, and one of less loss than tau, which Omega keeps: 10 to 12.
+    out = [shard.take(rows((0, "a"), (100, "b"))), shard.take(rows((10, one), (12, other), first=2))]
+    assert [release.upper.tolist() for release in out] == [[[100]], [[12]]]
+    shard.restore(setting(privacy, CastleParameters(1, reuse_limit=1000)))
+    shard.take(rows((11, "c"), first=4))
+    last = shard.take(Finish())
+    assert [KINDS[k] for k in last.kind] == ([] if kind is None else [kind])
+    assert len(last.suppressed_reason) == (kind is None)
+
+
+def reusable(castle: Castle) -> list[int]:
+    """The releases whose generalizations Omega keeps."""
+    return sorted(castle.arrays.omega.release[-castle.arrays.now.omega_used :].tolist())
+
+
+def test_what_was_forgotten_or_evicted_stays_so_under_the_policies_that_follow() -> None:
+    two, three = Privacy(2), Privacy(3)
+    shard = Kept(setting(two, CastleParameters(1, reuse_limit=3)))
+    shard.take(rows((0, "a"), (100, "b")))
+    pairs = [(10, "a"), (30, "b"), (40, "a"), (55, "b"), (60, "a"), (70, "b"), (80, "c"), (85, "a")]
+    shard.take(rows(*pairs, first=2))  # one step, so that they are stored as one
+    assert shard.castle.counters.releases["cluster"] == 4
+    assert len(shard.stored.entries["omega"]) == 1
+    for privacy, limit, kept in [
+        (two, 3, [2, 3, 4]),
+        (two, 1000, [2, 3, 4]),
+        (two, 2, [3, 4]),
+        (two, 1000, [3, 4]),
+        (three, 1000, []),
+        (two, 1000, []),
+    ]:
+        shard.restore(setting(privacy, CastleParameters(1, reuse_limit=limit)))
+        assert reusable(shard.castle) == kept if kept else shard.castle.arrays.now.omega_used == 0
+        shard.take(Push(()))
+
+
+@pytest.mark.parametrize("before", [CastleParameters(50), CastleParameters(None, 1000), CastleParameters(50, 1000)])
+@pytest.mark.parametrize("step", [Push(()), Advance(NO_TIME), rows((50, "a"), first=10), Finish()])
+def test_what_a_shorter_delay_has_made_overdue_leaves_in_the_first_step(before: CastleParameters, step: Step) -> None:
+    shard = Kept(setting(Privacy(2), before, policy=TIMED))
+    assert len(shard.take(rows(*((10.0 * i, "a") for i in range(10))))) == 0
+    shard.restore(setting(Privacy(2), replace(before, delay_tuples=3), policy=TIMED))
+    out = shard.take(step)
+    assert set(range(7)) <= set(out.members[1])
+    assert shard.castle.counters.oldest_waiting <= 3
+
+
+@pytest.mark.parametrize("before", [CastleParameters(50), CastleParameters(None, 1000), CastleParameters(50, 1000)])
+def test_what_a_shorter_event_time_delay_has_made_overdue_leaves_in_the_first_step(before: CastleParameters) -> None:
+    shard = Kept(setting(Privacy(2), before, policy=TIMED))
+    shard.take(rows(*((10.0 * i, "a") for i in range(10))))
+    assert len(shard.take(Advance(9))) == 0
+    shard.restore(setting(Privacy(2), replace(before, delay_event_time=4), policy=TIMED))
+    assert shard.castle.next_deadline == 4
+    assert set(range(6)) <= set(shard.take(Advance(9)).members[1])
+
+
+@pytest.mark.parametrize("after", [CastleParameters(50), CastleParameters(None, 1000), CastleParameters(50, 1000)])
+def test_a_longer_delay_holds_for_what_waits_already(after: CastleParameters) -> None:
+    shard = Kept(setting(Privacy(2), CastleParameters(5, 5), policy=TIMED))
+    shard.take(rows(*((20.0 * i, "a") for i in range(5))))
+    shard.restore(setting(Privacy(2), after, policy=TIMED))
+    more = rows(*((2.0 * i, "a") for i in range(40)), first=5)
+    assert len(shard.take(replace(more, watermark=45))) == 0
+    assert len(shard.take(Advance(900))) == 0
+    assert shard.castle.counters.buffered == 45
+
+
+def test_more_clusters_than_the_new_bound_stay_open_and_none_opens_until_there_is_room() -> None:
+    shard = Kept(setting(Privacy(2), CastleParameters(9, max_clusters=8)))
+    shard.take(rows(*((12.0 * i, "a") for i in range(8))))
+    assert shard.castle.counters.open_clusters == 8
+    shard.restore(setting(Privacy(2), CastleParameters(9, max_clusters=3)))
+    counters = shard.castle.counters
+    assert (counters.open_clusters, counters.buffered) == (8, 8)
+    opened = []
+    for i in range(8, 80):
+        before, clusters = shard.castle.counters.open_clusters, next_cluster(shard)
+        shard.take(rows((i * 37 % 101, "a"), first=i))
+        opened.append(next_cluster(shard) - clusters)
+        assert shard.castle.counters.open_clusters <= max(before, 3)
+        assert opened[-1] == 0 or before < 3
+    assert any(opened)
+
+
+def next_cluster(shard: Kept) -> int:
+    return int(shard.castle.arrays.now.next_cluster)
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 4, 100])
+def test_tau_averages_the_most_recent_losses_that_the_new_window_holds(window: int) -> None:
+    shard = Kept(setting(Privacy(2), CastleParameters(1, loss_window=3, reuse_limit=0)))
+    losses: list[float] = []
+
+    def release(first: int, width: float) -> None:
+        out = shard.take(rows((0, "a"), (width, "a"), first=first))
+        losses.extend(out.loss.tolist())
+
+    for i, width in enumerate((90, 50, 30, 20)):  # the ring of three is full, and its oldest is not its first
+        release(2 * i, width)
+    assert losses == pytest.approx([0.9, 0.5, 0.3, 0.2])
+    shard.restore(setting(Privacy(2), CastleParameters(1, loss_window=window, reuse_limit=0)))
+    kept = losses[-min(window, 3) :]
+    assert shard.castle.counters.tau == pytest.approx(sum(kept) / len(kept))
+    release(8, 10)
+    kept = (kept + losses[-1:])[-window:]
+    assert shard.castle.counters.tau == pytest.approx(sum(kept) / len(kept))
+
+
+@pytest.mark.parametrize("attributes", [1, 2])
+@pytest.mark.parametrize("restored", [False, True])
+@pytest.mark.parametrize(("waiting", "reason"), [("aaa", "too_little_diversity"), ("aba", None), ("abb", None)])
+def test_a_new_l_counts_the_values_of_those_that_wait_already(
+    waiting: str, reason: str | None, restored: bool, attributes: int
+) -> None:
+    # Of two sensitive attributes the other one has three values, which do not help.
+    policy = replace(POLICY, sensitive=("s", "t")[:attributes])
+
+    def under(l: int) -> Setting:  # noqa: E741
+        return setting(Privacy(2, l), policy=policy, sensitive=attributes)
+
+    shard = Kept(under(1))
+    values = [(value, str(i))[:attributes] for i, value in enumerate(waiting)]
+    shard.take(Push(tuple(Row((50.0,), (*value, i), subject=i) for i, value in enumerate(values))))
+    for l in (2, 1, 2) if restored else (2,):  # noqa: E741
+        shard.restore(under(l))
+    waits = shard.castle.counters
+    assert (waits.buffered, waits.open_clusters) == (3, 1)
+    out = shard.take(Finish())
+    found = shard.castle.counters
+    if reason is None:
+        assert out.diversity.tolist() == [[2, 3][:attributes]]
+        assert sorted(out.members[-1]) == [0, 1, 2]
+    else:
+        # The first goes for want of values, and those that are left are too few or alike as well.
+        assert len(out) == 0
+        assert found.suppressed[reason] == 2
+        assert found.suppressed["too_few_subjects"] == 1
+
+
+def test_a_smaller_l_and_a_smaller_k_release_what_could_not_be_released() -> None:
+    for privacy in (Privacy(3), Privacy(2), Privacy(1)):
+        shard = Kept(setting(Privacy(4, 2)))
+        shard.take(rows((50, "a"), (50, "a"), (50, "a")))
+        shard.restore(setting(privacy))
+        assert shard.take(Finish()).tuples.sum() == 3
+
+
+TOWNS = from_paths([("Rome", "Europe", "*"), ("Lima", "*")])
+STORED = Policy(
+    (Numeric("age", (17, 90)), Categorical("town", TOWNS), Numeric("pay")),
+    sensitive=("illness",),
+    passthrough=(IDENTITY,),
+    subject="person",
+    event_time="at",
+)
+AGE, TOWN, PAY = STORED.quasi_identifiers
+TYPES = {"illness": "STRING", IDENTITY: "BIGINT"}
+QI = "policy.quasi_identifiers"
+
+
+@pytest.mark.parametrize(
+    ("change", "fields"),
+    [
+        ({"policy": replace(STORED, quasi_identifiers=(AGE, TOWN))}, [QI, f"{QI}.pay.domain"]),
+        ({"policy": replace(STORED, quasi_identifiers=(PAY, TOWN, AGE))}, [QI]),
+        ({"policy": replace(STORED, quasi_identifiers=(Numeric("age", (0, 90)), TOWN, PAY))}, [f"{QI}.age.domain"]),
+        ({"policy": replace(STORED, quasi_identifiers=(AGE, TOWN, Numeric("pay", (0, 1))))}, [f"{QI}.pay.domain"]),
+        (
+            {"policy": replace(STORED, quasi_identifiers=(AGE, Categorical("town", TOWNS.with_missing()), PAY))},
+            [f"{QI}.town.hierarchy"],
+        ),
+        (
+            {"policy": replace(STORED, sensitive=(), passthrough=("illness", IDENTITY))},
+            ["policy.passthrough", "policy.sensitive"],
+        ),
+        ({"policy": replace(STORED, subject=None)}, ["policy.subject"]),
+        ({"policy": replace(STORED, subject="household")}, ["policy.subject"]),
+        ({"policy": replace(STORED, event_time=None)}, ["policy.event_time"]),
+        ({"policy": replace(STORED, missing="value")}, ["policy.missing"]),
+        ({"shards": Shards(5)}, ["shards.count"]),
+        ({"shards": Shards(4, "town")}, ["shards.by"]),
+        ({"subject_key": SubjectKey.of(b"another", "direct")}, ["subject_key"]),
+        ({"members": TYPES | {IDENTITY: "STRING"}}, [f"type of the column {IDENTITY}"]),
+    ],
+)
+def test_what_the_state_cannot_outlive_is_refused_by_name(change: dict[str, Any], fields: list[str]) -> None:
+    assert refused(change) == fields
+
+
+STEPPED = [f"policy.quasi_identifiers.{attribute.name}.step" for attribute in STORED.numeric]
+SAMPLED = SamplingAndNoise(0.9, 100.0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fields"),
+    [
+        (None, SAMPLED, ["sampling_and_noise", *STEPPED]),
+        (SAMPLED, None, ["sampling_and_noise", *STEPPED]),
+        (SAMPLED, SamplingAndNoise(0.9, 90.0), ["sampling_and_noise"]),
+        (SAMPLED, SamplingAndNoise(0.8, 100.0), ["sampling_and_noise"]),
+    ],
+)
+def test_sampling_and_noise_can_neither_be_changed_nor_switched_on_or_off(
+    before: SamplingAndNoise | None, after: SamplingAndNoise | None, fields: list[str]
+) -> None:
+    assert refused({"sampling_and_noise": after}, sampling_and_noise=before) == sorted(fields)
+
+
+def refused(change: dict[str, Any], **made: Any) -> list[str]:
+    """The fields that a restore names when the policy of what it is made from has changed."""
+    made = {
+        "policy": STORED,
+        "shards": Shards(4),
+        "subject_key": SubjectKey.of(b"key", "direct"),
+        "members": TYPES,
+    } | made
+    shown = Setting(STORED, Privacy(2), FAR, (pa.string(), pa.int64()))
+    shard = Kept(shown, fingerprint(**made))
+    shard.take(Push((Row((20.0, "Rome", 7.0), ("flu", 0), subject=1, event_time=5),)))
+    kinds = {"illness": pa.string(), IDENTITY: pa.int64()}
+    policy = change.get("policy", STORED)
+    changed = replace(shown, policy=policy, types=tuple(kinds[name] for name in policy.members))
+    with pytest.raises(PolicyError) as error:
+        changed.restored(shard.stored, fingerprint(**made | change), "key 17")
+    message = str(error.value)
+    assert message.startswith("the stored state of shard 0 (key 17) was made under another policy")
+    return message.partition("on a restore: ")[2].partition(". Restore")[0].split(", ")

@@ -1,0 +1,157 @@
+"""What always holds of nearest release, on any stream and under any policy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.hierarchy import from_paths
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Privacy
+from tests.support.drive import Kept, apply, columns_of, judged, steps_of
+from tests.support.examples import FEW, LAWS, reach
+from tests.support.nearest_drive import NearestSetting, nearest_cases
+from tests.support.source import IDENTITY, Finish, Push, Row
+from tests.support.space import Space
+from tests.support.strategies import ONE_BY_ONE, Case, cuts
+
+
+@given(nearest_cases(), cuts)
+@LAWS
+def test_k_and_l_hold_values_lie_inside_and_every_tuple_leaves_once_in_time(case: Case, cut: tuple[int, ...]) -> None:
+    judged(case.setting, case.steps(cut))
+
+
+@given(nearest_cases())
+@LAWS
+def test_counters_say_what_left_and_after_how_many_tuples(case: Case) -> None:
+    judged(case.setting, case.steps(ONE_BY_ONE))
+
+
+@given(nearest_cases(timed=True, delay_event_time=7), cuts)
+@LAWS
+def test_event_time_bounds_the_delay_however_late_tuples_come(case: Case, cut: tuple[int, ...]) -> None:
+    judged(case.setting, case.steps(cut))
+
+
+@given(nearest_cases(suppression="generalize"), cuts)
+@FEW
+def test_generalize_publishes_every_tuple(case: Case, cut: tuple[int, ...]) -> None:
+    _, counters, checker = judged(case.setting, case.steps(cut))
+    assert counters.released == len(case.rows)
+    assert not checker.reasons
+
+
+@given(nearest_cases(), cuts, cuts)
+@LAWS
+def test_how_a_stream_is_cut_changes_nothing(case: Case, one: tuple[int, ...], other: tuple[int, ...]) -> None:
+    first, counters, _ = judged(case.setting, case.steps(one))
+    second, again, _ = judged(case.setting, case.steps(other))
+    assert columns_of(first) == columns_of(second)
+    assert replace(counters, delays=again.delays) == again
+
+
+@given(nearest_cases(), cuts, st.lists(st.integers(0, 60), max_size=8))
+@LAWS
+def test_a_shard_restored_after_any_step_goes_on_as_if_nothing_had_happened(
+    case: Case, cut: tuple[int, ...], restores: list[int]
+) -> None:
+    steps = case.steps(cut)
+    never_stored = case.setting.castle()
+    expected = [apply(case.setting, never_stored, step) for step in steps]
+    shard, outputs = Kept(case.setting), []
+    for number, step in enumerate(steps):
+        outputs.append(shard.take(step))
+        assert bool(shard.stored.entries["blocks"]) == (shard.castle.counters.buffered > 0)
+        if number in restores:
+            shard.restore()
+    assert columns_of(outputs) == columns_of(expected)
+    counters = never_stored.counters
+    assert replace(shard.castle.counters, delays=counters.delays) == counters
+
+
+# Who leaves with whom, by a search in plain Python.
+
+TREE = from_paths([("a", "ab", "*"), ("b", "ab", "*"), ("c", "cd", "*"), ("d", "cd", "*")])
+POLICY = Policy(
+    (Numeric("x", (0.0, 8.0)), Numeric("y", (0.0, 16.0)), Categorical("z", TREE)),
+    sensitive=("s",),
+    passthrough=(IDENTITY,),
+    subject="who",
+)
+crowds = st.lists(
+    st.tuples(st.integers(0, 8).map(float), st.integers(0, 16).map(float), st.sampled_from("abcd"), st.integers(0, 15)),
+    min_size=4,
+    max_size=40,
+)
+
+
+@given(crowds, st.integers(2, 4), st.integers(2, 15), st.lists(st.sampled_from("uvw"), min_size=40, max_size=40))
+@LAWS
+def test_each_next_member_is_one_that_enlarges_the_group_least(
+    crowd: list[tuple[float, float, str, int]], k: int, delay: int, values: list[str]
+) -> None:
+    privacy = Privacy(k, 2 if delay % 2 else 1)
+    setting = NearestSetting(
+        POLICY, privacy, NearestParameters(delay, delay_jitter=0.0, reuse_limit=0), (pa.string(), pa.int64())
+    )
+    rows = [Row((x, y, z), (values[i], i), who) for i, (x, y, z, who) in enumerate(crowd)]
+    space = Space(POLICY)
+    waiting: list[int] = []
+    steps = [*(Push((row,)) for row in rows), Finish()]
+    for position, (_, out) in enumerate(steps_of(setting, setting.castle(), steps)):
+        waiting += [position] if position < len(rows) else []
+        withheld = set(out.suppressed_position.tolist())
+        for i, (start, stop) in enumerate(zip(out.offsets, out.offsets[1:], strict=False)):
+            assert out.kind[i] == 0
+            members = set(out.members[1][start:stop])
+            due = next(p for p in waiting if p not in withheld)  # what was withheld before it was due before
+            waiting = [p for p in waiting if p >= due]
+            assert is_grown(space, rows, waiting, due, members, privacy)
+            waiting = [p for p in waiting if p not in members]
+        waiting = [p for p in waiting if p not in withheld]
+
+
+def is_grown(
+    space: Space, rows: list[Row], waiting: list[int], first: int, members: set[int], privacy: Privacy
+) -> bool:
+    """Whether some order of the members is one in which a group may grow."""
+    points = {position: space.point(rows[position]) for position in waiting}
+
+    def loss(group: list[int], more: int) -> float:
+        return space.loss(space.around([points[p] for p in (*group, more)]), space.nothing_seen())
+
+    def lacking(group: list[int]) -> int:
+        return max(privacy.l - len({rows[p].published[0] for p in group}), 0)
+
+    def grows(group: list[int]) -> bool:
+        if len(group) >= privacy.k and not lacking(group):
+            return set(group) == members
+        persons = {rows[p].subject for p in group}
+        others = [p for p in waiting if rows[p].subject not in persons]
+        if lacking(group) and lacking(group) >= privacy.k - len(group):
+            others = [p for p in others if lacking([*group, p]) < lacking(group)]
+        if not others:  # all that waits leaves together
+            return members == set(waiting)
+        least = min(loss(group, p) for p in others)
+        nearest = [p for p in others if loss(group, p) <= least + 1e-9]
+        return any(grows([*group, p]) for p in nearest if p in members or members == set(waiting))
+
+    return grows([first])
+
+
+@pytest.mark.parametrize("what", ["cluster", "reused", "too_few_subjects", "too_little_diversity", "l"])
+def test_the_streams_of_these_laws_bring_about_everything(what: str) -> None:
+    def brings_about(case: Case) -> bool:
+        _, counters, _ = judged(case.setting, case.steps())
+        if what == "l":
+            return case.setting.privacy.l > 1 and counters.releases["cluster"] > 1
+        return {**counters.suppressed, **counters.releases}[what] > 0
+
+    reach(nearest_cases(), brings_about)

@@ -1,0 +1,172 @@
+"""What always holds (design.md), on any stream and under any policy of windows, as the checker judges it."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Privacy
+from crenel.state.block import NO_TIME
+from tests.support.drive import KEY, columns_of, hashes, in_blocks
+from tests.support.examples import FEW, LAWS, reach
+from tests.support.source import IDENTITY, Advance, Finish, Push, Row
+from tests.support.strategies import ONE_BY_ONE, Case, cuts
+from tests.support.window_drive import KeptWindow, WindowSetting, judged_windows, taken_by, window_cases
+
+
+@given(window_cases(), cuts)
+@LAWS
+def test_k_and_l_hold_values_lie_inside_and_every_tuple_leaves_once_in_time(case: Case, cut: tuple[int, ...]) -> None:
+    judged_windows(case.setting, case.steps(cut))
+
+
+@given(window_cases(confident=True, timed=True))
+@LAWS
+def test_with_confidence_whoever_is_among_too_few_is_withheld_and_the_rest_of_too_small_a_group_is_carried(
+    case: Case,
+) -> None:
+    judged_windows(case.setting, case.steps(ONE_BY_ONE))
+
+
+@given(window_cases(timed=True, event_time=7, delay_event_time=20), cuts)
+@LAWS
+def test_event_time_bounds_windows_and_delays_however_late_tuples_come(case: Case, cut: tuple[int, ...]) -> None:
+    judged_windows(case.setting, case.steps(cut))
+
+
+@given(window_cases(timed=True))
+@FEW
+def test_a_watermark_that_comes_with_a_block_counts_as_passed(case: Case) -> None:
+    judged_windows(case.setting, case.leaps())
+
+
+@given(window_cases(), cuts, cuts)
+@LAWS
+def test_how_a_stream_is_cut_changes_nothing(case: Case, one: tuple[int, ...], other: tuple[int, ...]) -> None:
+    first, counters, _ = judged_windows(case.setting, case.steps(one))
+    second, again, _ = judged_windows(case.setting, case.steps(other))
+    assert columns_of(first) == columns_of(second)
+    assert counters.delays.tolist() == again.delays.tolist()
+    assert replace(counters, delays=again.delays) == again
+
+
+@given(window_cases(), cuts, st.lists(st.integers(0, 60), max_size=4))
+@LAWS
+def test_a_shard_restored_after_any_step_goes_on_as_if_nothing_had_happened(
+    case: Case, cut: tuple[int, ...], restores: list[int]
+) -> None:
+    check_restores(case, cut, restores)
+
+
+@given(window_cases(), cuts)
+@FEW
+def test_a_shard_restored_after_each_step_goes_on_as_if_nothing_had_happened(case: Case, cut: tuple[int, ...]) -> None:
+    check_restores(case, cut, range(1000))
+
+
+def check_restores(case: Case, cut: tuple[int, ...], restores: Container[int]) -> None:
+    """A run whose shard is restored from what is stored after some of its steps is the run of one that never was."""
+    setting, steps = case.setting, case.steps(cut)
+    expected, counters, _ = judged_windows(setting, steps)
+    shard, outputs = KeptWindow(setting), []
+    for number, step in enumerate(steps):
+        outputs.append(shard.take(step))
+        assert shard.stored.entries.keys() <= {"blocks"}
+        assert bool(shard.stored.entries.get("blocks")) == (shard.window.counters.buffered > 0)
+        if number in restores:
+            shard.restore()
+    window = shard.window
+    assert columns_of(outputs) == columns_of(expected)
+    assert window.counters.delays.tolist() == counters.delays.tolist()
+    assert replace(window.counters, delays=counters.delays) == counters
+
+
+@given(window_cases(confident=False), st.binary(min_size=32, max_size=32))
+@FEW
+def test_the_key_decides_only_the_order_of_members_and_their_noise(case: Case, key: bytes) -> None:
+    policy = case.setting.policy
+    noised = {policy.members.index(attribute.name) for attribute in policy.noised}
+    first, counters, _ = judged_windows(case.setting, case.steps(), key)
+    second, again, _ = judged_windows(case.setting, case.steps(), KEY)
+    assert replace(counters, delays=again.delays, linked=again.linked) == again
+    for one, other in zip(first, second, strict=True):
+        assert one.lower.tolist() == other.lower.tolist()
+        assert one.node.tolist() == other.node.tolist()
+        for i, columns in enumerate(zip(one.members, other.members, strict=True)):
+            mine, others = (sorted(map(repr, column)) for column in columns)
+            assert i in noised or mine == others
+
+
+@given(window_cases(), cuts)
+@FEW
+def test_a_push_does_not_change_what_it_is_given(case: Case, cut: tuple[int, ...]) -> None:
+    window = case.setting.window()
+    for step in case.steps(cut):
+        if isinstance(step, Push):
+            block = case.setting.block(step.rows)
+            before = block.to_bytes()
+            window.push(block, step.watermark)
+            assert block.to_bytes() == before
+
+
+@given(
+    st.integers(2, 6),
+    st.lists(st.integers(1000, 2**40), min_size=6, max_size=60, unique=True),
+    st.sampled_from(("generalization", "representative")),
+)
+@FEW
+def test_nothing_raw_leaves_but_means_and_the_ends_of_intervals(k: int, drawn: list[int], output: str) -> None:
+    # Values like no count and no number of anything: what turns up in a release or a log is raw.
+    policy = Policy((Numeric("age"), Numeric("pay", (0, 2**41))), passthrough=(IDENTITY,), subject="who")
+    parameters = WindowParameters(tuples=10, output=output)  # type: ignore[arg-type]
+    setting = WindowSetting(policy, Privacy(k), parameters, (pa.int64(),))
+    rows = [Row((x + 0.25, x + 0.75), (-1 - i,), subject=x + 2**50) for i, x in enumerate(drawn)]
+    raw = {value for row in rows for value in (*row.values, row.subject)}
+    raw.update(hashes(row.subject for row in rows).tolist())
+    window, outputs = setting.window(), []
+    for step in in_blocks(rows, 7):
+        found = taken_by(setting, window, step)
+        outputs.append(found.releases)
+        for log in (found.repairs.actions, found.repairs.windows):
+            for values in vars(log).values():
+                assert raw.isdisjoint(values.tolist())
+    columns = columns_of(outputs)
+    # A mean may happen to be someone's value; an interval of one value would be one person's.
+    for low, high in zip(columns.pop("lower"), columns.pop("upper"), strict=True):
+        assert output == "representative" or all(a < b for a, b in zip(low, high, strict=True))
+    for values in columns.values():
+        assert raw.isdisjoint(np.ravel(values).tolist())
+
+
+CONFIDENT = ["lonely", "waited on and left", "waited on and was suppressed"]
+
+
+@pytest.mark.parametrize(
+    "what", ["cluster", "merged", "too_few_subjects", "too_little_diversity", "swap", "merge", "carried", *CONFIDENT]
+)
+def test_the_streams_of_these_laws_bring_about_everything(what: str) -> None:
+    def brings_about(case: Case) -> bool:
+        _, counters, checker = judged_windows(case.setting, case.steps(ONE_BY_ONE))
+        happened = checker.kinds + checker.reasons + checker.actions + checker.confidence
+        return happened[what] > 0 or (what == "carried" and counters.longest_delay > (counters.size or 10**9))
+
+    made = window_cases(confident=True) if what in CONFIDENT else window_cases()
+    reach(made, brings_about)
+
+
+@pytest.mark.parametrize("event_time", [-(2**63) + 1, -(2**62), 0, 2**62, 2**63 - 1])
+@pytest.mark.parametrize("size", [0, 1, 2**61, 2**62])
+def test_event_times_and_delays_at_the_ends_of_their_range_do_not_wrap_around(event_time: int, size: int) -> None:
+    policy = Policy((Numeric("age"),), passthrough=(IDENTITY,), event_time="at")
+    setting = WindowSetting(policy, Privacy(1), WindowParameters(event_time=size), (pa.int64(),))
+    rows = (Row((1.0,), (0,), event_time=event_time), Row((2.0,), (1,), event_time=0))
+    judged_windows(setting, [Push(rows), *map(Advance, [NO_TIME + 1, -1, 0, 2**62, 2**63 - 1]), Finish()])

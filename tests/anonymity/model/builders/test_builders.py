@@ -1,0 +1,323 @@
+"""Built hierarchies: trees whose labels tell what is below them, and the leaf of each value."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, timedelta
+from fractions import Fraction
+from ipaddress import IPv4Address, IPv4Network
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crenel.anonymity.model.builders.addresses import Addresses
+from crenel.anonymity.model.builders.builder import ROOT, Builder, BuilderError
+from crenel.anonymity.model.builders.dates import PERIODS, Dates
+from crenel.anonymity.model.builders.mask import Mask
+from crenel.anonymity.model.builders.numbers import Numbers
+from crenel.anonymity.model.hierarchy import Hierarchy, csv_text, from_paths, load
+from tests.support.labels import in_interval, in_network, in_period, is_masked
+
+
+@dataclass(frozen=True)
+class Case:
+    """A builder with values, most of which it knows, and what is known of them without it.
+
+    Attributes
+    ----------
+    known : whether the builder knows a value
+    within : whether a value is below a label, by what a reader takes the label for
+    """
+
+    builder: Builder
+    values: list[Any]
+    known: Callable[[Any], bool]
+    within: Callable[[Any, str], bool]
+
+    def leaves(self) -> list[int]:
+        dtype = np.float64 if self.builder.kind == "number" else object
+        array = np.empty(len(self.values), dtype)
+        array[:] = self.values
+        return self.builder.finder()(array).tolist()
+
+
+@st.composite
+def numbers(draw: st.DrawFn) -> Case:
+    whole = draw(st.booleans())
+    unit = (
+        Fraction(1) if whole else draw(st.sampled_from([Fraction(1, 10), Fraction(5, 2), Fraction(1), Fraction(300)]))
+    )
+    widths = [draw(st.integers(1, 3)) * unit]
+    for _ in range(draw(st.integers(0, 3))):
+        widths.append(widths[-1] * draw(st.integers(2, 3)))
+    grid = st.integers(-40, 40).map(lambda steps: float(steps * unit))
+    between = st.integers(-400, 400).map(lambda steps: float(steps * unit / 10))
+    domain = sorted((draw(grid if whole else between), draw(grid if whole else between)))
+    builder = Numbers(
+        domain=(domain[0], domain[1]),
+        levels=tuple(map(float, widths)),
+        origin=draw(grid),
+        whole=whole,
+        open=draw(st.booleans()),
+    )
+    values = draw(st.lists(st.one_of(grid, between), max_size=20))
+
+    def known(value: float) -> bool:
+        return domain[0] <= value and (builder.open or value <= domain[1]) and (not whole or value.is_integer())
+
+    return Case(builder, [*domain, domain[1] + 1000 * float(unit), *values, 0.3, -0.0], known, in_interval)
+
+
+@st.composite
+def masks(draw: st.DrawFn) -> Case:
+    keep = tuple(sorted(draw(st.sets(st.integers(0, 4), min_size=1).filter(lambda kept: kept != {0})), reverse=True))
+    if draw(st.booleans()):
+        length = draw(st.integers(keep[0], 4))
+        builder = Mask(keep, length=length, alphabet="ab0")
+        texts: set[str] | None = None
+    else:
+        length = 0
+        texts = draw(st.sets(st.text("ab.", min_size=1, max_size=5), min_size=1, max_size=12))
+        texts.add("b" * keep[0])
+        builder = Mask(keep, values=tuple(draw(st.permutations([*texts, *texts]))))
+    values = draw(st.lists(st.text("ab0.*", max_size=5), max_size=20))
+
+    def known(value: Any) -> bool:
+        return value in texts if texts is not None else len(value) == length and set(value) <= set("ab0")
+
+    return Case(builder, [*values, *sorted(texts or ())], known, is_masked)
+
+
+@st.composite
+def dates(draw: st.DrawFn) -> Case:
+    first = draw(st.dates(date(1, 1, 1), date(9990, 1, 1)))
+    last = first + timedelta(days=draw(st.integers(0, 800)))
+    levels = draw(st.sets(st.sampled_from(PERIODS), min_size=1))
+    builder = Dates((first, last), tuple(period for period in PERIODS if period in levels))
+    days = draw(
+        st.lists(st.integers(-3, 803).map(lambda n: first.toordinal() + n).filter(lambda n: n > 0), max_size=20)
+    )
+    values = [date.fromordinal(number).isoformat() for number in days]
+    odd = [f"{first.isoformat()} 00:00:00", first.isoformat().replace("-", ""), "", "2023-02-29"]
+
+    def known(value: str) -> bool:
+        return value not in odd and first <= date.fromisoformat(value) <= last
+
+    return Case(builder, [first.isoformat(), last.isoformat(), *values, *odd], known, in_period)
+
+
+@st.composite
+def addresses(draw: st.DrawFn) -> Case:
+    lengths = st.integers(26, 32)
+    networks = [
+        IPv4Network((draw(st.integers(0, 2**9)) << 32 - length & 0xFFFFFFFF, length))
+        for length in draw(st.lists(lengths, min_size=1, max_size=3))
+    ]
+    levels = tuple(sorted(draw(st.sets(st.integers(1, 32), min_size=1, max_size=4)), reverse=True))
+    near = st.sampled_from(networks).flatmap(
+        lambda network: st.integers(-3, network.num_addresses + 3).map(
+            lambda step: str(IPv4Address(max(int(network.network_address) + step, 0)))
+        )
+    )
+    odd = ["010.0.0.1", "1.2.3", "1.2.3.4.", "1.2.3.256", "::1", "", "1.2.3.4\n", "１.2.3.4", "1.2.3.4/32"]
+
+    def known(value: str) -> bool:
+        return value not in odd and any(IPv4Address(value) in network for network in networks)
+
+    return Case(
+        Addresses(tuple(networks), levels),
+        [*draw(st.lists(near, max_size=20)), *odd],
+        known,
+        in_network,
+    )
+
+
+cases = st.one_of(numbers(), masks(), dates(), addresses())
+
+
+def ways(tree: Hierarchy) -> list[list[str]]:
+    """The labels from each leaf to the root, by the tree's arrays alone."""
+    found = []
+    for leaf in range(tree.leaves):
+        node, way = leaf, [tree.labels[leaf]]
+        while node != tree.root:
+            node = int(tree.parent[node])
+            way.append(tree.labels[node])
+        found.append(way)
+    return found
+
+
+@given(cases)
+def test_every_leaf_reaches_the_root_through_labels_that_are_unique(case: Case) -> None:
+    paths = case.builder.paths()
+    tree = from_paths(paths)
+    assert len(set(tree.labels)) == len(tree.labels)
+    assert tree.labels[tree.root] == ROOT
+    assert ways(tree) == [list(dict.fromkeys(path)) for path in paths]
+
+
+@given(cases)
+def test_the_nodes_of_a_level_are_disjoint_and_cover_and_lie_within_those_above(case: Case) -> None:
+    tree = from_paths(case.builder.paths())
+    levels = tree.level_nodes()
+    assert levels.shape == (len(case.builder.paths()[0]), tree.leaves)
+    assert levels[0].tolist() == list(range(tree.leaves))
+    assert set(levels[-1].tolist()) == {tree.root}
+    for nodes in levels:
+        below = [
+            leaf for node in dict.fromkeys(nodes.tolist()) for leaf in range(tree.first[node], tree.last[node] + 1)
+        ]
+        assert below == list(range(tree.leaves))
+        assert all(tree.first[node] <= leaf <= tree.last[node] for leaf, node in enumerate(nodes.tolist()))
+    for nodes, above in pairwise(levels):
+        assert len(set(zip(nodes.tolist(), above.tolist(), strict=True))) == len(set(nodes.tolist()))
+
+
+@given(cases)
+def test_a_value_is_below_its_leaf_and_below_no_other_and_what_is_not_known_has_none(case: Case) -> None:
+    paths = case.builder.paths()
+    for value, leaf in zip(case.values, case.leaves(), strict=True):
+        assert (leaf >= 0) == case.known(value)
+        if leaf >= 0:
+            assert all(case.within(value, label) for label in paths[leaf])
+            others = [label for label, *_ in paths if case.within(value, label)]
+            assert paths[leaf][0] == max(others, key=len)
+            assert len(others) == 1 or isinstance(case.builder, Mask)
+
+
+@given(cases)
+def test_a_missing_value_comes_after_all_leaves_and_moves_none(case: Case) -> None:
+    tree = from_paths(case.builder.paths())
+    kept = tree.with_missing()
+    assert kept.labels[: tree.leaves] == tree.labels[: tree.leaves]
+    assert kept.level_nodes()[:, : tree.leaves].shape == tree.level_nodes().shape
+    assert [kept.labels[node] for node in kept.level_nodes()[:, -1]] == [
+        *[kept.labels[tree.leaves]] * (len(tree.level_nodes()) - 1),
+        ROOT,
+    ]
+
+
+@given(case=cases)
+def test_what_is_written_as_a_file_is_the_same_tree(tmp_path_factory: pytest.TempPathFactory, case: Case) -> None:
+    tree = from_paths(case.builder.paths())
+    path = tmp_path_factory.getbasetemp() / "built.csv"
+    path.write_text(csv_text(tree.paths()), encoding="utf-8", newline="")
+    read = load(path)
+    assert (read.labels, read.leaves, read.parent.tolist()) == (tree.labels, tree.leaves, tree.parent.tolist())
+    assert read.level_nodes().tolist() == tree.level_nodes().tolist()
+
+
+def test_labels_are_what_a_reader_takes_them_for() -> None:
+    def shown(builder: Builder, *places: int) -> list[str]:
+        return [" < ".join(builder.paths()[place]) for place in places]
+
+    assert shown(Numbers((18, 96), (1, 2, 4, 8), open=True), 0, -1) == [
+        "18 < 18-19 < 16-19 < 16-23 < *",
+        "96+ < 96+ < 96+ < 96+ < *",
+    ]
+    assert shown(Numbers((-3, 3), (2, 4), origin=1), 0) == ["-3 to -2 < -3 to 0 < *"]
+    assert shown(Numbers((0, 1), (0.1, 0.5), whole=False), 2, -1) == [
+        "[0.2, 0.3) < [0, 0.5) < *",
+        "[0.9, 1] < [0.5, 1] < *",
+    ]
+    assert shown(Numbers((0, 5e3), (1e3, 5e3), whole=False, open=True), 4, 5) == [
+        "[4000, 5000) < [0, 5000) < *",
+        ">= 5000 < >= 5000 < *",
+    ]
+    assert shown(Mask((5, 4, 3, 2, 0), length=5), 23701) == ["23701 < 2370* < 237** < 23*** < *"]
+    assert shown(Mask((5, 3, 1), values=("J45.9", "J45", "J4", "K1")), 0, 1, 2) == [
+        "J4 < J4 < J* < *",
+        "J45 < J45* < J* < *",
+        "J45.9 < J45* < J* < *",
+    ]
+    assert shown(Dates((date(2024, 2, 29), date(2024, 3, 1))), 0) == [
+        "2024-02-29 < 2024-02 < 2024-Q1 < 2024 < 2020s < *"
+    ]
+    assert shown(Addresses((IPv4Network("10.0.3.0/29"),)), 7) == [
+        "10.0.3.7 < 10.0.3.0/24 < 10.0.0.0/16 < 10.0.0.0/8 < *"
+    ]
+
+
+def test_an_end_between_intervals_is_the_decimal_that_was_written() -> None:
+    # 0.1 * 3 is more than 0.3 as float64, and 0.7 / 0.1 is less than 7.
+    numbers = Numbers((0, 1), (0.1,), whole=False)
+    found = numbers.finder()(np.array([0.3, 0.7, 0.6, 1.0]))
+    assert [numbers.paths()[leaf][0] for leaf in found] == ["[0.3, 0.4)", "[0.7, 0.8)", "[0.6, 0.7)", "[0.9, 1]"]
+
+
+@pytest.mark.parametrize(
+    ("build", "field", "problem"),
+    [
+        (lambda: Numbers((0, 9), (2, 3)), "levels", "must nest"),
+        (lambda: Numbers((0, 9), (2, 2)), "levels", "must nest"),
+        (lambda: Numbers((0, 9), (0.5,)), "levels", "whole: false"),
+        (lambda: Numbers((0, 9), (1,), origin=0.5), "origin", "whole: false"),
+        (lambda: Numbers((0, 9), ()), "levels", "widths above 0"),
+        (lambda: Numbers((9, 0), (1,)), "domain", "the lower one first"),
+        (lambda: Numbers((0, 2**20), (1,)), "domain", "makes 1048577 leaves"),
+        (lambda: Numbers((2**60, 2**60), (1,)), "levels", "too small a width"),
+        (lambda: Mask((3,), length=2), "keep", "no value has more than 2 characters"),
+        (lambda: Mask((2, 2), length=2), "keep", "each fewer than the one before"),
+        (lambda: Mask((0,), length=2), "keep", "each fewer than the one before"),
+        (lambda: Mask((2,), length=7), "length", "makes 10^7 values"),
+        (lambda: Mask((2,)), "length", "give it, such as 5, or all 'values'"),
+        (lambda: Mask((2,), values=("ab",), length=2), "length", "give one of the two"),
+        (lambda: Mask((2,), values=("a*",)), "values", "none with '*'"),
+        (lambda: Mask((2,), values=()), "values", "at least one"),
+        (lambda: Mask((2,), length=2, alphabet="aa"), "alphabet", "each once"),
+        (lambda: Dates((date(2024, 1, 2), date(2024, 1, 1))), "domain", "the earlier one first"),
+        (lambda: Dates((date(1, 1, 1), date(9999, 1, 1)), ("year",)), "domain", "holds 3651695 days"),
+        (lambda: Dates((date(2024, 1, 1), date(2024, 1, 1)), ("year", "month")), "levels", "in this order"),
+        (lambda: Addresses(()), "networks", "at least one"),
+        (lambda: Addresses((IPv4Network("10.0.0.0/8"),)), "networks", "make 16777216 leaves"),
+        (lambda: Addresses((IPv4Network("10.0.0.0/24"),), (24, 32)), "levels", "must nest"),
+        (lambda: Addresses((IPv4Network("10.0.0.0/24"),), (32, 0)), "levels", "must nest"),
+    ],
+)
+def test_what_makes_no_hierarchy_is_refused_by_its_field(
+    build: Callable[[], Builder], field: str, problem: str
+) -> None:
+    with pytest.raises(BuilderError) as error:
+        build()
+    assert error.value.field == field
+    assert problem in str(error.value)
+
+
+def test_the_largest_that_are_allowed_are_allowed() -> None:
+    assert len(Numbers((0, 2**20 - 1), (2.0**18,)).paths()) == 4
+    assert Numbers((1, 2**20), (1,)).domain[1] == 2**20
+    assert Mask((1,), length=20, alphabet="01").paths() == [("0" + "*" * 19, "*"), ("1" + "*" * 19, "*")]
+    assert Addresses((IPv4Network("10.0.0.0/8"), IPv4Network("10.1.0.0/16")), (24,)).levels == (24,)
+
+
+@pytest.mark.parametrize(
+    ("smaller", "builder"),
+    [
+        (Mask((4, 3, 2, 0), length=4), Mask((5, 4, 3, 2, 0), length=5)),
+        (Dates((date(1900, 1, 1), date(1912, 12, 31))), Dates((date(1900, 1, 1), date(2028, 12, 31)))),
+        (Addresses((IPv4Network("10.0.0.0/20"),)), Addresses((IPv4Network("10.0.0.0/16"),))),
+        (Numbers((0, 9_999), (1, 10, 100)), Numbers((0, 99_999), (1, 10, 100))),
+    ],
+    ids=lambda builder: type(builder).__name__,
+)
+def test_what_is_larger_takes_longer_by_about_as_much(smaller: Builder, builder: Builder) -> None:
+    few, short = built(smaller)
+    many, long = built(builder)
+    assert many > 40_000
+    assert few < many / 9
+    # By the square of it ten times as many leaves would take a hundred times as long.
+    assert long / short < 5 * many / few
+
+
+def built(builder: Builder) -> tuple[int, float]:
+    """How many leaves a hierarchy has, and how long it takes to build it, in seconds of processor time."""
+    started = time.process_time()
+    tree = from_paths(builder.paths())
+    builder.finder()
+    return tree.leaves, time.process_time() - started

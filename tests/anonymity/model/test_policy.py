@@ -1,0 +1,322 @@
+"""Policies refuse what cannot be kept, and their fingerprint changes with what stored state cannot outlive."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.errors import PolicyError
+from crenel.anonymity.model.fingerprint import changed_fields, fingerprint, require_same, told_fields
+from crenel.anonymity.model.hierarchy import from_paths
+from crenel.anonymity.model.policy import Policy, Shards
+from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
+from crenel.anonymity.model.privacy_model import Sensitive
+from crenel.anonymity.model.reference import Reference
+from crenel.anonymity.model.region_tree import Cut, Region, RegionTree
+from crenel.anonymity.model.secret import NO_KEY, SubjectKey
+
+ROOT = Path(__file__).parents[2]
+
+CITIES = from_paths([("Rome", "Europe", "*"), ("Lima", "*")])
+POLICY = Policy(
+    quasi_identifiers=(Numeric("age", (17, 90)), Categorical("city", CITIES), Numeric("pay")),
+    sensitive=("income",),
+    passthrough=("trip",),
+    subject="person",
+    event_time="ts",
+    reference="line",
+    drop=("name",),
+)
+
+
+STEP = "policy.quasi_identifiers.age.step"
+
+
+def test_published_columns_are_the_sensitive_ones_and_then_the_passed_through() -> None:
+    assert POLICY.members == ("income", "trip")
+    assert [a.name for a in POLICY.numeric] == ["age", "pay"]
+    assert [a.name for a in POLICY.categorical] == ["city"]
+
+
+def test_every_column_has_one_role() -> None:
+    assert POLICY.roles == {
+        **dict.fromkeys(("age", "city", "pay"), "quasi_identifier"),
+        "income": "sensitive",
+        "trip": "passthrough",
+        "name": "drop",
+        "person": "subject",
+        "ts": "event_time",
+        "line": "reference",
+    }
+
+
+@pytest.mark.parametrize("role", ["sensitive", "passthrough", "drop"])
+@pytest.mark.parametrize("taken", ["age", "city", "person", "ts", "line"])
+def test_a_second_role_is_refused_by_the_columns_name(role: str, taken: str) -> None:
+    changed: dict[str, Any] = {role: ("other", taken)}
+    with pytest.raises(PolicyError, match=rf"column '{taken}' has the role '\w+' already"):
+        replace(POLICY, **changed)
+
+
+@pytest.mark.parametrize("name", ["income", "age"])
+def test_a_column_named_twice_in_its_role_is_refused(name: str) -> None:
+    with pytest.raises(PolicyError, match=f"column '{name}'"):
+        replace(POLICY, sensitive=("income", name))
+
+
+@pytest.mark.parametrize(
+    ("made", "field"),
+    [
+        (lambda: Policy(()), "policy.quasi_identifiers"),
+        (lambda: Numeric("age", (2, 1)), "policy.quasi_identifiers.age.domain"),
+        (lambda: Numeric("age", (0, float("inf"))), "policy.quasi_identifiers.age.domain"),
+        (lambda: Numeric("age", (float("nan"), 1)), "policy.quasi_identifiers.age.domain"),
+        (lambda: Numeric("age", (-1e308, 1e308)), "policy.quasi_identifiers.age.domain"),
+        (lambda: Numeric("age", (0, 5e-324)), "policy.quasi_identifiers.age.domain"),
+        *((lambda step=step: Numeric("age", step=step), STEP) for step in (0, -1, float("inf"), float("nan"))),
+        (lambda: Numeric("age", (3, 3), 1), STEP),
+        (lambda: Numeric("age", (0, 1), 1.001), STEP),
+        (lambda: Numeric("age", (0, 2.0**40 + 1), 1), STEP),
+        (lambda: Numeric("age", (0, 1e300), 5e-324), STEP),
+        (lambda: Numeric("age", (2.0**60, 2.0**60 + 512), 1), STEP),
+        (lambda: SamplingAndNoise(0, 1), "sampling_and_noise.sample_rate"),
+        (lambda: SamplingAndNoise(1.001, 1), "sampling_and_noise.sample_rate"),
+        (lambda: SamplingAndNoise(float("nan"), 1), "sampling_and_noise.sample_rate"),
+        (lambda: SamplingAndNoise(0.5, 0), "sampling_and_noise.phi"),
+        (lambda: SamplingAndNoise(0.5, 2.0**-13), "sampling_and_noise.phi"),
+        (lambda: SamplingAndNoise(0.5, float("inf")), "sampling_and_noise.phi"),
+        (lambda: SamplingAndNoise(0.5, float("nan")), "sampling_and_noise.phi"),
+        (lambda: Privacy(0), "privacy.k"),
+        (lambda: Privacy(2, 0), "privacy.l"),
+        (lambda: Privacy(2, 3), "privacy.l"),
+        (lambda: CastleParameters(), "castle.delay"),
+        (lambda: CastleParameters(-1), "castle.delay.tuples"),
+        (lambda: CastleParameters(None, -1), "castle.delay.event_time"),
+        (lambda: CastleParameters(0, max_clusters=0), "castle.max_clusters"),
+        (lambda: CastleParameters(0, loss_window=0), "castle.loss_window"),
+        (lambda: CastleParameters(0, reuse_limit=-1), "castle.reuse_limit"),
+        (lambda: CastleParameters(0, delay_jitter=1.1), "castle.delay.jitter"),
+        (lambda: CastleParameters(0, delay_jitter=float("nan")), "castle.delay.jitter"),
+        (lambda: NearestParameters(0, delay_jitter=-0.1), "nearest.delay.jitter"),
+        (lambda: Shards(0), "shards.count"),
+        (lambda: Shards(3, "regions", parted(1)), "shards.count"),
+        (lambda: Shards(2, "subject", parted(1)), "shards.regions"),
+    ],
+)
+def test_an_impossible_value_is_refused_by_its_field(made: Callable[[], object], field: str) -> None:
+    with pytest.raises(PolicyError) as error:
+        made()
+    assert str(error.value).startswith(f"{field}: ")
+
+
+def test_the_edges_of_what_is_possible_are_let_in() -> None:
+    Numeric("age", (3, 3))
+    Numeric("age", (0.2, 0.3), 0.1)
+    Numeric("age", (0, 2.0**40), 1)
+    Numeric("age", step=1e-300)
+    SamplingAndNoise(1, 2.0**-12)
+    Privacy(1, 1)
+    CastleParameters(0, 0, max_clusters=1, loss_window=1, reuse_limit=0)
+    CastleParameters(0, delay_jitter=1)
+
+
+QI = "policy.quasi_identifiers"
+AGE, CITY, PAY = POLICY.quasi_identifiers
+OTHER_TREE = Categorical("city", from_paths([("Rome", "*"), ("Lima", "Europe", "*")]))
+
+
+@pytest.mark.parametrize(
+    ("change", "fields"),
+    [
+        ({"quasi_identifiers": (PAY, CITY, AGE)}, {QI}),
+        ({"quasi_identifiers": (Numeric("age", (17, 91)), CITY, PAY)}, {f"{QI}.age.domain"}),
+        ({"quasi_identifiers": (Numeric("age"), CITY, PAY)}, {f"{QI}.age.domain"}),
+        ({"quasi_identifiers": (AGE, OTHER_TREE, PAY)}, {f"{QI}.city.hierarchy"}),
+        ({"quasi_identifiers": (AGE, Categorical("city", CITIES.with_missing()), PAY)}, {f"{QI}.city.hierarchy"}),
+        ({"quasi_identifiers": (AGE, CITY)}, {QI, f"{QI}.pay.domain"}),
+        ({"sensitive": ()}, {"policy.sensitive"}),
+        ({"sensitive": ("trip",), "passthrough": ("income",)}, {"policy.sensitive", "policy.passthrough"}),
+        ({"subject": None}, {"policy.subject"}),
+        ({"event_time": None}, {"policy.event_time"}),
+        ({"missing": "value"}, {"policy.missing"}),
+        ({"drop": ()}, set()),
+    ],
+)
+def test_the_fingerprint_tells_which_field_state_cannot_outlive(change: dict[str, Any], fields: set[str]) -> None:
+    assert differing(written(), written(policy=replace(POLICY, **change))) == fields
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"shards": Shards(5)}, "shards.count"),
+        ({"shards": Shards(4, "age")}, "shards.by"),
+        ({"subject_key": NO_KEY}, "subject_key"),
+        ({"members": {"income": "BIGINT", "trip": "INT"}}, "type of the column trip"),
+    ],
+)
+def test_the_fingerprint_covers_shards_key_and_types(change: dict[str, Any], field: str) -> None:
+    assert differing(written(), written(**change)) == {field}
+
+
+def parted(value: float, share: float = 0.5) -> RegionTree:
+    return RegionTree.of(Cut(0, value, Region(share, 0.1), Region(1 - share, 0.2)))
+
+
+def test_the_fingerprint_covers_the_cuts_of_regions_and_not_what_is_expected_of_them() -> None:
+    before, cut, learned = (
+        written(shards=Shards(2, "regions", tree)) for tree in (parted(1), parted(2), parted(1, 0.3))
+    )
+    assert changed_fields(before, cut) == ("shards.regions",)
+    assert changed_fields(before, learned) == ()
+    assert changed_fields(before, written(shards=Shards(2))) == ("shards.by", "shards.regions")
+
+
+NOISE = SamplingAndNoise(0.9, 100.0)
+STEPS = (Numeric("age", (17, 90), 1.0), CITY, Numeric("pay", step=0.5))
+
+
+@pytest.mark.parametrize(
+    ("change", "fields"),
+    [
+        ({"sampling_and_noise": None}, {"sampling_and_noise", STEP, f"{QI}.pay.step"}),
+        ({"sampling_and_noise": replace(NOISE, sample_rate=0.8)}, {"sampling_and_noise"}),
+        ({"sampling_and_noise": replace(NOISE, phi=99.0)}, {"sampling_and_noise"}),
+        ({"sampling_and_noise": replace(NOISE, observed_range=True)}, {"sampling_and_noise"}),
+        ({"policy": replace(POLICY, quasi_identifiers=(replace(AGE, step=2.0), *STEPS[1:]))}, {STEP}),
+        ({"policy": replace(POLICY, quasi_identifiers=(AGE, *STEPS[1:]))}, {STEP}),
+        ({}, set()),
+    ],
+)
+def test_the_fingerprint_covers_sampling_and_noise_where_they_are_on(change: dict[str, Any], fields: set[str]) -> None:
+    noised: dict[str, Any] = {
+        "policy": replace(POLICY, quasi_identifiers=STEPS),
+        "sampling_and_noise": NOISE,
+    }
+    assert differing(written(**noised), written(**noised | change)) == fields
+
+
+def test_without_noise_the_fingerprint_is_that_of_a_policy_without_steps() -> None:
+    assert written(policy=replace(POLICY, quasi_identifiers=STEPS)) == written()
+
+
+KEY = SubjectKey.of(b"key", "direct")
+KEYLESS = "8a0a68ab674bd64c"
+
+
+def test_the_fingerprint_is_the_same_in_every_process() -> None:
+    # Written down once: where this changes, what was stored before can no longer be restored.
+    stored = written()
+    assert written(subject_key=NO_KEY)["subject_key"] == KEYLESS
+    assert stored[f"{QI}.city.hierarchy"] == "40d3df3d11f69c08"
+
+
+def test_state_keeps_of_a_key_that_is_not_stretched_a_salted_digest_that_is_slow_to_guess_by() -> None:
+    stored = written()["subject_key"]
+    digest = hashlib.blake2b(b"key", digest_size=16, person=b"crenel-subject").hexdigest()
+    unsalted = hashlib.blake2b(json.dumps(digest).encode(), digest_size=8).hexdigest()
+    scheme, salt, slow = stored.split("-")
+    assert (scheme, len(salt), len(slow)) == ("scrypt", 32, 32)
+    assert not {digest, unsalted} & set(written().values())
+    assert slow == hashlib.scrypt(digest.encode(), salt=salt.encode(), n=2**14, r=8, p=1, dklen=16).hex()
+    assert written()["subject_key"] == stored  # drawn once: the shards of a job share it
+    assert digest not in json.dumps(written()) + repr(written())
+    elsewhere = "import json; from tests.anonymity.model.test_policy import written; print(json.dumps(written()))"
+    other = json.loads(
+        subprocess.run([sys.executable, "-c", elsewhere], capture_output=True, check=True, cwd=ROOT).stdout
+    )
+    assert other["subject_key"] != stored
+    assert changed_fields(other, written()) == ()
+    assert changed_fields(other, written(subject_key=SubjectKey.of(b"another", "direct"))) == ("subject_key",)
+    assert changed_fields(other, written(subject_key=NO_KEY)) == ("subject_key",)
+    assert changed_fields(written(subject_key=NO_KEY), written()) == ("subject_key",)
+
+
+def test_the_key_is_compared_after_a_fingerprint_was_shipped() -> None:
+    shipped = pickle.loads(pickle.dumps(written()))
+    assert changed_fields(written() | {"subject_key": OLD_KEY}, shipped) == ()
+    other = written(subject_key=SubjectKey.of(b"b", "direct"))
+    assert changed_fields(written(), pickle.loads(pickle.dumps(other))) == ("subject_key",)
+
+
+def test_state_keeps_of_a_stretched_key_a_digest_with_the_parameters_and_refuses_one_derived_otherwise() -> None:
+    key, direct = SubjectKey.of(b"key"), KEY
+    stretched = hashlib.scrypt(b"key", salt=b"crenel", n=2**16, r=8, p=1, maxmem=2**28, dklen=32)
+    digest = hashlib.blake2b(stretched, digest_size=16, person=b"crenel-subject").hexdigest()
+    now, old = written(subject_key=key), written(subject_key=direct)
+    assert now["subject_key"] == f"stretched-65536-8-1-{digest}"
+    assert changed_fields(dict(now), written(subject_key=SubjectKey.of(b"key"))) == ()
+    assert changed_fields(dict(now), written(subject_key=SubjectKey.of(b"another"))) == ("subject_key",)
+    assert changed_fields(dict(now), written(subject_key=NO_KEY)) == ("subject_key",)
+    for stored in (dict(old), dict(old) | {"subject_key": OLD_KEY}):
+        assert changed_fields(stored, now) == ("subject_key_derivation",)
+        assert changed_fields(stored, written(subject_key=direct)) == ()
+        with pytest.raises(PolicyError, match="subject_key_derivation: direct goes on with"):
+            require_same(stored, now, "key 17")
+    assert changed_fields(dict(now), old) == ("subject_key_derivation",)
+    with pytest.raises(PolicyError) as error:
+        require_same(dict(now), old, "key 17")
+    assert "earlier versions" not in str(error.value)
+
+
+OLD_KEY = "3142e7cf870344dc"
+"""What earlier versions stored of the key ``b"key"``."""
+
+
+def test_state_of_earlier_versions_is_restored_without_what_it_lacks() -> None:
+    now = written(subject_type="BIGINT", source={"source.query": "SELECT 1", "source.ddl": ""})
+    old = dict(written()) | {"subject_key": OLD_KEY}
+    assert set(now) - set(old) == {"type of the subject person", "source.query", "source.ddl"}
+    assert changed_fields(old, now) == told_fields(old, now) == ()
+    other_key = written(subject_type="BIGINT", subject_key=SubjectKey.of(b"other", "direct"))
+    assert changed_fields(old, other_key) == ("subject_key",)
+
+
+def test_the_type_of_the_subject_cannot_change() -> None:
+    number, text = written(subject_type="BIGINT"), written(subject_type="STRING")
+    assert changed_fields(number, text) == ("type of the subject person",)
+    assert changed_fields(number, written(subject_type="BIGINT")) == ()
+
+
+def test_a_changed_query_is_told_and_not_refused() -> None:
+    was, now = (written(source={"source.query": query, "source.ddl": "x"}) for query in ("SELECT a", "SELECT b"))
+    assert changed_fields(was, now) == ()
+    assert told_fields(was, now) == ("source.query",)
+    assert told_fields(was, was) == ()
+
+
+def test_a_reference_that_changed_is_refused_and_may_come_or_go() -> None:
+    def privacy(*shares: float) -> Privacy:
+        reference = Reference(("a", "b"), shares, (1, 2)) if shares else None  # type: ignore[arg-type]
+        return Privacy(2, sensitive=(Sensitive("income", 2, (), reference),))
+
+    plain, even, same, uneven = (written(privacy=privacy(*of)) for of in ((), (0.5, 0.5), (0.5, 0.5), (0.4, 0.6)))
+    assert changed_fields(even, uneven) == ("privacy.sensitive.income.reference",)
+    assert changed_fields(even, same) == changed_fields(plain, even) == changed_fields(even, plain) == ()
+    assert plain == written()
+
+
+def written(**change: Any) -> dict[str, str]:
+    arguments: dict[str, Any] = {
+        "policy": POLICY,
+        "shards": Shards(4),
+        "subject_key": KEY,
+        "members": {"income": "BIGINT", "trip": "STRING"},
+    }
+    return fingerprint(**{**arguments, **change})
+
+
+def differing(one: dict[str, str], other: dict[str, str]) -> set[str]:
+    return {field for field in one.keys() | other.keys() if one.get(field) != other.get(field)}

@@ -1,0 +1,69 @@
+"""The figures of ``crenel why``, held to what a replay counts and to tables made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crenel.evidence.outputs import Outputs
+from crenel.evidence.replay import replay_outputs
+from crenel.jobs.cli.why_figures import of_run, suppressed_tuples
+from crenel.jobs.config.load import Config, load
+from tests.evidence.test_replay import sample_of, setting_of
+from tests.support.examples import FEW
+from tests.support.strategies import Case, cases
+
+DEMO = Path(__file__).resolve().parents[3] / "conf" / "demo.yaml"
+
+
+@FEW
+@given(case=cases(), shards=st.sampled_from((1, 3)))
+def test_each_suppressed_tuple_is_known_published_or_not(case: Case, shards: int) -> None:
+    replayed = replay_outputs(sample_of(case.setting, case), setting_of(case, shards))
+    mask = suppressed_tuples(replayed)
+    if mask is None:
+        assert case.setting.sampling_and_noise is not None
+        return
+    assert mask.sum() == sum(replayed.totals.suppressed.values())
+    assert mask[replayed.suppressed_row].all()
+
+
+@pytest.fixture
+def config(monkeypatch: pytest.MonkeyPatch) -> Config:
+    monkeypatch.setenv("CRENEL_DEMO_INPUT", "/nowhere/in.csv")
+    monkeypatch.setenv("CRENEL_DEMO_OUTPUT", "/nowhere")
+    return load(DEMO)
+
+
+def test_of_a_run_its_reasons_losses_and_rejected_rows_are_told(config: Config) -> None:
+    root = {a.name: a.hierarchy.labels[a.hierarchy.root] for a in config.policy.categorical}
+    released = {"age_min": [18, 18], "age_max": [59, 100], "salary_min": [0, 0], "salary_max": [10, 10]}
+    generalization = released | {name: [label] * 2 for name, label in root.items()}
+    audit = {"kind": ["cluster", "generalized"], "tuples": [12, 1], "loss": [0.875, 1.0]}
+    run = Outputs(
+        config.policy,
+        pa.table({"age_min": [18] * 13}),
+        pa.table(audit | generalization),
+        pa.table({"reason": ["outlier", "outlier", "too_few_subjects"]}),
+        pa.table({"column": ["age"] * 21 + ["area"] * 9, "reason": ["missing"] * 21 + ["unknown_category"] * 9}),
+    )
+    told = of_run(run, config)
+    assert (told["released"], told["fully_generalized"]) == (13, 1)
+    assert told["suppressed_by_reason"] == {"outlier": 2, "too_few_subjects": 1}
+    assert told["losses"] == pytest.approx({"age": (12 * 0.5 + 1) / 13, "area": 1, "education": 1, "salary": 1})
+    assert told["rejected"] == [
+        {"column": "age", "reason": "missing", "rows": 20},
+        {"column": "area", "reason": "unknown_category", "rows": 0},
+    ]
+
+
+def test_a_run_that_kept_released_rows_alone_tells_their_losses_and_no_reasons(config: Config) -> None:
+    leaf = {a.name: a.hierarchy.labels[0] for a in config.policy.categorical}
+    ends = {"age_min": [18, 18], "age_max": [59, 18], "salary_min": [0, 0], "salary_max": [10, 5]}
+    told = of_run(Outputs(config.policy, pa.table(ends | {name: [label] * 2 for name, label in leaf.items()})), config)
+    assert told["losses"] == pytest.approx({"age": 0.25, "area": 0, "education": 0, "salary": 0.75})
+    assert (told["suppressed_by_reason"], told["fully_generalized"], told["rejected"]) == (None, None, [])

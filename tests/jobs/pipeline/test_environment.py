@@ -1,0 +1,51 @@
+"""What Flink's defaults would do to a job that runs for long."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyflink.fn_execution.state_impl import CachingMapStateHandler
+
+from crenel.jobs.pipeline.environment import DEFAULTS
+
+_STEPS = 500
+
+
+class Cache(dict[Any, Any]):
+    """As Beam's cache of states, without a bound."""
+
+    def is_cache_enabled(self) -> bool:
+        return True
+
+    def peek(self, key: Any) -> Any:
+        return self.get(key)
+
+    def put(self, key: Any, value: Any) -> None:
+        self[key] = value
+
+
+def kept_after(entries: int) -> int:
+    """Keys and entries that PyFlink keeps once so many entries of a map state were written, and removed again."""
+    cache = Cache()
+    underlying = SimpleNamespace(append_raw=lambda key, data: None)
+    beam = SimpleNamespace(
+        _state_cache=cache, _underlying=underlying, _context=SimpleNamespace(user_state_cache_token=b"1")
+    )
+    handler = CachingMapStateHandler(beam, int(DEFAULTS["python.map-state.read-cache-size"]))
+    key = SimpleNamespace(SerializeToString=lambda: b"blocks")
+
+    def write(what: Any, stream: Any) -> None:
+        stream.write(what)
+
+    for step in range(entries):
+        name = step.to_bytes(8, "big")
+        handler.extend(key, [(handler.SET_VALUE, name, b"block")], write, write)
+        handler.extend(key, [(handler.DELETE, name, None)], write, write)
+    return sum(len(state) + len(state.get_cached_keys()) for state in cache.values())
+
+
+@pytest.mark.parametrize("entries", [1, _STEPS])
+def test_nothing_is_kept_of_entries_that_are_gone(entries: int) -> None:
+    assert kept_after(entries) == 0

@@ -1,0 +1,653 @@
+"""Columns on the way from the source to the sinks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from fractions import Fraction
+from ipaddress import IPv4Network
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crenel.anonymity.model.attributes import Categorical, Noised, Numeric
+from crenel.anonymity.model.builders.addresses import Addresses
+from crenel.anonymity.model.builders.builder import Builder
+from crenel.anonymity.model.builders.dates import Dates
+from crenel.anonymity.model.builders.mask import Mask
+from crenel.anonymity.model.builders.numbers import Numbers
+from crenel.anonymity.model.hierarchy import from_paths
+from crenel.anonymity.model.policy import Policy, Pseudonym, Shards
+from crenel.anonymity.model.secret import NO_KEY, SubjectKey
+from crenel.jobs.config.load import ConfigError
+from crenel.jobs.pipeline.layout import Layout, layout
+from crenel.jobs.pipeline.sink_columns import Column, written_null
+from crenel.jobs.pipeline.sql_types import parse, quote
+from crenel.operators.bounds import integer_bounds
+
+AREA = from_paths([("north", "*"), ("south", "*")])
+POLICY = Policy(
+    quasi_identifiers=(Numeric("age", (0, 120)), Categorical("area", AREA), Numeric("pay")),
+    sensitive=("income",),
+    passthrough=("trip", "share"),
+    subject="person",
+    event_time="ts",
+    reference="line",
+    drop=("name",),
+)
+COLUMNS = {
+    "line": "BIGINT",
+    "name": "ARRAY<STRING>",
+    "person": "VARCHAR(20)",
+    "age": "INT",
+    "area": "STRING",
+    "pay": "DECIMAL(10, 2)",
+    "income": "STRING NOT NULL",
+    "trip": "BIGINT NOT NULL",
+    "share": "DOUBLE",
+    "ts": "TIMESTAMP_LTZ(3) *ROWTIME*",
+}
+
+STAMP = "TIMESTAMPADD(MILLISECOND, m0, TIMESTAMP '1970-01-01 00:00:00.000')"
+
+
+def names(found: Layout, sink: str) -> list[str]:
+    return [column.name for column in found.sinks[sink]]
+
+
+def problems(policy: Policy, columns: dict[str, str]) -> tuple[str, ...]:
+    with pytest.raises(ConfigError) as caught:
+        layout(policy, columns, "job.yaml")
+    assert "job.yaml" in str(caught.value)
+    return caught.value.problems
+
+
+def one(name: str, sql: str, **policy: Any) -> tuple[Policy, dict[str, str]]:
+    """A policy in which the column ``x`` is categorical, and another has the role in question."""
+    base = Policy(quasi_identifiers=(Categorical("x", AREA),))
+    return replace(base, **policy), {"x": "STRING", name: sql}
+
+
+def test_released_columns_come_in_the_order_of_the_policy_with_their_own_types() -> None:
+    released = layout(POLICY, COLUMNS).sinks["released"]
+    assert [(column.name, column.sql_type) for column in released] == [
+        ("age_min", "INT"),
+        ("age_max", "INT"),
+        ("area", "STRING"),
+        ("pay_min", "DECIMAL(10, 2)"),
+        ("pay_max", "DECIMAL(10, 2)"),
+        ("income", "STRING"),
+        ("trip", "BIGINT"),
+        ("share", "DOUBLE"),
+    ]
+
+
+def test_an_audit_row_is_a_release_without_its_members() -> None:
+    found = layout(POLICY, COLUMNS)
+    assert [(column.name, column.sql_type) for column in found.sinks["audit"]] == [
+        ("release_id", "BIGINT"),
+        ("shard", "INT"),
+        ("event_time", "TIMESTAMP_LTZ(3)"),
+        ("kind", "STRING"),
+        ("subjects", "BIGINT"),
+        ("tuples", "BIGINT"),
+        ("diversity_income", "BIGINT"),
+        ("loss", "DOUBLE"),
+        ("age_min", "INT"),
+        ("age_max", "INT"),
+        ("area", "STRING"),
+        ("pay_min", "DECIMAL(10, 2)"),
+        ("pay_max", "DECIMAL(10, 2)"),
+    ]
+    members = {name for name, _ in found.member_types}
+    assert not members & {column.expression for column in found.sinks["audit"]}
+
+
+def test_an_audit_row_tells_what_is_in_force_before_its_generalization() -> None:
+    found = layout(POLICY, COLUMNS, in_force=(Column("k", "BIGINT", "CAST(10 AS BIGINT)"),))
+    audit = names(found, "audit")
+    assert audit.index("loss") + 1 == audit.index("k") == audit.index("age_min") - 1
+    assert "k" not in names(found, "released")
+
+
+def test_suppressed_and_rejected_rows_hold_no_column_of_the_source() -> None:
+    found = layout(POLICY, COLUMNS)
+    assert names(found, "suppressed") == ["reason", "shard", "position", "event_time"]
+    assert names(found, "rejected") == ["column", "reason", "event_time", "reference"]
+
+
+def test_rejected_rows_have_a_reference_only_where_the_policy_names_one() -> None:
+    columns = {name: sql for name, sql in COLUMNS.items() if name != "line"}
+    assert "reference" not in names(layout(replace(POLICY, reference=None), columns), "rejected")
+
+
+@pytest.mark.parametrize(
+    ("sql", "shown"), [("BIGINT", "BIGINT"), ("TIMESTAMP_LTZ(3)", "TIMESTAMP_LTZ(3)"), (None, "BIGINT")]
+)
+def test_event_time_is_shown_as_the_source_has_it(sql: str | None, shown: str) -> None:
+    policy, columns = one("ts", sql or "BIGINT", **({"drop": ("ts",)} if sql is None else {"event_time": "ts"}))
+    found = layout(policy, columns)
+    for sink in ("audit", "suppressed", "rejected"):
+        assert [column.sql_type for column in found.sinks[sink] if column.name == "event_time"] == [shown]
+
+
+def test_names_of_the_source_never_meet_our_own() -> None:
+    ours = layout(POLICY, COLUMNS)
+    inner = [*ours.release_types, *ours.member_types, *ours.suppressed_types, *ours.rejected_types]
+    taken = sorted({name for name, _ in inner} - {"release_id", "shard", "kind", "subjects", "tuples", "loss"})
+    policy = Policy(
+        quasi_identifiers=tuple(Numeric(name) for name in taken),
+        sensitive=("members", "q0"),
+        subject="q9",
+        drop=("m9",),
+    )
+    columns = dict.fromkeys([*taken, "members", "q0", "q9", "m9"], "BIGINT")
+    found = layout(policy, columns)
+    assert len(set(names(found, "released"))) == 2 * len(taken) + 2
+    assert [column.expression for column in found.sinks["released"]][-2:] == ["m0", "m1"]
+
+
+def test_identifiers_are_quoted() -> None:
+    name = "a `b` c\n, d"
+    policy = Policy(quasi_identifiers=(Numeric(name),))
+    found = layout(policy, {name: "BIGINT NOT NULL"})
+    assert found.arguments == ("`a ``b`` c\n, d`",)
+    assert found.sinks["released"][0].selection == "q0_min AS `a ``b`` c\n, d_min`"
+    assert found.sinks["released"][0].declaration == "`a ``b`` c\n, d_min` BIGINT"
+    assert quote("`") == "````"
+
+
+@pytest.mark.parametrize(
+    ("sql", "arguments"),
+    [
+        ("INT", ["`c`"]),
+        ("DECIMAL(15, 2)", ["CAST(`c` AS DOUBLE)"]),
+        ("DOUBLE", ["`c`", "`c` IS NULL"]),
+        ("FLOAT", ["CAST(`c` AS DOUBLE)", "`c` IS NULL"]),
+        ("DOUBLE NOT NULL", ["`c`"]),
+        ("STRING", ["`c`"]),
+        ("CHAR(4)", ["CAST(`c` AS STRING)"]),
+    ],
+)
+def test_a_numeric_quasi_identifier_comes_as_a_number_or_as_text(sql: str, arguments: list[str]) -> None:
+    found = layout(Policy(quasi_identifiers=(Numeric("c"),)), {"c": sql})
+    assert list(found.arguments) == arguments
+
+
+@pytest.mark.parametrize(
+    ("sql", "arguments", "carried", "back"),
+    [
+        ("STRING", ["`c`"], pa.string(), "m0"),
+        ("VARCHAR(20)", ["`c`"], pa.string(), "CAST(m0 AS VARCHAR(20))"),
+        ("CHAR(3)", ["CAST(`c` AS STRING)"], pa.string(), "CAST(m0 AS CHAR(3))"),
+        ("BOOLEAN", ["`c`"], pa.bool_(), "m0"),
+        ("BIGINT NOT NULL", ["`c`"], pa.int64(), "m0"),
+        ("BIGINT", ["COALESCE(`c`, CAST(0 AS BIGINT))", "`c` IS NULL"], pa.int64(), "m0"),
+        (
+            "TINYINT",
+            ["COALESCE(CAST(`c` AS BIGINT), CAST(0 AS BIGINT))", "`c` IS NULL"],
+            pa.int64(),
+            "CAST(m0 AS TINYINT)",
+        ),
+        ("DOUBLE", ["`c`", "`c` IS NULL"], pa.float64(), "m0"),
+        ("FLOAT NOT NULL", ["CAST(`c` AS DOUBLE)"], pa.float64(), "CAST(m0 AS FLOAT)"),
+        ("DECIMAL(38, 18)", ["CAST(`c` AS STRING)"], pa.string(), "CAST(m0 AS DECIMAL(38, 18))"),
+        # Flink cannot read its own '0.5' as such a type.
+        ("DECIMAL(5, 5)", ["CAST(`c` AS STRING)"], pa.string(), "CAST(REPLACE(m0, '0.', '.') AS DECIMAL(5, 5))"),
+        ("DATE", ["CAST(`c` AS STRING)"], pa.string(), "CAST(m0 AS DATE)"),
+        ("TIME(0)", ["CAST(`c` AS STRING)"], pa.string(), "CAST(m0 AS TIME(0))"),
+        ("TIMESTAMP(9)", ["CAST(`c` AS STRING)"], pa.string(), "CAST(m0 AS TIMESTAMP(9))"),
+        ("TIMESTAMP(3)", ["CAST(`c` AS TIMESTAMP(3))"], pa.timestamp("ms"), STAMP),
+        ("TIMESTAMP(0)", ["CAST(`c` AS TIMESTAMP(3))"], pa.timestamp("ms"), f"CAST({STAMP} AS TIMESTAMP(0))"),
+        ("TIMESTAMP_LTZ(3) *ROWTIME*", ["CAST(`c` AS STRING)"], pa.string(), "CAST(m0 AS TIMESTAMP_LTZ(3))"),
+    ],
+)
+def test_a_published_column_comes_back_in_its_own_type(
+    sql: str, arguments: list[str], carried: pa.DataType, back: str
+) -> None:
+    policy, columns = one("c", sql, passthrough=("c",))
+    found = layout(policy, columns)
+    assert list(found.arguments[1:]) == arguments
+    assert found.members_schema == pa.schema([("c", carried)])
+    column = found.sinks["released"][-1]
+    assert (column.expression, column.sql_type) == (back, parse(sql).text)
+    assert found.published == {"c": column.sql_type}
+
+
+@pytest.mark.parametrize(
+    ("passed", "sql"),
+    [((), "m0 ARRAY<BOOLEAN>"), (("a",), "m0 ARRAY<BIGINT>"), (("a", "b"), "m0 ARRAY<BIGINT>, m1 ARRAY<STRING>")],
+)
+def test_a_release_has_an_array_of_each_published_column(passed: tuple[str, ...], sql: str) -> None:
+    policy = Policy(quasi_identifiers=(Numeric("q"),), passthrough=passed, drop=tuple({"a", "b"} - set(passed)))
+    release = layout(policy, {"q": "INT", "a": "INT", "b": "STRING"}).release_sql
+    assert release.endswith(f", q0_max BIGINT, {sql}>")
+
+
+def test_every_problem_is_listed_with_what_would_be_valid() -> None:
+    columns = {**COLUMNS, "icnome": "STRING", "pay": "DECIMAL(20, 2)", "trip": "BYTES", "ts": "INT"}
+    del columns["income"]
+    found = problems(POLICY, columns)
+    assert len(found) == 4
+    for field, hint in (
+        ("policy.sensitive: the source has no column 'income'", "did you mean 'icnome'?"),
+        ("policy.quasi_identifiers.pay", "DECIMAL(15, 2)"),
+        ("policy.passthrough: column 'trip'", "text, BOOLEAN, whole numbers"),
+        ("policy.event_time: column 'ts'", "BIGINT (epoch milliseconds) or TIMESTAMP_LTZ(3)"),
+    ):
+        assert any(field in problem and hint in problem for problem in found), field
+
+
+@pytest.mark.parametrize(
+    ("role", "name", "given"),
+    [
+        ("subject", "persn", "person"),
+        ("event_time", "t", "ts"),
+        ("reference", "LINES", "line"),
+        ("sensitive", "incom", "income"),
+        ("passthrough", "tirp", "trip"),
+        ("drop", "Name", "name"),
+        ("quasi_identifiers", "aeg", "age"),
+        ("quasi_identifiers", "arae", "area"),
+        ("noised", "heigth", "height"),
+    ],
+)
+def test_a_misspelled_column_of_a_role_is_one_problem_which_suggests_the_column_of_the_source(
+    role: str, name: str, given: str
+) -> None:
+    policy = replace(POLICY, noised=(Noised("height", (100, 220), 1),))
+    columns = {**COLUMNS, "height": "INT"}
+    assert layout(policy, columns)
+    now = getattr(policy, role)
+    if not isinstance(now, tuple):
+        wrong: Any = name
+    else:
+        wrong = tuple(
+            name if each == given else replace(each, name=name) if getattr(each, "name", "") == given else each
+            for each in now
+        )
+    [problem] = problems(replace(policy, **{role: wrong}), columns)
+    meant = f"policy.{role}: the source has no column {name!r}; did you mean {given!r}?"
+    assert problem == f"{meant} It has {', '.join(columns)}"
+
+
+def test_a_column_of_a_role_that_is_like_none_of_the_source_is_told_beside_those_without_a_role() -> None:
+    columns = {**COLUMNS, "phone": "STRING"}
+    del columns["person"]
+    lacking, spare = problems(POLICY, columns)
+    assert lacking == f"policy.subject: the source has no column 'person'; it has {', '.join(columns)}"
+    assert spare.startswith("policy: the source's column 'phone' has no role; give it one of ")
+
+
+def test_a_column_without_a_role_is_not_dropped_in_silence() -> None:
+    [problem] = problems(POLICY, {**COLUMNS, "phone": "STRING"})
+    assert "'phone' has no role" in problem
+    assert "drop" in problem
+
+
+@pytest.mark.parametrize(
+    ("sql", "role"),
+    [
+        ("BYTES", "quasi"),
+        ("BOOLEAN", "quasi"),
+        ("DATE", "quasi"),
+        ("DECIMAL(16, 0)", "quasi"),
+        *(
+            (sql, role)
+            for sql in ("BYTES", "ARRAY<INT>", "MAP<STRING, INT>", "ROW<a INT>")
+            for role in ("sensitive", "area")
+        ),
+        ("BINARY(4)", "passthrough"),
+        ("INTERVAL SECOND(3)", "passthrough"),
+        ("FLOAT", "subject"),
+        ("DOUBLE NOT NULL", "subject"),
+        ("MAP<STRING, INT>", "subject"),
+        ("TIMESTAMP(3) *ROWTIME*", "event_time"),
+        ("TIMESTAMP_LTZ(6)", "event_time"),
+        ("TIMESTAMP_LTZ(3) NOT NULL *PROCTIME*", "event_time"),
+        ("STRING", "event_time"),
+        ("INT", "event_time"),
+        ("ROW<a INT>", "reference"),
+    ],
+)
+def test_a_type_that_a_role_cannot_have_is_refused_with_the_column_and_the_type(sql: str, role: str) -> None:
+    if role == "quasi":
+        policy, columns = Policy(quasi_identifiers=(Numeric("c"),)), {"c": sql}
+    elif role == "area":
+        policy, columns = Policy(quasi_identifiers=(Categorical("c", AREA),)), {"c": sql}
+    else:
+        policy, columns = one("c", sql, **{role: ("c",) if role in ("sensitive", "passthrough") else "c"})
+    [problem] = problems(policy, columns)
+    assert "c" in problem.split(":")[0] or "'c'" in problem
+    assert parse(sql).text in problem or "processing time" in problem
+
+
+@pytest.mark.parametrize("sql", ["STRING", "BIGINT", "DECIMAL(38, 0)", "BOOLEAN", "DATE", "TIMESTAMP(6)", "CHAR(8)"])
+def test_a_subject_is_hashed_as_text(sql: str) -> None:
+    policy, columns = one("c", sql, subject="c")
+    assert layout(policy, columns).arguments[1] == ("`c`" if sql == "STRING" else "CAST(`c` AS STRING)")
+
+
+@pytest.mark.parametrize(
+    ("sql", "domain", "fits"),
+    [
+        ("TINYINT", (-128, 127), True),
+        ("TINYINT", (0, 128), False),
+        ("INT", (-(2.0**31) - 1, 0), False),
+        ("BIGINT", (-(2.0**63), 2.0**63), True),
+        ("BIGINT", (0, 2.0**64), False),
+        ("DECIMAL(4, 2)", (-99.99, 99.99), True),
+        ("DECIMAL(4, 2)", (0, 99.996), False),
+        ("FLOAT", (0, 1e39), False),
+        ("DOUBLE", (0, 1e300), True),
+        ("STRING", (0, 1e300), True),
+    ],
+)
+def test_a_domain_lies_within_the_type_of_its_column(sql: str, domain: tuple[float, float], fits: bool) -> None:
+    # The whole domain may be published, and would overflow.
+    policy = Policy(quasi_identifiers=(Numeric("c", domain),))
+    if fits:
+        assert layout(policy, {"c": sql}).sinks["released"]
+    else:
+        [problem] = problems(policy, {"c": sql})
+        assert problem.startswith("policy.quasi_identifiers.c.domain: ")
+
+
+@pytest.mark.parametrize(
+    ("quasi", "passed", "sink", "name"),
+    [
+        (Numeric("age"), "age_min", "released", "age_min"),
+        (Categorical("loss", AREA), "x", "audit", "loss"),
+        (Categorical("diversity_pay", AREA), "x", "audit", "diversity_pay"),
+    ],
+)
+def test_a_sink_with_two_columns_of_one_name_is_refused(quasi: Any, passed: str, sink: str, name: str) -> None:
+    policy = Policy(quasi_identifiers=(quasi,), sensitive=("pay",), passthrough=(passed,))
+    [problem] = problems(policy, {quasi.name: "BIGINT", "pay": "BIGINT", passed: "BIGINT"})
+    assert f"sinks.{sink}" in problem
+    assert repr(name) in problem
+
+
+def test_the_plan_reads_what_the_arguments_hold() -> None:
+    found = layout(POLICY, COLUMNS)
+    plan = found.encode_plan(Shards(2), (3, 4), SubjectKey.of(b"secret", "direct"))
+    reads = [*plan.quasi_identifiers, *plan.sensitive, *plan.passthrough, plan.subject, plan.event_time, plan.reference]
+    for read in reads:
+        assert read is not None
+        assert quote(read.name) in found.arguments[read.value]
+        if read.missing is not None:
+            assert found.arguments[read.missing] == f"{quote(read.name)} IS NULL"
+    used = [p for read in reads if read is not None for p in (read.value, read.missing) if p is not None]
+    assert sorted(used) == list(range(len(found.arguments)))
+    assert plan.checked == ("age", "area", "pay", "income", "person", "ts", *POLICY.passthrough, None)
+    assert found.members_schema.names == list(POLICY.members)
+    assert found.integers == (True, False)
+
+
+def test_keys_stay_out_of_representations() -> None:
+    plan = layout(POLICY, COLUMNS).encode_plan(Shards(1), (0,), SubjectKey.of(b"hunter2", "direct"))
+    assert plan.subject_key.hash_key not in repr(plan)
+    assert "hunter2" not in repr(plan)
+
+
+int64 = st.one_of(
+    st.integers(-(2**63), 2**63 - 1), st.integers(0, 63).flatmap(lambda i: st.integers(-3, 3).map(lambda d: 2**i + d))
+).filter(lambda i: -(2**63) <= i < 2**63)
+
+
+@given(int64, st.sampled_from((1, -1)))
+def test_integer_ends_cover_the_value_behind_them(value: int, sign: int) -> None:
+    value = min(max(sign * value, -(2**63)), 2**63 - 1)
+    held = np.array([float(value)])
+    [lower], [upper] = integer_bounds(held, held)
+    assert -(2**63) <= lower <= value <= upper < 2**63
+    assert isinstance(lower, int)
+    if abs(value) < 2**53:
+        assert lower == upper == value
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e18, max_value=1e18)))
+def test_integer_ends_are_rounded_outwards(ends: list[float]) -> None:
+    lower, upper = integer_bounds(np.array(ends), np.array(ends))
+    for low, end, high in zip(lower, ends, upper, strict=True):
+        assert low <= Fraction(end) <= high
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "declared", "nullable"),
+    [
+        ("STRING NOT NULL", "STRING", "STRING", False),
+        ("VARCHAR(2147483647)", "STRING", "STRING", True),
+        ("VARCHAR(7) NOT NULL", "VARCHAR", "VARCHAR(7)", False),
+        ("DECIMAL(10,2)", "DECIMAL", "DECIMAL(10, 2)", True),
+        ("NUMERIC", "DECIMAL", "DECIMAL(10, 0)", True),
+        ("INTEGER", "INT", "INT", True),
+        ("DOUBLE PRECISION", "DOUBLE", "DOUBLE", True),
+        ("TIMESTAMP(3) WITH LOCAL TIME ZONE", "TIMESTAMP_LTZ", "TIMESTAMP_LTZ(3)", True),
+        ("TIMESTAMP(3) NOT NULL *ROWTIME*", "TIMESTAMP", "TIMESTAMP(3)", False),
+        ("ROW<a INT, b STRING NOT NULL>", "ROW", "ROW<a INT, b STRING NOT NULL>", True),
+    ],
+)
+def test_types_are_read_as_flink_prints_them(text: str, name: str, declared: str, nullable: bool) -> None:
+    found = parse(text)
+    assert (found.name, found.text, found.nullable) == (name, declared, nullable)
+
+
+@pytest.mark.parametrize(
+    ("sql", "given", "filled"),
+    [
+        *((sql, None, 1.0) for sql in ("TINYINT", "SMALLINT NOT NULL", "INT", "BIGINT")),
+        ("INT", 5.0, 5.0),
+        ("DOUBLE", 0.25, 0.25),
+        ("STRING", 0.1, 0.1),
+        ("FLOAT", 3.0, 3.0),
+        ("DECIMAL(10, 2)", 0.07, 0.07),
+        ("DECIMAL(10, 0)", 2.0, 2.0),
+    ],
+)
+def test_noise_has_a_step_that_fits_its_column(sql: str, given: float | None, filled: float) -> None:
+    policy = Policy((Numeric("q", (0, 100), given), Categorical("x", AREA)))
+    columns = {"q": sql, "x": "STRING"}
+    assert layout(policy, columns, noise=True).policy == Policy(
+        (Numeric("q", (0, 100), filled), Categorical("x", AREA))
+    )
+    assert layout(policy, columns).policy is policy
+
+
+@pytest.mark.parametrize(
+    ("sql", "attribute", "problem"),
+    [
+        *((sql, Numeric("q"), f"is missing; sampling_and_noise draws noise on a grid, and a column of type {sql} ")
+          for sql in ("DOUBLE", "STRING", "FLOAT", "DECIMAL(10, 2)")),
+        ("INT", Numeric("q", step=0.5), "is not a whole number, and the column's type is INT; give a whole number"),
+        ("BIGINT", Numeric("q", step=1.5), "is not a whole number, and the column's type is BIGINT"),
+        ("INT", Numeric("q", (3, 3)), "is wider than the domain; the domain must hold at least one step"),
+        ("BIGINT", Numeric("q", (0, 2.0**41)), "is too small; the domain may hold 2^40 steps at most"),
+        ("DECIMAL(10, 2)", Numeric("q", step=0.005), "is finer than the column's type, DECIMAL(10, 2); give a multiple "
+         "of 0.01"),
+        ("DECIMAL(10, 2)", Numeric("q", step=0.015), "is finer than the column's type, DECIMAL(10, 2)"),
+    ],
+)  # fmt: skip
+def test_a_step_that_does_not_fit_is_told_with_what_would(sql: str, attribute: Numeric, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        layout(Policy((attribute,)), {"q": sql}, noise=True)
+    (found,) = caught.value.problems
+    assert found.startswith(f"policy.quasi_identifiers.q.step: {problem}")
+    assert layout(Policy((attribute,)), {"q": sql})
+
+
+@pytest.mark.parametrize(
+    ("sql", "ends", "problem"),
+    [
+        ("INT", 2.5, "is not a whole number, and the column's type is INT; give a whole number"),
+        ("DECIMAL(10, 2)", 0.005, "is finer than the column's type, DECIMAL(10, 2); give a multiple of 0.01"),
+    ],
+)
+def test_ends_that_a_column_cannot_hold_are_told(sql: str, ends: float, problem: str) -> None:
+    policy = Policy((Numeric("q", ends=ends),))
+    with pytest.raises(ConfigError) as caught:
+        layout(policy, {"q": sql})
+    (found,) = caught.value.problems
+    assert found.startswith(f"policy.quasi_identifiers.q.ends: {problem}")
+    assert layout(policy, {"q": "DOUBLE"})
+
+
+def test_ends_on_a_grid_stop_where_the_type_of_a_column_without_a_domain_does() -> None:
+    assert layout(Policy((Numeric("q", ends=100),)), {"q": "TINYINT"}).extremes == {"q": (-128, 127)}
+    assert layout(Policy((Numeric("q", (0, 127), ends=100),)), {"q": "TINYINT"}).extremes == {}
+
+
+def test_problems_of_steps_are_told_with_all_others() -> None:
+    policy = Policy((Numeric("q"), Numeric("r", step=0.5), Numeric("gone")))
+    with pytest.raises(ConfigError) as caught:
+        layout(policy, {"q": "DOUBLE", "r": "INT", "more": "INT"}, noise=True)
+    assert [problem.split(": ")[0] for problem in caught.value.problems] == [
+        "policy.quasi_identifiers",
+        "policy",
+        "policy.quasi_identifiers.q.step",
+        "policy.quasi_identifiers.r.step",
+    ]
+
+
+TIMED = "castle.delay.event_time"
+
+
+@pytest.mark.parametrize(
+    ("sql", "watermark", "passes"),
+    [
+        ("TIMESTAMP_LTZ(3) *ROWTIME*", True, True),
+        ("TIMESTAMP_LTZ(3)", False, False),
+        ("TIMESTAMP_LTZ(3)", True, False),  # on another column: it tells nothing of this one
+        ("BIGINT", True, True),  # a number cannot have one itself
+        ("BIGINT NOT NULL", False, False),
+    ],
+)
+def test_a_delay_in_event_time_needs_a_watermark(sql: str, watermark: bool, passes: bool) -> None:
+    columns = COLUMNS | {"ts": sql}
+    if passes:
+        assert layout(POLICY, columns, counts_event_time=TIMED, watermark=watermark)
+    else:
+        with pytest.raises(ConfigError) as caught:
+            layout(POLICY, columns, counts_event_time=TIMED, watermark=watermark)
+        (problem,) = caught.value.problems
+        assert problem.startswith(f"{TIMED}: counts event time, and the column 'ts' has no watermark")
+        column = "event_time" if "BIGINT" in sql else "`ts`"
+        assert f"WATERMARK FOR {column} AS {column} - INTERVAL '5' SECOND" in problem
+        assert ("event_time AS TO_TIMESTAMP_LTZ(`ts`, 3), WATERMARK" in problem) == ("BIGINT" in sql)
+    assert layout(POLICY, columns, watermark=watermark)  # nothing counts it
+
+
+def test_a_column_of_a_wrong_type_is_told_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        layout(POLICY, COLUMNS | {"ts": "TIMESTAMP_LTZ(3) *PROCTIME*"}, counts_event_time=TIMED)
+    (problem,) = caught.value.problems
+    assert "is processing time" in problem
+
+
+def test_a_limit_of_event_time_reads_the_watermark_beside_the_time() -> None:
+    limited = replace(POLICY, event_time_limit=60_000)
+    found = layout(limited, COLUMNS)
+    assert found.watermark is not None
+    assert found.arguments[found.watermark.value] == "CURRENT_WATERMARK(`ts`)"
+    assert found.encode_plan(Shards(), (0,), NO_KEY).watermark == found.watermark
+    assert layout(POLICY, COLUMNS).watermark is None
+    for sql in ("BIGINT", "TIMESTAMP_LTZ(3)"):
+        (problem,) = problems(limited, COLUMNS | {"ts": sql})
+        assert problem.startswith("policy.event_time_limit: the column 'ts' has no watermark to be ahead of; make")
+
+
+@pytest.mark.parametrize(
+    ("further", "argument"),
+    [
+        ({"ts": "TIMESTAMP_LTZ(3) *ROWTIME*"}, "`ts`"),
+        ({"ts": "BIGINT", "at": "TIMESTAMP(3) *ROWTIME*"}, "`at`"),
+        ({"ts": "BIGINT"}, None),  # the source has one, which the query does not select
+    ],
+)
+def test_what_counts_event_time_reads_the_watermark(further: dict[str, str], argument: str | None) -> None:
+    policy = replace(POLICY, drop=(*POLICY.drop, "at")) if "at" in further else POLICY
+    found = layout(policy, COLUMNS | further, counts_event_time=TIMED, watermark=True)
+    if argument is None:
+        assert found.watermark is None
+    else:
+        assert found.watermark is not None
+        assert found.arguments[found.watermark.value] == f"CURRENT_WATERMARK({argument})"
+
+
+def test_a_pseudonym_is_the_last_of_what_a_released_row_has_of_its_own() -> None:
+    coded = replace(POLICY, pseudonym=Pseudonym("person", "stream"))
+    before, found = layout(POLICY, COLUMNS), layout(coded, COLUMNS)
+    (code,) = set(found.sinks["released"]) - set(before.sinks["released"])
+    assert found.sinks["released"][-1] == code
+    assert (code.name, code.sql_type) == ("person", "STRING")
+    assert found.member_types == (*before.member_types, (code.expression, "STRING"))
+    assert found.members_schema == before.members_schema
+    assert {name: columns for name, columns in found.sinks.items() if name != "released"} == {
+        name: columns for name, columns in before.sinks.items() if name != "released"
+    }
+    alone = Policy((Numeric("age"),), subject="person", pseudonym=Pseudonym("code", "stream"))
+    assert layout(alone, {"age": "INT", "person": "STRING"}).member_types == (("m0", "STRING"),)
+
+
+def test_the_type_of_the_subject_is_told() -> None:
+    assert layout(POLICY, COLUMNS).subject_type == "VARCHAR(20)"
+    alone = {name: sql for name, sql in COLUMNS.items() if name != "person"}
+    assert layout(replace(POLICY, subject=None), alone).subject_type is None
+
+
+def test_what_is_wrong_with_the_source_already_is_told_first() -> None:
+    with pytest.raises(ConfigError) as caught:
+        layout(POLICY, COLUMNS | {"more": "INT"}, unfit=["source.ddl: so"])
+    assert [problem.split(":")[0] for problem in caught.value.problems] == ["source.ddl", "policy"]
+
+
+def test_ends_of_noise_without_a_domain_are_bounded_by_the_type_of_the_column() -> None:
+    steps = (Numeric("age", (0, 120)), Categorical("area", AREA), Numeric("pay", None, 0.01))
+    policy = replace(POLICY, quasi_identifiers=steps)
+    assert layout(policy, COLUMNS, noise=True).extremes == {"pay": (-99_999_999.99, 99_999_999.99)}
+    assert layout(policy, COLUMNS | {"pay": "TINYINT"}).extremes == {}
+    whole = replace(policy, quasi_identifiers=(*steps[:2], Numeric("pay")))
+    assert layout(whole, COLUMNS | {"pay": "TINYINT"}, noise=True).extremes == {"pay": (-128, 127)}
+    assert layout(policy, COLUMNS | {"pay": "STRING"}, noise=True).extremes == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"connector": "filesystem", "format": "csv"}, ""),
+        ({"connector": "filesystem", "format": "csv", "csv.null-literal": "n/a"}, "n/a"),
+        ({"connector": "kafka", "value.format": "csv", "value.csv.null-literal": "-"}, "-"),
+        ({"connector": "kafka", "format": "json"}, ""),
+    ],
+)
+def test_how_a_missing_value_is_written_is_known(options: dict[str, str], text: str) -> None:
+    assert written_null(options) == text
+    assert layout(POLICY, COLUMNS).encode_plan(Shards(), (0,), NO_KEY, written_null(options)).null_text == text
+
+
+@pytest.mark.parametrize(
+    ("builder", "sql", "problem"),
+    [
+        (
+            Numbers((0, 9), (1,)),
+            "DATE",
+            "has the type DATE; one with a hierarchy of numbers is of whole numbers, DECIMAL",
+        ),
+        (Numbers((0, 9), (1,)), "DECIMAL(20, 2)", "the type DECIMAL(20, 2) has more digits than are told apart here"),
+        (
+            Dates((date(2024, 1, 1), date(2024, 1, 2))),
+            "BIGINT",
+            "has the type BIGINT; one with a hierarchy of dates is",
+        ),
+        (Addresses((IPv4Network("10.0.0.0/30"),)), "BYTES", "has the type BYTES; one with a hierarchy of addresses is"),
+        (Mask((1,), length=1), "ARRAY<INT>", "has the type ARRAY<INT>; a categorical one is of text, BOOLEAN"),
+    ],
+)
+def test_a_column_that_a_builder_cannot_read_is_told(builder: Builder, sql: str, problem: str) -> None:
+    policy = Policy((Categorical("x", from_paths(builder.paths()), builder),))
+    (found,) = problems(policy, {"x": sql})
+    assert found.startswith(f"policy.quasi_identifiers.x: {problem}")

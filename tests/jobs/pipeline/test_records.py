@@ -1,0 +1,226 @@
+"""Fields of records: what is selected, what encode reads, what a broken record becomes, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from pyflink.table import EnvironmentSettings, TableEnvironment
+
+from crenel.anonymity.model.attributes import Numeric
+from crenel.jobs.config.file import ConfigError
+from crenel.jobs.config.records import CsvSection, JsonSection
+from crenel.jobs.local.flags import prepare_java
+from crenel.jobs.pipeline.encoder_arguments import Reader
+from crenel.jobs.pipeline.records import records_plan, records_query
+from crenel.jobs.pipeline.sql_types import literal, parse
+from crenel.operators.encode.csv_fields import CsvFields
+from crenel.operators.encode.csv_values import CsvType
+from crenel.operators.encode.json_fields import JsonField, JsonFields
+from crenel.operators.encode.records import RecordsPlan
+
+pytestmark = pytest.mark.cluster("mini")
+
+FIELDS = {
+    "person": "STRING",
+    "age": "INT",
+    "city": {"type": "STRING", "path": "$.home.city"},
+    "it's": "DECIMAL(5, 2)",
+    "smokes": "BOOLEAN",
+}
+RECORDS = {
+    json.dumps({"person": "ann", "age": 33, "home": {"city": "Brackwater"}, "it's": 1.5, "smokes": True}): (
+        "ann",
+        33,
+        "Brackwater",
+        "1.50",
+        True,
+    ),
+    '{"person": "bob", "age": "34", "home": []}': ("bob", 34, None, None, None),
+    '{"person": {"first": "c"}, "age": [3], "smokes": "perhaps"}': (None,) * 5,
+    '{"person": "dan", "age": 3': (None,) * 5,
+    "": (None,) * 5,
+    "null": (None,) * 5,
+}
+
+
+def test_each_field_is_read_and_what_cannot_be_is_missing() -> None:
+    prepare_java()
+    tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
+    rows = ", ".join(f"({number}, {literal(text)})" for number, text in enumerate(RECORDS))
+    tables.execute_sql(f"CREATE TEMPORARY VIEW source AS SELECT * FROM (VALUES {rows}) AS t (number, record)")
+    query = records_query(JsonSection(column="record", fields=FIELDS).core(), ["number", "record"])
+    with tables.execute_sql(query).collect() as found:
+        read = {
+            row[-1]: tuple(str(value) if i == 3 and value else value for i, value in enumerate(row)) for row in found
+        }
+    assert [read[number][:-1] for number in range(len(RECORDS))] == list(RECORDS.values())
+
+
+KINDS = {
+    "text": "STRING",
+    "tiny": "TINYINT",
+    "small": "SMALLINT",
+    "whole": "INT",
+    "long": "BIGINT",
+    "real": "DOUBLE",
+    "exact": "DECIMAL(10, 2)",
+    "wide": "DECIMAL(38, 9)",
+    "truth": "BOOLEAN",
+}
+PATHS = {"": "$['v']", " of home": "$.home['it\\'s']", " of all": "$.all[1]"}
+VALUES = r"""null|true|false|0|1|-1|7|-0|-0.0|12.7|-12.9|300|-129|40000|99999999999|9223372036854775807
+9223372036854775808|12345678901234567890123|1.10|1e3|1E2|3.9e1|0.1e-7|1.0|31964.275|-31964.275|1.005|123456.7e-2|0.30000000000000004
+12345678.99|123456789.123456789012|1.00499999999999999999|1e30|""|" "|"xy"|"true"|"TRUE"|"no"|"yes "|" 12 "|"12.7"
+"-12.9"|"+5"|"5."|".5"|"-.5"|"1e2"|"1E+3"|"00012"|"99999999999"|"--5"|"1,5"|"1_0"|"NaN"|"Infinity"|"-Infinity"|"inf"
+"\u00a012"|"\t12\n"|"\ud83d\ude00"|"\ud800x"|"é€"|"a\u0000b"|[]|{}|[1,2]|{"a":1}""".replace("\n", "|").split("|")
+MALFORMED = [
+    b"",
+    b"null",
+    b"5",
+    b"{",
+    b'{"v": 1',
+    b'{"v": 1,}',
+    b'{"v": 01}',
+    b"{'v': 1}",
+    b'{"v": NaN}',
+    b'\xef\xbb\xbf{"v": 1}',
+]
+MALFORMED += [
+    b'{"v": "x\ty"}',
+    b'{"v": "x\xff", "home": {"it\'s": 5}}',
+    b'  {"v": 3}  ',
+    b'{"v": 1} x',
+    b'{"v": 1, "v": 2}',
+]
+# Of these a query reads less than encode does, such as nothing of the first, but neither of the two raises.
+ODD = [
+    b'{"v": 1, "other": 1e99999999999999999999}',
+    b'{"v": "\\ud800", "other": %b}' % (b"[" * 400 + b"]" * 400),
+    b'{"v": 1.5, "other": %b}' % (b"[" * 2000 + b"]" * 2000),
+    b'{"v": "%b"}' % (b"1" * 5000),
+]
+MALFORMED += [
+    b'{"v": "xy", "home": [1], "all": {"1": 2}}',
+    b'{"v": 1, "all": [1]}',
+    b'{"home": {"it\'s": 2, "its": 3}}',
+]
+
+
+def _records() -> list[bytes]:
+    made = [json.dumps({"v": "V", "home": {"it's": "H"}, "all": [1, "A"]})] * len(VALUES)
+    for number, value in enumerate(VALUES):
+        others = VALUES[(number * 7 + 3) % len(VALUES)], VALUES[(number * 11 + 5) % len(VALUES)]
+        for name, written in zip(("V", "H", "A"), (value, *others), strict=True):
+            made[number] = made[number].replace(f'"{name}"', written)
+    return [*(text.encode() for text in made), *MALFORMED]
+
+
+def test_encode_reads_what_the_query_would(tmp_path: Path) -> None:
+    """No field is read otherwise where encode parses records and where Flink does."""
+    fields = {
+        f"{name}{where}": {"type": kind, "path": path} for name, kind in KINDS.items() for where, path in PATHS.items()
+    }
+    records = JsonSection.model_validate({"column": "record", "fields": fields}).core()
+    reader = Reader({name: parse(field["type"]) for name, field in fields.items()})
+    for name, field in fields.items():
+        if not field["type"].startswith(("DOUBLE", "STRING")):
+            reader.subject(name)  # as text
+        if field["type"] != "BOOLEAN" and not name.startswith("wide"):
+            reader.quasi_identifier(Numeric(name, (0.0, 1.0)))
+        reader.member("passthrough", name)
+    assert not reader.problems
+    plan = records_plan(records, reader.asked)
+    assert plan is not None
+    assert None not in plan.arguments
+    assert isinstance(plan.fields, JsonFields)
+    assert len(plan.fields.fields) == len(fields)
+
+    written = [*_records(), *ODD]
+    (tmp_path / "records").write_bytes(b"\n".join(written))
+    prepare_java()
+    tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
+    tables.get_config().set("parallelism.default", "1")
+    tables.execute_sql(
+        "CREATE TEMPORARY TABLE source (record STRING) WITH "
+        f"('connector' = 'filesystem', 'path' = '{tmp_path / 'records'}', 'format' = 'raw')"
+    )
+    asked = ", ".join(f"{sql} AS a{number}" for number, sql in enumerate(reader.arguments))
+    with tables.execute_sql(f"SELECT {asked} FROM ({records_query(records, ['record'])})").collect() as rows:
+        by_flink = [list(row) for row in rows]
+    here = zip(*(column.tolist() for column in plan.read(pd.Series(written, dtype=object))), strict=True)
+    assert len(by_flink) == len(written)
+    otherwise = [
+        (record, sql, one, other)
+        for record, wanted, found in zip(written, by_flink, here, strict=True)
+        for sql, one, other in zip(reader.arguments, wanted, found, strict=True)
+        if not _alike(one, other) and record not in ODD
+    ]
+    assert not otherwise
+
+
+def _alike(one: Any, other: Any) -> bool:
+    if isinstance(other, float):
+        # A column of whole numbers of which some are missing comes as float64.
+        return one is None or math.isnan(one) if math.isnan(other) else one is not None and float(one) == other
+    return type(one) is type(other) and one == other
+
+
+def test_what_encode_does_not_read_is_left_to_the_query() -> None:
+    fields = {
+        "here": "INT",
+        "time": "TIMESTAMP(3)",
+        "single": "FLOAT",
+        "any": {"type": "STRING", "path": "$..a"},
+        "two": {"type": "STRING", "path": "$['a','b']"},
+        "size": {"type": "INT", "path": "$.a.length()"},
+        "escaped": {"type": "STRING", "path": "$['\\u0061']"},
+    }
+    records = JsonSection.model_validate({"column": "record", "fields": fields}).core()
+    asked = [(name, "text") for name in fields] + [None, ("other", "text")]
+    plan = records_plan(records, asked)  # type: ignore[arg-type]
+    assert plan == RecordsPlan(JsonFields((JsonField(("here",), "INT"),)), ((0, "text"), *(None,) * 8))
+    assert records_plan(records, asked[1:]) is None  # type: ignore[arg-type]
+
+
+def test_a_column_that_is_not_there_and_one_that_is_there_twice_are_refused() -> None:
+    records = JsonSection(column="text", fields={"person": "STRING", "number": "INT"}).core()
+    with pytest.raises(ConfigError) as told:
+        records_query(records, ["number", "record"])
+    assert told.value.problems == (
+        "source.from_json.column: the table source has no column 'text'; one of number, record",
+        "source.from_json.fields.number: the table source has a column of that name too; rename one of the two",
+    )
+
+
+def test_the_configuration_of_kafka_reads_all_that_its_policy_names() -> None:
+    from crenel.jobs.config.load import load
+
+    config = load(Path(__file__).parents[3] / "conf" / "kafka.yaml", ["subject_key=a key of the tests"])
+    assert config.source.records is not None
+    assert {"person", "age", "diagnosis"} <= config.source.records.fields.keys()
+
+
+def test_lines_of_csv_are_read_by_encode_alone() -> None:
+    fields = {"a": "INT", "it's": "STRING", "real": "DOUBLE", "seen": "TIMESTAMP", "paid": "DECIMAL(5, 2)"}
+    records = CsvSection(column="line", fields=fields, delimiter=";").core()
+    assert records_query(records, ["line", "ts"]) == (
+        "SELECT CAST(NULL AS INT) AS `a`, CAST(NULL AS STRING) AS `it's`, CAST(NULL AS DOUBLE) AS `real`, "
+        "CAST(NULL AS TIMESTAMP) AS `seen`, CAST(NULL AS DECIMAL(5, 2)) AS `paid`, `ts` FROM source"
+    )
+    asked = [("paid", "text"), None, ("a", "number"), ("ts", "time"), ("a", "missing"), ("seen", "text")]
+    plan = records_plan(records, asked)  # type: ignore[arg-type]
+    kinds = (4, CsvType("DECIMAL", 5, 2)), (0, CsvType("INT")), (3, CsvType("TIMESTAMP", 6))
+    arguments = (0, "text"), None, (1, "number"), None, (1, "missing"), (2, "text")
+    assert plan == RecordsPlan(CsvFields(5, kinds, ";"), arguments)  # type: ignore[arg-type]
+    assert records_plan(records, [None, ("ts", "time")]) is None
+    with pytest.raises(ConfigError) as told:
+        records_plan(records, [("real", "text"), ("it's", "text"), ("paid", "integer")])
+    assert told.value.problems == (
+        "source.from_csv.fields.real: DOUBLE is not read as text; declare it as STRING",
+        "source.from_csv.fields.paid: DECIMAL(5, 2) is not read as integer; declare it as STRING",
+    )
