@@ -40,8 +40,8 @@ DERIVATION = "subject_key_derivation"
 """Names the field where a key is stretched on one side alone."""
 
 GO_ON_DIRECTLY = f"{DERIVATION}: direct goes on with the keys of earlier versions"
-_NOISE = "differential_privacy"
-"""What stored fingerprints call the section ``sampling_and_noise``, whose name it was."""
+STORED_NAMES = {"sampling_and_noise": "differential_privacy"}
+"""Names of fields in stored fingerprints where a configuration has renamed them."""
 
 _SUBJECT_TYPE = "type of the subject "
 _PROMISED = "privacy.sensitive."
@@ -108,7 +108,7 @@ def fingerprint(
         fields[f"{_SUBJECT_TYPE}{policy.subject}"] = subject_type
     fields.update(source or {})
     if sampling_and_noise is not None:
-        fields[_NOISE] = asdict(sampling_and_noise)
+        fields[STORED_NAMES["sampling_and_noise"]] = asdict(sampling_and_noise)
     if algorithm != "castle":
         fields["algorithm"] = algorithm
     if epoch != 1:
@@ -131,8 +131,8 @@ def changed_fields(stored: Mapping[str, str], now: Mapping[str, str]) -> tuple[s
     Those that only one of them has are among them, but for what earlier versions did not store.
     """
     changed = {name for name in stored.keys() | now.keys() if _differs(name, stored, now)}
-    if _NOISE in changed:
-        changed = changed - {_NOISE} | {"sampling_and_noise"}
+    changed |= {name for name, was in STORED_NAMES.items() if was in changed}
+    changed -= {*STORED_NAMES.values()}
     if _KEY in changed and _derived_otherwise(stored, now):
         changed = changed - {_KEY} | {DERIVATION}
     return tuple(sorted(changed))

@@ -18,6 +18,7 @@ from crenel.anonymity.model.fingerprint import (
     DERIVATION,
     EPOCH,
     GO_ON_DIRECTLY,
+    STORED_NAMES,
     TELLING,
     changed_fields,
     is_derived_directly,
@@ -112,7 +113,8 @@ def require_same(place: str, shards: Sequence[StateOfShard], now: Mapping[str, s
         changed = changed_fields(stored, now)
         direct = f" ({GO_ON_DIRECTLY})" if is_derived_directly(stored, changed) else ""
         for name in changed:
-            what = "is new" if name not in stored else "is gone" if name not in now else "has changed"
+            field = STORED_NAMES.get(name, name)
+            what = "is new" if field not in stored else "is gone" if field not in now else "has changed"
             # CASTLE's is not stored: earlier versions knew no other.
             what = "has changed" if name in ("algorithm", DERIVATION) else what
             problems[name] = (

@@ -94,13 +94,13 @@ class WindowParameters:
                 object.__setattr__(self, name, None if size is None else min(2 * size, 2**62))
         for field, value, low in (("tuples", self.tuples, 1), ("event_time", self.event_time, 0)):
             if value is not None and value < low:
-                raise PolicyError(f"window.{field}: must be {low} or more, not {value}")
+                raise PolicyError(f"suhdsa.{field}: must be {low} or more, not {value}")
         for field, delay, size in (
             ("tuples", self.delay_tuples, self.tuples),
             ("event_time", self.delay_event_time, self.event_time),
         ):
             if delay is not None and delay < (size or 0):
-                least = "0" if size is None else f"window.{field} ({size})"
+                least = "0" if size is None else f"suhdsa.{field} ({size})"
                 raise PolicyError(f"suhdsa.delay.{field}: must be {least} or more, not {delay}")
         _require("distortion_weight", self.distortion_weight, 0, 1)
         _require("neighbors", self.neighbors, 1, None)
@@ -154,4 +154,4 @@ def _outside(field: str, value: float, low: float, high: float | None) -> str | 
     if isfinite(value) and low <= value and (high is None or value <= high):
         return None
     bounds = f"{low} or more" if high is None else f"from {low} to {high}"
-    return f"window.{field}: must be {bounds}, not {value}"
+    return f"suhdsa.{field}: must be {bounds}, not {value}"

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
+from crenel.anonymity.model.fingerprint import STORED_NAMES
 from crenel.anonymity.noise.budget import delta, largest_sample_rate, smallest_epsilon
 from crenel.jobs.cli.budget import Reach, account
 from crenel.jobs.config.load import load
@@ -139,7 +140,7 @@ def test_the_operator_is_told_of_sampling_and_noise_with_every_step() -> None:
     assert terms.sampling_and_noise == config.sampling_and_noise is not None
     assert [attribute.step for attribute in terms.policy.numeric] == [1, 100]
     assert terms.fingerprint == stored_under(config, found)
-    assert "sampling_and_noise" in terms.fingerprint
+    assert STORED_NAMES["sampling_and_noise"] in terms.fingerprint
     plain = load(DEMO, [SALARY])
     assert operator_plan(plain, layout(plain.policy, columns)).terms.sampling_and_noise is None
 
