@@ -1,7 +1,7 @@
 """The privacy models that come with Crenel beside k and l.
 
-Importing this module registers them (``crenel.anonymity.model.privacy_model``), in the order in which a set of tuples is
-checked: the first that is violated is the reason of a suppression.
+Importing this module registers them (``crenel.anonymity.model.privacy_model``), in the order in which a set of tuples
+is checked: the first that is violated is the reason of a suppression.
 """
 
 # ruff: noqa: I001

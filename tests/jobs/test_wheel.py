@@ -28,7 +28,7 @@ PARTS = (
     "README.md",
     "pyproject.toml",
 )
-COMPILED = Path("anonymity", "castle", "procedures.py")
+COMPILED = Path("anonymity", "algorithms", "castle", "procedures.py")
 
 
 @pytest.fixture(scope="module")

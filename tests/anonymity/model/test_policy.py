@@ -18,7 +18,7 @@ from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
 from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.errors import PolicyError
-from crenel.anonymity.model.fingerprint import changed_fields, fingerprint, require_same, told_fields
+from crenel.anonymity.model.fingerprint import STORED_NAMES, changed_fields, fingerprint, require_same, told_fields
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
@@ -27,7 +27,7 @@ from crenel.anonymity.model.reference import Reference
 from crenel.anonymity.model.region_tree import Cut, Region, RegionTree
 from crenel.anonymity.model.secret import NO_KEY, SubjectKey
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 CITIES = from_paths([("Rome", "Europe", "*"), ("Lima", "*")])
 POLICY = Policy(
@@ -191,10 +191,10 @@ STEPS = (Numeric("age", (17, 90), 1.0), CITY, Numeric("pay", step=0.5))
 @pytest.mark.parametrize(
     ("change", "fields"),
     [
-        ({"sampling_and_noise": None}, {"sampling_and_noise", STEP, f"{QI}.pay.step"}),
-        ({"sampling_and_noise": replace(NOISE, sample_rate=0.8)}, {"sampling_and_noise"}),
-        ({"sampling_and_noise": replace(NOISE, phi=99.0)}, {"sampling_and_noise"}),
-        ({"sampling_and_noise": replace(NOISE, observed_range=True)}, {"sampling_and_noise"}),
+        ({"sampling_and_noise": None}, {STORED_NAMES["sampling_and_noise"], STEP, f"{QI}.pay.step"}),
+        ({"sampling_and_noise": replace(NOISE, sample_rate=0.8)}, {STORED_NAMES["sampling_and_noise"]}),
+        ({"sampling_and_noise": replace(NOISE, phi=99.0)}, {STORED_NAMES["sampling_and_noise"]}),
+        ({"sampling_and_noise": replace(NOISE, observed_range=True)}, {STORED_NAMES["sampling_and_noise"]}),
         ({"policy": replace(POLICY, quasi_identifiers=(replace(AGE, step=2.0), *STEPS[1:]))}, {STEP}),
         ({"policy": replace(POLICY, quasi_identifiers=(AGE, *STEPS[1:]))}, {STEP}),
         ({}, set()),

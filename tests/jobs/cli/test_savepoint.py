@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import crenel.anonymity.algorithms.builtin  # noqa: F401 - registers the kinds of their states
 from crenel.anonymity.model.attributes import Numeric, QuasiIdentifier
 from crenel.anonymity.model.fingerprint import fingerprint
 from crenel.anonymity.model.policy import Policy, Shards
@@ -292,9 +293,9 @@ def test_sampling_and_noise_that_were_switched_are_told(was: bool, is_now: bool,
     assert [problem.split(" since")[0] for problem in error.value.problems] == [
         f"{field}: {what}"
         for field in (
-            "sampling_and_noise",
             "policy.quasi_identifiers.age.step",
             "policy.quasi_identifiers.pay.step",
+            "sampling_and_noise",
         )
     ]
 
