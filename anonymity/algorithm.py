@@ -26,7 +26,7 @@ from crenel.state.stored import Changes, Stored
 
 
 @dataclass(frozen=True)
-class Terms:
+class ShardContext:
     """What a shard is held to, and how it works.
 
     Attributes
@@ -100,12 +100,12 @@ class Step:
 
 
 class Shard(ABC):
-    """The live form of one shard, made from ``Terms`` and what is stored of it.
+    """The live form of one shard, made from ``ShardContext`` and what is stored of it.
 
     Each step raises ``InvariantError`` where a promise would be broken; nothing of that step was emitted then.
     """
 
-    terms: Terms
+    terms: ShardContext
     number: int
 
     @abstractmethod
@@ -275,8 +275,8 @@ class Algorithm:
     settings: tuple[Setting, ...]
     sections: tuple[Section, ...]
     example: str
-    new: Callable[[Terms, int, bytes], Shard]
-    restored: Callable[[Terms, Stored, str], Shard]
+    new: Callable[[ShardContext, int, bytes], Shard]
+    restored: Callable[[ShardContext, Stored, str], Shard]
     state: tuple[str, type[StateOfShard]]
     entries: tuple[str, ...]
     problems: Callable[[Policy, Privacy, Any], Iterator[str]]

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.algorithms.suhdsa.arrays import WindowArrays
 from crenel.anonymity.algorithms.suhdsa.controllers import adapt_size
 from crenel.anonymity.algorithms.suhdsa.grouping import begin_grouping, grow, link, summarize
@@ -27,7 +27,7 @@ from crenel.anonymity.space.domain import NONE
 
 
 class _OfKAlone(Window):
-    def __init__(self, terms: Terms, snapshot: Snapshot, **how: Any) -> None:
+    def __init__(self, terms: ShardContext, snapshot: Snapshot, **how: Any) -> None:
         super().__init__(replace(terms, privacy=Privacy(terms.privacy.k)), snapshot, **how)
 
 
@@ -101,7 +101,7 @@ class Ubdsa(_OfKAlone):
 
     _run: ClassVar[Any] = staticmethod(run_ubdsa)
 
-    def __init__(self, terms: Terms, snapshot: Snapshot, **how: Any) -> None:
+    def __init__(self, terms: ShardContext, snapshot: Snapshot, **how: Any) -> None:
         parameters = terms.parameters
         if parameters.event_time is not None or parameters.delay_event_time is not None or parameters.tuples is None:
             raise PolicyError("suhdsa.tuples: UBDSA is bounded by tuples, and by them alone")

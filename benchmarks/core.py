@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.adult import REUSE, Stream, stream
 from benchmarks.table import Table
-from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.castle.shard import Castle
 from crenel.anonymity.buffer.delayed_shard import DelayedShard
@@ -36,7 +36,7 @@ def run(
     """Push a stream through one shard, ``made`` of terms with these parameters, to the end; it remembers nothing."""
     blocks = tuples.blocks(_BLOCK)
     key = bytes([seed]) * 32
-    terms = Terms(tuples.policy, privacy, parameters, tuples.members.schema)
+    terms = ShardContext(tuples.policy, privacy, parameters, tuples.members.schema)
     shard = made(terms, begun(terms, 0, key), remembers=False)
     start = time.perf_counter()
     for block in blocks:

@@ -30,13 +30,13 @@ from benchmarks.castleguard.streams import PIMA, TAXI, pima, taxi
 from benchmarks.castleguard.streams import stream as stream_of
 from benchmarks.promises import asking, settings, with_occupation
 from benchmarks.table import Table
-from crenel.anonymity.algorithm import Algorithm, Terms
+from crenel.anonymity.algorithm import Algorithm, ShardContext
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
 from crenel.anonymity.algorithms.builtin import CASTLE, MONDRIAN
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
 from crenel.anonymity.model.privacy import Privacy
-from crenel.anonymity.model.privacy_model import Asked, Promise
+from crenel.anonymity.model.privacy_model import Asked, PrivacyModel
 from crenel.anonymity.model.reference import Reference
 from crenel.anonymity.privacy_models.builtin import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
 
@@ -65,7 +65,7 @@ print(json.dumps({name: number for name, number in found.items() if number == nu
 
 def classes(tuples: Stream, algorithm: Algorithm, parameters: Any, privacy: Privacy) -> list[list[Any]]:
     """The sensitive values of each release of a stream."""
-    terms = Terms(tuples.policy, privacy, parameters, tuples.members.schema)
+    terms = ShardContext(tuples.policy, privacy, parameters, tuples.members.schema)
     shard, found = algorithm.new(terms, 0, bytes(32)), []
     steps = [shard.push(block) for block in tuples.blocks(_BLOCK)] + [shard.finish()]
     for out in (step.releases for step in steps):
@@ -73,7 +73,7 @@ def classes(tuples: Stream, algorithm: Algorithm, parameters: Any, privacy: Priv
     return found
 
 
-def lacks(promise: Promise, parameters: tuple[float, ...], released: list[list[Any]]) -> bool:
+def lacks(promise: PrivacyModel, parameters: tuple[float, ...], released: list[list[Any]]) -> bool:
     """Whether any release lacks something of a promise, by the function that is compiled into the algorithms."""
     for values in released:
         counts = np.array(sorted(Counter(values).values(), reverse=True), np.int64)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from benchmarks.adult import REUSE, Stream, stream
 from benchmarks.nearest import of_attributes
 from benchmarks.table import Table
-from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.castle.shard import Castle
 from crenel.anonymity.algorithms.nearest.algorithm import NEAREST
@@ -182,10 +182,10 @@ def returning(adult: Stream, persons: int, each: int, *, in_rounds: bool, moves:
     return Stream(policy, numeric, adult.categorical[rows], adult.sensitive[rows], members, subject)
 
 
-def _terms(tuples: Stream, name: str, promise: Lasting | None) -> Terms:
+def _terms(tuples: Stream, name: str, promise: Lasting | None) -> ShardContext:
     castle = CastleParameters(_DELAY, reuse_limit=REUSE)
     parameters = castle if name == "CASTLE" else NearestParameters(_DELAY)
-    return Terms(tuples.policy, Privacy(_K, lasting=promise), parameters, tuples.members.schema)
+    return ShardContext(tuples.policy, Privacy(_K, lasting=promise), parameters, tuples.members.schema)
 
 
 def _seconds(tuples: Stream, name: str, promise: Lasting | None, seed: int) -> float:
@@ -199,7 +199,7 @@ def _seconds(tuples: Stream, name: str, promise: Lasting | None, seed: int) -> f
     return time.perf_counter() - start
 
 
-def observed(tuples: Stream, terms: Terms) -> Run:
+def observed(tuples: Stream, terms: ShardContext) -> Run:
     """One run, tuple by tuple and one a second, with the observer beside it, who puts all rows together."""
     castle = isinstance(terms.parameters, CastleParameters)
     shard = Castle(terms, begun(terms, 0, bytes(32))) if castle else NEAREST.new(terms, 0, bytes(32))

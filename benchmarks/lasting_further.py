@@ -14,7 +14,7 @@ from benchmarks.castleguard.streams import stream as stream_of
 from benchmarks.lasting import SIX, Run, observed, returning
 from benchmarks.nearest import of_attributes
 from benchmarks.table import Table
-from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
 from crenel.anonymity.model.privacy import Lasting, Privacy
 
@@ -77,8 +77,8 @@ def _by_horizon(adult: Stream) -> Table:
     return table
 
 
-def _terms(tuples: Stream, k: int, parameters: NearestParameters, promise: Lasting | None) -> Terms:
-    return Terms(tuples.policy, Privacy(k, lasting=promise), parameters, tuples.members.schema)
+def _terms(tuples: Stream, k: int, parameters: NearestParameters, promise: Lasting | None) -> ShardContext:
+    return ShardContext(tuples.policy, Privacy(k, lasting=promise), parameters, tuples.members.schema)
 
 
 def _told(run: Run) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from benchmarks.adult import MEMBERS, Stream, stream
 from benchmarks.table import Table
-from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.algorithms.batch.stored import begun
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
 from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
@@ -21,7 +21,7 @@ _BLOCK = 2000
 
 def run(adult: Stream, privacy: Privacy, parameters: MondrianParameters) -> tuple[float, float, int]:
     """Mean loss, the least seconds of some runs from the block to the releases, and how many releases there are."""
-    terms = Terms(adult.policy, privacy, parameters, MEMBERS)
+    terms = ShardContext(adult.policy, privacy, parameters, MEMBERS)
     (block,) = adult.blocks(len(adult))
     spent = []
     for _ in range(_RUNS):
@@ -77,7 +77,7 @@ def _long_windows(adult: Stream) -> Table:
     )
     for tuples in (100_000, 1_000_000):
         stream = adult.enlarged(tuples)
-        terms = Terms(stream.policy, Privacy(10), MondrianParameters(), MEMBERS)
+        terms = ShardContext(stream.policy, Privacy(10), MondrianParameters(), MEMBERS)
         shard, written = Mondrian(terms, begun(terms, 0, bytes(32))), 0
         start = time.perf_counter()
         for block in stream.blocks(_BLOCK):

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from benchmarks.adult import MEMBERS, frame
 from benchmarks.table import Table
-from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.algorithms.batch.stored import begun
 from crenel.anonymity.algorithms.ola.parameters import OlaParameters
 from crenel.anonymity.algorithms.ola.shard import Ola
@@ -69,7 +69,7 @@ def tables() -> Iterator[Table]:
     metrics: tuple[Literal["precision", "discernibility", "entropy"], ...] = ("precision", "discernibility", "entropy")
     for k in (2, 5, 10, 20, 50, 100):
         for metric in metrics:
-            terms = Terms(policy, Privacy(k), OlaParameters(metric=metric), MEMBERS)
+            terms = ShardContext(policy, Privacy(k), OlaParameters(metric=metric), MEMBERS)
             spent = []
             for _ in range(_RUNS):
                 shard = Ola(terms, begun(terms, 0, bytes(32)))

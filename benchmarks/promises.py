@@ -13,7 +13,7 @@ import pyarrow as pa
 from benchmarks.adult import REUSE, Stream, frame, stream
 from benchmarks.nearest import of_attributes
 from benchmarks.table import Table
-from crenel.anonymity.algorithm import Algorithm, Terms
+from crenel.anonymity.algorithm import Algorithm, ShardContext
 from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST, WINDOW
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
@@ -81,7 +81,7 @@ def settings() -> Iterator[tuple[str, Algorithm, Any]]:
 
 def run(tuples: Stream, algorithm: Algorithm, parameters: Any, privacy: Privacy) -> tuple[float, float]:
     """Mean loss of what was released, and the share that was suppressed."""
-    terms = Terms(tuples.policy, privacy, parameters, tuples.members.schema)
+    terms = ShardContext(tuples.policy, privacy, parameters, tuples.members.schema)
     shard = algorithm.new(terms, 0, bytes(32))
     for block in tuples.blocks(_BLOCK):
         shard.push(block)

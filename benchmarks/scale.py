@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from benchmarks.adult import MEMBERS, Stream, stream
 from benchmarks.table import Table
-from crenel.anonymity.algorithm import Algorithm, Terms
+from crenel.anonymity.algorithm import Algorithm, ShardContext
 from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST, WINDOW
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
@@ -89,7 +89,7 @@ def run(adult: Stream, shard_of: NDArray[np.int64], contender: Contender, delay:
     loss, released, suppressed, longest = 0.0, 0, 0, 0.0
     for number in range(count):
         part = rows_of(adult, np.flatnonzero(shard_of == number))
-        terms = Terms(adult.policy, Privacy(_K), contender.parameters(delay, count), MEMBERS)
+        terms = ShardContext(adult.policy, Privacy(_K), contender.parameters(delay, count), MEMBERS)
         shard = contender.algorithm.new(terms, number, bytes([seed]) * 32)
         blocks = part.blocks(_BLOCK)
         start = time.perf_counter()

@@ -21,7 +21,7 @@ from pyflink.common import JobClient
 from benchmarks import job, processes
 from benchmarks.adult import MEMBERS, Stream, stream
 from benchmarks.table import Table
-from crenel.anonymity.algorithm import Algorithm, Shard, Terms
+from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext
 from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST
 from crenel.anonymity.model.privacy import Privacy
 from crenel.jobs.config import load as config
@@ -66,12 +66,12 @@ _ROWS = 2_400_000
 _MEASURED = (1_050_000, 2_300_000)  # rows that have been let in: the shard is full, and the input goes on
 
 
-def _terms(algorithm: Algorithm, tuples: Stream, delay: int, diversity: int = 1) -> Terms:
+def _terms(algorithm: Algorithm, tuples: Stream, delay: int, diversity: int = 1) -> ShardContext:
     parameters = algorithm.parameters(delay_tuples=delay, reuse_limit=1000, delay_jitter=0.0)
-    return Terms(tuples.policy, Privacy(10, diversity), parameters, MEMBERS)
+    return ShardContext(tuples.policy, Privacy(10, diversity), parameters, MEMBERS)
 
 
-def _fill(algorithm: Algorithm, terms: Terms, tuples: Stream, write: Callable[[Changes], object]) -> Shard:
+def _fill(algorithm: Algorithm, terms: ShardContext, tuples: Stream, write: Callable[[Changes], object]) -> Shard:
     shard = algorithm.new(terms, 0, bytes(32))
     for block in tuples.blocks(_BLOCK):
         changes = shard.push(block).changes

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from benchmarks.adult import Stream, stream
 from benchmarks.nearest import FOUR, of_attributes
 from benchmarks.table import Table
-from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.castle.shard import Castle
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
@@ -106,7 +106,7 @@ def attacked(tuples: Stream, privacy: Privacy, parameters: Any, seed: int) -> At
     members = pa.record_batch([*tuples.members.columns, pa.array(rows)], names=[*tuples.members.schema.names, "row"])
     policy = replace(tuples.policy, passthrough=("row",))
     made = Nearest if isinstance(parameters, NearestParameters) else Castle
-    terms = Terms(policy, privacy, parameters, members.schema)
+    terms = ShardContext(policy, privacy, parameters, members.schema)
     shard = made(terms, begun(terms, 0, bytes([seed]) * 32), remembers=False)
     found: list[int] = []
     for came, block in enumerate(replace(tuples, policy=policy, members=members).blocks(1)):

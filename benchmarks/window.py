@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from benchmarks.adult import COLUMNS, DATA, REUSE
 from benchmarks.baselines import Suhdsa, Ubdsa
 from benchmarks.table import Table
-from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.castle.shard import Castle
 from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
@@ -152,7 +152,7 @@ Maker = Callable[[Policy, Privacy, WindowParameters], Window | Castle]
 
 
 def _window(kind: type[Window], policy: Policy, privacy: Privacy, parameters: WindowParameters, **how: Any) -> Window:
-    terms = Terms(policy, privacy, parameters, MEMBERS)
+    terms = ShardContext(policy, privacy, parameters, MEMBERS)
     return kind(terms, begun(terms, 0, bytes(32)), remembers=False, **how)
 
 
@@ -177,7 +177,7 @@ def ubdsa(policy: Policy, privacy: Privacy, parameters: WindowParameters) -> Win
 def castle(policy: Policy, privacy: Privacy, parameters: WindowParameters) -> Castle:
     """CASTLE with k and l, which may keep a tuple for as many others, or as long, as a window does."""
     delay = CastleParameters(parameters.tuples, parameters.event_time, reuse_limit=REUSE)
-    terms = Terms(policy, privacy, delay, MEMBERS)
+    terms = ShardContext(policy, privacy, delay, MEMBERS)
     return Castle(terms, castle_begun(terms, 0, bytes(32)), remembers=False)
 
 

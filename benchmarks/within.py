@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from benchmarks.adult import REUSE, Stream, stream
 from benchmarks.table import Table
-from crenel.anonymity.algorithm import Algorithm, Counters, Terms
+from crenel.anonymity.algorithm import Algorithm, Counters, ShardContext
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
 from crenel.anonymity.algorithms.castle.algorithm import CASTLE
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
@@ -69,7 +69,7 @@ def variants() -> list[Variant]:
 
 def run(variant: Variant, algorithm: Algorithm, parameters: Any) -> tuple[float, Counters]:
     """Seconds of one shard, from its first block to the end, with what it would store; and its counters."""
-    terms = Terms(variant.policy, variant.privacy, parameters, variant.tuples.members.schema)
+    terms = ShardContext(variant.policy, variant.privacy, parameters, variant.tuples.members.schema)
     shard, blocks = algorithm.new(terms, 0, bytes(32)), variant.tuples.blocks(_BLOCK)
     start = time.perf_counter()
     for block in blocks:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithm import Counters, Shard, Terms
+from crenel.anonymity.algorithm import Counters, Shard, ShardContext
 from crenel.anonymity.buffer.release_buffer import GENERALIZED, delay_of_bucket
 from crenel.anonymity.compiled.random import shard_key
 from crenel.anonymity.model.outcomes import KINDS
@@ -149,7 +149,7 @@ def _taken(
 ) -> tuple[list[Shard], list[Left]]:
     """All shards at their end, and what left them; ``fine``: in steps that tell when."""
     members, sampled = _members(sample), setting.sampling_and_noise is not None
-    terms = Terms(
+    terms = ShardContext(
         policy=replace(sample.policy, passthrough=(ROW,)),
         privacy=setting.privacy,
         parameters=setting.parameters,

@@ -27,7 +27,7 @@ PASSED = -1
 
 
 @dataclass(frozen=True)
-class Companions:
+class AnonymitySets:
     """Persons and groups, one a row.
 
     Attributes
@@ -72,12 +72,12 @@ class Companions:
         return pack("companions", VERSION, vars(self))
 
     @classmethod
-    def from_bytes(cls, blob: bytes, where: str = "") -> Companions:
+    def from_bytes(cls, blob: bytes, where: str = "") -> AnonymitySets:
         """Read a blob; raises ``crenel.state.codec.StateError`` where it is damaged or unknown."""
         return cls(**arrays_of("companions", (field.name for field in fields(cls)), blob, VERSION, where))
 
     @classmethod
-    def joined(cls, entries: Sequence[Companions]) -> Companions:
+    def joined(cls, entries: Sequence[AnonymitySets]) -> AnonymitySets:
         """All persons and groups of some entries, one entry after another, at least one; ``passed`` of all of them."""
         names = [field.name for field in fields(cls)]
         return cls(**{name: np.concatenate([getattr(entry, name) for entry in entries]) for name in names})

@@ -17,7 +17,7 @@ import typer
 import yaml
 from pydantic.fields import FieldInfo
 
-from crenel.anonymity.algorithm import Algorithm, Terms
+from crenel.anonymity.algorithm import Algorithm, ShardContext
 from crenel.anonymity.algorithms import builtin as algorithms
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
 from crenel.anonymity.algorithms.builtin import WINDOW
@@ -125,7 +125,7 @@ def metrics() -> dict[str, dict[str, str]]:
     for algorithm in ALGORITHMS:
         group: Any = FakeMetrics()
         bounded = SimpleNamespace(delay_tuples=9, window=ClosedBy(9))
-        ShardMetrics(group, {}, algorithm, Terms(policy, EVERY_REASON, bounded, pa.schema([])))
+        ShardMetrics(group, {}, algorithm, ShardContext(policy, EVERY_REASON, bounded, pa.schema([])))
         found[algorithm.name] = {
             path.removeprefix("crenel."): "counter" if isinstance(metric, FakeCounter) else "gauge"
             for path, metric in group.known.items()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from crenel.anonymity.algorithm import Algorithm, Terms, known_algorithms
+from crenel.anonymity.algorithm import Algorithm, ShardContext, known_algorithms
 from crenel.anonymity.model.attributes import Numeric, QuasiIdentifier
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Lasting, Privacy, SamplingAndNoise
@@ -26,7 +26,7 @@ _TUPLES = 64
 _MEMBERS = pa.schema([("s", pa.int64())])
 
 
-def run_through(
+def warm_up(
     algorithm: Algorithm, parameters: Any, attribute: QuasiIdentifier | None = None, lasting: Lasting | None = None
 ) -> None:
     """Run a few tuples through every procedure of an algorithm: a shard, its restore, its end, and one forgotten.
@@ -34,7 +34,7 @@ def run_through(
     ``attribute`` is their quasi-identifier, a number with ends on a grid where none is given.
     """
     policy = Policy((attribute or Numeric("x", ends=1.0),), sensitive=("s",), subject="who", event_time="at")
-    terms = Terms(policy, Privacy(2, 2, lasting=lasting), parameters, _MEMBERS)
+    terms = ShardContext(policy, Privacy(2, 2, lasting=lasting), parameters, _MEMBERS)
     shard = algorithm.new(terms, 0, bytes(32))
     changes = shard.push(_block(len(policy.numeric))).changes
     shard.forget(np.array([_TUPLES - 1], np.uint64))

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.buffer.release_buffer import Out, Totals, empty_out, empty_totals
+from crenel.anonymity.buffer.release_buffer import ReleaseBuffer, Totals, empty_out, empty_totals
 from crenel.anonymity.compiled.arrays import full, record, zeros
 from crenel.anonymity.compiled.jit import inner
-from crenel.anonymity.compiled.random import Lots, RandomStream, lots
+from crenel.anonymity.compiled.random import CounterRandom, RandomStream, lots
 from crenel.anonymity.model.outcomes import KINDS
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
-from crenel.anonymity.noise.release_noise import Within, within
+from crenel.anonymity.noise.release_noise import NoiseArrays, within
 from crenel.anonymity.noise.release_noise import with_slots as noise_with_slots
 from crenel.anonymity.privacy_models.buffered_values import Waiting, empty_waiting
 from crenel.anonymity.privacy_models.buffered_values import with_slots as waiting_with_slots
@@ -144,7 +144,7 @@ class CastleArrays(NamedTuple):
     checks: Checks
     ring: NDArray[np.float64]
     random: RandomStream
-    lots: Lots
+    lots: CounterRandom
     domain: Domain
     tuples: Tuples
     clusters: Clusters
@@ -153,9 +153,9 @@ class CastleArrays(NamedTuple):
     by_position: Expiry
     by_time: Expiry
     omega: Omega
-    out: Out
+    out: ReleaseBuffer
     totals: Totals
-    noise: Within
+    noise: NoiseArrays
 
 
 def empty_arrays(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from crenel.anonymity.algorithm import Algorithm, Section, Setting, Shard, Terms, add_algorithm, tell_delay
+from crenel.anonymity.algorithm import Algorithm, Section, Setting, Shard, ShardContext, add_algorithm, tell_delay
 from crenel.anonymity.buffer.delay import NO_DELAY, cautions_of_delay
 from crenel.anonymity.buffer.stored_frequencies import SEEN
 from crenel.anonymity.buffer.stored_shard import ENTRIES
@@ -20,8 +20,8 @@ def delayed_algorithm(
     name: str,
     parameters: type,
     settings: tuple[Setting, ...],
-    new: Callable[[Terms, int, bytes], Shard],
-    restored: Callable[[Terms, Stored, str], Shard],
+    new: Callable[[ShardContext, int, bytes], Shard],
+    restored: Callable[[ShardContext, Stored, str], Shard],
     problems: Callable[[Policy, Privacy, Any], Iterator[str]],
     counted: Mapping[str, str],
     gauges: Mapping[str, Callable[[Sequence[Any]], int]],

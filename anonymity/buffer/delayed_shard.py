@@ -9,15 +9,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithm import Shard, Step, Terms
+from crenel.anonymity.algorithm import Shard, ShardContext, Step
 from crenel.anonymity.buffer.erasure import theirs
 from crenel.anonymity.buffer.ledger import Ledger, Moved
-from crenel.anonymity.buffer.lifetime_counters import History
+from crenel.anonymity.buffer.lifetime_counters import LifetimeCounters
 from crenel.anonymity.buffer.releases import Leaving, Releases, collect
 from crenel.anonymity.buffer.slots import Slots
 from crenel.anonymity.buffer.stored_frequencies import SEEN, StoredSeen
 from crenel.anonymity.buffer.stored_shard import Snapshot
-from crenel.anonymity.buffer.watermarks import marks_of
+from crenel.anonymity.buffer.watermarks import tuple_watermarks
 from crenel.anonymity.compiled.random import RandomStream, key_bytes, random_stream
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.noise.perturb import Noise
@@ -25,7 +25,7 @@ from crenel.anonymity.noise.release_noise import let_in
 from crenel.anonymity.privacy_models.buffered_values import entries_of
 from crenel.anonymity.privacy_models.counting import grown
 from crenel.anonymity.privacy_models.lookup import renumber
-from crenel.anonymity.privacy_models.value_frequencies import Seen, unsee
+from crenel.anonymity.privacy_models.value_frequencies import Seen, remove_value
 from crenel.anonymity.space.boxes_by_attribute import lay_rows
 from crenel.anonymity.space.domain import NONE, node_offsets, scales
 from crenel.state.block import NO_TIME, Block, TupleColumns
@@ -48,7 +48,7 @@ class DelayedShard(Shard):
     _outlive: ClassVar[tuple[str, ...]] = ("now", "ring", "domain", "clusters", "omega", "totals")
     """Arrays that are not by slot."""
 
-    def __init__(self, terms: Terms, snapshot: Snapshot, *, remembers: bool = True) -> None:
+    def __init__(self, terms: ShardContext, snapshot: Snapshot, *, remembers: bool = True) -> None:
         self.terms, self.number = terms, snapshot.state.shard
         for problem in self._problems():
             raise PolicyError(problem)
@@ -57,7 +57,7 @@ class DelayedShard(Shard):
         self._ledger = Ledger(terms, snapshot, self._buffered) if remembers else None
         self.arrays = self._restored_arrays(snapshot)
         self._seen = StoredSeen(self._counted, snapshot.further.get(SEEN, {}), f"shard {self.number}")
-        self._history = History(self.arrays.totals, terms.privacy, snapshot.state)
+        self._history = LifetimeCounters(self.arrays.totals, terms.privacy, snapshot.state)
         self._noise = _restored_noise(terms, snapshot)
         rows = self._restore_gamma(snapshot)
         self._restore_omega(snapshot)
@@ -128,7 +128,7 @@ class DelayedShard(Shard):
     def _step(self, block: Block | None, watermark: int, *, ended: bool) -> Step:
         admitted = _NO_SLOTS if block is None else self._admit(block)
         self._empty_out()
-        self._run(admitted, marks_of(block, watermark), watermark, ended=ended)
+        self._run(admitted, tuple_watermarks(block, watermark), watermark, ended=ended)
         releases = self._collected()
         return self._told(releases, None if self._ledger is None else self._moved(block, admitted, releases))
 
@@ -184,7 +184,7 @@ class DelayedShard(Shard):
         """Let what has been counted of sensitive values tell nothing of a person whose tuples wait no more."""
         arrays = self.arrays
         if self._counted.follows.any():
-            unsee(self._counted, arrays.tuples.sensitive[slots], self.terms.privacy.k)
+            remove_value(self._counted, arrays.tuples.sensitive[slots], self.terms.privacy.k)
             waits = np.flatnonzero(arrays.tuples.cluster != NONE).astype(np.int32)
             renumber(arrays.checks.lookup, arrays.waiting.value, arrays.tuples.sensitive, waits)
 
@@ -342,7 +342,7 @@ def _restore_ring(arrays: Any, snapshot: Snapshot) -> None:
     now.tau = total / used if used else 0.0
 
 
-def _restored_noise(terms: Terms, snapshot: Snapshot) -> Noise | None:
+def _restored_noise(terms: ShardContext, snapshot: Snapshot) -> Noise | None:
     if terms.sampling_and_noise is None:
         return None
     key, noise = key_bytes(snapshot.state.key), snapshot.state.noise

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from crenel.anonymity.buffer.arrays import points
 from crenel.anonymity.buffer.omega import keep, update_tau
 from crenel.anonymity.buffer.release_buffer import GENERALIZED, REUSED, close_release, note_delay, withhold
-from crenel.anonymity.buffer.release_checks import enclose_all, leave_together
+from crenel.anonymity.buffer.release_checks import enclose_all, validate_and_shuffle
 from crenel.anonymity.compiled.jit import Int, leaf
 from crenel.anonymity.model.errors import InvariantError
 from crenel.anonymity.noise.draw import add_noise, note_scale, span_domain, widen
-from crenel.anonymity.privacy_models.checks import guarantee_counted
+from crenel.anonymity.privacy_models.checks import enforce_counted
 from crenel.anonymity.space.boxes import assign, contains, fully_generalize, info_loss
 from crenel.anonymity.space.domain import NONE
 from crenel.anonymity.space.ends import published_loss, round_outwards
@@ -37,7 +37,7 @@ def release_part(shard: Any, members: NDArray[np.int64], due: Int, kind: Int) ->
     for i in range(len(members)):
         out.members[start + i] = members[i]
     withheld = out.filled.suppressed
-    stop, leaves = leave_together(shard, tuples.subject, shard.waiting.value, start, stop)
+    stop, leaves = validate_and_shuffle(shard, tuples.subject, shard.waiting.value, start, stop)
     waiting: Int = np.int64(0)
     if not leaves:
         waiting = _keep_waiting(shard, members, due, start, stop)
@@ -78,7 +78,7 @@ def reuse(shard: Any, slot: Int, published: Int) -> None:
     """Release a tuple under a generalization of Omega."""
     omega, out = shard.omega, shard.out
     release = out.filled.releases
-    guarantee_counted(shard.checks, shard.of.k, omega.subjects[published], omega.diversity[published])
+    enforce_counted(shard.checks, shard.of.k, omega.subjects[published], omega.diversity[published])
     assign(out.box, release, omega.box, published)
     for a in range(out.diversity.shape[1]):
         out.diversity[release, a] = omega.diversity[published, a]

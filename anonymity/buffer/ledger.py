@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.buffer.arrays import CastleArrays
-from crenel.anonymity.buffer.lifetime_counters import History
+from crenel.anonymity.buffer.lifetime_counters import LifetimeCounters
 from crenel.anonymity.buffer.stored_blocks import StoredBlocks
 from crenel.anonymity.buffer.stored_shard import Snapshot, promised
 from crenel.anonymity.noise.perturb import Noise
@@ -54,7 +54,9 @@ class Ledger:
     tuples : tuples that wait as they are stored, by slots in order of position
     """
 
-    def __init__(self, terms: Terms, snapshot: Snapshot, tuples: Callable[[NDArray[np.int32]], Buffered]) -> None:
+    def __init__(
+        self, terms: ShardContext, snapshot: Snapshot, tuples: Callable[[NDArray[np.int32]], Buffered]
+    ) -> None:
         state = snapshot.state
         self._terms, self._number, self._tuples = terms, state.shard, tuples
         self.blocks = StoredBlocks(int(state.numbers[3]))
@@ -71,7 +73,7 @@ class Ledger:
         self,
         arrays: CastleArrays,
         noise: Noise | None,
-        history: History,
+        history: LifetimeCounters,
         moved: Moved,
         further: Mapping[str, dict[int, bytes | None]],
     ) -> Changes:
@@ -185,7 +187,7 @@ class Ledger:
             entries[int(entry.id[0])] = entry.to_bytes("omega")
         return entries
 
-    def _state(self, arrays: CastleArrays, noise: Noise | None, history: History, oldest: int) -> CastleState:
+    def _state(self, arrays: CastleArrays, noise: Noise | None, history: LifetimeCounters, oldest: int) -> CastleState:
         now = arrays.now
         numbers = (now.next_position, now.next_cluster, now.next_release, self.blocks.next_number)
         return CastleState(

@@ -33,7 +33,7 @@ class Told(Protocol):
     def delays(self) -> NDArray[np.int64]: ...
 
 
-class History:
+class LifetimeCounters:
     """What has left one shard.
 
     Parameters

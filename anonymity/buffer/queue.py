@@ -11,7 +11,7 @@ from crenel.anonymity.buffer.expiry import schedule, unschedule
 from crenel.anonymity.compiled.jit import Int, leaf
 from crenel.anonymity.privacy_models.buffered_values import come, go, impossible
 from crenel.anonymity.privacy_models.checks import broken
-from crenel.anonymity.privacy_models.value_frequencies import see
+from crenel.anonymity.privacy_models.value_frequencies import add_value
 from crenel.anonymity.space.boxes import observe
 from crenel.anonymity.space.domain import NONE
 
@@ -25,7 +25,7 @@ def number(shard: Any, slot: Int) -> None:
     tuples.position[slot] = now.next_position
     now.next_position += 1
     observe(shard.domain, points(tuples), slot, tuples.numeric.shape[1] + tuples.leaf.shape[1])
-    see(shard.checks.lookup.seen, tuples.sensitive, slot, np.int64(0))
+    add_value(shard.checks.lookup.seen, tuples.sensitive, slot, np.int64(0))
 
 
 @leaf

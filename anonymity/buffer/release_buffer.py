@@ -19,7 +19,7 @@ DELAY_BUCKETS = DELAY_STEPS * 60
 """Delays are counted exactly below 64 tuples, then in steps of at most 1/32 of their size."""
 
 
-class Out(NamedTuple):
+class ReleaseBuffer(NamedTuple):
     """What one step releases; ``crenel.anonymity.buffer.releases.Releases`` tells the meaning of each column.
 
     Attributes
@@ -61,9 +61,9 @@ class Totals(NamedTuple):
     delays: NDArray[np.int64]
 
 
-def empty_out(slots: int, boxes: Boxes, sensitive: int) -> Out:
+def empty_out(slots: int, boxes: Boxes, sensitive: int) -> ReleaseBuffer:
     """Room for what one step releases of ``slots`` tuples; ``boxes`` are as many."""
-    return Out(
+    return ReleaseBuffer(
         filled=record("releases members suppressed"),
         box=boxes,
         kind=zeros(slots, np.int8),
@@ -89,7 +89,9 @@ def empty_totals(reasons: int, kinds: int) -> Totals:
 
 
 @inner
-def close_release(out: Out, totals: Totals, kind: Int, subjects: Int, loss: float, stop: Int, event_time: Int) -> None:
+def close_release(
+    out: ReleaseBuffer, totals: Totals, kind: Int, subjects: Int, loss: float, stop: Int, event_time: Int
+) -> None:
     """Complete the release whose box and members, up to ``stop``, were written.
 
     ``event_time`` is that of the newest member: an unrelated tuple may be dated far ahead.
@@ -108,7 +110,7 @@ def close_release(out: Out, totals: Totals, kind: Int, subjects: Int, loss: floa
 
 
 @inner
-def withhold(out: Out, totals: Totals, slot: Int, reason: Int) -> None:
+def withhold(out: ReleaseBuffer, totals: Totals, slot: Int, reason: Int) -> None:
     """Note that a tuple leaves unpublished."""
     totals.suppressed[reason] += 1
     out.suppressed[out.filled.suppressed] = slot

@@ -15,7 +15,7 @@ from crenel.anonymity.compiled.jit import Int, leaf, procedure
 from crenel.anonymity.compiled.random import shuffle
 from crenel.anonymity.noise.draw import add_noise, note_scale, span
 from crenel.anonymity.noise.linking import near, nearest_is_own
-from crenel.anonymity.privacy_models.checks import guarantee, keeps_promises
+from crenel.anonymity.privacy_models.checks import enforce, keeps_promises
 from crenel.anonymity.privacy_models.tally import Slots, count_set
 from crenel.anonymity.space.boxes import assign, enclose
 from crenel.anonymity.space.domain import Boxes, Domain
@@ -23,7 +23,7 @@ from crenel.state.block import NO_TIME
 
 
 @leaf
-def leave_together(
+def validate_and_shuffle(
     shard: Any, subject: NDArray[np.uint64], value: NDArray[np.int32], start: Int, stop: Int
 ) -> tuple[Int, bool]:
     """Judge the members of the next release, counted from themselves, and shuffle them.
@@ -52,7 +52,7 @@ def leave_together(
     count_set(shard.counter, out.members[start:stop], subject, value, shard.of.by_name != 0)
     if stop < whole and not keeps_promises(shard.checks, shard.of.k, tally):
         return stop, False
-    guarantee(shard.checks, shard.of.k, tally, out.diversity[out.filled.releases])
+    enforce(shard.checks, shard.of.k, tally, out.diversity[out.filled.releases])
     if noised:
         for i in range(start, stop):
             shard.totals.sums.linked += shard.noise.linked[out.members[i]]

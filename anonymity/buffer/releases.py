@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.buffer.release_buffer import Out
+from crenel.anonymity.buffer.release_buffer import ReleaseBuffer
 from crenel.anonymity.buffer.slots import Slots
-from crenel.anonymity.noise.release_noise import Within
+from crenel.anonymity.noise.release_noise import NoiseArrays
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Leaving:
 
 
 def collect(
-    out: Out, following: int, leaving: Leaving, slots: Slots, nodes: NDArray[np.int32], noise: Within
+    out: ReleaseBuffer, following: int, leaving: Leaving, slots: Slots, nodes: NDArray[np.int32], noise: NoiseArrays
 ) -> Releases:
     """Copy what the procedures wrote, with the published values of what leaves, and free its slots.
 
@@ -144,7 +144,7 @@ def collect(
     return with_noise(found, noise, leaving.released)
 
 
-def noise_of(noise: Within, released: NDArray[np.int32], offsets: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+def noise_of(noise: NoiseArrays, released: NDArray[np.int32], offsets: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
     """What is told of the noise of some releases: ``Releases.linked``, ``noise_expected`` and ``noise_error``.
 
     Parameters
@@ -167,7 +167,7 @@ def noise_of(noise: Within, released: NDArray[np.int32], offsets: NDArray[np.int
     }
 
 
-def with_noise(releases: Releases, noise: Within, released: NDArray[np.int32]) -> Releases:
+def with_noise(releases: Releases, noise: NoiseArrays, released: NDArray[np.int32]) -> Releases:
     """Releases whose members, in these slots, show their noised values."""
     members = list(releases.members)
     for place, shown in zip(noise.place.tolist(), noise.shown[released].T, strict=True):

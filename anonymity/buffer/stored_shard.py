@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.buffer.well_formed import require, require_boxes, require_counts, require_tuples
 from crenel.anonymity.model.fingerprint import require_same
 from crenel.anonymity.model.outcomes import FIRST_KINDS
@@ -45,7 +45,7 @@ class Snapshot:
     further: Mapping[str, Mapping[int, bytes]] = field(default_factory=dict)
 
 
-def begun(terms: Terms, number: int, key: bytes) -> Snapshot:
+def begun(terms: ShardContext, number: int, key: bytes) -> Snapshot:
     """A shard before its first tuple; ``key``: the 32 bytes of its random stream."""
     space = domain(terms.policy)
     state = CastleState(
@@ -73,7 +73,7 @@ def begun(terms: Terms, number: int, key: bytes) -> Snapshot:
     return Snapshot(state)
 
 
-def read(terms: Terms, stored: Stored, where: str = "") -> Snapshot:
+def read(terms: ShardContext, stored: Stored, where: str = "") -> Snapshot:
     """Read what is stored, under terms that may differ where that is safe.
 
     Generalizations that promise less than the terms are forgotten for good. ``where`` names the shard in errors beside
@@ -114,7 +114,7 @@ def read(terms: Terms, stored: Stored, where: str = "") -> Snapshot:
     return Snapshot(state, blocks, gamma, kept, forgotten, Inventory.of(entries), further)
 
 
-def _promising(entry: Generalizations, terms: Terms, state: CastleState) -> Generalizations:
+def _promising(entry: Generalizations, terms: ShardContext, state: CastleState) -> Generalizations:
     privacy = terms.privacy
     asked = [privacy.l_of(column)[0] for column in terms.policy.sensitive]
     safe = (entry.subjects >= privacy.k) & (entry.diversity >= asked).all(axis=1) & (entry.id >= state.numbers[4])
@@ -124,7 +124,7 @@ def _promising(entry: Generalizations, terms: Terms, state: CastleState) -> Gene
     return Generalizations(**{name: column[safe] for name, column in vars(entry).items()})
 
 
-def _on_grid(entry: Generalizations, terms: Terms) -> NDArray[np.bool_]:
+def _on_grid(entry: Generalizations, terms: ShardContext) -> NDArray[np.bool_]:
     """(rows,) which of them have their ends where intervals are published now."""
     if all(attribute.ends is None for attribute in terms.policy.numeric):
         return np.ones(len(entry.id), np.bool_)
@@ -134,13 +134,13 @@ def _on_grid(entry: Generalizations, terms: Terms) -> NDArray[np.bool_]:
     return kept
 
 
-def _counted_people(state: CastleState, terms: Terms) -> bool:
+def _counted_people(state: CastleState, terms: ShardContext) -> bool:
     """Whether the stored diversity is that of people: before version 3 it counted values, which is more."""
     diverse = any(terms.privacy.l_of(column)[0] > 1 for column in terms.policy.sensitive)
     return state.version >= 3 or not diverse or terms.policy.subject is None
 
 
-def promised(terms: Terms) -> dict[str, float]:
+def promised(terms: ShardContext) -> dict[str, float]:
     """The numbers of what is promised of each sensitive column beside l."""
     return {
         f"{name}:{column}": number
@@ -151,7 +151,7 @@ def promised(terms: Terms) -> dict[str, float]:
 
 
 def _require_well_formed(
-    terms: Terms,
+    terms: ShardContext,
     state: CastleState,
     blocks: dict[int, Buffered],
     gamma: dict[int, Generalizations],

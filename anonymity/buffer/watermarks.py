@@ -11,7 +11,7 @@ from crenel.state.block import Block
 _NONE = np.zeros(0, np.int64)
 
 
-def marks_of(block: Block | None, watermark: int) -> NDArray[np.int64]:
+def tuple_watermarks(block: Block | None, watermark: int) -> NDArray[np.int64]:
     """(tuples,) epoch milliseconds that event time had passed when each tuple came; empty where nobody knows.
 
     They never fall, and none is below ``watermark``, which had passed before all of them.

@@ -44,7 +44,7 @@ class RandomStream(NamedTuple):
     words: NDArray[np.uint32]
 
 
-class Lots(NamedTuple):
+class CounterRandom(NamedTuple):
     """A stream of numbers of which any can be drawn, whatever was drawn before.
 
     Attributes
@@ -59,10 +59,10 @@ class Lots(NamedTuple):
     words: NDArray[np.uint32]
 
 
-def lots(key: NDArray[np.uint32]) -> Lots:
+def lots(key: NDArray[np.uint32]) -> CounterRandom:
     """The lots of a shard whose random stream has ``key``: another stream than that, and all others of the shard."""
     derived = hashlib.blake2b(key.astype("<u4").tobytes(), digest_size=KEY_BYTES, person=b"crenel-delay").digest()
-    made = Lots(np.frombuffer(derived, "<u4").copy(), np.zeros(4, np.uint32), np.zeros(_WORDS, np.uint32))
+    made = CounterRandom(np.frombuffer(derived, "<u4").copy(), np.zeros(4, np.uint32), np.zeros(_WORDS, np.uint32))
     chacha20_block(made.key, made.position, made.words)
     return made
 
@@ -155,7 +155,7 @@ def key_bytes(words: NDArray[Any]) -> bytes:
 
 
 @leaf
-def lot(lots: Lots, number: Int) -> float:
+def lot(lots: CounterRandom, number: Int) -> float:
     """The number drawn for ``number``, 0 or more: uniform from 0 to 1, without 1, of 53 bits."""
     block, word = np.uint64(number >> 3), 2 * (number & 7)
     low, high = np.uint32(block & np.uint64(0xFFFFFFFF)), np.uint32(block >> np.uint64(32))

@@ -26,7 +26,7 @@ class Fingerprint(dict[str, str]):
     key: SubjectKey = NO_KEY
 
 
-TELLING: Mapping[str, str] = {
+REPORTED_FIELDS: Mapping[str, str] = {
     "source.query": "the query",
     "source.ddl": "a computed column of the source",
 }
@@ -69,8 +69,8 @@ def fingerprint(
     attributes with their grids; the reference of each sensitive column of ``privacy`` that has one; and the algorithm
     where it is not CASTLE, which older state does not name. k, l and the algorithm's parameters may change between two
     runs, and a reference may come or go with what compares with it; these may not. Of ``source``, the texts of
-    ``TELLING`` by their names, a change is only told: a query may be written in another way and mean the same. State of
-    another ``epoch`` is that of shards that were before (1: of the first, which is not stored).
+    ``REPORTED_FIELDS`` by their names, a change is only told: a query may be written in another way and mean the same.
+    State of another ``epoch`` is that of shards that were before (1: of the first, which is not stored).
 
     Of the key ``SubjectKey.stored`` is kept: ``changed_fields`` compares it. State of earlier versions lacks the type
     of the subject and the texts, and is restored all the same; under a key, with the derivation ``direct``.
@@ -138,9 +138,9 @@ def changed_fields(stored: Mapping[str, str], now: Mapping[str, str]) -> tuple[s
     return tuple(sorted(changed))
 
 
-def told_fields(stored: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """Fields of ``TELLING`` by which a stored fingerprint differs from one of now; sorted."""
-    return tuple(sorted(name for name in TELLING if name in stored and stored[name] != now.get(name)))
+def reported_fields(stored: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+    """Fields of ``REPORTED_FIELDS`` by which a stored fingerprint differs from one of now; sorted."""
+    return tuple(sorted(name for name in REPORTED_FIELDS if name in stored and stored[name] != now.get(name)))
 
 
 def require_same(stored: Mapping[str, str], now: Mapping[str, str], where: str) -> None:
@@ -160,7 +160,7 @@ def is_derived_directly(stored: Mapping[str, str], changed: Collection[str]) -> 
 
 
 def _differs(name: str, stored: Mapping[str, str], now: Mapping[str, str]) -> bool:
-    if name in TELLING or (name not in stored and name.startswith(_SUBJECT_TYPE)):
+    if name in REPORTED_FIELDS or (name not in stored and name.startswith(_SUBJECT_TYPE)):
         return False
     if name.startswith(_PROMISED) and (name not in stored or name not in now):
         return False

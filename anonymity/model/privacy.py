@@ -12,7 +12,7 @@ from typing import Literal
 
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.outcomes import LINKABLE, SUPPRESSIONS
-from crenel.anonymity.model.privacy_model import Asked, Parameter, Promise, Sensitive
+from crenel.anonymity.model.privacy_model import Asked, Parameter, PrivacyModel, Sensitive
 from crenel.anonymity.model.reference import OF_STREAM, Reference
 
 LEAST_PHI = 2.0**-12
@@ -162,7 +162,7 @@ class Privacy:
                 return of.l, f"{_DIVERSITY}:{column}"
         return self.l, _DIVERSITY
 
-    def further_of(self, column: str) -> tuple[tuple[Promise, Parameter, str], ...]:
+    def further_of(self, column: str) -> tuple[tuple[PrivacyModel, Parameter, str], ...]:
         """Promises beside k and l of a sensitive column, their parameters, and the reason of what lacks them."""
         own = [pair for of in self.sensitive if of.name == column for pair in of.further]
         names = {promise.name for promise, _ in own}

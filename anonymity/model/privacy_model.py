@@ -10,11 +10,11 @@ from typing import Any, TypeAlias
 from crenel.anonymity.model.reference import Reference
 
 Parameter: TypeAlias = float | tuple[float, ...]
-"""What was promised: one number, or those of ``Promise.fields`` in their order."""
+"""What was promised: one number, or those of ``PrivacyModel.fields`` in their order."""
 
 
 @dataclass(frozen=True)
-class Promise:
+class PrivacyModel:
     """What is asked of the values of each sensitive column, beside k.
 
     Attributes
@@ -53,12 +53,12 @@ class Promise:
             return {self.name: parameter}
         return {f"{self.name}_{name}": number for name, number in zip(self.fields, parameter, strict=True)}
 
-    def __reduce__(self) -> tuple[Callable[[str, str], Promise], tuple[str, str]]:
+    def __reduce__(self) -> tuple[Callable[[str, str], PrivacyModel], tuple[str, str]]:
         # In another process it is the one of that name, once its module is imported.
         return _found, (self.lacking.__module__, self.name)
 
 
-Asked: TypeAlias = tuple[tuple[Promise, Parameter], ...]
+Asked: TypeAlias = tuple[tuple[PrivacyModel, Parameter], ...]
 """Promises beside k and l, with what was promised."""
 
 
@@ -80,21 +80,21 @@ class Sensitive:
     reference: Reference | None = None
 
 
-_KNOWN: dict[str, Promise] = {}
+_KNOWN: dict[str, PrivacyModel] = {}
 
 
-def add_promise(promise: Promise) -> Promise:
+def add_privacy_model(promise: PrivacyModel) -> PrivacyModel:
     """Make a promise known by its name, as ``extensions`` of a configuration do; the same one twice is one."""
     if _KNOWN.setdefault(promise.name, promise).lacking is not promise.lacking:
         raise ValueError(f"privacy.{promise.name}: there are two promises of this name")
     return promise
 
 
-def _found(module: str, name: str) -> Promise:
+def _found(module: str, name: str) -> PrivacyModel:
     import_module(module)
     return _KNOWN[name]
 
 
-def known_promises() -> dict[str, Promise]:
+def known_privacy_models() -> dict[str, PrivacyModel]:
     """All promises beside k and l, by name."""
     return dict(_KNOWN)

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from crenel.anonymity.compiled.jit import Int, leaf, procedure
 from crenel.anonymity.noise.laplace import fraction, with_noise
 from crenel.anonymity.noise.linking import linking_range
-from crenel.anonymity.noise.release_noise import Within
+from crenel.anonymity.noise.release_noise import NoiseArrays
 from crenel.anonymity.privacy_models.tally import Slots
 
 
 @leaf
-def span(noise: Within, members: Slots) -> None:
+def span(noise: NoiseArrays, members: Slots) -> None:
     """Let ``Within.span`` be that of some tuples."""
     for a in range(noise.value.shape[1]):
         noise.span[0, a], noise.span[1, a] = np.inf, -np.inf
@@ -25,7 +25,7 @@ def span(noise: Within, members: Slots) -> None:
 
 
 @leaf
-def widen(noise: Within, known: NDArray[np.float64], member: Int) -> None:
+def widen(noise: NoiseArrays, known: NDArray[np.float64], member: Int) -> None:
     """Let ``Within.span`` be a class's, ``known`` (2, noised), with one tuple more."""
     for a in range(noise.value.shape[1]):
         noise.span[0, a] = min(known[0, a], noise.value[member, a])
@@ -33,14 +33,14 @@ def widen(noise: Within, known: NDArray[np.float64], member: Int) -> None:
 
 
 @leaf
-def span_domain(noise: Within) -> None:
+def span_domain(noise: NoiseArrays) -> None:
     """Let ``Within.span`` be the declared domains: of who is published among nobody."""
     for a in range(noise.value.shape[1]):
         noise.span[0, a], noise.span[1, a] = noise.steps.lower[a], noise.steps.upper[a]
 
 
 @leaf
-def note_scale(noise: Within, release: Int) -> None:
+def note_scale(noise: NoiseArrays, release: Int) -> None:
     """Note the scales of a class that has ``Within.span``, and write them to its release of this step, by number."""
     for a in range(noise.scale.shape[1]):
         width = noise.domain[a]
@@ -54,7 +54,7 @@ def note_scale(noise: Within, release: Int) -> None:
 
 
 @procedure
-def add_noise(noise: Within, stream: Any, members: Slots) -> None:
+def add_noise(noise: NoiseArrays, stream: Any, members: Slots) -> None:
     """Draw what is published of some tuples of a class whose scales were noted, once for each."""
     for member in members:
         for a in range(noise.value.shape[1]):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crenel.anonymity.compiled.jit import Int, leaf
-from crenel.anonymity.noise.release_noise import Within
+from crenel.anonymity.noise.release_noise import NoiseArrays
 from crenel.anonymity.privacy_models.tally import Slots
 
 
@@ -29,7 +29,9 @@ def linking_range(scale: float, beyond: float) -> float:
 
 
 @leaf
-def near(noise: Within, member: Int, ranked: Slots, first: NDArray[np.float64], subject: NDArray[np.uint64]) -> Int:
+def near(
+    noise: NoiseArrays, member: Int, ranked: Slots, first: NDArray[np.float64], subject: NDArray[np.uint64]
+) -> Int:
     """How many subjects lie within the linking range of what is published of a tuple, not counted beyond the wanted.
 
     Parameters
@@ -57,7 +59,7 @@ def near(noise: Within, member: Int, ranked: Slots, first: NDArray[np.float64], 
 
 @leaf
 def nearest_is_own(
-    noise: Within, member: Int, ranked: Slots, first: NDArray[np.float64], subject: NDArray[np.uint64]
+    noise: NoiseArrays, member: Int, ranked: Slots, first: NDArray[np.float64], subject: NDArray[np.uint64]
 ) -> bool:
     """Whether no other subject's value is nearer to what is published of a tuple than its own subject's.
 
@@ -97,7 +99,7 @@ def _rank(first: NDArray[np.float64], value: float) -> Int:
 
 
 @leaf
-def _apart(noise: Within, original: Int, published: Int) -> float:
+def _apart(noise: NoiseArrays, original: Int, published: Int) -> float:
     total = 0.0
     for a in range(noise.value.shape[1]):
         total += abs(noise.value[original, a] - noise.shown[published, a]) / noise.domain[a]

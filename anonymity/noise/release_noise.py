@@ -21,7 +21,7 @@ from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.noise.laplace import Steps, steps_of
 
 
-class Within(NamedTuple):
+class NoiseArrays(NamedTuple):
     """The noised attributes of one shard.
 
     Attributes
@@ -60,7 +60,7 @@ class Within(NamedTuple):
     of: Any
 
 
-def within(policy: Policy, privacy: Privacy, slots: int) -> Within:
+def within(policy: Policy, privacy: Privacy, slots: int) -> NoiseArrays:
     """The noise of a shard with so many slots; of no attributes where the policy names none.
 
     Raises
@@ -83,7 +83,7 @@ def within(policy: Policy, privacy: Privacy, slots: int) -> Within:
         if noise.confidence is not None:
             of.subjects, of.reason = noise.confidence.k, privacy.reasons.index(LINKABLE)
             of.beyond = 1.0 - noise.confidence.c ** (1 / count)
-    return Within(
+    return NoiseArrays(
         value=zeros((slots, count)),
         shown=zeros((slots, count)),
         linked=zeros(slots if count else 0, np.bool_),
@@ -121,13 +121,13 @@ def problems_within(policy: Policy, privacy: Privacy) -> list[str]:
     return found
 
 
-def let_in(noise: Within, slots: NDArray[np.int32], members: pa.RecordBatch) -> None:
+def let_in(noise: NoiseArrays, slots: NDArray[np.int32], members: pa.RecordBatch) -> None:
     """Note the noised values of tuples in some slots; ``members`` has the columns of ``Policy.members``."""
     for a, place in enumerate(noise.place.tolist()):
         noise.value[slots, a] = members.column(place).to_numpy(zero_copy_only=False)
 
 
-def with_slots(noise: Within, slots: int) -> Within:
+def with_slots(noise: NoiseArrays, slots: int) -> NoiseArrays:
     """The same with room for more tuples."""
     count = noise.value.shape[1]
     larger = zeros((slots, count))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import ceil
 from typing import Any
 
-from crenel.anonymity.model.privacy_model import Promise, add_promise
+from crenel.anonymity.model.privacy_model import PrivacyModel, add_privacy_model
 
 
 def lacking(persons: int, counts: Any, parameters: Any) -> float:
@@ -21,8 +21,8 @@ def least_values(alpha: float) -> int:
     return ceil(1 / alpha - 1e-9)
 
 
-ALPHA = add_promise(
-    Promise(
+ALPHA = add_privacy_model(
+    PrivacyModel(
         name="alpha",
         parameter="a number above 0 and at most 1: the share of persons that the commonest value may have",
         allowed=lambda alpha, k: 0 < alpha <= 1,

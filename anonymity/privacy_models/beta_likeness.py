@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from crenel.anonymity.model.privacy_model import Promise, add_promise
+from crenel.anonymity.model.privacy_model import PrivacyModel, add_privacy_model
 
 _EXACT = 1e-9
 """(p - q) / q of just beta may be a little more in rounded numbers."""
@@ -30,8 +30,8 @@ def lacking(persons: int, counts: Any, parameters: Any, rows: Any, reference: An
     return missing if missing > _EXACT * (1.0 + parameters[0]) else 0.0
 
 
-BETA = add_promise(
-    Promise(
+BETA = add_privacy_model(
+    PrivacyModel(
         name="beta",
         parameter="a number above 0, at most a million: basic beta-likeness to the reference",
         allowed=lambda beta, k: 0 < beta <= 1e6,

@@ -20,7 +20,7 @@ from crenel.anonymity.privacy_models.value_frequencies import share_of
 if TYPE_CHECKING:
     from crenel.anonymity.model.policy import Policy
     from crenel.anonymity.model.privacy import Privacy
-    from crenel.anonymity.model.privacy_model import Promise
+    from crenel.anonymity.model.privacy_model import PrivacyModel
 
 SUBJECTS, VALUES = 1, 2
 """Positions of the reasons of k and l in ``crenel.anonymity.model.outcomes.SUPPRESSIONS``."""
@@ -33,14 +33,14 @@ class Checks(NamedTuple):
 
     Attributes
     ----------
-    address : where the compiled ``Promise.lacking`` is; 0 for l
+    address : where the compiled ``PrivacyModel.lacking`` is; 0 for l
     attribute : position of the column among the sensitive ones
     parameter : l, or the first number of what was promised
     parameters : (checks, numbers) all of it; numbers that a promise has not are 0
     values : how many values a set that satisfies has at least
     reason : position in ``Privacy.reasons``
-    length : how many numbers it compares with; 0 where ``Promise.compares`` is not
-    reference : (checks, numbers) these, as ``Promise.lacking`` takes them
+    length : how many numbers it compares with; 0 where ``PrivacyModel.compares`` is not
+    reference : (checks, numbers) these, as ``PrivacyModel.lacking`` takes them
     lookup : where values stand in the references
     """
 
@@ -93,7 +93,7 @@ def checks_of(policy: Policy, privacy: Privacy, *, aimed: bool = False) -> Check
     )
 
 
-def _compared(promise: Promise, reference: Reference) -> tuple[float, ...]:
+def _compared(promise: PrivacyModel, reference: Reference) -> tuple[float, ...]:
     """What a promise takes of a reference; of the stream so far what comes before the shares, and a place for one."""
     return promise.table(Reference(("",), (1.0,)) if reference.of_stream else reference)
 
@@ -171,7 +171,7 @@ def broken(checks: Checks, tally: Tally) -> Int:
 
 
 @inner
-def hopeless(checks: Checks, tally: Tally) -> Int:
+def unsatisfiable(checks: Checks, tally: Tally) -> Int:
     """The first check that no part of a set could satisfy; -1 where there is none.
 
     Of l-diversity, what a part satisfies, the whole does: so a check is hopeless that the whole does not satisfy. But
@@ -205,7 +205,7 @@ def keeps_promises(checks: Checks, k: Int, tally: Tally) -> bool:
 
 
 @inner
-def guarantee(checks: Checks, k: Int, tally: Tally, diversities: NDArray[np.int64]) -> None:
+def enforce(checks: Checks, k: Int, tally: Tally, diversities: NDArray[np.int64]) -> None:
     """The last word before a release leaves: raise where its members break a promise.
 
     ``diversities`` (attributes,) becomes what the audit log tells.
@@ -228,7 +228,7 @@ def guarantee_subjects(k: Int, subjects: Int) -> None:
 
 
 @leaf
-def guarantee_counted(checks: Checks, k: Int, subjects: Int, diversities: NDArray[np.int64]) -> None:
+def enforce_counted(checks: Checks, k: Int, subjects: Int, diversities: NDArray[np.int64]) -> None:
     """The same for a generalization that is reused, of which only counts are kept."""
     guarantee_subjects(k, subjects)
     for check in range(len(checks.address)):

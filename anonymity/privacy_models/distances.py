@@ -58,7 +58,7 @@ def distance(persons: int, counts: Any, rows: Any, table: Any) -> float:
 
     Parameters
     ----------
-    persons, counts, rows : as ``Promise.lacking`` takes them
+    persons, counts, rows : as ``PrivacyModel.lacking`` takes them
     table : as ``table_of`` makes it
     """
     held, others = 0, 0

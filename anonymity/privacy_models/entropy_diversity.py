@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import ceil, exp, log
 from typing import Any
 
-from crenel.anonymity.model.privacy_model import Promise, add_promise
+from crenel.anonymity.model.privacy_model import PrivacyModel, add_privacy_model
 
 _EXACT = 1e-9
 """Of l values that are equally common the entropy is log l, which a sum of rounded numbers may miss."""
@@ -24,8 +24,8 @@ def lacking(persons: int, counts: Any, parameters: Any) -> float:
     return missing if missing > _EXACT * parameters[0] else 0.0
 
 
-ENTROPY_L = add_promise(
-    Promise(
+ENTROPY_L = add_privacy_model(
+    PrivacyModel(
         name="entropy_l",
         parameter="a number from 1 to k: entropy l-diversity",
         allowed=lambda l, k: 1 <= l <= k,  # noqa: E741 - the paper's name for it

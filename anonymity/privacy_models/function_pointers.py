@@ -1,4 +1,4 @@
-"""Calls from compiled code to a function that is only known by its address: ``Promise.lacking``.
+"""Calls from compiled code to a function that is only known by its address: ``PrivacyModel.lacking``.
 
 So what asks for promises is compiled once, and not again for each job's.
 """
@@ -23,7 +23,7 @@ _KEPT: list[Any] = []
 
 @cache
 def address_of(lacking: Callable[..., float], *, compares: bool) -> int:
-    """Where a ``Promise.lacking`` is once it is compiled; ``compares`` as of the promise."""
+    """Where a ``PrivacyModel.lacking`` is once it is compiled; ``compares`` as of the promise."""
     compiled = njit(lacking)
 
     def count(persons: Any, counts: Any, values: Any, parameters: Any, numbers: Any) -> Any:

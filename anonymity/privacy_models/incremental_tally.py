@@ -18,7 +18,7 @@ from crenel.anonymity.privacy_models.checks import Checks, lack, only_diversity
 from crenel.anonymity.privacy_models.tally import Tally, empty_tally
 
 
-class Trial(NamedTuple):
+class IncrementalTally(NamedTuple):
     """One set.
 
     Attributes
@@ -37,10 +37,10 @@ class Trial(NamedTuple):
     lacks: NDArray[np.float64]
 
 
-def empty_trial(attributes: int, tuples: int, checks: Checks) -> Trial:
+def empty_trial(attributes: int, tuples: int, checks: Checks) -> IncrementalTally:
     """Nobody, with room for the numbers of ``tuples`` tuples; of no attributes where nothing is asked of any."""
     attributes = attributes if len(checks.address) else 0
-    return Trial(
+    return IncrementalTally(
         tally=empty_tally(attributes, tuples),
         place=full((attributes, tuples), -1, np.int32),
         people=zeros(tuples, np.int32),
@@ -50,7 +50,7 @@ def empty_trial(attributes: int, tuples: int, checks: Checks) -> Trial:
 
 
 @leaf
-def put(trial: Trial, codes: NDArray[np.int32], slot: Int, alone: bool) -> None:
+def put(trial: IncrementalTally, codes: NDArray[np.int32], slot: Int, alone: bool) -> None:
     """Count a tuple in.
 
     Parameters
@@ -86,7 +86,9 @@ def put(trial: Trial, codes: NDArray[np.int32], slot: Int, alone: bool) -> None:
 
 
 @inner_leaf
-def put_chain(trial: Trial, codes: NDArray[np.int32], following: NDArray[np.int32], first: Int, alone: bool) -> None:
+def put_chain(
+    trial: IncrementalTally, codes: NDArray[np.int32], following: NDArray[np.int32], first: Int, alone: bool
+) -> None:
     """Count in the tuples of a chain.
 
     Parameters
@@ -127,7 +129,7 @@ def put_chain(trial: Trial, codes: NDArray[np.int32], following: NDArray[np.int3
 
 
 @leaf
-def take_out(trial: Trial, codes: NDArray[np.int32], slot: Int, alone: bool) -> None:
+def remove_tuple(trial: IncrementalTally, codes: NDArray[np.int32], slot: Int, alone: bool) -> None:
     """Count out a tuple that was counted in; parameters as those of ``put``."""
     tally = trial.tally
     attributes = len(tally.values)
@@ -150,7 +152,7 @@ def take_out(trial: Trial, codes: NDArray[np.int32], slot: Int, alone: bool) -> 
 
 
 @inner_leaf
-def forget(trial: Trial) -> None:
+def forget(trial: IncrementalTally) -> None:
     """Begin anew; where somebody comes twice, all that was counted in must have been counted out."""
     tally = trial.tally
     tally.persons[0] = 0
@@ -168,8 +170,10 @@ def weigh(checks: Checks, tally: Tally, lacks: NDArray[np.float64], row: Int) ->
 
 
 @leaf
-def after_exchange(trial: Trial, checks: Checks, codes: NDArray[np.int32], leaves: Int, comes: Int, alone: bool) -> Int:
-    """The persons that a set would have, were one tuple to take another's place; what it lacked is in ``Trial.lacks``.
+def after_exchange(
+    trial: IncrementalTally, checks: Checks, codes: NDArray[np.int32], leaves: Int, comes: Int, alone: bool
+) -> Int:
+    """Return the persons of a set in which one tuple took another's place; ``IncrementalTally.lacks`` is its shortfall.
 
     Parameters
     ----------
@@ -191,19 +195,21 @@ def after_exchange(trial: Trial, checks: Checks, codes: NDArray[np.int32], leave
 
 
 @leaf
-def _exchanged(trial: Trial, checks: Checks, codes: NDArray[np.int32], leaves: Int, comes: Int, alone: bool) -> Int:
-    take_out(trial, codes, leaves, alone)
+def _exchanged(
+    trial: IncrementalTally, checks: Checks, codes: NDArray[np.int32], leaves: Int, comes: Int, alone: bool
+) -> Int:
+    remove_tuple(trial, codes, leaves, alone)
     put(trial, codes, comes, alone)
     persons = trial.tally.persons[0]
     weigh(checks, trial.tally, trial.lacks, np.int64(0))
-    take_out(trial, codes, comes, alone)
+    remove_tuple(trial, codes, comes, alone)
     put(trial, codes, leaves, alone)
     return persons
 
 
 @inner_leaf
 def exchange_helps(
-    here: Trial, there: Trial, checks: Checks, codes: NDArray[np.int32], leaves: Int, comes: Int
+    here: IncrementalTally, there: IncrementalTally, checks: Checks, codes: NDArray[np.int32], leaves: Int, comes: Int
 ) -> bool:
     """Whether one set falls less short of a check and neither shorter of any, once two tuples have changed places.
 
@@ -230,8 +236,14 @@ def exchange_helps(
 
 
 @inner_leaf
-def may_help(
-    trial: Trial, checks: Checks, lacks: NDArray[np.float64], row: Int, codes: NDArray[np.int32], slot: Int, alone: bool
+def can_reduce_shortfall(
+    trial: IncrementalTally,
+    checks: Checks,
+    lacks: NDArray[np.float64],
+    row: Int,
+    codes: NDArray[np.int32],
+    slot: Int,
+    alone: bool,
 ) -> bool:
     """Whether a tuple that comes could make a set lack less; of one that could not this may say that it could.
 
@@ -251,7 +263,7 @@ def may_help(
 
 
 @inner_leaf
-def lacks_value(trial: Trial, attribute: Int, value: Int) -> bool:
+def lacks_value(trial: IncrementalTally, attribute: Int, value: Int) -> bool:
     """Whether nobody of a set has a value, by its number."""
     place = trial.place[attribute, value]
     return bool(place < 0 or trial.tally.counts[attribute, place] == 0)

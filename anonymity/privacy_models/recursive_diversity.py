@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from crenel.anonymity.model.privacy_model import Promise, add_promise
+from crenel.anonymity.model.privacy_model import PrivacyModel, add_privacy_model
 
 _EXACT = 1e-12
 """c * 3 may be a little more than it is in decimals, and equal is not below."""
@@ -26,8 +26,8 @@ def lacking(persons: int, counts: Any, parameters: Any) -> float:
     return max(1.0 + counts[0] - most, 1.0) / persons
 
 
-RECURSIVE = add_promise(
-    Promise(
+RECURSIVE = add_privacy_model(
+    PrivacyModel(
         name="recursive",
         parameter="a mapping such as {c: 3, l: 2}, with c above 0 and l a whole number from 2 to k",
         allowed=lambda given, k: given[0] > 0 and given[1] == int(given[1]) and 2 <= given[1] <= k,

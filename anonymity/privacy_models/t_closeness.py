@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from crenel.anonymity.model.privacy_model import Promise, add_promise
+from crenel.anonymity.model.privacy_model import PrivacyModel, add_privacy_model
 from crenel.anonymity.privacy_models.distances import distance, table_of
 
 _EXACT = 1e-9
@@ -22,8 +22,8 @@ def lacking(persons: int, counts: Any, parameters: Any, rows: Any, reference: An
     return missing if missing > _EXACT else 0.0
 
 
-T = add_promise(
-    Promise(
+T = add_privacy_model(
+    PrivacyModel(
         name="t",
         parameter="a number above 0 and at most 1: t-closeness to the reference",
         allowed=lambda t, k: 0 < t <= 1,

@@ -57,7 +57,7 @@ def empty_seen(follows: Sequence[bool]) -> Seen:
 
 
 @leaf
-def see(seen: Seen, codes: NDArray[np.uint64], slot: Int, first: Int) -> None:
+def add_value(seen: Seen, codes: NDArray[np.uint64], slot: Int, first: Int) -> None:
     """Count a tuple that is let in.
 
     Parameters
@@ -89,7 +89,7 @@ def share_of(seen: Seen, attribute: Int, row: Int) -> float:
 
 
 @entry
-def unsee(seen: Seen, codes: NDArray[np.uint64], k: Int) -> None:
+def remove_value(seen: Seen, codes: NDArray[np.uint64], k: Int) -> None:
     """Count tuples out again, as if they had never come; values that fewer than k tuples have count as others then.
 
     ``codes`` : (tuples, attributes) of those of a person who is forgotten; of what had left before nobody knows whose

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from benchmarks.adult import Stream
-from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.castle.shard import Castle
 from crenel.anonymity.buffer.releases import Releases
@@ -101,7 +101,7 @@ def run(
     tuples: Stream, privacy: Privacy, parameters: CastleParameters, noise: SamplingAndNoise | None, seed: int
 ) -> Run:
     """Push a stream through one shard, to the end."""
-    terms = Terms(tuples.policy, privacy, parameters, tuples.members.schema, noise)
+    terms = ShardContext(tuples.policy, privacy, parameters, tuples.members.schema, noise)
     castle = Castle(terms, begun(terms, 0, bytes([seed]) * 32), remembers=False)
     releases = [castle.push(block).releases for block in tuples.blocks(_ALL)]
     still_open, tau = _open_losses(castle), castle.counters.tau

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.kepsilon.populations import Population
-from crenel.anonymity.algorithm import Counters, Terms
+from crenel.anonymity.algorithm import Counters, ShardContext
 from crenel.anonymity.algorithms.batch.shard import Choice
 from crenel.anonymity.algorithms.batch.stored import Snapshot, begun
 from crenel.anonymity.algorithms.batch.windows import ShardOfWindows
@@ -67,7 +67,7 @@ class Run:
 class Chosen(ShardOfWindows):
     """A shard of which it is known what leaves together."""
 
-    def __init__(self, terms: Terms, snapshot: Snapshot, choice: Choice) -> None:
+    def __init__(self, terms: ShardContext, snapshot: Snapshot, choice: Choice) -> None:
         super().__init__(terms, snapshot)
         self._choice = choice
 
@@ -75,11 +75,11 @@ class Chosen(ShardOfWindows):
         return self._choice
 
 
-def terms(people: Population, algorithm: Algorithm, privacy: Privacy, metric: Metric = "entropy") -> Terms:
+def terms(people: Population, algorithm: Algorithm, privacy: Privacy, metric: Metric = "entropy") -> ShardContext:
     """What a shard is held to; without noise in ``privacy`` the attribute that would have it is generalized too."""
     policy = people.policy(by_levels=algorithm == "OLA", noised=privacy.noise_within is not None)
     made = {"OLA": OlaParameters(max_suppression=0.05, metric=metric), "Mondrian": MondrianParameters(cut="widest")}
-    return Terms(policy, privacy, made[algorithm], people.members(policy))
+    return ShardContext(policy, privacy, made[algorithm], people.members(policy))
 
 
 def key(seed: int) -> bytes:
@@ -87,7 +87,7 @@ def key(seed: int) -> bytes:
     return bytes([seed]) * 32
 
 
-def shard(of: Terms, algorithm: Algorithm, seed: int = 0) -> ShardOfWindows:
+def shard(of: ShardContext, algorithm: Algorithm, seed: int = 0) -> ShardOfWindows:
     """A shard before its first tuple."""
     return SHARDS[algorithm](of, begun(of, 0, key(seed)))
 

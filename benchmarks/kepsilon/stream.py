@@ -15,7 +15,7 @@ from benchmarks.kepsilon.core import CONFIDENCE, EPSILONS, Run, key, noise, publ
 from benchmarks.kepsilon.noise import PROCESSES, percent
 from benchmarks.kepsilon.populations import Population, adult
 from benchmarks.table import Table
-from crenel.anonymity.algorithm import Shard, Terms
+from crenel.anonymity.algorithm import Shard, ShardContext
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.castle.shard import Castle
 from crenel.anonymity.algorithms.suhdsa import stored as window
@@ -67,9 +67,9 @@ def shard(people: Population, method: str, privacy: Privacy, seed: int, delay: i
     policy = people.policy(by_levels=False, noised=True)
     members = people.members(policy)
     if method == "CASTLE":
-        terms = Terms(policy, privacy, CastleParameters(delay_tuples=delay, reuse_limit=REUSE), members)
+        terms = ShardContext(policy, privacy, CastleParameters(delay_tuples=delay, reuse_limit=REUSE), members)
         return Castle(terms, castle.begun(terms, 0, key(seed)), remembers=False)
-    terms = Terms(policy, privacy, WindowParameters(delay), members)
+    terms = ShardContext(policy, privacy, WindowParameters(delay), members)
     return Window(terms, window.begun(terms, 0, key(seed)), remembers=False)
 
 

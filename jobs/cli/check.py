@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from crenel.anonymity.model.attributes import Numeric, QuasiIdentifier
-from crenel.anonymity.model.privacy_model import Parameter, Promise
+from crenel.anonymity.model.privacy_model import Parameter, PrivacyModel
 from crenel.jobs.cli.budget import account
 from crenel.jobs.cli.savepoint import read_shards, require_same, told
 from crenel.jobs.config.brokers import cautions_of_brokers
@@ -178,7 +178,7 @@ def promises(config: Config) -> Iterator[tuple[str, str]]:
     yield "subject_key", "given" if config.subject_key else "none: subjects are hashed without a key"
 
 
-def _numbers(promise: Promise, parameter: Parameter) -> str:
+def _numbers(promise: PrivacyModel, parameter: Parameter) -> str:
     if not isinstance(parameter, tuple):
         return f"{parameter:g}"
     return ", ".join(f"{name} {number:g}" for name, number in zip(promise.fields, parameter, strict=True))

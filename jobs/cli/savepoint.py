@@ -18,11 +18,11 @@ from crenel.anonymity.model.fingerprint import (
     DERIVATION,
     EPOCH,
     GO_ON_DIRECTLY,
+    REPORTED_FIELDS,
     STORED_NAMES,
-    TELLING,
     changed_fields,
     is_derived_directly,
-    told_fields,
+    reported_fields,
 )
 from crenel.jobs.config.start_positions import DRAIN_FIRST
 from crenel.state.codec import KINDS, MAGIC, StateError, blob_at, unpack
@@ -134,11 +134,11 @@ def _waits(state: StateOfShard) -> bool:
 
 def told(shards: Iterable[StateOfShard], now: Mapping[str, str]) -> list[str]:
     """What has changed since shards were stored and may have been meant, or not: a sentence for each field."""
-    changed = {name for state in shards for name in told_fields(state.fingerprint, now)}
+    changed = {name for state in shards for name in reported_fields(state.fingerprint, now)}
     return [
-        f"{name}: {TELLING[name]} has changed since the state was stored. Where it gives a column another meaning, "
-        "waiting tuples and new ones do not go together; where it writes a subject in another way, one person counts "
-        "as two"
+        f"{name}: {REPORTED_FIELDS[name]} has changed since the state was stored. Where it gives a column another "
+        "meaning, waiting tuples and new ones do not go together; where it writes a subject in another way, one "
+        "person counts as two"
         for name in sorted(changed)
     ]
 

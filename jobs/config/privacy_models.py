@@ -6,11 +6,11 @@ from typing import Any
 
 from pydantic import Field, create_model
 
-from crenel.anonymity.model.privacy_model import Asked, Promise, known_promises
+from crenel.anonymity.model.privacy_model import Asked, PrivacyModel, known_privacy_models
 from crenel.jobs.config.fields import Real, Section
 
 
-def promise_field(promise: Promise) -> tuple[Any, Any]:
+def promise_field(promise: PrivacyModel) -> tuple[Any, Any]:
     """Type and description of the field that sets a promise's parameter."""
     if not promise.fields:
         return Real | None, Field(None, description=promise.parameter)
@@ -21,10 +21,10 @@ def promise_field(promise: Promise) -> tuple[Any, Any]:
 
 def further_of(section: Section) -> Asked:
     """The promises beside k and l that a section asks for."""
-    known = known_promises()
+    known = known_privacy_models()
     given = {name: getattr(section, name) for name in known if name in type(section).model_fields}
     return tuple((known[name], _parameter(known[name], value)) for name, value in given.items() if value is not None)
 
 
-def _parameter(promise: Promise, value: Any) -> Any:
+def _parameter(promise: PrivacyModel, value: Any) -> Any:
     return tuple(getattr(value, name) for name in promise.fields) if promise.fields else value

@@ -16,7 +16,7 @@ from crenel.anonymity.model.hierarchy import Hierarchy, HierarchyError
 from crenel.anonymity.model.hierarchy import load as load_hierarchy
 from crenel.anonymity.model.policy import SHARD_BY_SUBJECT, Policy, Pseudonym, Shards
 from crenel.anonymity.model.privacy import Confidence, Lasting, NoiseWithin, Privacy, SamplingAndNoise
-from crenel.anonymity.model.privacy_model import Sensitive, known_promises
+from crenel.anonymity.model.privacy_model import Sensitive, known_privacy_models
 from crenel.anonymity.model.reference import Reference
 from crenel.anonymity.model.reference import load as load_reference
 from crenel.anonymity.model.region_tree import RegionTree
@@ -389,7 +389,7 @@ class File(Section):
 
 def file_model() -> type[File]:
     """The model of a file under the algorithms and promises that are known by now."""
-    algorithms, promises = known_algorithms(), known_promises()
+    algorithms, promises = known_algorithms(), known_privacy_models()
     names = " or ".join(f"'{name}'" for name in algorithms)
     outputs = sorted({output.name for algorithm in algorithms.values() for output in algorithm.outputs})
     further: dict[str, Any] = {name: promise_field(promise) for name, promise in promises.items()}

@@ -27,7 +27,7 @@ from crenel.jobs.local.preload import core_loading, start_java
 from crenel.jobs.local.rest import Rest
 from crenel.jobs.local.stop import before_stopping, say_if_stopped, temporary_folder
 from crenel.jobs.local.summary import Summary
-from crenel.jobs.local.worker import quick_workers
+from crenel.jobs.local.worker import fast_worker_startup
 
 _POLL = 0.2  # seconds between two looks at the job
 _CANCELLING = 10.0  # seconds that a job may take to end well where the run is told to stop
@@ -77,7 +77,7 @@ def run(
     with (
         flink_logs() as logs,
         temporary_folder("crenel-") as folder,
-        quick_workers(local_settings(config.flink, parallelism, folder), folder) as settings,
+        fast_worker_startup(local_settings(config.flink, parallelism, folder), folder) as settings,
         _progress(rows) as shown,
     ):
         say_if_stopped("stopped before the job began")

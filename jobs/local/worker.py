@@ -31,7 +31,7 @@ _LONGEST = 100  # bytes of a socket's path; systems differ from 103 to 107
 
 
 @contextmanager
-def quick_workers(settings: Mapping[str, str], folder: Path) -> Iterator[dict[str, str]]:
+def fast_worker_startup(settings: Mapping[str, str], folder: Path) -> Iterator[dict[str, str]]:
     """``settings`` of Flink with which workers start sooner, for as long as the block lasts.
 
     They are the same where these name a Python of their own, or where ``folder``, which is this process's own, cannot

@@ -11,7 +11,7 @@ from pyflink.datastream.data_stream import KeyedStream
 from pyflink.java_gateway import get_gateway
 from pyflink.table import Schema, StreamTableEnvironment
 
-from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.fingerprint import Fingerprint, fingerprint
 from crenel.jobs.causes import SETTINGS, JobSetup
@@ -117,7 +117,7 @@ def operator_plan(config: Config, found: Layout, encoders: int = 1) -> OperatorP
     numeric = [a.name for a in found.policy.quasi_identifiers if isinstance(a, Numeric)]
     null_text = written_null(config.sinks["released"])
     encode = found.encode_plan(config.shards, (0,) * config.shards.count, config.subject_key, null_text)
-    terms = Terms(
+    terms = ShardContext(
         policy=found.policy,
         privacy=with_codes(config.privacy, found, encode),
         parameters=config.parameters,

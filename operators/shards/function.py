@@ -33,8 +33,8 @@ from crenel.operators.shards.chain import Chain
 from crenel.operators.shards.keyed_shard import KeyedShard
 from crenel.operators.shards.metrics import ShardMetrics
 from crenel.operators.shards.plan import OperatorPlan
-from crenel.operators.shards.stream_diagnostics import Oddities
-from crenel.operators.shards.watermark_merger import Passed
+from crenel.operators.shards.stream_diagnostics import StreamDiagnostics
+from crenel.operators.shards.watermark_merger import WatermarkMerger
 from crenel.operators.signed_errors import ErrorSigner
 from crenel.state import rejected as rejected_state
 from crenel.state.block import NO_TIME, Block
@@ -98,7 +98,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         self._emitter = Emitter(plan)
         self._tags = further_tags(plan.algorithm)
         self._shards: dict[int, KeyedShard] = {}
-        self._passed = Passed(plan.encoders)
+        self._passed = WatermarkMerger(plan.encoders)
         group = runtime_context.get_metrics_group()
         self._metrics = ShardMetrics(group, self._shards, plan.algorithm, plan.terms)
         gc.freeze()  # what is there stays: looking through it again and again takes a tenth of the time of Python
@@ -175,7 +175,9 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
             if number is None:
                 raise InvariantError("a timer fired for a shard of which nothing is stored")
             shard = plan.algorithm.new(plan.terms, number, shard_key(plan.seed, number))
-        oddities = Oddities(plan.terms, max(plan.algorithm.durations(plan.terms.parameters).values(), default=None))
+        oddities = StreamDiagnostics(
+            plan.terms, max(plan.algorithm.durations(plan.terms.parameters).values(), default=None)
+        )
         chain = self._chain(f"key {key}")
         keyed = self._shards[key] = KeyedShard(shard, self._rejected(stored, f"key {key}"), oddities, chain)
         return keyed
@@ -260,7 +262,7 @@ def summary(plan: OperatorPlan, keyed: KeyedShard) -> Iterator[tuple[str, float]
     """A shard's counters, and what was promised, as (name, amount).
 
     ``delay.N`` counts tuples that waited for about N later ones; promises have ``parameter.`` before their names; and
-    what ``Oddities.found`` tells.
+    what ``StreamDiagnostics.found`` tells.
     """
     counters: Counters = keyed.counters
     for name in (*plan.algorithm.counted, "loss_sum", "longest_delay"):

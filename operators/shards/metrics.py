@@ -8,7 +8,7 @@ from typing import Any
 
 from pyflink.metrics import MetricGroup
 
-from crenel.anonymity.algorithm import Algorithm, Counters, Terms
+from crenel.anonymity.algorithm import Algorithm, Counters, ShardContext
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.outcomes import KINDS, REJECTIONS
 from crenel.operators.metrics import SCALE, Metrics
@@ -16,7 +16,7 @@ from crenel.operators.shards.classes import OF_CLASSES, Classes
 from crenel.operators.shards.keyed_shard import KeyedShard
 
 
-def counter_names(algorithm: Algorithm, terms: Terms) -> tuple[str, ...]:
+def counter_names(algorithm: Algorithm, terms: ShardContext) -> tuple[str, ...]:
     """Names of all counters of a job."""
     privacy = terms.privacy
     return (
@@ -43,7 +43,7 @@ class ShardMetrics:
     """
 
     def __init__(
-        self, group: MetricGroup, shards: Mapping[int, KeyedShard], algorithm: Algorithm, terms: Terms
+        self, group: MetricGroup, shards: Mapping[int, KeyedShard], algorithm: Algorithm, terms: ShardContext
     ) -> None:
         self._shards, self._algorithm = shards, algorithm
         metrics = Metrics(group)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from crenel.anonymity.algorithm import Algorithm, Terms
+from crenel.anonymity.algorithm import Algorithm, ShardContext
 from crenel.anonymity.model.secret import NO_KEY, SubjectKey
 from crenel.operators.shards.chain import ChainPlan
 
@@ -33,7 +33,7 @@ class OperatorPlan:
     """
 
     algorithm: Algorithm
-    terms: Terms
+    terms: ShardContext
     seed: int | None
     integers: frozenset[str]
     encoded: tuple[str | None, ...]

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.buffer.releases import Releases
-from crenel.anonymity.buffer.watermarks import marks_of
+from crenel.anonymity.buffer.watermarks import tuple_watermarks
 from crenel.state.block import NO_TIME, Block
 
 _OUTERMOST = 4
@@ -23,7 +23,7 @@ _ENOUGH = 100
 """Values that a range is judged by, at least."""
 
 
-class Oddities:
+class StreamDiagnostics:
     """What was seen of one shard's stream since it was loaded.
 
     Parameters
@@ -32,7 +32,7 @@ class Oddities:
     delay : how long tuples are to wait at most, milliseconds of event time; None: no such bound
     """
 
-    def __init__(self, terms: Terms, delay: int | None) -> None:
+    def __init__(self, terms: ShardContext, delay: int | None) -> None:
         watched = [] if terms.sampling_and_noise is not None else terms.policy.numeric
         self._columns = {attribute.name: i for i, attribute in enumerate(watched) if attribute.domain is None}
         self._outermost = {name: np.empty(0) for name in self._columns}
@@ -58,7 +58,7 @@ class Oddities:
             return
         times = releases.event_time
         now: Any = self._newest if watermark is None else watermark
-        if len(marks := marks_of(block, now)):
+        if len(marks := tuple_watermarks(block, now)):
             now = marks[np.minimum(np.searchsorted(marks, times + self._delay), len(marks) - 1)]
         overdue = (times != NO_TIME) & (times < now - 2 * self._delay)
         self._overdue += int(releases.tuples[overdue].sum())

@@ -9,7 +9,7 @@ import numpy as np
 from crenel.state.block import NO_TIME, Block
 
 
-class Passed:
+class WatermarkMerger:
     """Judges what rides on blocks by what all encoders have told.
 
     An encoder knows the watermark of what it reads itself. For the stream event time has passed where it has passed for

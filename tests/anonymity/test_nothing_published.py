@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from crenel.anonymity.algorithm import Algorithm, Shard, Step, Terms
+from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext, Step
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
 from crenel.anonymity.algorithms.builtin import CASTLE, MONDRIAN, NEAREST, OLA, WINDOW
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
@@ -38,8 +38,8 @@ PARAMETERS: dict[str, Any] = {
 ALGORITHMS = (CASTLE, NEAREST, WINDOW, MONDRIAN, OLA)
 
 
-def _terms(algorithm: Algorithm, noise: SamplingAndNoise | None = None) -> Terms:
-    return Terms(POLICY, Privacy(K), PARAMETERS[algorithm.name], NO_COLUMNS, noise, {})
+def _terms(algorithm: Algorithm, noise: SamplingAndNoise | None = None) -> ShardContext:
+    return ShardContext(POLICY, Privacy(K), PARAMETERS[algorithm.name], NO_COLUMNS, noise, {})
 
 
 def _block(number: int) -> Block:

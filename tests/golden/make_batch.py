@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from crenel.anonymity.algorithm import Algorithm, Shard, Terms
+from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
 from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN
 from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
@@ -24,13 +24,15 @@ from tests.support.drive import KEY, columns_of, taken
 HERE = Path(__file__).parent / "batch"
 
 
-def made_of(folder: Path) -> tuple[Algorithm, Terms]:
+def made_of(folder: Path) -> tuple[Algorithm, ShardContext]:
     """What a snapshot was made of, by its name."""
     of = setting_of(folder)
 
-    def terms(parameters: object, k: int) -> Terms:
+    def terms(parameters: object, k: int) -> ShardContext:
         noise = NoiseWithin(1.25, (0.7, 0.3), confidence=Confidence(0.9, 2)) if of.policy.noised else None
-        return Terms(of.policy, Privacy(k, 2, (), noise), parameters, of.members, fingerprint=fingerprint_of(of.policy))
+        return ShardContext(
+            of.policy, Privacy(k, 2, (), noise), parameters, of.members, fingerprint=fingerprint_of(of.policy)
+        )
 
     if folder.name == "v1":
         return IN_ORDER, terms(InOrderParameters(40), 11)

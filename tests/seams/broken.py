@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NoReturn
 
-from crenel.anonymity.algorithm import Terms, add_algorithm
+from crenel.anonymity.algorithm import ShardContext, add_algorithm
 from crenel.anonymity.model.errors import InvariantError
 from tests.seams.in_order import IN_ORDER
 
 SAYS = "a release of this shard breaks a promise; nothing of it was emitted"
 
 
-def _new(terms: Terms, number: int, key: bytes) -> NoReturn:
+def _new(terms: ShardContext, number: int, key: bytes) -> NoReturn:
     raise InvariantError(SAYS)
 
 

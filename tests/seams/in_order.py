@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crenel.anonymity.algorithm import Algorithm, Setting, Shard, Terms, add_algorithm
+from crenel.anonymity.algorithm import Algorithm, Setting, Shard, ShardContext, add_algorithm
 from crenel.anonymity.algorithms.batch.shard import BatchShard, Choice
 from crenel.anonymity.algorithms.batch.stored import ENTRIES, begun, read
-from crenel.anonymity.algorithms.precompile import run_through
+from crenel.anonymity.algorithms.precompile import warm_up
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
@@ -46,11 +46,11 @@ def _problems(policy: Policy, privacy: Privacy, parameters: InOrderParameters) -
         yield f"in_order.most: must be k ({privacy.k}) or more, not {parameters.most}"
 
 
-def _new(terms: Terms, number: int, key: bytes) -> Shard:
+def _new(terms: ShardContext, number: int, key: bytes) -> Shard:
     return InOrder(terms, begun(terms, number, key))
 
 
-def _restored(terms: Terms, stored: Stored, where: str) -> Shard:
+def _restored(terms: ShardContext, stored: Stored, where: str) -> Shard:
     return InOrder(terms, read(terms, stored, where))
 
 
@@ -70,6 +70,6 @@ IN_ORDER = add_algorithm(
         gauges={},
         tell=lambda parameters: iter([("most", str(parameters.most))]),
         summary=lambda counts: ("in order", "", ""),
-        compile=lambda: run_through(IN_ORDER, InOrderParameters()),
+        compile=lambda: warm_up(IN_ORDER, InOrderParameters()),
     )
 )

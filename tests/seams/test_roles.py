@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithm import Algorithm, Counters, Terms
+from crenel.anonymity.algorithm import Algorithm, Counters, ShardContext
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
 from crenel.anonymity.algorithms.castle.algorithm import CASTLE
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
@@ -185,7 +185,7 @@ class Run:
 def run(algorithm: Algorithm, case: Case) -> Run:
     found = layout(case.policy, {name: COLUMNS[name] for name in case.policy.roles})
     plan = found.encode_plan(Shards(1), KEYS[:1], SubjectKey.of(b"secret", "direct"))
-    terms = Terms(found.policy, case.privacy, MADE[algorithm.name], found.members_schema, fingerprint=PRINT)
+    terms = ShardContext(found.policy, case.privacy, MADE[algorithm.name], found.members_schema, fingerprint=PRINT)
     assert list(algorithm.problems(terms.policy, terms.privacy, terms.parameters)) == []
     shard, kept, outputs, watermark = algorithm.new(terms, 0, KEY), [], [], -1
     for batch in case.batches:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithm import Algorithm, Shard, Terms
+from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
 from crenel.anonymity.algorithms.castle.algorithm import CASTLE
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
@@ -58,9 +58,9 @@ of_each_algorithm = pytest.mark.parametrize(
 )
 
 
-def terms(algorithm: Algorithm, share: float = SHARE) -> Terms:
+def terms(algorithm: Algorithm, share: float = SHARE) -> ShardContext:
     members = pa.schema([("illness", pa.string()), (IDENTITY, pa.int64())])
-    return Terms(POLICY, Privacy(3, 1, ((AT_MOST, share),)), MADE[algorithm.name], members, fingerprint=PRINT)
+    return ShardContext(POLICY, Privacy(3, 1, ((AT_MOST, share),)), MADE[algorithm.name], members, fingerprint=PRINT)
 
 
 def steps(stream: list[Row], size: int) -> list[Push | Finish]:

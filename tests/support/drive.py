@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithm import Algorithm, Shard, Terms
+from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext
 from crenel.anonymity.algorithm import Step as Taken
 from crenel.anonymity.algorithms.castle.algorithm import CASTLE
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
@@ -48,8 +48,8 @@ class Setting:
     algorithm: ClassVar[Algorithm] = CASTLE
     shard_class: ClassVar[Any] = Castle
 
-    def terms(self, fingerprint: Mapping[str, str] | None = None) -> Terms:
-        return Terms(
+    def terms(self, fingerprint: Mapping[str, str] | None = None) -> ShardContext:
+        return ShardContext(
             self.policy,
             self.privacy,
             self.parameters,

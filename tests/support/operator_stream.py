@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from crenel.anonymity.algorithm import Algorithm, Terms
+from crenel.anonymity.algorithm import Algorithm, ShardContext
 from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
@@ -32,7 +32,7 @@ def planned(algorithm: Algorithm, parameters: Any) -> OperatorPlan:
     )
     return OperatorPlan(
         algorithm=algorithm,
-        terms=Terms(policy, Privacy(3, 2), parameters, MEMBERS, fingerprint={"policy": "one"}),
+        terms=ShardContext(policy, Privacy(3, 2), parameters, MEMBERS, fingerprint={"policy": "one"}),
         seed=7,
         integers=frozenset({"age"}),
         encoded=("age", "group", "illness", "person", "at"),

@@ -144,7 +144,7 @@ class Reference:
     def _value(self, position: int, attribute: int) -> object:
         return self.rows[position].published[attribute]
 
-    def hopeless(self) -> bool:
+    def unsatisfiable(self) -> bool:
         """Whether no group of the window could have k subjects and the target."""
         everyone = range(len(self.rows))
         if self.subjects(everyone) < self.k:

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.algorithm import ShardContext
 from crenel.state.batch import Held
 from crenel.state.block import Block
 
 
-class HeldBlocks:
+class BufferedBlocks:
     """All that waits, oldest first.
 
     A block is stored once, when it has come, under the position of the first of its tuples that waits then; again when
@@ -28,7 +28,7 @@ class HeldBlocks:
     stored : what waits of each stored block, by that position
     """
 
-    def __init__(self, terms: Terms, stored: Mapping[int, Held]) -> None:
+    def __init__(self, terms: ShardContext, stored: Mapping[int, Held]) -> None:
         self._nothing = nothing_held(terms)
         self._stored = dict(sorted(stored.items()))
         self._came: list[Held] = []  # since the last change that was told
@@ -122,7 +122,7 @@ def joined(parts: list[Held]) -> Held:
     return Held(subject=subject, members=members, **{name: np.concatenate(found) for name, found in columns.items()})
 
 
-def nothing_held(terms: Terms) -> Held:
+def nothing_held(terms: ShardContext) -> Held:
     """No tuples, with the columns of a policy."""
     policy = terms.policy
     return Held(

@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.buffer.release_buffer import CLUSTER, Out, Totals, close_release, note_delay, withhold
-from crenel.anonymity.buffer.release_checks import enclose_all, leave_together, withhold_all
+from crenel.anonymity.buffer.release_buffer import CLUSTER, ReleaseBuffer, Totals, close_release, note_delay, withhold
+from crenel.anonymity.buffer.release_checks import enclose_all, validate_and_shuffle, withhold_all
 from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
 from crenel.anonymity.compiled.random import RandomStream
 from crenel.anonymity.model.errors import InvariantError
-from crenel.anonymity.noise.release_noise import Within
+from crenel.anonymity.noise.release_noise import NoiseArrays
 from crenel.anonymity.privacy_models.checks import Checks, broken
 from crenel.anonymity.privacy_models.lookup import Lookup, note_number
 from crenel.anonymity.privacy_models.tally import Counter, count_set
-from crenel.anonymity.privacy_models.value_frequencies import Seen, see
+from crenel.anonymity.privacy_models.value_frequencies import Seen, add_value
 from crenel.anonymity.space.boxes import contains, covers, observe
 from crenel.anonymity.space.domain import Boxes, Domain
 from crenel.anonymity.space.ends import published_loss, round_outwards
@@ -45,9 +45,9 @@ class BatchArrays(NamedTuple):
     position: NDArray[np.int64]
     value: NDArray[np.int32]
     counter: Counter
-    out: Out
+    out: ReleaseBuffer
     totals: Totals
-    noise: Within
+    noise: NoiseArrays
 
 
 @entry
@@ -61,7 +61,7 @@ def observe_all(domain: Domain, points: Boxes) -> None:
 def see_all(seen: Seen, codes: NDArray[np.uint64]) -> None:
     """Count the sensitive values of some tuples, (tuples, attributes)."""
     for i in range(len(codes)):
-        see(seen, codes, np.int64(i), np.int64(0))
+        add_value(seen, codes, np.int64(i), np.int64(0))
 
 
 @entry
@@ -120,7 +120,7 @@ def release(arrays: BatchArrays, members: NDArray[np.int64], nodes: NDArray[np.i
     for i in range(len(members)):
         out.members[start + i] = members[i]
         note_delay(arrays.totals, arrays.now.next_position - 1 - arrays.position[members[i]])
-    stop, leaves = leave_together(arrays, arrays.subject, arrays.value, start, stop)
+    stop, leaves = validate_and_shuffle(arrays, arrays.subject, arrays.value, start, stop)
     if not leaves:
         withhold_all(arrays, start, stop)
         return

@@ -12,18 +12,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithm import Counters, Shard, Step, Terms
+from crenel.anonymity.algorithm import Counters, Shard, ShardContext, Step
 from crenel.anonymity.algorithms.batch import procedures
-from crenel.anonymity.algorithms.batch.buffered_blocks import HeldBlocks, between, held_of, nothing_held
+from crenel.anonymity.algorithms.batch.buffered_blocks import BufferedBlocks, between, held_of, nothing_held
 from crenel.anonymity.algorithms.batch.procedures import BatchArrays
 from crenel.anonymity.algorithms.batch.stored import Snapshot
 from crenel.anonymity.buffer.erasure import theirs
-from crenel.anonymity.buffer.lifetime_counters import History
+from crenel.anonymity.buffer.lifetime_counters import LifetimeCounters
 from crenel.anonymity.buffer.members import in_milliseconds
 from crenel.anonymity.buffer.release_buffer import empty_out, empty_totals
 from crenel.anonymity.buffer.releases import Leaving, Releases, noise_of, with_noise
 from crenel.anonymity.buffer.stored_frequencies import StoredSeen
-from crenel.anonymity.buffer.watermarks import marks_of
+from crenel.anonymity.buffer.watermarks import tuple_watermarks
 from crenel.anonymity.compiled.arrays import record
 from crenel.anonymity.compiled.random import key_bytes, random_stream
 from crenel.anonymity.model.errors import PolicyError
@@ -32,7 +32,7 @@ from crenel.anonymity.noise.release_noise import let_in, with_slots, within
 from crenel.anonymity.privacy_models.checks import SUBJECTS, checks_of
 from crenel.anonymity.privacy_models.lookup import with_numbers
 from crenel.anonymity.privacy_models.tally import empty_counter
-from crenel.anonymity.privacy_models.value_frequencies import unsee
+from crenel.anonymity.privacy_models.value_frequencies import remove_value
 from crenel.anonymity.space.domain import Boxes, boxes, domain, node_offsets, scales
 from crenel.state.batch import BatchState, Held
 from crenel.state.block import NO_TIME, Block
@@ -72,21 +72,21 @@ class BatchShard(Shard):
     counted : what the algorithm itself counts, by name; a part of the state
     """
 
-    def __init__(self, terms: Terms, snapshot: Snapshot) -> None:
+    def __init__(self, terms: ShardContext, snapshot: Snapshot) -> None:
         for problem in self.problems(terms):
             raise PolicyError(problem)
         state = snapshot.state
         self.terms, self.number = terms, state.shard
         self.counted = dict(state.counted)
         self._offsets = node_offsets(terms.policy)
-        self._held = HeldBlocks(terms, snapshot.blocks)
+        self._held = BufferedBlocks(terms, snapshot.blocks)
         self._inventory = snapshot.inventory
         self._random = random_stream(key_bytes(state.key), state.key_used)
         self._domain = domain(terms.policy)
         self._domain.lower[:], self._domain.upper[:] = state.lower, state.upper
         self._domain.scale[:] = scales(state.lower, state.upper, len(terms.policy.quasi_identifiers))
         self._totals = empty_totals(len(terms.privacy.reasons), len(KINDS))
-        self._history = History(self._totals, terms.privacy, state)
+        self._history = LifetimeCounters(self._totals, terms.privacy, state)
         self._now = record("next_position next_release")
         self._now.next_position, self._now.next_release = state.numbers.tolist()
         self._of = record("k by_name")
@@ -108,7 +108,7 @@ class BatchShard(Shard):
         return None
 
     @classmethod
-    def problems(cls, terms: Terms) -> Iterator[str]:
+    def problems(cls, terms: ShardContext) -> Iterator[str]:
         """What in the terms does not go together."""
         return iter(())
 
@@ -131,7 +131,7 @@ class BatchShard(Shard):
         return SUBJECTS if check < 0 else int(self._checks.reason[check])
 
     def push(self, block: Block, watermark: int = NO_TIME) -> Step:
-        parts, marks = self._let_go(watermark, ended=False), marks_of(block, watermark)
+        parts, marks = self._let_go(watermark, ended=False), tuple_watermarks(block, watermark)
         coming, done = held_of(block, int(self._now.next_position)), 0
         while done < len(coming):
             if len(marks):
@@ -150,7 +150,7 @@ class BatchShard(Shard):
 
     def forget(self, subjects: NDArray[np.uint64]) -> Step:
         leaves = theirs(self.terms.policy, self.waiting.subject, subjects)
-        unsee(self._checks.lookup.seen, self.waiting.sensitive[leaves], self.terms.privacy.k)
+        remove_value(self._checks.lookup.seen, self.waiting.sensitive[leaves], self.terms.privacy.k)
         self._held.keep(~leaves)
         self._arrays = None
         self._history.forgotten += int(np.count_nonzero(leaves))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.buffer.stored_frequencies import SEEN
 from crenel.anonymity.buffer.well_formed import require, require_counts, require_tuples
 from crenel.anonymity.model.fingerprint import require_same
@@ -38,7 +38,7 @@ class Snapshot:
     seen: Mapping[int, bytes] = field(default_factory=dict)
 
 
-def begun(terms: Terms, number: int, key: bytes) -> Snapshot:
+def begun(terms: ShardContext, number: int, key: bytes) -> Snapshot:
     """A shard before its first tuple; ``key``: the 32 bytes of its random stream."""
     space = domain(terms.policy)
     state = BatchState(
@@ -59,7 +59,7 @@ def begun(terms: Terms, number: int, key: bytes) -> Snapshot:
     return Snapshot(state)
 
 
-def read(terms: Terms, stored: Stored, where: str) -> Snapshot:
+def read(terms: ShardContext, stored: Stored, where: str) -> Snapshot:
     """Read what is stored; raises as ``crenel.anonymity.algorithm.Algorithm.restored`` does."""
     state = BatchState.from_bytes(stored.shard, where)
     shard = f"shard {state.shard}" + (f" ({where})" if where else "")
@@ -78,7 +78,7 @@ def read(terms: Terms, stored: Stored, where: str) -> Snapshot:
     return Snapshot(state, blocks, Inventory.of(entries), entries.get(SEEN, {}))
 
 
-def _require_well_formed(terms: Terms, state: BatchState) -> None:
+def _require_well_formed(terms: ShardContext, state: BatchState) -> None:
     """Raise ``ValueError`` where a number is one that compiled code, which looks at no bounds, could not take."""
     require(state.numbers.shape == (2,) and state.numbers.dtype == np.int64, "numbers")
     require(0 <= int(state.numbers.min()) <= int(state.numbers.max()) < 2**62, "numbers")

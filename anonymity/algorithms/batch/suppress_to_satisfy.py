@@ -10,7 +10,7 @@ from crenel.anonymity.privacy_models.checks import Checks
 from crenel.anonymity.privacy_models.lookup import shares_of
 
 
-def evened(shard: BatchShard) -> list[tuple[int, int]]:
+def suppress_to_satisfy(shard: BatchShard) -> list[tuple[int, int]]:
     """Which of all that waits is to be suppressed so that the rest keeps every promise.
 
     For a promise beside l, the newest tuples of the commonest values, so that no value has more than a certain number:

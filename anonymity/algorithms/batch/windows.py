@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from crenel.anonymity.algorithm import Algorithm, Counters, Section, Setting, Shard, Terms, add_algorithm
+from crenel.anonymity.algorithm import Algorithm, Counters, Section, Setting, Shard, ShardContext, add_algorithm
 from crenel.anonymity.algorithms.batch.shard import BatchShard, Choice
 from crenel.anonymity.algorithms.batch.stored import ENTRIES
-from crenel.anonymity.algorithms.batch.suppress_to_satisfy import evened
+from crenel.anonymity.algorithms.batch.suppress_to_satisfy import suppress_to_satisfy
 from crenel.anonymity.buffer.stored_frequencies import SEEN
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import Policy
@@ -63,8 +63,8 @@ def algorithm_of_windows(
     name: str,
     parameters: type,
     settings: tuple[Setting, ...],
-    new: Callable[[Terms, int, bytes], Shard],
-    restored: Callable[[Terms, Stored, str], Shard],
+    new: Callable[[ShardContext, int, bytes], Shard],
+    restored: Callable[[ShardContext, Stored, str], Shard],
     tell: Callable[[Any], Iterator[tuple[str, str]]],
     summary: Callable[[Mapping[str, int]], tuple[str, str, str]],
     compile: Callable[[], None],
@@ -121,7 +121,7 @@ class ShardOfWindows(BatchShard):
     A window closes with its last tuple, or once the watermark has passed the event time of the first tuple that came to
     it by ``event_time``; so a first tuple that is later than that closes it at once. All of it leaves, nothing is
     carried over. Where not even all of it keeps the promises, tuples of the commonest values are suppressed under the
-    reason until the rest does, or all of it is (``evened``).
+    reason until the rest does, or all of it is (``suppress_to_satisfy``).
     """
 
     _closing = False  # whether the rest of a window is about to leave, in the same step
@@ -135,7 +135,7 @@ class ShardOfWindows(BatchShard):
         if not (self._closing or ended or self._full or (over is not None and watermark >= over)):
             return Choice()
         self.counted["windows"] = self.counted.get("windows", 0) + (not self._closing)
-        self._closing, dropped = False, evened(self)
+        self._closing, dropped = False, suppress_to_satisfy(self)
         if dropped:
             self._closing = len(dropped) < len(self._held)
             return Choice(suppressed=dropped)
@@ -156,7 +156,7 @@ class ShardOfWindows(BatchShard):
         return WindowsCounters(**self._counts(), windows=self.counted.get("windows", 0))
 
     @classmethod
-    def problems(cls, terms: Terms) -> Iterator[str]:
+    def problems(cls, terms: ShardContext) -> Iterator[str]:
         yield from terms.parameters.problems(terms.policy, terms.privacy)
 
     @property

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from crenel.anonymity.algorithm import Setting, Shard, Terms
+from crenel.anonymity.algorithm import Setting, Shard, ShardContext
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters, problems
 from crenel.anonymity.algorithms.castle.shard import Castle
-from crenel.anonymity.algorithms.precompile import run_through
+from crenel.anonymity.algorithms.precompile import warm_up
 from crenel.anonymity.buffer.delayed_algorithm import delayed_algorithm
 from crenel.anonymity.buffer.stored_shard import begun, read
 from crenel.state.stored import Stored
 
 
-def _new(terms: Terms, number: int, key: bytes) -> Shard:
+def _new(terms: ShardContext, number: int, key: bytes) -> Shard:
     return Castle(terms, begun(terms, number, key), remembers=terms.remembers)
 
 
-def _restored(terms: Terms, stored: Stored, where: str) -> Shard:
+def _restored(terms: ShardContext, stored: Stored, where: str) -> Shard:
     return Castle(terms, read(terms, stored, where))
 
 
 def _compile() -> None:
-    run_through(CASTLE, CastleParameters(delay_tuples=64, delay_event_time=1000))
+    warm_up(CASTLE, CastleParameters(delay_tuples=64, delay_event_time=1000))
 
 
 def _tell(castle: CastleParameters) -> Iterator[tuple[str, str]]:

@@ -16,7 +16,7 @@ _MANY = 32
 
 
 @procedure
-def join_nearest(
+def assign_remaining(
     domain: Domain, parts: Boxes, count: Int, box: Boxes, part: NDArray[np.int64], joining: NDArray[np.int64]
 ) -> None:
     """Let members join, one after the other, the part that each enlarges least.

@@ -51,13 +51,13 @@ def castle(
         now = passed(marks, i, watermark)
         if i < len(slots):
             if len(marks) > 0:
-                let_leave(shard, now, ended=False)
+                release_due(shard, now, ended=False)
             place(shard, np.int64(slots[i]))
-        let_leave(shard, now, ended=ended and i == len(slots))
+        release_due(shard, now, ended=ended and i == len(slots))
 
 
 @procedure
-def let_leave(shard: CastleArrays, watermark: Int, ended: bool) -> None:
+def release_due(shard: CastleArrays, watermark: Int, ended: bool) -> None:
     """Let leave what is due."""
     due = next_due(shard, watermark, ended)
     while due != NONE:
@@ -92,7 +92,7 @@ def delay_constraint(shard: CastleArrays, slot: Int) -> None:
     kind: Int = np.int64(CLUSTER)
     if not satisfied(shard, row):
         published = reusable(shard, slot)
-        reason = np.int64(NONE) if published != NONE else hopeless(shard, row)
+        reason = np.int64(NONE) if published != NONE else unsatisfiable(shard, row)
         if published != NONE or reason != NONE:
             if published != NONE:
                 reuse(shard, slot, published)
@@ -108,7 +108,7 @@ def delay_constraint(shard: CastleArrays, slot: Int) -> None:
 
 
 @leaf
-def hopeless(shard: CastleArrays, row: Int) -> Int:
+def unsatisfiable(shard: CastleArrays, row: Int) -> Int:
     """Why a cluster cannot be merged into a release, ``NONE`` where it can (delay_constraint, steps 10 to 19)."""
     if is_outlier(shard, row):
         return np.int64(OUTLIER)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from numba.experimental import structref
 
 from crenel.anonymity.buffer.arrays import CastleArrays, Clusters, Expiry, Omega, Tuples
-from crenel.anonymity.buffer.release_buffer import Out
-from crenel.anonymity.compiled.random import Lots, RandomStream
+from crenel.anonymity.buffer.release_buffer import ReleaseBuffer
+from crenel.anonymity.compiled.random import CounterRandom, RandomStream
 from crenel.anonymity.compiled.reference import Fields, Proxy, by_reference
-from crenel.anonymity.noise.release_noise import Within
+from crenel.anonymity.noise.release_noise import NoiseArrays
 from crenel.anonymity.privacy_models.buffered_values import Waiting
 from crenel.anonymity.privacy_models.counting import Counts
 
@@ -116,15 +116,15 @@ share = by_reference(
     CastleArrays,
     {
         RandomStream: (_Stream, _StreamFields),
-        Lots: (_Lots, _LotsFields),
+        CounterRandom: (_Lots, _LotsFields),
         Tuples: (_Tuples, _TuplesFields),
         Clusters: (_Clusters, _ClustersFields),
         Counts: (_Counts, _CountsFields),
         Waiting: (_Waiting, _WaitingFields),
         Expiry: (_Expiry, _ExpiryFields),
         Omega: (_Omega, _OmegaFields),
-        Out: (_Out, _OutFields),
-        Within: (_Noise, _NoiseFields),
+        ReleaseBuffer: (_Out, _OutFields),
+        NoiseArrays: (_Noise, _NoiseFields),
         CastleArrays: (_Shard, _ShardFields),
     },
 )

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithms.castle.assign_remaining import join_nearest
+from crenel.anonymity.algorithms.castle.assign_remaining import assign_remaining
 from crenel.anonymity.algorithms.castle.distance_search import Left, arrange, find_nearest, pick, take
 from crenel.anonymity.algorithms.castle.gamma import members_of
 from crenel.anonymity.buffer.arrays import CastleArrays, points
@@ -88,7 +88,7 @@ def split_by_subject(shard: CastleArrays, members: Members) -> Int:
             size[bucket[item]] -= 1
             nonempty -= size[bucket[item]] == 0
         count += 1
-    join_nearest(domain, parts, count, box, members.part, without_part(members))
+    assign_remaining(domain, parts, count, box, members.part, without_part(members))
     return count
 
 
@@ -170,7 +170,7 @@ def split(shard: CastleArrays, members: Members) -> Int:
     joining = np.empty(total, np.int64)
     for i in range(total):
         joining[i] = pick(left, only, np.int64(i))
-    join_nearest(domain, parts, count, box, members.part, joining)
+    assign_remaining(domain, parts, count, box, members.part, joining)
     return count
 
 

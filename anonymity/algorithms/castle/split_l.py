@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithms.castle.assign_remaining import join_nearest
+from crenel.anonymity.algorithms.castle.assign_remaining import assign_remaining
 from crenel.anonymity.algorithms.castle.distance_search import Left, arrange, find_nearest, pick, take
 from crenel.anonymity.algorithms.castle.split import Members, without_part
 from crenel.anonymity.buffer.arrays import CastleArrays
@@ -205,5 +205,5 @@ def split_l(shard: CastleArrays, members: Members) -> Int:
     if count == 0:
         members.part[:] = 0
         return np.int64(1)
-    join_nearest(shard.domain, parts, count, members.box, members.part, without_part(members))
+    assign_remaining(shard.domain, parts, count, members.box, members.part, without_part(members))
     return count

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from crenel.anonymity.algorithm import Setting, Shard, Terms
+from crenel.anonymity.algorithm import Setting, Shard, ShardContext
 from crenel.anonymity.algorithms.batch.stored import begun, read
 from crenel.anonymity.algorithms.batch.windows import ClosedBy, algorithm_of_windows
 from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
 from crenel.anonymity.algorithms.mondrian.shard import Mondrian
-from crenel.anonymity.algorithms.precompile import run_through
+from crenel.anonymity.algorithms.precompile import warm_up
 from crenel.state.stored import Stored
 
 
-def _new(terms: Terms, number: int, key: bytes) -> Shard:
+def _new(terms: ShardContext, number: int, key: bytes) -> Shard:
     return Mondrian(terms, begun(terms, number, key))
 
 
-def _restored(terms: Terms, stored: Stored, where: str) -> Shard:
+def _restored(terms: ShardContext, stored: Stored, where: str) -> Shard:
     return Mondrian(terms, read(terms, stored, where))
 
 
 def _compile() -> None:
-    run_through(MONDRIAN, MondrianParameters(ClosedBy(tuples=32)))
+    warm_up(MONDRIAN, MondrianParameters(ClosedBy(tuples=32)))
 
 
 def _tell(mondrian: MondrianParameters) -> Iterator[tuple[str, str]]:

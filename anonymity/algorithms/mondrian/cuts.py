@@ -12,7 +12,7 @@ import numpy as np
 from crenel.anonymity.algorithms.mondrian.scratch_buffers import AFTER, BEFORE, WHOLE, Work
 from crenel.anonymity.compiled.jit import Int, leaf, procedure
 from crenel.anonymity.privacy_models.checks import broken
-from crenel.anonymity.privacy_models.incremental_tally import forget, put, take_out
+from crenel.anonymity.privacy_models.incremental_tally import forget, put, remove_tuple
 from crenel.anonymity.space.boxes import assign, common_ancestor, covers, enclose, info_loss
 from crenel.anonymity.space.domain import NONE, Boxes, Domain
 
@@ -42,7 +42,7 @@ def find_cut(work: Work, start: Int, stop: Int) -> bool:
         widest(work, start, stop)
     if work.of.counted != 0:
         for i in range(start, stop):
-            take_out(work.there, work.codes, np.int64(work.order[0, i]), work.of.alone != 0)
+            remove_tuple(work.there, work.codes, np.int64(work.order[0, i]), work.of.alone != 0)
     return bool(cut.attribute != NONE)
 
 
@@ -239,7 +239,7 @@ def move_here(work: Work, a: Int, first: Int, last: Int) -> None:
     for i in range(first, last):
         slot = np.int64(work.order[a, i])
         put(work.here, work.codes, slot, work.of.alone != 0)
-        take_out(work.there, work.codes, slot, work.of.alone != 0)
+        remove_tuple(work.there, work.codes, slot, work.of.alone != 0)
 
 
 @leaf
@@ -248,7 +248,7 @@ def move_back(work: Work, a: Int, first: Int, last: Int) -> None:
     for i in range(first, last):
         slot = np.int64(work.order[a, i])
         put(work.there, work.codes, slot, work.of.alone != 0)
-        take_out(work.here, work.codes, slot, work.of.alone != 0)
+        remove_tuple(work.here, work.codes, slot, work.of.alone != 0)
 
 
 @leaf

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.algorithms.batch.procedures import BatchArrays
 from crenel.anonymity.compiled.arrays import record, zeros
 from crenel.anonymity.privacy_models.checks import Checks
-from crenel.anonymity.privacy_models.incremental_tally import Trial, empty_trial
+from crenel.anonymity.privacy_models.incremental_tally import IncrementalTally, empty_trial
 from crenel.anonymity.space.domain import Boxes, Domain
 
 WHOLE, BEFORE, AFTER = range(3)
@@ -48,8 +48,8 @@ class Work(NamedTuple):
     checks: Checks
     order: NDArray[np.int32]
     codes: NDArray[np.int32]
-    here: Trial
-    there: Trial
+    here: IncrementalTally
+    there: IncrementalTally
     box: Boxes
     after: NDArray[np.float64]
     inside: NDArray[np.bool_]

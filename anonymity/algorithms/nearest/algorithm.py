@@ -4,33 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from crenel.anonymity.algorithm import Shard, Terms
+from crenel.anonymity.algorithm import Shard, ShardContext
 from crenel.anonymity.algorithms.nearest.lasting.shard import COMPANIONS, LastingNearest
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters, problems
 from crenel.anonymity.algorithms.nearest.shard import Nearest
-from crenel.anonymity.algorithms.precompile import run_through
+from crenel.anonymity.algorithms.precompile import warm_up
 from crenel.anonymity.buffer.delayed_algorithm import delayed_algorithm
 from crenel.anonymity.buffer.stored_shard import begun, read
 from crenel.anonymity.model.privacy import Lasting
 from crenel.state.stored import Stored
 
 
-def _new(terms: Terms, number: int, key: bytes) -> Shard:
+def _new(terms: ShardContext, number: int, key: bytes) -> Shard:
     return _made(terms)(terms, begun(terms, number, key), remembers=terms.remembers)
 
 
-def _restored(terms: Terms, stored: Stored, where: str) -> Shard:
+def _restored(terms: ShardContext, stored: Stored, where: str) -> Shard:
     return _made(terms)(terms, read(terms, stored, where))
 
 
-def _made(terms: Terms) -> type[Nearest]:
+def _made(terms: ShardContext) -> type[Nearest]:
     return Nearest if terms.privacy.lasting is None else LastingNearest
 
 
 def _compile() -> None:
     parameters = NearestParameters(delay_tuples=64, delay_event_time=1000)
-    run_through(NEAREST, parameters)
-    run_through(NEAREST, parameters, lasting=Lasting(2000))
+    warm_up(NEAREST, parameters)
+    warm_up(NEAREST, parameters, lasting=Lasting(2000))
 
 
 def _summary(counts: Mapping[str, int]) -> tuple[str, str, str]:

@@ -11,15 +11,15 @@ from crenel.anonymity.algorithms.nearest.cells import Cells, empty_cells
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
 from crenel.anonymity.buffer import arrays as castle
 from crenel.anonymity.buffer.arrays import CastleArrays, Clusters, Expiry, Omega, Tuples
-from crenel.anonymity.buffer.release_buffer import Out, Totals
+from crenel.anonymity.buffer.release_buffer import ReleaseBuffer, Totals
 from crenel.anonymity.compiled.arrays import zeros
-from crenel.anonymity.compiled.random import Lots, RandomStream
+from crenel.anonymity.compiled.random import CounterRandom, RandomStream
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
-from crenel.anonymity.noise.release_noise import Within
+from crenel.anonymity.noise.release_noise import NoiseArrays
 from crenel.anonymity.privacy_models.buffered_values import Waiting
 from crenel.anonymity.privacy_models.checks import Checks
-from crenel.anonymity.privacy_models.incremental_tally import Trial, empty_trial
+from crenel.anonymity.privacy_models.incremental_tally import IncrementalTally, empty_trial
 from crenel.anonymity.privacy_models.tally import Counter
 from crenel.anonymity.space.domain import Boxes, Domain, boxes
 
@@ -41,7 +41,7 @@ class NearestArrays(NamedTuple):
     checks: Checks
     ring: NDArray[np.float64]
     random: RandomStream
-    lots: Lots
+    lots: CounterRandom
     domain: Domain
     tuples: Tuples
     clusters: Clusters
@@ -50,12 +50,12 @@ class NearestArrays(NamedTuple):
     by_position: Expiry
     by_time: Expiry
     omega: Omega
-    out: Out
+    out: ReleaseBuffer
     totals: Totals
-    noise: Within
+    noise: NoiseArrays
     cells: Cells
     codes: NDArray[np.int32]
-    trial: Trial
+    trial: IncrementalTally
     group: NDArray[np.int64]
     box: Boxes
 

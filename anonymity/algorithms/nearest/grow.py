@@ -11,7 +11,7 @@ from crenel.anonymity.algorithms.nearest.cells import SIZE, measure, measure_aga
 from crenel.anonymity.buffer.arrays import points
 from crenel.anonymity.compiled.jit import Int, leaf, procedure
 from crenel.anonymity.privacy_models.checks import broken, only_diversity
-from crenel.anonymity.privacy_models.incremental_tally import forget, may_help, put, take_out, weigh
+from crenel.anonymity.privacy_models.incremental_tally import can_reduce_shortfall, forget, put, remove_tuple, weigh
 from crenel.anonymity.space.boxes import assign, enclose, info_loss
 from crenel.anonymity.space.domain import NONE
 from crenel.anonymity.space.ends import published_loss
@@ -165,9 +165,9 @@ def _helps(shard: NearestArrays, members: Int, slot: Int, lacked: float) -> bool
     """Whether the group lacks less with a tuple; ``trial.lacks`` says what of, and ``lacked`` how much together."""
     trial, checks, codes, row, alone = shard.trial, shard.checks, shard.codes, np.int64(0), True
     if only_diversity(checks) or members < shard.of.k:
-        return may_help(trial, checks, trial.lacks, row, codes, slot, alone)
+        return can_reduce_shortfall(trial, checks, trial.lacks, row, codes, slot, alone)
     put(trial, codes, slot, alone)
     weigh(checks, trial.tally, trial.lacks, row)
     helps = bool(trial.lacks[row].sum() < lacked)
-    take_out(trial, codes, slot, alone)
+    remove_tuple(trial, codes, slot, alone)
     return helps

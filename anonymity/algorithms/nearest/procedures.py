@@ -33,13 +33,13 @@ def nearest(
         now = passed(marks, i, watermark)
         if i < len(slots):
             if len(marks) > 0:
-                let_leave(shard, now, ended=False)
+                release_due(shard, now, ended=False)
             place(shard, np.int64(slots[i]))
-        let_leave(shard, now, ended=ended and i == len(slots))
+        release_due(shard, now, ended=ended and i == len(slots))
 
 
 @procedure
-def let_leave(shard: NearestArrays, watermark: Int, ended: bool) -> None:
+def release_due(shard: NearestArrays, watermark: Int, ended: bool) -> None:
     """Let leave what is due."""
     due = next_due(shard, watermark, ended)
     while due != NONE:
@@ -97,7 +97,7 @@ def serve(shard: NearestArrays, slot: Int) -> None:
         if members == 0:
             reason = together
         if members == 0 and reason == NONE:
-            members = gather(shard)
+            members = collect_group(shard)
             if reuse_is_better(shard, other_loss):
                 members = np.int64(-1)
     if published != NONE and (reason != NONE or members < 0):
@@ -111,7 +111,7 @@ def serve(shard: NearestArrays, slot: Int) -> None:
 
 
 @leaf
-def gather(shard: NearestArrays) -> Int:
+def collect_group(shard: NearestArrays) -> Int:
     """Let all that waits be the group; how many there are."""
     tuples, members, slot = shard.tuples, np.int64(0), np.int64(shard.now.oldest)
     assign(shard.box, np.int64(0), points(tuples), slot)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithm import Counters, Terms
+from crenel.anonymity.algorithm import Counters, ShardContext
 from crenel.anonymity.algorithms.nearest import procedures
 from crenel.anonymity.algorithms.nearest.arrays import NearestArrays, empty_arrays, with_slots
 from crenel.anonymity.algorithms.nearest.parameters import problems
@@ -46,7 +46,7 @@ class Nearest(DelayedShard):
     _obsolete: dict[str, dict[int, bytes | None]]
     arrays: NearestArrays
 
-    def __init__(self, terms: Terms, snapshot: Snapshot, *, remembers: bool = True) -> None:
+    def __init__(self, terms: ShardContext, snapshot: Snapshot, *, remembers: bool = True) -> None:
         # Who was whose companion where a promise lasted that lasts no more.
         self._obsolete = {kind: dict.fromkeys(blobs) for kind, blobs in snapshot.further.items() if kind != SEEN}
         super().__init__(terms, snapshot, remembers=remembers)

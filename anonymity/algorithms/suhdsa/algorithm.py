@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from crenel.anonymity.algorithm import Algorithm, Section, Setting, Shard, Terms, add_algorithm, tell_delay
-from crenel.anonymity.algorithms.precompile import run_through
+from crenel.anonymity.algorithm import Algorithm, Section, Setting, Shard, ShardContext, add_algorithm, tell_delay
+from crenel.anonymity.algorithms.precompile import warm_up
 from crenel.anonymity.algorithms.suhdsa.outputs import REPAIRS, WINDOWS
 from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
 from crenel.anonymity.algorithms.suhdsa.shard import Window
@@ -17,16 +17,16 @@ from crenel.state.stored import Stored
 from crenel.state.window import WindowState
 
 
-def _new(terms: Terms, number: int, key: bytes) -> Shard:
+def _new(terms: ShardContext, number: int, key: bytes) -> Shard:
     return Window(terms, begun(terms, number, key), remembers=terms.remembers)
 
 
-def _restored(terms: Terms, stored: Stored, where: str) -> Shard:
+def _restored(terms: ShardContext, stored: Stored, where: str) -> Shard:
     return Window(terms, read(terms, stored, where))
 
 
 def _compile() -> None:
-    run_through(WINDOW, WindowParameters(tuples=64, event_time=1000))
+    warm_up(WINDOW, WindowParameters(tuples=64, event_time=1000))
 
 
 def _problems(policy: Policy, privacy: Privacy, parameters: WindowParameters) -> Iterator[str]:

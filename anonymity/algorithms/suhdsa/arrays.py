@@ -15,16 +15,16 @@ from crenel.anonymity.algorithms.suhdsa.distance import Scale, scale
 from crenel.anonymity.algorithms.suhdsa.log import empty_actions, empty_log
 from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
 from crenel.anonymity.algorithms.suhdsa.scratch_buffers import Work, empty_work
-from crenel.anonymity.buffer.release_buffer import Out, Totals, empty_out, empty_totals
+from crenel.anonymity.buffer.release_buffer import ReleaseBuffer, Totals, empty_out, empty_totals
 from crenel.anonymity.compiled.arrays import record, zeros
 from crenel.anonymity.compiled.jit import inner
 from crenel.anonymity.compiled.random import RandomStream
 from crenel.anonymity.model.outcomes import KINDS
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
-from crenel.anonymity.noise.release_noise import Within, within
+from crenel.anonymity.noise.release_noise import NoiseArrays, within
 from crenel.anonymity.privacy_models.checks import Checks, checks_of
-from crenel.anonymity.privacy_models.incremental_tally import Trial, empty_trial
+from crenel.anonymity.privacy_models.incremental_tally import IncrementalTally, empty_trial
 from crenel.anonymity.privacy_models.lookup import with_numbers
 from crenel.anonymity.privacy_models.tally import Counter, empty_counter
 from crenel.anonymity.space.domain import NONE, Boxes, Domain, boxes, domain
@@ -126,11 +126,11 @@ class WindowArrays(NamedTuple):
     groups: Groups
     work: Work
     counter: Counter
-    here: Trial
-    there: Trial
-    out: Out
+    here: IncrementalTally
+    there: IncrementalTally
+    out: ReleaseBuffer
     totals: Totals
-    noise: Within
+    noise: NoiseArrays
     log: Any
     actions: NDArray[Any]
 

@@ -12,7 +12,7 @@ from crenel.anonymity.algorithms.suhdsa.scratch_buffers import Work
 from crenel.anonymity.compiled.jit import Int, inner_leaf, leaf
 from crenel.anonymity.privacy_models.checks import broken
 from crenel.anonymity.privacy_models.distinct_diversity import diversity
-from crenel.anonymity.privacy_models.incremental_tally import Trial, forget, put_chain, take_out, weigh
+from crenel.anonymity.privacy_models.incremental_tally import IncrementalTally, forget, put_chain, remove_tuple, weigh
 from crenel.anonymity.space.boxes import assign, contains, enclose, enlargement, equal, info_loss, loss_after
 from crenel.anonymity.space.domain import NONE, Boxes, Domain
 
@@ -240,22 +240,22 @@ def lacking(groups: Groups, group: Int) -> float:
 
 
 @inner_leaf
-def count_group(trial: Trial, groups: Groups, work: Work, group: Int, alone: bool) -> None:
+def count_group(trial: IncrementalTally, groups: Groups, work: Work, group: Int, alone: bool) -> None:
     """Count a group's members in."""
     put_chain(trial, work.code, work.next, np.int64(groups.head[group]), alone)
 
 
 @leaf
-def discount_group(trial: Trial, groups: Groups, work: Work, group: Int, alone: bool) -> None:
+def discount_group(trial: IncrementalTally, groups: Groups, work: Work, group: Int, alone: bool) -> None:
     """Count a group's members out."""
     slot = np.int64(groups.head[group])
     while slot != NONE:
-        take_out(trial, work.code, slot, alone)
+        remove_tuple(trial, work.code, slot, alone)
         slot = np.int64(work.next[slot])
 
 
 @inner_leaf
-def forget_group(trial: Trial, groups: Groups, work: Work, group: Int, alone: bool) -> None:
+def forget_group(trial: IncrementalTally, groups: Groups, work: Work, group: Int, alone: bool) -> None:
     """Make ready for another group where this one was counted."""
     if not alone:
         discount_group(trial, groups, work, group, alone)

@@ -17,7 +17,7 @@ from crenel.anonymity.algorithms.suhdsa.window_start import begin_window
 from crenel.anonymity.buffer.release_buffer import withhold
 from crenel.anonymity.buffer.watermarks import passed
 from crenel.anonymity.compiled.jit import Int, entry, leaf
-from crenel.anonymity.privacy_models.value_frequencies import see
+from crenel.anonymity.privacy_models.value_frequencies import add_value
 from crenel.anonymity.space.boxes import observe
 from crenel.anonymity.space.domain import NONE
 from crenel.state.block import NO_TIME
@@ -67,7 +67,7 @@ def place(shard: WindowArrays, slot: Int) -> None:
     if shard.of.delay_event_time >= 0:
         now.earliest = min(now.earliest, points.event_time[slot])
     observe(shard.domain, places(points), slot, points.numeric.shape[1] + points.leaf.shape[1])
-    see(shard.checks.lookup.seen, points.value, slot, np.int64(1))
+    add_value(shard.checks.lookup.seen, points.value, slot, np.int64(1))
     shard.held[now.held] = slot
     now.held += 1
 

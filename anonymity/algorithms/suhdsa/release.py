@@ -10,7 +10,7 @@ from crenel.anonymity.algorithms.suhdsa.arrays import Points, WindowArrays, plac
 from crenel.anonymity.algorithms.suhdsa.controllers import entropy
 from crenel.anonymity.algorithms.suhdsa.representative import represent
 from crenel.anonymity.buffer.release_buffer import CLUSTER, MERGED, Totals, close_release, note_delay
-from crenel.anonymity.buffer.release_checks import enclose_all, leave_together
+from crenel.anonymity.buffer.release_checks import enclose_all, validate_and_shuffle
 from crenel.anonymity.compiled.jit import Int, leaf
 from crenel.anonymity.model.errors import InvariantError
 from crenel.anonymity.space.boxes import assign, contains, info_loss
@@ -41,7 +41,7 @@ def release(shard: WindowArrays, group: Int) -> None:
     # Counted once more from its members, not from what grouping and repair made of it.
     sensitive = points.value.shape[1] - 1
     withheld, whole = out.filled.suppressed, stop
-    stop, leaves = leave_together(shard, points.value[:, 0], work.code[:, 1 : 1 + sensitive], start, stop)
+    stop, leaves = validate_and_shuffle(shard, points.value[:, 0], work.code[:, 1 : 1 + sensitive], start, stop)
     for i in range(withheld, out.filled.suppressed):
         leave(now, points, shard.totals, np.int64(out.suppressed[i]))
     for i in range(start, stop):

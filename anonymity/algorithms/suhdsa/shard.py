@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithm import Counters, Shard, Step, Terms
+from crenel.anonymity.algorithm import Counters, Shard, ShardContext, Step
 from crenel.anonymity.algorithms.suhdsa import procedures
 from crenel.anonymity.algorithms.suhdsa.arrays import FOREVER, WindowArrays, empty_arrays, moved
 from crenel.anonymity.algorithms.suhdsa.log import Closed, Repairs, repairs_of
@@ -18,15 +18,15 @@ from crenel.anonymity.algorithms.suhdsa.outputs import Rows
 from crenel.anonymity.algorithms.suhdsa.reference import share
 from crenel.anonymity.algorithms.suhdsa.stored import CONTROL, CONTROLLERS, Ledger, Moved, Snapshot
 from crenel.anonymity.buffer.erasure import theirs
-from crenel.anonymity.buffer.lifetime_counters import History
+from crenel.anonymity.buffer.lifetime_counters import LifetimeCounters
 from crenel.anonymity.buffer.releases import Leaving, collect
 from crenel.anonymity.buffer.slots import Slots
 from crenel.anonymity.buffer.stored_frequencies import StoredSeen
-from crenel.anonymity.buffer.watermarks import marks_of
+from crenel.anonymity.buffer.watermarks import tuple_watermarks
 from crenel.anonymity.compiled.random import key_bytes, random_stream
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.noise.release_noise import let_in
-from crenel.anonymity.privacy_models.value_frequencies import unsee
+from crenel.anonymity.privacy_models.value_frequencies import remove_value
 from crenel.anonymity.space.domain import NONE, node_offsets, scales
 from crenel.state.block import NO_TIME, Block, TupleColumns
 from crenel.state.window import Held, WindowState
@@ -78,7 +78,7 @@ class Window(Shard):
 
     def __init__(
         self,
-        terms: Terms,
+        terms: ShardContext,
         snapshot: Snapshot,
         *,
         remembers: bool = True,
@@ -93,7 +93,7 @@ class Window(Shard):
         self._clock = clock
         self.arrays = _restored_arrays(terms, snapshot.state)
         self._seen = StoredSeen(self.arrays.checks.lookup.seen, snapshot.seen, f"shard {self.number}")
-        self._history = History(self.arrays.totals, terms.privacy, snapshot.state)
+        self._history = LifetimeCounters(self.arrays.totals, terms.privacy, snapshot.state)
         self._shared = share(self.arrays)
         for number, held in snapshot.blocks.items():
             self._restore_block(number, held, snapshot.state)
@@ -115,7 +115,7 @@ class Window(Shard):
         leaves = theirs(self.terms.policy, points.value[held, 0], subjects)
         slots, kept = held[leaves], held[~leaves]
         positions = points.position[slots]
-        unsee(arrays.checks.lookup.seen, points.value[slots, 1:], self.terms.privacy.k)
+        remove_value(arrays.checks.lookup.seen, points.value[slots, 1:], self.terms.privacy.k)
         points.waits[slots] = False
         now.carried -= np.count_nonzero(leaves[: now.carried])
         now.held = len(kept)
@@ -163,7 +163,7 @@ class Window(Shard):
     def _step(self, block: Block | None, watermark: int, *, ended: bool) -> WindowStep:
         admitted = _NO_SLOTS if block is None else self._admit(block)
         self._empty_out()
-        closed = self._close_windows(admitted, marks_of(block, watermark), watermark, ended)
+        closed = self._close_windows(admitted, tuple_watermarks(block, watermark), watermark, ended)
         out, position = self.arrays.out, self.arrays.points.position
         left = np.concatenate([out.members[: out.filled.members], out.suppressed[: out.filled.suppressed]])
         return self._told(closed, Moved(block, admitted, position[left]))
@@ -271,7 +271,7 @@ def _positions_of(stored: tuple[str, ...], now: tuple[str, ...]) -> NDArray[np.i
     return np.array([now.index(reason) if reason in now else other for reason in stored], np.int8)
 
 
-def _restored_arrays(terms: Terms, state: WindowState) -> WindowArrays:
+def _restored_arrays(terms: ShardContext, state: WindowState) -> WindowArrays:
     random = random_stream(key_bytes(state.key), state.key_used)
     arrays = empty_arrays(terms.policy, terms.privacy, terms.parameters, random)
     now = arrays.now

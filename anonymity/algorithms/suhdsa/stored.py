@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.algorithms.suhdsa.arrays import WindowArrays
-from crenel.anonymity.buffer.lifetime_counters import History
+from crenel.anonymity.buffer.lifetime_counters import LifetimeCounters
 from crenel.anonymity.buffer.stored_blocks import StoredBlocks
 from crenel.anonymity.buffer.stored_frequencies import SEEN
 from crenel.anonymity.buffer.well_formed import require, require_counts, require_tuples
@@ -53,7 +53,7 @@ class Snapshot:
     seen: Mapping[int, bytes] = field(default_factory=dict)
 
 
-def begun(terms: Terms, number: int, key: bytes) -> Snapshot:
+def begun(terms: ShardContext, number: int, key: bytes) -> Snapshot:
     """A shard before its first tuple; ``key``: the 32 bytes of its random stream."""
     space = domain(terms.policy)
     size = NONE if terms.parameters.tuples is None else terms.parameters.tuples
@@ -83,7 +83,7 @@ def begun(terms: Terms, number: int, key: bytes) -> Snapshot:
     return Snapshot(state)
 
 
-def read(terms: Terms, stored: Stored, where: str = "") -> Snapshot:
+def read(terms: ShardContext, stored: Stored, where: str = "") -> Snapshot:
     """Read what is stored, under terms that may differ where that is safe.
 
     k, l, further promises, sizes and delays may: what waits is grouped under the new ones, and what they have made
@@ -118,7 +118,7 @@ _KINDS_OF_COLUMNS = {
 }
 
 
-def _require_well_formed(terms: Terms, state: WindowState) -> None:
+def _require_well_formed(terms: ShardContext, state: WindowState) -> None:
     """Raise ``ValueError`` where a number is one that compiled code, which looks at no bounds, could not take."""
     for name, kind in _KINDS_OF_COLUMNS.items():
         require(getattr(state, name).dtype == kind, name)
@@ -139,7 +139,7 @@ def _require_well_formed(terms: Terms, state: WindowState) -> None:
     require_counts(state.suppressed, state.kinds, state.delays)
 
 
-def _require_blocks(terms: Terms, state: WindowState, blocks: dict[int, Held]) -> None:
+def _require_blocks(terms: ShardContext, state: WindowState, blocks: dict[int, Held]) -> None:
     """Raise ``ValueError`` where the stored tuples are not those of which the state tells that they wait."""
     end = 0
     waiting = [np.zeros(0, np.int64)]
@@ -189,14 +189,18 @@ class Ledger:
     tuples : tuples that wait as they are stored, by slots in order of position
     """
 
-    def __init__(self, terms: Terms, snapshot: Snapshot, tuples: Callable[[NDArray[np.int32]], Held]) -> None:
+    def __init__(self, terms: ShardContext, snapshot: Snapshot, tuples: Callable[[NDArray[np.int32]], Held]) -> None:
         self._terms, self._number, self._tuples = terms, snapshot.state.shard, tuples
         self.blocks = StoredBlocks(int(snapshot.state.numbers[3]))
         self._gone = snapshot.state.gone
         self._inventory = snapshot.inventory
 
     def changes(
-        self, arrays: WindowArrays, history: History, moved: Moved, further: Mapping[str, dict[int, bytes | None]]
+        self,
+        arrays: WindowArrays,
+        history: LifetimeCounters,
+        moved: Moved,
+        further: Mapping[str, dict[int, bytes | None]],
     ) -> Changes:
         """What to write after one step; ``further``: changed entries of kinds that others write."""
         blocks = self._changed_blocks(arrays, moved) | self._rewritten_blocks(arrays, forgets=moved.forgets)
@@ -231,7 +235,7 @@ class Ledger:
             entries[number] = self._tuples(kept).to_bytes()
         return entries
 
-    def _state(self, arrays: WindowArrays, history: History) -> WindowState:
+    def _state(self, arrays: WindowArrays, history: LifetimeCounters) -> WindowState:
         now, points = arrays.now, arrays.points
         carried, new = arrays.held[: now.carried], arrays.held[now.carried : now.held]
         numbers = (now.next_position, now.next_release, now.next_window, self.blocks.next_number)

@@ -9,7 +9,7 @@ from crenel.anonymity.algorithms.suhdsa.distance import distance
 from crenel.anonymity.algorithms.suhdsa.scratch_buffers import Work
 from crenel.anonymity.compiled.jit import Int, leaf
 from crenel.anonymity.privacy_models.checks import only_diversity
-from crenel.anonymity.privacy_models.incremental_tally import after_exchange, exchange_helps, may_help
+from crenel.anonymity.privacy_models.incremental_tally import after_exchange, can_reduce_shortfall, exchange_helps
 from crenel.anonymity.space.boxes import assign, enclose, info_loss
 from crenel.anonymity.space.domain import NONE, Boxes, Domain
 
@@ -20,7 +20,7 @@ def has_what_lacks(shard: WindowArrays, group: Int, other: Int) -> bool:
     groups, work, alone = shard.groups, shard.work, shard.now.alone != 0
     slot = np.int64(groups.head[other])
     while slot != NONE:
-        if may_help(shard.here, shard.aims, groups.lacks, group, shard.work.code, slot, alone):
+        if can_reduce_shortfall(shard.here, shard.aims, groups.lacks, group, shard.work.code, slot, alone):
             return True
         slot = np.int64(work.next[slot])
     return False
@@ -42,7 +42,7 @@ def best_pair(shard: WindowArrays, group: Int, other: Int) -> tuple[Int, Int]:
     best = np.inf
     two = np.int64(groups.head[other])
     while two != NONE:
-        if may_help(here, aims, groups.lacks, group, codes, two, alone):
+        if can_reduce_shortfall(here, aims, groups.lacks, group, codes, two, alone):
             fit = distance(domain, scale, groups.center, group, where, two, best)
             one = np.int64(groups.head[group])
             while one != NONE:

@@ -10,8 +10,8 @@ from crenel.anonymity.algorithms.suhdsa.controllers import adapt_target, entropy
 from crenel.anonymity.algorithms.suhdsa.numbering import number_window
 from crenel.anonymity.algorithms.suhdsa.scratch_buffers import Work
 from crenel.anonymity.compiled.jit import Int, leaf
-from crenel.anonymity.privacy_models.checks import aim, hopeless, only_diversity
-from crenel.anonymity.privacy_models.incremental_tally import Trial, forget, put, take_out
+from crenel.anonymity.privacy_models.checks import aim, only_diversity, unsatisfiable
+from crenel.anonymity.privacy_models.incremental_tally import IncrementalTally, forget, put, remove_tuple
 from crenel.anonymity.space.domain import NONE
 
 TOO_FEW_SUBJECTS = 1  # position in crenel.anonymity.model.outcomes.SUPPRESSIONS
@@ -36,7 +36,7 @@ def begin_window(shard: WindowArrays) -> Int:
         adapt_target(now, of, mixing, values)
         aim(shard.checks, shard.aims, now.target)
     reason: Int = np.int64(NONE)
-    check = hopeless(shard.checks, here.tally)
+    check = unsatisfiable(shard.checks, here.tally)
     if check != NONE:
         reason = shard.checks.reason[check]
     if here.tally.persons[0] < of.k:
@@ -46,7 +46,7 @@ def begin_window(shard: WindowArrays) -> Int:
 
 
 @leaf
-def count_window(trial: Trial, work: Work, held: NDArray[np.int32], count: Int, alone: bool) -> None:
+def count_window(trial: IncrementalTally, work: Work, held: NDArray[np.int32], count: Int, alone: bool) -> None:
     """Count all that is held.
 
     Parameters
@@ -58,9 +58,9 @@ def count_window(trial: Trial, work: Work, held: NDArray[np.int32], count: Int, 
 
 
 @leaf
-def forget_window(trial: Trial, work: Work, held: NDArray[np.int32], count: Int, alone: bool) -> None:
+def forget_window(trial: IncrementalTally, work: Work, held: NDArray[np.int32], count: Int, alone: bool) -> None:
     """Make ready for a group where all that is held was counted; parameters as those of ``count_window``."""
     if not alone:
         for i in range(count):
-            take_out(trial, work.code, np.int64(held[i]), alone)
+            remove_tuple(trial, work.code, np.int64(held[i]), alone)
     forget(trial)

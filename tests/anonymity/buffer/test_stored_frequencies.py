@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from crenel.anonymity.buffer.stored_frequencies import SEEN, StoredSeen
-from crenel.anonymity.privacy_models.value_frequencies import MOST_SEEN, TOGETHER, Seen, empty_seen, unsee
+from crenel.anonymity.privacy_models.value_frequencies import MOST_SEEN, TOGETHER, Seen, empty_seen, remove_value
 from crenel.state.codec import StateError
 from crenel.state.seen import SeenValues
 from tests.golden.seen import CODES, come
@@ -54,7 +54,7 @@ def test_beyond_the_most_that_are_counted_values_count_as_others() -> None:
 def test_after_somebody_is_forgotten_no_value_stays_that_fewer_than_k_tuples_have() -> None:
     seen = empty_seen([True])
     come(seen, [1, 1, 1, 2, 2, 3])
-    unsee(seen, np.array([[1]], np.uint64), 2)
+    remove_value(seen, np.array([[1]], np.uint64), 2)
     assert told(seen) == [(5, {1: 2, 2: 2})]
     restored = empty_seen([True])
     StoredSeen(restored, stored(seen), "")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.compiled.jit import entry
 from crenel.anonymity.compiled.random import (
-    Lots,
+    CounterRandom,
     RandomStream,
     below,
     chacha20_block,
@@ -50,7 +50,7 @@ def shuffled(stream: RandomStream, values: NDArray[np.int32], start: int, stop: 
 
 
 @entry
-def lots_drawn(stream: Lots, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+def lots_drawn(stream: CounterRandom, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
     found = np.empty(len(numbers))
     for i in range(len(numbers)):
         found[i] = lot(stream, numbers[i])

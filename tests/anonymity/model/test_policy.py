@@ -18,7 +18,7 @@ from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
 from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.errors import PolicyError
-from crenel.anonymity.model.fingerprint import STORED_NAMES, changed_fields, fingerprint, require_same, told_fields
+from crenel.anonymity.model.fingerprint import STORED_NAMES, changed_fields, fingerprint, reported_fields, require_same
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
@@ -279,7 +279,7 @@ def test_state_of_earlier_versions_is_restored_without_what_it_lacks() -> None:
     now = written(subject_type="BIGINT", source={"source.query": "SELECT 1", "source.ddl": ""})
     old = dict(written()) | {"subject_key": OLD_KEY}
     assert set(now) - set(old) == {"type of the subject person", "source.query", "source.ddl"}
-    assert changed_fields(old, now) == told_fields(old, now) == ()
+    assert changed_fields(old, now) == reported_fields(old, now) == ()
     other_key = written(subject_type="BIGINT", subject_key=SubjectKey.of(b"other", "direct"))
     assert changed_fields(old, other_key) == ("subject_key",)
 
@@ -293,8 +293,8 @@ def test_the_type_of_the_subject_cannot_change() -> None:
 def test_a_changed_query_is_told_and_not_refused() -> None:
     was, now = (written(source={"source.query": query, "source.ddl": "x"}) for query in ("SELECT a", "SELECT b"))
     assert changed_fields(was, now) == ()
-    assert told_fields(was, now) == ("source.query",)
-    assert told_fields(was, was) == ()
+    assert reported_fields(was, now) == ("source.query",)
+    assert reported_fields(was, was) == ()
 
 
 def test_a_reference_that_changed_is_refused_and_may_come_or_go() -> None:

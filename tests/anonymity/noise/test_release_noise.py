@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithm import Algorithm, Shard, Terms
+from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
 from crenel.anonymity.algorithms.castle.algorithm import CASTLE
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
@@ -53,14 +53,14 @@ Stream: TypeAlias = list[tuple[int, int, int]]
 """x, person and height of each tuple; its weight is half the height, and 30."""
 
 
-def terms(algorithm: Algorithm, noise: NoiseWithin, *noised: Noised, k: int = 5) -> Terms:
+def terms(algorithm: Algorithm, noise: NoiseWithin, *noised: Noised, k: int = 5) -> ShardContext:
     policy = Policy((Numeric("x", (0.0, 100.0)),), sensitive=("s",), noised=noised, passthrough=("row",), subject="who")
     kinds = {"s": pa.string(), "height": pa.int64(), "weight": pa.float64(), "row": pa.int64()}
     schema = pa.schema([(name, kinds[name]) for name in policy.members])
-    return Terms(policy, Privacy(k, 1, (), noise), MADE[algorithm.name], schema, fingerprint=PRINT)
+    return ShardContext(policy, Privacy(k, 1, (), noise), MADE[algorithm.name], schema, fingerprint=PRINT)
 
 
-def block(of: Terms, x: Numbers, who: NDArray[np.int64], *noised: Numbers, first: int = 0) -> Block:
+def block(of: ShardContext, x: Numbers, who: NDArray[np.int64], *noised: Numbers, first: int = 0) -> Block:
     count = len(x)
     columns = [pa.array(["a"] * count)]
     for name, values in zip((a.name for a in of.policy.noised), noised, strict=True):
@@ -160,7 +160,7 @@ streams = st.lists(st.tuples(st.integers(0, 100), st.integers(0, 12), st.integer
 
 
 def run(
-    algorithm: Algorithm, of: Terms, stream: Stream, size: int, *, restored: bool = False
+    algorithm: Algorithm, of: ShardContext, stream: Stream, size: int, *, restored: bool = False
 ) -> tuple[list[Releases], Shard]:
     shard, stored, outputs = algorithm.new(of, 0, KEY), Stored(b"", {}), []
     x, who, height = np.array(stream, np.float64).reshape(-1, 3).T

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
 from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN
 from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
@@ -29,7 +29,7 @@ CELL = 0.03
 HEIGHT, WEIGHT = Noised("height", (100.0, 220.0), 1.0), Noised("weight", (30.2, 90.3), 0.5)
 NOISE = NoiseWithin(6.0, (1 / 3, 2 / 3), least=0.02)
 POLICY = Policy((Numeric("x", (0.0, 1.0)),), noised=(HEIGHT, WEIGHT), passthrough=("row",))
-TERMS = Terms(
+TERMS = ShardContext(
     POLICY,
     Privacy(CLASS, noise_within=NOISE),
     MondrianParameters(ClosedBy(CLASS)),

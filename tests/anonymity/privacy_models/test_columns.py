@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithm import Algorithm, Shard, Terms
+from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
 from crenel.anonymity.algorithms.builtin import CASTLE, MONDRIAN, NEAREST, OLA, WINDOW
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
@@ -114,9 +114,9 @@ streams = st.tuples(
 )
 
 
-def setting(algorithm: Algorithm, privacy: Privacy) -> tuple[Terms, Setting]:
+def setting(algorithm: Algorithm, privacy: Privacy) -> tuple[ShardContext, Setting]:
     of = Setting(POLICY, privacy, MADE[algorithm.name], TYPES)
-    return Terms(POLICY, privacy, MADE[algorithm.name], of.members, fingerprint=PRINT), of
+    return ShardContext(POLICY, privacy, MADE[algorithm.name], of.members, fingerprint=PRINT), of
 
 
 def run(

@@ -12,7 +12,7 @@ from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.errors import InvariantError
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
-from crenel.anonymity.privacy_models.checks import Checks, checks_of, guarantee
+from crenel.anonymity.privacy_models.checks import Checks, checks_of, enforce
 from crenel.anonymity.privacy_models.tally import Tally
 from tests.anonymity.privacy_models.test_distinct_diversity import counted
 from tests.support.drive import Setting
@@ -21,7 +21,7 @@ from tests.support.source import IDENTITY, Row
 
 @entry
 def _checked(checks: Checks, k: int, tally: Tally, diversities: np.ndarray) -> None:  # type: ignore[type-arg]
-    guarantee(checks, k, tally, diversities)
+    enforce(checks, k, tally, diversities)
 
 
 def checked(*columns: str) -> list[int]:

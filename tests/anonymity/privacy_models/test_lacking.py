@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.model.privacy_model import Parameter, Promise
+from crenel.anonymity.model.privacy_model import Parameter, PrivacyModel
 from crenel.anonymity.model.reference import Reference
 from crenel.anonymity.privacy_models.builtin import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
 from tests.support.examples import LAWS
 from tests.support.sensitive import keeps, kept, picks
 
 tenths = st.integers(1, 60).map(lambda tenth: tenth / 10)
-asked: st.SearchStrategy[tuple[Promise, Parameter]] = st.one_of(
+asked: st.SearchStrategy[tuple[PrivacyModel, Parameter]] = st.one_of(
     st.tuples(st.just(ALPHA), st.integers(1, 100).map(lambda hundredth: hundredth / 100)),
     st.tuples(st.just(ENTROPY_L), tenths.filter(lambda l: l >= 1)),  # noqa: E741
     st.tuples(st.just(RECURSIVE), st.tuples(tenths, st.integers(2, 5).map(float))),
@@ -29,14 +29,16 @@ def numbers(parameter: Parameter) -> tuple[float, ...]:
     return parameter if isinstance(parameter, tuple) else (parameter,)
 
 
-def lacks(promise: Promise, parameter: Parameter, counts: list[int]) -> float:
+def lacks(promise: PrivacyModel, parameter: Parameter, counts: list[int]) -> float:
     falling = np.array(sorted(counts, reverse=True), np.int64)
     return promise.lacking(int(falling.sum()), falling, np.array(numbers(parameter)))
 
 
 @given(asked, counted)
 @LAWS
-def test_nothing_is_lacking_just_where_the_promise_is_kept(of: tuple[Promise, Parameter], counts: list[int]) -> None:
+def test_nothing_is_lacking_just_where_the_promise_is_kept(
+    of: tuple[PrivacyModel, Parameter], counts: list[int]
+) -> None:
     promise, parameter = of
     found = lacks(promise, parameter, counts)
     assert (found == 0.0) == keeps(promise.name, numbers(parameter), sorted(counts, reverse=True))
@@ -62,7 +64,7 @@ def test_values_that_are_equally_common_keep_what_they_just_keep(values: int, pe
 @given(asked, st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=1, max_size=6))
 @LAWS
 def test_two_sets_that_keep_a_promise_keep_it_together(
-    of: tuple[Promise, Parameter], counts: list[tuple[int, int]]
+    of: tuple[PrivacyModel, Parameter], counts: list[tuple[int, int]]
 ) -> None:
     promise, parameter = of
     one, other = ([pair[i] for pair in counts if pair[i]] for i in (0, 1))
@@ -83,7 +85,7 @@ def test_one_tuple_more_may_break_each_of_them() -> None:
     ),
 )
 @LAWS
-def test_the_judge_knows_the_worst_pick(rows: list[tuple[int, str]], of: tuple[Promise, Parameter]) -> None:
+def test_the_judge_knows_the_worst_pick(rows: list[tuple[int, str]], of: tuple[PrivacyModel, Parameter]) -> None:
     """Against all ways to pick a value of each person, not only those that it looks at."""
     promise, parameter = of
     held: dict[int, set[str]] = {}
@@ -111,7 +113,7 @@ compared = st.one_of(
 )
 
 
-def lacks_beside(of: tuple[Promise, float], rows: list[tuple[int, str]], shares: dict[str, float]) -> float:
+def lacks_beside(of: tuple[PrivacyModel, float], rows: list[tuple[int, str]], shares: dict[str, float]) -> float:
     """What the core says a set lacks; everybody counts for each of their values, those not in the reference first."""
     promise, limit = of
     counts = Counter(value for _, value in set(rows))
@@ -129,7 +131,7 @@ def lacks_beside(of: tuple[Promise, float], rows: list[tuple[int, str]], shares:
 @given(compared, references, st.lists(st.tuples(st.integers(0, 5), st.sampled_from("abcde")), min_size=1, max_size=9))
 @LAWS
 def test_nothing_is_lacking_beside_a_reference_only_where_every_pick_keeps_the_promise(
-    of: tuple[Promise, float], parts: list[int], rows: list[tuple[int, str]]
+    of: tuple[PrivacyModel, float], parts: list[int], rows: list[tuple[int, str]]
 ) -> None:
     promise, limit = of
     shares = {"abcd"[i]: part / sum(parts) for i, part in enumerate(parts)}
@@ -145,7 +147,7 @@ def test_nothing_is_lacking_beside_a_reference_only_where_every_pick_keeps_the_p
 @given(compared, references, *(st.lists(st.sampled_from("abcd"), min_size=1, max_size=9) for _ in range(2)))
 @LAWS
 def test_two_sets_that_are_close_to_a_reference_are_so_together(
-    of: tuple[Promise, float], parts: list[int], one: list[str], other: list[str]
+    of: tuple[PrivacyModel, float], parts: list[int], one: list[str], other: list[str]
 ) -> None:
     shares = {"abcd"[i]: part / sum(parts) for i, part in enumerate(parts)}
     both = [*one, *other]

@@ -18,7 +18,7 @@ import pytest
 from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 
 from crenel.jobs.local import worker_boot
-from crenel.jobs.local.worker import quick_workers
+from crenel.jobs.local.worker import fast_worker_startup
 from tests.support.launch import ROOT
 
 SETTINGS = {"parallelism.default": "1"}
@@ -64,7 +64,7 @@ def run(program: str, *arguments: str, **variables: str) -> CompletedProcess[str
 
 def test_the_worker_is_asked_for_with_what_flink_told(pool: tuple[Pool, str], folder: Path) -> None:
     asked, address = pool
-    with quick_workers(SETTINGS, folder) as settings:
+    with fast_worker_startup(SETTINGS, folder) as settings:
         assert settings.items() > SETTINGS.items()
         done = run(settings["python.executable"], *BOOT, PYTHON_LOOPBACK_SERVER_ADDRESS=address, WHERE="hére")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -76,7 +76,7 @@ def test_the_worker_is_asked_for_with_what_flink_told(pool: tuple[Pool, str], fo
 def test_a_worker_that_does_not_start_is_told(pool: tuple[Pool, str], folder: Path) -> None:
     asked, address = pool
     asked.error = "Traceback:\n  there is no room\n"
-    with quick_workers(SETTINGS, folder) as settings:
+    with fast_worker_startup(SETTINGS, folder) as settings:
         done = run(settings["python.executable"], *BOOT, PYTHON_LOOPBACK_SERVER_ADDRESS=address)
         gone = run(settings["python.executable"], *BOOT, PYTHON_LOOPBACK_SERVER_ADDRESS="localhost:1")
     assert (done.returncode, done.stdout) == (1, "")
@@ -87,7 +87,7 @@ def test_a_worker_that_does_not_start_is_told(pool: tuple[Pool, str], folder: Pa
 
 def test_all_else_is_run_by_python(folder: Path) -> None:
     program = "import sys; print(sys.executable, sys.argv[1:], sys.flags.isolated)"
-    with quick_workers(SETTINGS, folder) as settings:
+    with fast_worker_startup(SETTINGS, folder) as settings:
         done = run(settings["python.executable"], "-c", program, "one word", PYTHON_LOOPBACK_SERVER_ADDRESS="x")
         # A worker that is a process of its own.
         own = run(settings["python.executable"], *BOOT[:2], "--id=")
@@ -105,7 +105,7 @@ def test_where_nobody_answers_it_is_what_pyflink_runs(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["with space", "x" * 100])
 def test_a_folder_that_cannot_hold_it_changes_nothing(folder: Path, name: str) -> None:
     (folder / name).mkdir()
-    with quick_workers(SETTINGS, folder / name) as settings:
+    with fast_worker_startup(SETTINGS, folder / name) as settings:
         assert settings == SETTINGS
     assert list((folder / name).iterdir()) == []
 
@@ -114,13 +114,13 @@ def test_a_file_system_from_which_nothing_may_be_run_changes_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # a test cannot mount one
-    with quick_workers(SETTINGS, folder) as settings:
+    with fast_worker_startup(SETTINGS, folder) as settings:
         assert settings == SETTINGS
 
 
 def test_a_python_that_the_configuration_names_is_used(folder: Path) -> None:
     own = {**SETTINGS, "python.executable": "/opt/python"}
-    with quick_workers(own, folder) as settings:
+    with fast_worker_startup(own, folder) as settings:
         assert settings == own
 
 

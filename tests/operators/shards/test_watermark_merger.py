@@ -9,13 +9,13 @@ import numpy as np
 from crenel.anonymity.algorithms.castle.algorithm import CASTLE
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.operators.shards.function import ShardFunction
-from crenel.operators.shards.watermark_merger import Passed
+from crenel.operators.shards.watermark_merger import WatermarkMerger
 from crenel.state.block import NO_TIME, Block
 from tests.support.fakes import Harness
 from tests.support.operator_stream import KEY, block, planned
 
 
-def told(passed: Passed, encoder: int, *watermark: int) -> list[int] | None:
+def told(passed: WatermarkMerger, encoder: int, *watermark: int) -> list[int] | None:
     """What counts of a block of so many tuples."""
     coming = replace(block(0, len(watermark)), watermark=np.array(watermark, np.int64), encoder=encoder)
     found = passed.told(coming).watermark
@@ -23,13 +23,13 @@ def told(passed: Passed, encoder: int, *watermark: int) -> list[int] | None:
 
 
 def test_of_one_encoder_all_counts() -> None:
-    passed = Passed(1)
+    passed = WatermarkMerger(1)
     assert told(passed, 5, NO_TIME, 10, 20) == [NO_TIME, 10, 20]
     assert told(passed, 5, 20, 30) == [20, 30]
 
 
 def test_of_several_nothing_counts_before_each_has_told_and_then_the_least() -> None:
-    passed = Passed(3)
+    passed = WatermarkMerger(3)
     assert told(passed, 1, 10, 20) is None
     assert told(passed, 2, 5) is None
     assert told(passed, 1, 30) is None
@@ -40,13 +40,13 @@ def test_of_several_nothing_counts_before_each_has_told_and_then_the_least() -> 
 
 
 def test_more_encoders_than_were_planned_count_too() -> None:
-    passed = Passed(1)
+    passed = WatermarkMerger(1)
     assert told(passed, 1, 10) == [10]
     assert told(passed, 2, 3, 12) == [3, 10]
 
 
 def test_a_block_that_says_nothing_or_holds_no_tuple_stays_as_it_is() -> None:
-    passed = Passed(2)
+    passed = WatermarkMerger(2)
     silent = block(0, 3)
     assert passed.told(silent) is silent
     assert told(passed, 1) == []

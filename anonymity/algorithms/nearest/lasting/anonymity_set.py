@@ -12,9 +12,9 @@ anybody of it comes within the horizon, a guest excepted, of whom no box need kn
 under another group. Who joins adds to the sets, and takes nobody out of them. Whoever comes again after the horizon is
 a new person, with new companions: the promise is about rows within the horizon.
 
-Somebody who is forgotten on request (``strike``) still vouches for the others by what came of them last, though nothing
-of it is known any more: it lies in the box of the group, which only grows from then on, and nobody is a guest of such a
-group any more. Of what they had published the worst is assumed.
+Somebody who is forgotten on request (``forget_subject``) still vouches for the others by what came of them last, though
+nothing of it is known any more: it lies in the box of the group, which only grows from then on, and nobody is a guest
+of such a group any more. Of what they had published the worst is assumed.
 
 l likewise: the companions' values, all that were published of each together, are l-diverse when the group is founded,
 and no row is published by which they would no longer be (``stays_diverse``). Guests bring their own, which name nobody
@@ -214,7 +214,7 @@ def lasting_diversity(shard: Any, group: Int, attribute: Int, person: Int, code:
 
 
 @procedure
-def strike(shard: Any, subject: Any) -> None:
+def forget_subject(shard: Any, subject: Any) -> None:
     """Forget a person on request, of whom nothing waits any more.
 
     Where what came of them last was never published, the group's box becomes most general in what it lies outside of.

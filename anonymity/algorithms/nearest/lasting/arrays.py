@@ -12,17 +12,17 @@ from crenel.anonymity.algorithms.nearest.arrays import NearestArrays
 from crenel.anonymity.algorithms.nearest.cells import Cells
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
 from crenel.anonymity.buffer.arrays import Clusters, Expiry, Omega, Tuples
-from crenel.anonymity.buffer.release_buffer import Out, Totals
+from crenel.anonymity.buffer.release_buffer import ReleaseBuffer, Totals
 from crenel.anonymity.compiled.arrays import full, record, zeros
-from crenel.anonymity.compiled.random import Lots, RandomStream
+from crenel.anonymity.compiled.random import CounterRandom, RandomStream
 from crenel.anonymity.model.outcomes import LINKABLE
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Lasting, Privacy
-from crenel.anonymity.noise.release_noise import Within
+from crenel.anonymity.noise.release_noise import NoiseArrays
 from crenel.anonymity.privacy_models.buffered_values import Waiting
 from crenel.anonymity.privacy_models.checks import Checks
 from crenel.anonymity.privacy_models.counting import Counts, empty_counts, grown
-from crenel.anonymity.privacy_models.incremental_tally import Trial
+from crenel.anonymity.privacy_models.incremental_tally import IncrementalTally
 from crenel.anonymity.privacy_models.tally import Counter
 from crenel.anonymity.space.domain import NONE, Boxes, Domain, boxes
 
@@ -136,7 +136,7 @@ class LastingArrays(NamedTuple):
     checks: Checks
     ring: NDArray[np.float64]
     random: RandomStream
-    lots: Lots
+    lots: CounterRandom
     domain: Domain
     tuples: Tuples
     clusters: Clusters
@@ -145,12 +145,12 @@ class LastingArrays(NamedTuple):
     by_position: Expiry
     by_time: Expiry
     omega: Omega
-    out: Out
+    out: ReleaseBuffer
     totals: Totals
-    noise: Within
+    noise: NoiseArrays
     cells: Cells
     codes: NDArray[np.int32]
-    trial: Trial
+    trial: IncrementalTally
     group: NDArray[np.int64]
     box: Boxes
     bound: Any

@@ -11,6 +11,7 @@ from crenel.anonymity.algorithms.nearest.lasting.anonymity_set import (
     all_within,
     enclose_companions,
     forget_old,
+    forget_subject,
     found,
     how_many_within,
     join,
@@ -19,7 +20,6 @@ from crenel.anonymity.algorithms.nearest.lasting.anonymity_set import (
     promises,
     publish,
     stays_diverse,
-    strike,
     touch_group,
 )
 from crenel.anonymity.algorithms.nearest.lasting.arrays import LastingArrays
@@ -45,7 +45,7 @@ from crenel.anonymity.buffer.queue import (
     step_out,
 )
 from crenel.anonymity.buffer.release_buffer import AGAIN, CLUSTER, WIDENED, close_release
-from crenel.anonymity.buffer.release_checks import enclose_all, leave_together
+from crenel.anonymity.buffer.release_checks import enclose_all, validate_and_shuffle
 from crenel.anonymity.buffer.watermarks import passed
 from crenel.anonymity.compiled.jit import Int, entry, leaf, procedure
 from crenel.anonymity.compiled.random import below, shuffle
@@ -76,13 +76,13 @@ def lasting(
         if i < len(slots):
             if len(marks) > 0:
                 forget_old(shard, now)
-                let_leave(shard, now, ended=False)
+                release_due(shard, now, ended=False)
             place(shard, np.int64(slots[i]))
-        let_leave(shard, now, ended=ended and i == len(slots))
+        release_due(shard, now, ended=ended and i == len(slots))
 
 
 @procedure
-def let_leave(shard: LastingArrays, watermark: Int, ended: bool) -> None:
+def release_due(shard: LastingArrays, watermark: Int, ended: bool) -> None:
     """Let leave what is due, and forget who has stayed away by then."""
     due = next_due(shard, watermark, ended)
     while due != NONE:
@@ -92,7 +92,7 @@ def let_leave(shard: LastingArrays, watermark: Int, ended: bool) -> None:
 
 
 @entry
-def take_out(shard: LastingArrays, slots: NDArray[np.int32]) -> None:
+def remove_slots(shard: LastingArrays, slots: NDArray[np.int32]) -> None:
     """Let waiting tuples wait no more."""
     for i in range(len(slots)):
         slot = np.int64(slots[i])
@@ -106,7 +106,7 @@ def take_out(shard: LastingArrays, slots: NDArray[np.int32]) -> None:
 def strike_all(shard: LastingArrays, subjects: NDArray[np.uint64]) -> None:
     """Forget persons on request, of whom nothing waits."""
     for i in range(len(subjects)):
-        strike(shard, subjects[i])
+        forget_subject(shard, subjects[i])
     forget_old(shard, shard.groups.now.passed)
 
 
@@ -290,7 +290,7 @@ def _found(shard: LastingArrays, members: Int) -> None:
     stop = start + members
     for i in range(members):
         out.members[start + i] = shard.group[i]
-    stop, _ = leave_together(shard, tuples.subject, shard.waiting.value, start, stop)
+    stop, _ = validate_and_shuffle(shard, tuples.subject, shard.waiting.value, start, stop)
     newest = enclose_all(shard.domain, out.box, release, points(tuples), out.members[start:stop], tuples.event_time)
     assign(out.box, release, shard.box, np.int64(0))
     loss = info_loss(shard.domain, out.box, release)

@@ -13,7 +13,7 @@ from crenel.anonymity.buffer.well_formed import require, require_boxes
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.space.domain import NONE
 from crenel.state.codec import readable
-from crenel.state.companions import PASSED, Companions
+from crenel.state.companions import PASSED, AnonymitySets
 
 _SPARSE = 4
 """An entry is written again when so many times as much is stored in all of them as stands."""
@@ -34,7 +34,7 @@ class Record:
     arrays : what was restored from them
     """
 
-    def __init__(self, offsets: NDArray[np.int32], stored: Mapping[int, Companions], arrays: LastingArrays) -> None:
+    def __init__(self, offsets: NDArray[np.int32], stored: Mapping[int, AnonymitySets], arrays: LastingArrays) -> None:
         self._offsets = offsets
         self._stored = {number: _size(entry) for number, entry in stored.items() if number != PASSED}
         self._whose = {number: _short(entry.subject) for number, entry in stored.items() if number != PASSED}
@@ -46,7 +46,7 @@ class Record:
         self._next = max(stored, default=PASSED) + 1
         self._passed = stored[PASSED].passed.tolist() if PASSED in stored else [_NEVER, 0]
 
-    def strike(self, subjects: NDArray[np.uint64]) -> None:
+    def forget_subject(self, subjects: NDArray[np.uint64]) -> None:
         """Let no entry that tells of these persons stand after this step, not even where it was written long ago."""
         self._struck = np.append(self._struck, _short(subjects))
 
@@ -120,12 +120,12 @@ def _short(subjects: NDArray[np.uint64]) -> NDArray[np.uint32]:
 
 def entry_of(
     arrays: LastingArrays, offsets: NDArray[np.int32], people: NDArray[np.int32], companies: NDArray[np.int32]
-) -> Companions:
+) -> AnonymitySets:
     """Some persons and groups as they are stored, by their rows."""
     persons, groups = arrays.persons, arrays.groups
     group, held = persons.group[people], persons.held[people]
     remembered = np.arange(MOST_VALUES) < held[:, :, None]
-    return Companions(
+    return AnonymitySets(
         passed=np.array([groups.now.passed, persons.now.below_k], np.int64),
         group=groups.id[companies],
         companions=groups.companions[companies],
@@ -166,9 +166,9 @@ def forget_changes(arrays: LastingArrays) -> None:
         part.now.touched = part.now.dropped = 0
 
 
-def read(stored: Mapping[int, bytes], policy: Policy, shard: str) -> dict[int, Companions]:
+def read(stored: Mapping[int, bytes], policy: Policy, shard: str) -> dict[int, AnonymitySets]:
     """Read stored entries; raises ``crenel.state.codec.StateError`` for damage and for another policy."""
-    entries = {n: Companions.from_bytes(blob, f"{shard}, step {n}") for n, blob in sorted(stored.items())}
+    entries = {n: AnonymitySets.from_bytes(blob, f"{shard}, step {n}") for n, blob in sorted(stored.items())}
     leaves = np.array([attribute.hierarchy.leaves for attribute in policy.categorical], np.int64)
     with readable(f"companions state of {shard}"):
         for entry in entries.values():
@@ -189,5 +189,5 @@ def read(stored: Mapping[int, bytes], policy: Policy, shard: str) -> dict[int, C
     return entries
 
 
-def _size(entry: Companions) -> int:
+def _size(entry: AnonymitySets) -> int:
     return len(entry.subject) + len(entry.group)

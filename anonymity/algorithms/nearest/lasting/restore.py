@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.algorithms.nearest.lasting.arrays import MOST_VALUES, LastingArrays
 from crenel.anonymity.space.domain import NONE
-from crenel.state.companions import PASSED, Companions
+from crenel.state.companions import PASSED, AnonymitySets
 
 
-def restore(arrays: LastingArrays, entries: Mapping[int, Companions], offsets: NDArray[np.int32]) -> None:
+def restore(arrays: LastingArrays, entries: Mapping[int, AnonymitySets], offsets: NDArray[np.int32]) -> None:
     """Let persons and groups be as they were stored last.
 
     The shard has room for them, and no tuple waits yet.
@@ -23,7 +23,7 @@ def restore(arrays: LastingArrays, entries: Mapping[int, Companions], offsets: N
     numbers = [number for number in sorted(entries) if number != PASSED]
     if not numbers:
         return
-    stored = Companions.joined([entries[number] for number in numbers])
+    stored = AnonymitySets.joined([entries[number] for number in numbers])
     people, groups = _last(stored.subject), _last(stored.group)
     people = people[(stored.of[people] == NONE) | np.isin(stored.of[people], stored.group)]  # groups may be forgotten
     groups = groups[np.isin(stored.group[groups], stored.of[people])]
@@ -41,7 +41,7 @@ def _last(values: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def _restore_groups(
-    arrays: LastingArrays, stored: Companions, kept: NDArray[np.intp], offsets: NDArray[np.int32]
+    arrays: LastingArrays, stored: AnonymitySets, kept: NDArray[np.intp], offsets: NDArray[np.int32]
 ) -> None:
     """Let some of the stored groups, their ids ascending, be in the first rows."""
     groups, rows = arrays.groups, slice(len(kept))
@@ -53,7 +53,7 @@ def _restore_groups(
 
 
 def _restore_people(
-    arrays: LastingArrays, stored: Companions, kept: NDArray[np.intp], offsets: NDArray[np.int32]
+    arrays: LastingArrays, stored: AnonymitySets, kept: NDArray[np.intp], offsets: NDArray[np.int32]
 ) -> None:
     """Let some of the stored persons be in the first rows, and in their groups."""
     persons, groups, rows = arrays.persons, arrays.groups, slice(len(kept))

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithm import Step, Terms
+from crenel.anonymity.algorithm import ShardContext, Step
 from crenel.anonymity.algorithms.nearest.lasting import procedures, record
 from crenel.anonymity.algorithms.nearest.lasting.arrays import LastingArrays, empty_arrays, with_persons, with_slots
 from crenel.anonymity.algorithms.nearest.lasting.reference import share
@@ -34,7 +34,7 @@ class LastingNearest(Nearest):
 
     _outlive: ClassVar[tuple[str, ...]] = (*DelayedShard._outlive, "persons", "groups", "host", "bound")
 
-    def __init__(self, terms: Terms, snapshot: Snapshot, *, remembers: bool = True) -> None:
+    def __init__(self, terms: ShardContext, snapshot: Snapshot, *, remembers: bool = True) -> None:
         self._entries = record.read(snapshot.further.get(COMPANIONS, {}), terms.policy, f"shard {snapshot.state.shard}")
         super().__init__(terms, snapshot, remembers=remembers)
         procedures.settle(share(self.arrays))
@@ -71,12 +71,12 @@ class LastingNearest(Nearest):
         procedures.lasting(share(self.arrays), admitted, marks, watermark, ended)
 
     def _take_out(self, slots: NDArray[np.int32]) -> None:
-        procedures.take_out(share(self.arrays), slots)
+        procedures.remove_slots(share(self.arrays), slots)
 
     def _strike(self, subjects: NDArray[np.uint64]) -> None:
         procedures.strike_all(share(self.arrays), subjects)
         if self._record is not None:
-            self._record.strike(subjects)
+            self._record.forget_subject(subjects)
 
     def _relink(self, slots: NDArray[np.int32], rows: NDArray[np.int32]) -> None:
         procedures.relink(share(self.arrays), slots)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithms.castle.assign_remaining import join_nearest
+from crenel.anonymity.algorithms.castle.assign_remaining import assign_remaining
 from crenel.anonymity.algorithms.castle.distance_search import arrange, find_nearest, pick, take
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.castle.split_l import shares
@@ -63,7 +63,7 @@ def picked(
 
 @entry
 def joined(of: Domain, parts: Boxes, count: int, box: Boxes, part: NDArray[np.int64]) -> None:
-    join_nearest(of, parts, count, box, part, np.arange(len(part))[::-1].copy())
+    assign_remaining(of, parts, count, box, part, np.arange(len(part))[::-1].copy())
 
 
 @entry

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithm import Terms
+from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.algorithms.nearest.cells import SIZE
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
 from crenel.anonymity.algorithms.nearest.shard import Nearest
@@ -100,7 +100,7 @@ def above(node: int, leaves: NDArray[np.int32]) -> NDArray[np.int64]:
 @pytest.mark.parametrize(("seed", "alike"), [(0, False), (1, False), (2, True)])
 def test_a_group_is_what_a_search_through_all_that_waits_finds(seed: int, alike: bool) -> None:
     stream, delay, privacy = Stream(3000, seed, alike=alike), 900, Privacy(K)
-    terms = Terms(
+    terms = ShardContext(
         POLICY, privacy, NearestParameters(delay, delay_jitter=0.0, reuse_limit=0), MEMBERS, fingerprint=PRINT
     )
     shard, groups, most = Nearest(terms, begun(terms, 0, KEY)), [], 0
@@ -119,7 +119,7 @@ def test_a_group_is_what_a_search_through_all_that_waits_finds(seed: int, alike:
 def test_cells_are_made_anew_once_few_are_left_of_many_that_waited() -> None:
     policy = replace(POLICY, event_time="at")
     parameters = NearestParameters(delay_event_time=1000, delay_jitter=0.0, reuse_limit=0)
-    terms = Terms(policy, Privacy(K), parameters, MEMBERS, fingerprint=PRINT)
+    terms = ShardContext(policy, Privacy(K), parameters, MEMBERS, fingerprint=PRINT)
     stream, shard = Stream(6000, 3, alike=False), Nearest(terms, begun(terms, 0, KEY))
     at_once, later = stream.block(slice(0, 5000)), stream.block(slice(5000, 5010))
     shard.push(replace(at_once, event_time=np.zeros(5000, np.int64)))
@@ -133,7 +133,7 @@ def test_cells_are_made_anew_once_few_are_left_of_many_that_waited() -> None:
 
 def test_cells_are_thin_for_no_longer_than_it_takes_as_many_to_come_as_wait() -> None:
     stream = Stream(12_000, 4, alike=False)
-    terms = Terms(
+    terms = ShardContext(
         POLICY, Privacy(K), NearestParameters(3000, delay_jitter=0.0, reuse_limit=0), MEMBERS, fingerprint=PRINT
     )
     shard, thin_for, thin = Nearest(terms, begun(terms, 0, KEY)), 0, 0

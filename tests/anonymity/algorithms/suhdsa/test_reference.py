@@ -87,7 +87,7 @@ def released(setting: WindowSetting, rows: list[Row]) -> tuple[list[set[int]], l
 def reference(setting: WindowSetting, rows: list[Row]) -> Reference:
     """The same window, grouped and repaired by the reference."""
     slow = Reference(setting.policy, setting.parameters, rows, setting.privacy.k, setting.privacy.l)
-    if not slow.hopeless():
+    if not slow.unsatisfiable():
         slow.group()
         slow.repair()
     return slow

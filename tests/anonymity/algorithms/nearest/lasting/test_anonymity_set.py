@@ -17,7 +17,7 @@ from crenel.anonymity.model.outcomes import KINDS, LINKABLE
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Lasting, Privacy
 from crenel.state.codec import StateError
-from crenel.state.companions import Companions
+from crenel.state.companions import AnonymitySets
 from crenel.state.stored import Stored
 from tests.support.drive import Kept, hashes
 from tests.support.lasting_drive import LastingSetting
@@ -127,7 +127,7 @@ def test_whoever_stays_away_for_the_horizon_is_new_and_nothing_is_stored_of_them
 
 def subjects(stored: Stored) -> set[int]:
     """Whose hashes are stored."""
-    held = [Companions.from_bytes(blob) for blob in stored.entries.get("companions", {}).values()]
+    held = [AnonymitySets.from_bytes(blob) for blob in stored.entries.get("companions", {}).values()]
     return {names()[code] for entry in held for code in entry.subject.tolist()}
 
 
@@ -177,7 +177,7 @@ def test_damaged_companions_are_refused() -> None:
     stream = found(setting())
     stored = stream.shard.stored
     number, blob = next(iter(stored.entries["companions"].items()))
-    entry = Companions.from_bytes(blob)
+    entry = AnonymitySets.from_bytes(blob)
     for broken in (replace(entry, leaf=entry.leaf[:, :0][:1]), replace(entry, held=entry.held + 1)):
         entries = {**stored.entries, "companions": {**stored.entries["companions"], number: broken.to_bytes()}}
         with pytest.raises(StateError, match="companions state of shard 0"):
@@ -198,5 +198,5 @@ def test_an_entry_of_a_person_is_small_and_what_is_stored_is_bounded_by_who_is_k
     standing = shard.castle.arrays.persons.now.used
     assert standing > 390
     newest = max(held)
-    assert len(held[newest]) / len(Companions.from_bytes(held[newest]).subject) < 400
-    assert sum(len(Companions.from_bytes(blob).subject) for blob in held.values()) <= 4 * 440 + 1024 + 100
+    assert len(held[newest]) / len(AnonymitySets.from_bytes(held[newest]).subject) < 400
+    assert sum(len(AnonymitySets.from_bytes(blob).subject) for blob in held.values()) <= 4 * 440 + 1024 + 100
