@@ -84,11 +84,16 @@ def test_a_run_shows_and_leaves_no_secret(mini: Host, tmp_path: Path) -> None:
     assert marks_in(tmp_path / "job" / "released", PUBLISHED)  # the search finds what is there
     assert marks_in(mini.folder, MARKS) == []
 
+    failing = mini.crenel("run", marked_job(tmp_path / "failing", wage="Qk7wage"), **VARIABLES)
+    assert failing.returncode == 1
+    assert marks(failing.stdout + failing.stderr, (*MARKS, "Qk7wage")) == []
+    assert marks_in(mini.folder, SECRETS) == []  # logs of a run that failed are kept
 
-def marked_job(folder: Path) -> Path:
-    """Write a job and its input; return the path of its configuration."""
+
+def marked_job(folder: Path, **changed: str) -> Path:
+    """Write a job and its input; return the path of its configuration. ``changed``: fields of the first row."""
     rows = [row | {"person": row["person"] and f"Qk7person {row['person']}", "name": "Qk7name"} for row in visits()]
-    path = write(folder, rows[:ROWS])
+    path = write(folder, [rows[0] | changed, *rows[1:ROWS]])
     for file in (folder / "in.csv", folder / "towns.csv"):
         text = file.read_text(encoding="utf-8")
         for plain, marked in (("Weißenburg", "Qk7town"), ("cold", "Qk7illness"), ("Atlantis", "Qk7atlantis")):
