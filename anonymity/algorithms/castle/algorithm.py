@@ -1,4 +1,4 @@
-"""CASTLE as others know it."""
+"""Registration of CASTLE as an anonymization algorithm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Members of a cluster that are left over once its parts are made (CASTLE, function split, step 23)."""
+"""Assignment of cluster members that no part has taken (CASTLE, function split, step 23)."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from crenel.anonymity.space.lanes import least, whole
 from crenel.anonymity.space.regions_by_attribute import empty_regions, lay_region, measure_growth
 
 _MANY = 32
-"""Parts from which looking at several at once is worth laying them out for it."""
+"""Number of parts from which the vectorized search is worth its setup."""
 
 
 @procedure
 def assign_remaining(
     domain: Domain, parts: Boxes, count: Int, box: Boxes, part: NDArray[np.int64], joining: NDArray[np.int64]
 ) -> None:
-    """Let members join, one after the other, the part that each enlarges least.
+    """Assign each remaining member to the part that it enlarges least, one after the other.
 
     Parameters
     ----------
-    parts, count : the first ``count`` of these boxes, which grow
-    box, part : (members,) where each lies, and the part that each has
-    joining : members that have none, in the order in which they join
+    parts, count : boxes of the parts; the first ``count`` are in use and grow
+    box, part : (members,) box of each member, and number of its part
+    joining : members without a part, in the order of assignment
     """
     if count < _MANY:
         for member in joining:
@@ -33,7 +33,7 @@ def assign_remaining(
             enclose(domain, parts, part[member], box, member)
         return
     laid = empty_regions(np.int64(whole(count)), parts)
-    for p in range(len(laid.gap)):  # behind the last part, it once more
+    for p in range(len(laid.gap)):  # behind the last part, copies of it fill the vector lanes
         lay_region(domain, laid, np.int64(p), parts, np.int64(min(p, count - 1)))
     for member in joining:
         measure_growth(domain, laid, count, box, member)

@@ -1,8 +1,8 @@
-"""Finding the nearest of what is left of a cluster (CASTLE, function split, steps 8 to 12).
+"""Nearest-neighbor search among the unassigned members of a cluster (CASTLE, function split, steps 8 to 12).
 
-Function split looks at all that is left for each part it makes, so its cost would grow with the square of the cluster.
-Here what is left lies in cells of neighbors, and a cell is passed over where even its nearest corner is too far:
-the result is the same, at a cost that hardly grows.
+Function split scans all unassigned members for each part, so its cost would grow with the square of the cluster size.
+This module keeps the members in cells of neighbors and skips each cell whose nearest corner is too far. The result is
+the same, at a cost that hardly grows.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from crenel.anonymity.space.points_by_cell import PointsByCell, enlargements_of,
 from crenel.anonymity.space.regions_by_attribute import Regions, empty_regions, lay_region, measure_gaps
 
 _REGION = 96
-"""Most groups in a cell; half of it costs a quarter more, twice as much a little."""
+"""Maximum number of groups in a cell. Half of it costs a quarter more time, twice as much costs slightly more."""
 
 _DISTRICT = 8
-"""Cells that are passed over together where all of them are too far."""
+"""Number of adjacent cells in a district, which the search skips together where all of them are too far."""
 
 _SAMPLE = 256
-"""Groups, at least, that are looked at to find the widest attribute of many."""
+"""Minimum number of groups sampled to find the widest attribute of a large range."""
 
 _CUT = 192
-"""Fewest groups that are worth cutting into cells."""
+"""Minimum size of a bucket that is worth cutting into cells."""
 
 
 class Left(NamedTuple):
-    """Groups that have no part yet, by bucket and cell.
+    """Groups without a part, by bucket and cell.
 
     Attributes
     ----------
-    items : (groups,) those of one cell side by side; the first ``size`` of a cell are left
+    items : (groups,) groups ordered by cell; the first ``size`` groups of a cell have no part
     laid : each of ``items`` as a point
-    place, cell : (all groups,) where in ``items`` and in which cell each group stands
-    start : (cells + 1,) where each cell begins in ``items``
-    size : (cells,) groups left in it
-    box : a box around each cell
-    regions : the same boxes, and behind them one around every ``_DISTRICT`` cells; with room for measuring both;
-        none where each bucket is one cell
-    districts : where in ``regions`` these begin
+    place, cell : (all groups,) index in ``items`` and cell of each group
+    start : (cells + 1,) index of each cell's first entry in ``items``
+    size : (cells,) number of groups without a part in each cell
+    box : bounding box of each cell
+    regions : the same boxes, then one box around each district of ``_DISTRICT`` cells, with scratch space to measure
+        both; empty where each bucket is one cell
+    districts : index of the first district in ``regions``
     bucket : (buckets + 1,) the first cell of each bucket
     """
 
@@ -62,7 +62,7 @@ class Left(NamedTuple):
 
 
 class Nearest(NamedTuple):
-    """The nearest found so far: a heap with the farthest at its top (split, step 8)."""
+    """Nearest groups so far, as a heap with the farthest at its top (split, step 8)."""
 
     distance: NDArray[np.float64]
     item: NDArray[np.int64]
@@ -70,12 +70,12 @@ class Nearest(NamedTuple):
 
 @procedure
 def arrange(domain: Domain, box: Boxes, items: NDArray[np.int64], ends: NDArray[np.int64]) -> Left:
-    """Lay groups out by cell within each bucket; bucket b is ``items[ends[b]:ends[b + 1]]``."""
+    """Arrange groups in cells within each bucket; bucket b is ``items[ends[b]:ends[b + 1]]``."""
     items = items.copy()
     most = len(ends) + 4 * len(items) // _REGION
     start = np.zeros(most + 1, np.int64)
     bucket = np.zeros(len(ends), np.int64)
-    waiting = np.empty(64, np.int64)  # ends of what is still to be cut, the next one last
+    waiting = np.empty(64, np.int64)  # stack of the ends of uncut ranges
     count = np.int64(0)
     for b in range(len(ends) - 1):
         large = ends[b + 1] - ends[b] > _CUT
@@ -115,7 +115,7 @@ def arrange(domain: Domain, box: Boxes, items: NDArray[np.int64], ends: NDArray[
 
 @procedure
 def _regions(domain: Domain, around: Boxes, count: Int, begin: Int) -> Regions:
-    # The first ``count`` boxes, and from ``begin`` on one around each district of them; behind the last, it once more.
+    # The first ``count`` regions are the boxes, then copies of the last one up to ``begin``, then the districts.
     districts = (count - 1) // _DISTRICT + 1
     regions = empty_regions(begin + districts - 1 + LANES, around)
     for r in range(begin):
@@ -132,7 +132,7 @@ def _regions(domain: Domain, around: Boxes, count: Int, begin: Int) -> Regions:
 
 @procedure
 def _halve(domain: Domain, box: Boxes, items: NDArray[np.int64], first: Int, middle: Int, stop: Int) -> None:
-    # Move the smaller half along the widest attribute to the front.
+    # Move the half with the smaller values of the widest attribute to the front.
     around, only = empty_boxes(np.int64(1), box), np.int64(0)
     assign(around, only, box, items[first])
     for i in range(first, stop, 1 + (stop - first) // _SAMPLE):
@@ -157,7 +157,7 @@ def _halve(domain: Domain, box: Boxes, items: NDArray[np.int64], first: Int, mid
 
 @inner
 def _select(keys: NDArray[np.float64], items: NDArray[np.int64], wanted: Int) -> None:
-    # Quickselect with three-way partitions: no key before ``wanted`` is larger than one behind it.
+    # Quickselect with three-way partitions: no key before ``wanted`` is larger than a key behind it.
     low, high = np.int64(0), np.int64(len(keys) - 1)
     while low < high:
         pivot = keys[(low + high) // 2]
@@ -184,7 +184,7 @@ def _select(keys: NDArray[np.float64], items: NDArray[np.int64], wanted: Int) ->
 
 @leaf
 def take(left: Left, group: Int) -> None:
-    """Take a group out of what is left."""
+    """Remove a group from the groups without a part."""
     place, cell = left.place[group], left.cell[group]
     left.size[cell] -= 1
     start = left.start[cell]
@@ -197,7 +197,7 @@ def take(left: Left, group: Int) -> None:
 
 @leaf
 def pick(left: Left, bucket: Int, number: Int) -> Int:
-    """The group of that number among those left of a bucket, from 0."""
+    """Return the group at index ``number`` (from 0) among the groups of a bucket without a part."""
     cell = left.bucket[bucket]
     while number >= left.size[cell]:
         number -= left.size[cell]
@@ -207,10 +207,10 @@ def pick(left: Left, bucket: Int, number: Int) -> Int:
 
 @inner
 def find_nearest(domain: Domain, seed: Boxes, left: Left, bucket: Int, wanted: Int, near: Int, limit: float) -> Nearest:
-    """The ``wanted`` groups left of a bucket that enlarge the box of ``seed`` least, in no order.
+    """Return the ``wanted`` groups without a part in a bucket that enlarge the box of ``seed`` least, unordered.
 
-    Fewer where fewer are left; where fewer enlarge it by less than ``limit``, ``NONE`` in the place of the others.
-    ``near`` is a group in whose cell the search begins.
+    The result is shorter where the bucket has fewer groups. Groups that enlarge the box by ``limit`` or more do not
+    count; ``NONE`` stands in their place. The search begins in the cell of the group ``near``.
     """
     total = np.int64(0)
     for r in range(left.bucket[bucket], left.bucket[bucket + 1]):
@@ -231,8 +231,8 @@ def find_nearest(domain: Domain, seed: Boxes, left: Left, bucket: Int, wanted: I
         _search(domain, seed, left, begin, found)
     if first == last:
         return found
-    # Outward from the beginning: what is close in order is close in space, and what is found near soon rules out
-    # what is far.
+    # Search outward from the first cell. Cells close in order are close in space, so near groups soon exclude
+    # far cells.
     district = begin // _DISTRICT
     for step in range(max(district - lowest, highest - district) + 1):
         for side in range(2):
@@ -250,7 +250,7 @@ def find_nearest(domain: Domain, seed: Boxes, left: Left, bucket: Int, wanted: I
 
 @leaf
 def _closest(domain: Domain, seed: Boxes, left: Left, first: Int, last: Int) -> Int:
-    # A cell, of those from first to last, where the search for what is near may well begin; the districts are measured.
+    # Return a cell between ``first`` and ``last`` to begin the search in; the districts are already measured.
     if first == last:
         return first
     gap, least, district = left.regions.gap, np.inf, first // _DISTRICT

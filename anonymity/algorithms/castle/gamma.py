@@ -1,4 +1,4 @@
-"""Gamma: how tuples get into clusters, and out of them."""
+"""Gamma, the set of open clusters: insertion, removal, selection and merging (CASTLE, Section 4.1)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _count_out(shard: CastleArrays, row: Int, slot: Int) -> None:
 
 @leaf
 def append(shard: CastleArrays, row: Int, slot: Int) -> None:
-    """Link a tuple behind the members of a cluster, whose box has room for it already."""
+    """Append a tuple to the members of a cluster whose box already covers it."""
     tuples, clusters = shard.tuples, shard.clusters
     tail = clusters.tail[row]
     tuples.previous[slot] = tail
@@ -50,7 +50,7 @@ def append(shard: CastleArrays, row: Int, slot: Int) -> None:
 
 @leaf
 def open_cluster(shard: CastleArrays, slot: Int) -> None:
-    """A new cluster over one tuple (CASTLE, Algorithm 1, step 8)."""
+    """Open a cluster for one tuple (CASTLE, Algorithm 1, step 8)."""
     row = add_row(shard, shard.now.next_cluster)
     shard.now.next_cluster += 1
     assign(shard.clusters.box, row, points(shard.tuples), slot)
@@ -60,14 +60,14 @@ def open_cluster(shard: CastleArrays, slot: Int) -> None:
 
 @leaf
 def _mirror(shard: CastleArrays, row: Int) -> None:
-    """Bring the sides of a cluster, whose box or place has changed, up to date."""
+    """Update the by-attribute copy of a cluster whose box or place has changed."""
     clusters = shard.clusters
     lay(shard.domain, clusters.by_attribute, np.int64(clusters.place[row]), clusters.box, row)
 
 
 @leaf
 def add_row(shard: CastleArrays, identity: Int) -> Int:
-    """A row for a cluster that has no member yet."""
+    """Return the row of a new cluster without members."""
     clusters = shard.clusters
     row = np.int64(clusters.rows[shard.now.open])
     shard.now.open += 1
@@ -80,7 +80,7 @@ def add_row(shard: CastleArrays, identity: Int) -> Int:
 
 @entry
 def relink(shard: CastleArrays, slots: NDArray[np.int32], rows: NDArray[np.int32]) -> None:
-    """Link restored tuples, in order of position, into the open clusters that they were in."""
+    """Append restored tuples, in order of position, to the open clusters of the snapshot."""
     for i in range(shard.now.open):
         _mirror(shard, np.int64(shard.clusters.rows[i]))
     for i in range(len(slots)):
@@ -99,7 +99,7 @@ def push(shard: CastleArrays, row: Int, slot: Int) -> None:
 
 @procedure
 def remove(shard: CastleArrays, slot: Int) -> None:
-    """Take one tuple out of its cluster; the cluster shrinks to what is left (CASTLE, Definition 3.1: minimal)."""
+    """Remove a tuple from its cluster and shrink the box to the other members (CASTLE, Definition 3.1: minimal)."""
     tuples, clusters = shard.tuples, shard.clusters
     row = np.int64(tuples.cluster[slot])
     before, after = tuples.previous[slot], tuples.next[slot]
@@ -130,7 +130,7 @@ def remove(shard: CastleArrays, slot: Int) -> None:
 
 @leaf
 def close_cluster(shard: CastleArrays, row: Int) -> None:
-    """Delete a cluster that has no member left from Gamma."""
+    """Delete an empty cluster from Gamma."""
     clusters = shard.clusters
     shard.now.open -= 1
     place, last = clusters.place[row], shard.now.open
@@ -142,7 +142,10 @@ def close_cluster(shard: CastleArrays, row: Int) -> None:
 
 @leaf
 def release_members(shard: CastleArrays, row: Int) -> None:
-    """Empty a cluster whose members have been released, and delete it; who has no cluster any more waits on."""
+    """Empty and delete a cluster after its release.
+
+    Members whose ``cluster`` is still set leave the buffer. The others stay buffered: see ``wait_on``.
+    """
     clusters, tuples = shard.clusters, shard.tuples
     member = np.int64(clusters.head[row])
     while member != NONE:
@@ -157,7 +160,7 @@ def release_members(shard: CastleArrays, row: Int) -> None:
 
 @procedure
 def wait_on(shard: CastleArrays, members: NDArray[np.int64]) -> None:
-    """Open a cluster over tuples that wait and have none, in order of position."""
+    """Open one cluster for buffered tuples that have none, in order of position."""
     order = stable_order(shard.tuples.position[members])
     open_cluster(shard, np.int64(members[order[0]]))
     row = np.int64(shard.tuples.cluster[members[order[0]]])
@@ -167,9 +170,9 @@ def wait_on(shard: CastleArrays, members: NDArray[np.int64]) -> None:
 
 @leaf
 def best_selection(shard: CastleArrays, slot: Int) -> Int:
-    """The row of the cluster to push a tuple into, ``NONE`` to open a new one (CASTLE, Section 4.1).
+    """Return the row of the best cluster for a tuple, ``NONE`` to open a new one (CASTLE, Section 4.1).
 
-    Where the paper says "any cluster", it is the oldest.
+    Where the paper says "any cluster", this function takes the oldest.
     """
     clusters, domain = shard.clusters, shard.domain
     box, others, tau, growth = clusters.box, points(shard.tuples), shard.now.tau, clusters.by_attribute.growth
@@ -197,7 +200,7 @@ def _smaller(shard: CastleArrays, row: Int, other: Int) -> bool:
 
 @leaf
 def satisfied(shard: CastleArrays, row: Int) -> bool:
-    """Whether a cluster has k subjects, and keeps all other promises (CASTLE, Definition 4.1)."""
+    """Return whether a cluster has k subjects and satisfies all other privacy models (CASTLE, Definition 4.1)."""
     if shard.clusters.subjects[row] < shard.of.k:
         return False
     return len(shard.checks.address) == 0 or _keeps_promises(shard, row)
@@ -211,7 +214,7 @@ def _keeps_promises(shard: CastleArrays, row: Int) -> bool:
 
 @procedure
 def members_of(shard: CastleArrays, row: Int) -> NDArray[np.int64]:
-    """(members,) the slots of a cluster's tuples, in order of position."""
+    """Return the slots of a cluster's tuples, (members,), in order of position."""
     members = np.empty(shard.clusters.tuples[row], np.int64)
     member = np.int64(shard.clusters.head[row])
     for i in range(len(members)):
@@ -222,7 +225,7 @@ def members_of(shard: CastleArrays, row: Int) -> NDArray[np.int64]:
 
 @leaf
 def is_outlier(shard: CastleArrays, row: Int) -> bool:
-    """Whether more than half of Gamma is larger than a cluster (CASTLE, delay_constraint, steps 10 to 14)."""
+    """Return whether over half of Gamma is larger than a cluster (CASTLE, delay_constraint, steps 10 to 14)."""
     larger = 0
     for i in range(shard.now.open):
         if shard.clusters.subjects[shard.clusters.rows[i]] > shard.clusters.subjects[row]:
@@ -232,7 +235,10 @@ def is_outlier(shard: CastleArrays, row: Int) -> bool:
 
 @procedure
 def merges_well(shard: CastleArrays, row: Int) -> bool:
-    """Whether ``merge_clusters`` would come to a cluster that keeps all promises, where all of Gamma does not."""
+    """Return whether ``merge_clusters`` would reach a cluster that satisfies all privacy models.
+
+    The question matters where the union of all Gamma violates a model.
+    """
     clusters, domain, only = shard.clusters, shard.domain, np.int64(0)
     box, merged = empty_boxes(np.int64(1), clusters.box), np.zeros(len(clusters.id), np.bool_)
     members = np.empty(shard.now.waiting, np.int64)
@@ -254,7 +260,7 @@ def merges_well(shard: CastleArrays, row: Int) -> bool:
 
 @leaf
 def _nearest_cluster(shard: CastleArrays, box: Boxes, of: Int, merged: NDArray[np.bool_]) -> Int:
-    """The open cluster that enlarges a box least, the oldest of several; ``NONE`` where all are merged into it."""
+    """Return the open cluster that enlarges a box least, ties to the oldest; ``NONE`` where all are merged."""
     clusters, domain, smallest = shard.clusters, shard.domain, np.inf
     nearest: Int = np.int64(NONE)
     for i in range(shard.now.open):
@@ -269,9 +275,9 @@ def _nearest_cluster(shard: CastleArrays, box: Boxes, of: Int, merged: NDArray[n
 
 @procedure
 def merge_clusters(shard: CastleArrays, row: Int) -> None:
-    """Merge the nearest clusters into one until it keeps all promises (CASTLE, Section 4.1).
+    """Merge the nearest clusters into one until it satisfies all privacy models (CASTLE, Section 4.1).
 
-    The paper adds up sizes; here distinct subjects are counted over the union, and l must hold as well.
+    The paper adds up sizes. This function counts distinct subjects over the union, and l must hold as well.
     """
     clusters, merged = shard.clusters, np.zeros(len(shard.clusters.id), np.bool_)
     merged[row] = True

@@ -1,4 +1,4 @@
-"""How CASTLE works."""
+"""Parameters of CASTLE."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from crenel.anonymity.model.privacy import Privacy
 
 @dataclass(frozen=True)
 class CastleParameters:
-    """How CASTLE works (symbols of the paper in brackets).
+    """Parameters of CASTLE (symbols of the paper in brackets).
 
     Attributes
     ----------
-    delay_tuples : how many later tuples of its shard a tuple may wait for (delta), 0 or more; None: no such bound
-    delay_event_time : how long a tuple may wait, milliseconds of event time, 0 or more; None: no such bound
-    delay_jitter : share of the delay, 0 to 1, that a tuple's own deadline may come before its end
-    max_clusters : most clusters open at once (beta), 1 or more
-    loss_window : how many recent releases tau averages (mu), 1 or more
-    reuse_limit : most generalizations kept for reuse (the size of Omega), 0 or more; the oldest leave first. The paper
-        keeps all; none are kept by default, since it hardly gains and when a reused tuple leaves may tell whose it is
+    delay_tuples : maximum delay in tuples of the shard (delta), 0 or more; None: no such bound
+    delay_event_time : maximum delay in milliseconds of event time, 0 or more; None: no such bound
+    delay_jitter : share of the delay, 0 to 1, by which a tuple's own deadline may come earlier
+    max_clusters : maximum number of open clusters (beta), 1 or more
+    loss_window : number of recent releases that tau averages (mu), 1 or more
+    reuse_limit : maximum number of generalizations kept for reuse (the size of Omega), 0 or more; the oldest are
+        dropped first. The paper keeps all. The default keeps none: reuse hardly helps, and the time of a reused
+        tuple may reveal its person
     suppression : ``withhold`` a tuple that cannot be released, or publish it fully ``generalize`` d as the paper does
     """
 
@@ -40,5 +41,5 @@ class CastleParameters:
 
 
 def problems(policy: Policy, privacy: Privacy, parameters: CastleParameters) -> Iterator[str]:
-    """What does not go together, each with its field and what would be valid."""
+    """Yield each conflict between the settings, with its field and the valid values."""
     yield from problems_of_delay(policy, parameters, "castle")

@@ -42,10 +42,13 @@ OUTLIER = 0  # a position in crenel.anonymity.model.outcomes.SUPPRESSIONS
 def castle(
     shard: CastleArrays, slots: NDArray[np.int32], marks: NDArray[np.int64], watermark: Int, ended: bool
 ) -> None:
-    """Let in the tuples in ``slots``, in order, and release what falls due (CASTLE, Algorithm 1).
+    """Admit the tuples in ``slots``, in order, and release the tuples that are due (CASTLE, Algorithm 1).
 
-    ``watermark`` is the event time that has passed, ``marks`` what had passed when each tuple came
-    (``crenel.anonymity.buffer.watermarks``); where the input has ``ended``, everything falls due.
+    Parameters
+    ----------
+    marks : watermark at the arrival of each tuple (``crenel.anonymity.buffer.watermarks``)
+    watermark : watermark after the last tuple
+    ended : whether the input has ended, so that all buffered tuples are due
     """
     for i in range(len(slots) + 1):
         now = passed(marks, i, watermark)
@@ -58,7 +61,7 @@ def castle(
 
 @procedure
 def release_due(shard: CastleArrays, watermark: Int, ended: bool) -> None:
-    """Let leave what is due."""
+    """Publish or suppress each tuple that is due."""
     due = next_due(shard, watermark, ended)
     while due != NONE:
         delay_constraint(shard, due)
@@ -67,7 +70,7 @@ def release_due(shard: CastleArrays, watermark: Int, ended: bool) -> None:
 
 @leaf
 def place(shard: CastleArrays, slot: Int) -> None:
-    """Put a new tuple into the best cluster, or into one of its own (CASTLE, Algorithm 1, steps 5 to 10)."""
+    """Put a new tuple into the best cluster or into a new one (CASTLE, Algorithm 1, steps 5 to 10)."""
     number(shard, slot)
     row = best_selection(shard, slot)
     if row == NONE:
@@ -79,7 +82,7 @@ def place(shard: CastleArrays, slot: Int) -> None:
 
 @entry
 def forget(shard: CastleArrays, slots: NDArray[np.int32]) -> None:
-    """Take waiting tuples out of their clusters, which shrink to what others have brought, and out of all that wait."""
+    """Remove buffered tuples from their clusters, which shrink, and from the buffer."""
     for i in range(len(slots)):
         remove(shard, np.int64(slots[i]))
         depart(shard, np.int64(slots[i]))
@@ -87,7 +90,7 @@ def forget(shard: CastleArrays, slots: NDArray[np.int32]) -> None:
 
 @procedure
 def delay_constraint(shard: CastleArrays, slot: Int) -> None:
-    """Let an expiring tuple leave (CASTLE, Section 4.1, procedure delay_constraint)."""
+    """Publish or suppress an expiring tuple (CASTLE, Section 4.1, procedure delay_constraint)."""
     row = np.int64(shard.tuples.cluster[slot])
     kind: Int = np.int64(CLUSTER)
     if not satisfied(shard, row):
@@ -109,7 +112,7 @@ def delay_constraint(shard: CastleArrays, slot: Int) -> None:
 
 @leaf
 def unsatisfiable(shard: CastleArrays, row: Int) -> Int:
-    """Why a cluster cannot be merged into a release, ``NONE`` where it can (delay_constraint, steps 10 to 19)."""
+    """Return the reason against a merge into a release, ``NONE`` without one (delay_constraint, steps 10 to 19)."""
     if is_outlier(shard, row):
         return np.int64(OUTLIER)
     reason = lacking(shard)
@@ -122,9 +125,10 @@ def unsatisfiable(shard: CastleArrays, row: Int) -> Int:
 
 @procedure
 def output_cluster(shard: CastleArrays, row: Int, due: Int, kind: Int) -> None:
-    """Release a cluster, split first where it is large enough (CASTLE, Section 4.1, procedure output_cluster).
+    """Release a cluster, after a split where it is large enough (CASTLE, Section 4.1, procedure output_cluster).
 
-    Its members but ``due`` go on waiting, together, where noise within releases has left too few of a part.
+    Where noise within releases leaves too few members of a part, those other than ``due`` stay buffered, in one
+    cluster.
     """
     clusters = shard.clusters
     parts: Int = np.int64(0)

@@ -1,4 +1,4 @@
-"""A shard of CASTLE by reference: see ``crenel.anonymity.compiled.reference``."""
+"""Pass-by-reference form of CASTLE's arrays: see ``crenel.anonymity.compiled.reference``."""
 
 from __future__ import annotations
 
@@ -128,4 +128,4 @@ share = by_reference(
         CastleArrays: (_Shard, _ShardFields),
     },
 )
-"""A function from ``CastleArrays`` to the same by reference, valid while the arrays are kept."""
+"""Return ``CastleArrays`` in their pass-by-reference form, valid while the arrays are kept."""

@@ -23,12 +23,12 @@ from crenel.anonymity.compiled.random import RandomStream
 
 @dataclass(frozen=True)
 class CastleCounters(Counters):
-    """What has happened in a shard of CASTLE so far.
+    """Counters of a CASTLE shard.
 
     Attributes
     ----------
-    merges, splits : clusters that were merged, split
-    open_clusters : clusters in Gamma
+    merges, splits : number of merges and of splits so far
+    open_clusters : number of clusters in Gamma
     tau : mean loss of the most recent releases
     """
 
@@ -39,7 +39,7 @@ class CastleCounters(Counters):
 
 
 class Castle(DelayedShard):
-    """The live form of one shard; its parameters are ``CastleParameters``."""
+    """In-memory state of one CASTLE shard; its parameters are ``CastleParameters``."""
 
     arrays: CastleArrays
 

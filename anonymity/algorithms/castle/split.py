@@ -1,4 +1,4 @@
-"""Splitting a cluster before it is released (CASTLE, Sections 4.1 and 4.2)."""
+"""Splits of a cluster before its release (CASTLE, Sections 4.1 and 4.2)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from crenel.anonymity.space.domain import NONE, Boxes, Domain
 
 
 class Members(NamedTuple):
-    """The tuples of a cluster, each of which goes to a part.
+    """Tuples of a cluster, each of which is assigned to a part.
 
     Attributes
     ----------
-    slot : (members,) in order of position
-    box : (members,) each as a box of no width
-    part : (members,) the part of the split it went to, ``NONE`` before
+    slot : (members,) slots, in order of position
+    box : (members,) each tuple as a box of no width
+    part : (members,) part of the split, ``NONE`` before assignment
     """
 
     slot: NDArray[np.int64]
@@ -37,7 +37,7 @@ class Members(NamedTuple):
 
 @procedure
 def members_apart(shard: CastleArrays, row: Int) -> Members:
-    """The members of a cluster, none of which has a part."""
+    """Return the members of a cluster, without parts."""
     slot, others = members_of(shard, row), points(shard.tuples)
     box = empty_boxes(np.int64(len(slot)), shard.clusters.box)
     for i in range(len(slot)):
@@ -47,10 +47,10 @@ def members_apart(shard: CastleArrays, row: Int) -> Members:
 
 @procedure
 def split_by_subject(shard: CastleArrays, members: Members) -> Int:
-    """Give each tuple a part that has k tuples of k subjects; how many parts there are (CASTLE, function split).
+    """Split into parts of at least k tuples of k subjects; return the number of parts (CASTLE, function split).
 
-    A part takes one tuple of each of k buckets, the nearest of each; what is left goes to the nearest part. In the
-    paper all tuples of a subject are alike and the bucket that is left goes together; here each goes where it is near.
+    A part takes one tuple from each of k buckets, the nearest of each. Each remaining tuple joins the nearest part.
+    In the paper all tuples of a subject are alike, and a remaining bucket moves as a whole.
     """
     k, domain, box, total = shard.of.k, shard.domain, members.box, len(members.part)
     subject, bucket = np.empty(total, np.uint64), np.empty(total, np.int64)
@@ -62,7 +62,7 @@ def split_by_subject(shard: CastleArrays, members: Members) -> Int:
         size[bucket[i]] += 1
     left = arrange(domain, box, np.arange(total), np.array([0, total]))
     parts, around = empty_boxes(np.int64(total // k), box), empty_boxes(np.int64(1), box)
-    latest = np.full(buckets, NONE, np.int64)  # the last part that a tuple of each bucket went to
+    latest = np.full(buckets, NONE, np.int64)  # part of each bucket's latest assigned tuple
     nonempty, count = np.int64(buckets), np.int64(0)
     while nonempty >= k:
         chosen, b = below(shard.random, nonempty), np.int64(0)
@@ -93,13 +93,13 @@ def split_by_subject(shard: CastleArrays, members: Members) -> Int:
 
 
 class Persons(NamedTuple):
-    """Whose tuples members are, where somebody has several.
+    """Subjects of the members, where a subject may have several tuples.
 
     Attributes
     ----------
-    bucket : (members,) each one's subject, as a number
-    latest : (subjects,) the last part that a tuple of each went to, ``NONE`` where none did
-    part : the one that is being filled
+    bucket : (members,) number of each member's subject
+    latest : (subjects,) latest part with a tuple of each subject, ``NONE`` where there is none
+    part : part that is being filled
     """
 
     bucket: NDArray[np.int64]
@@ -111,9 +111,10 @@ class Persons(NamedTuple):
 def _nearest_of_each(
     domain: Domain, around: Boxes, left: Left, persons: Persons, wanted: Int, near: Int
 ) -> NDArray[np.int64]:
-    """The nearest tuple of each of the ``wanted`` nearest subjects that the part has none of; marks these subjects.
+    """Return the nearest tuple of each of the ``wanted`` nearest subjects that the part lacks.
 
-    So many there are. The rest as in ``find_nearest``.
+    ``persons.latest`` then names the part for these subjects, of which at least ``wanted`` must exist. The other
+    parameters are those of ``find_nearest``.
     """
     items, asked = np.empty(wanted, np.int64), wanted
     while True:
@@ -126,14 +127,14 @@ def _nearest_of_each(
                 count += 1
         if count == wanted:
             return items
-        for i in range(count):  # these were of too few subjects
+        for i in range(count):  # the tuples found have too few subjects
             persons.latest[persons.bucket[items[i]]] = NONE
         asked *= 2
 
 
 @procedure
 def without_part(members: Members) -> NDArray[np.int64]:
-    """The members that have no part, in order."""
+    """Return the members without a part, in order."""
     found, count = np.empty(len(members.part), np.int64), 0
     for i in range(len(members.part)):
         if members.part[i] == NONE:
@@ -144,9 +145,9 @@ def without_part(members: Members) -> NDArray[np.int64]:
 
 @procedure
 def split(shard: CastleArrays, members: Members) -> Int:
-    """Give each member a part of at least k, where nobody comes twice (CASTLE, function split).
+    """Split into parts of at least k members and return the number of parts (CASTLE, function split).
 
-    How many parts there are.
+    Each subject has only one member.
     """
     k, domain, box = shard.of.k, shard.domain, members.box
     total = len(members.part)
@@ -176,9 +177,10 @@ def split(shard: CastleArrays, members: Members) -> Int:
 
 @leaf
 def may_break(shard: CastleArrays, row: Int) -> bool:
-    """Whether parts of a cluster might break a promise.
+    """Return whether parts of a cluster might violate a privacy model.
 
-    Not where l of one column is all that is asked and nobody comes twice: ``split_l`` gives each part l values then.
+    They cannot where l-diversity of one column is the only model and each subject has one tuple: ``split_l`` then
+    gives each part l values.
     """
     checks, clusters = shard.checks, shard.clusters
     if len(checks.address) == 0:
@@ -190,9 +192,9 @@ def may_break(shard: CastleArrays, row: Int) -> bool:
 
 @procedure
 def join_broken_parts(shard: CastleArrays, members: Members, count: Int) -> Int:
-    """Let a part that breaks a promise join the nearest one; how many parts are left.
+    """Merge each part that violates a privacy model into the nearest part; return the number of parts that remain.
 
-    All together keep the promises, or the cluster would not be released.
+    The union of all parts satisfies the privacy models, or the cluster would not be released.
     """
     parts, kept = empty_boxes(count, members.box), np.zeros(count, np.bool_)
     of = group(members.part, count)

@@ -1,4 +1,4 @@
-"""Splitting a cluster into parts that are diverse as well (CASTLE, Section 4.2)."""
+"""Split of a cluster into l-diverse parts (CASTLE, Section 4.2)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Buckets(NamedTuple):
 
     Attributes
     ----------
-    left : those that have no part yet
-    size : (buckets,) how many of them there are in each bucket
-    needed : of how many buckets each part must have one
+    left : members without a part
+    size : (buckets,) number of such members in each bucket
+    needed : minimum number of buckets that each part needs a member of
     """
 
     left: Left
@@ -36,17 +36,17 @@ class Buckets(NamedTuple):
 
 @procedure
 def generate_buckets(shard: CastleArrays, members: Members) -> Buckets:
-    """Disjoint buckets by sensitive value, where nobody comes twice (CASTLE, Section 4.2, generate_buckets).
+    """Return disjoint buckets by sensitive value, where each subject has one tuple (CASTLE, generate_buckets).
 
-    The paper has one sensitive attribute. Of several, the one that has the fewest distinct values beyond those that it
-    needs is the tightest and decides here; ``join_broken_parts`` looks at the others.
+    The paper has one sensitive attribute (Section 4.2). Of several, this function takes the tightest: the attribute
+    with the fewest distinct values beyond its requirement. ``join_broken_parts`` checks the others.
     """
     sensitive = shard.tuples.sensitive
     counter = shard.counter
     count_set(counter, members.slot, shard.tuples.subject, shard.waiting.value, shard.of.by_name != 0)
     least, values = shard.checks.values, counter.tally.values
     needed = np.ones(max(sensitive.shape[1], 1), np.int64)
-    if sensitive.shape[1] == 0:  # nothing is sensitive, and no part has several values of it
+    if sensitive.shape[1] == 0:  # no sensitive attribute, so no part has several values
         needed[0] = max(shard.of.least_values, 2)
     for check in range(len(least)):
         needed[shard.checks.attribute[check]] = max(needed[shard.checks.attribute[check]], least[check])
@@ -69,10 +69,10 @@ def generate_buckets(shard: CastleArrays, members: Members) -> Buckets:
 
 @inner
 def shares(size: NDArray[np.int64], seeded: Int, k: Int, l: Int) -> NDArray[np.int64]:  # noqa: E741
-    """How many tuples of each bucket a part takes at least: k * size / sum, rounded down (split_l, step 14).
+    """Return each bucket's minimum number of tuples in a part: k * size / sum, rounded down (split_l, step 14).
 
-    The seed's bucket takes one at least. What is left of k is for the caller to hand out, one a bucket, and it is
-    enough to reach l buckets.
+    The seed's bucket provides at least one. The caller takes the rest of k, one tuple per bucket; the rest suffices
+    to reach l buckets.
     """
     total = 0
     for found in size:
@@ -95,7 +95,7 @@ def shares(size: NDArray[np.int64], seeded: Int, k: Int, l: Int) -> NDArray[np.i
 
 
 class Part(NamedTuple):
-    """A part that is being filled: its number, its box among all parts' boxes, and the member that it began with."""
+    """Part that is being filled: its number, the boxes of all parts, and its first member."""
 
     number: Int
     boxes: Boxes
@@ -112,7 +112,7 @@ def _add(shard: CastleArrays, members: Members, buckets: Buckets, part: Part, bu
 
 @procedure
 def _fill(shard: CastleArrays, members: Members, buckets: Buckets, part: Part, share: NDArray[np.int64]) -> None:
-    # share[b] more tuples of bucket b, those that enlarge the part least (steps 10 to 18).
+    # Add share[b] more tuples of bucket b, those that enlarge the part least (steps 10 to 18).
     around = empty_boxes(np.int64(1), members.box)
     for b in range(len(buckets.size)):
         if share[b] > 0:
@@ -127,7 +127,7 @@ def _fill(shard: CastleArrays, members: Members, buckets: Buckets, part: Part, s
 def _hand_out(
     shard: CastleArrays, members: Members, buckets: Buckets, part: Part, held: NDArray[np.bool_], left: Int
 ) -> None:
-    # The part of k that rounding left over: to buckets not yet held while l needs them, then to the nearest.
+    # Take the rest of k that rounding left: from buckets the part lacks while l needs them, then from the nearest.
     if left == 0:
         return
     around = empty_boxes(np.int64(1), members.box)
@@ -143,7 +143,7 @@ def _hand_out(
         if buckets.size[b] > 0:
             found = find_nearest(shard.domain, around, buckets.left, np.int64(b), np.int64(1), part.seed, limit)
             distance[b], nearest[b] = found.distance[0], found.item[0]
-            if any_will_do:  # who comes is nearer than these; bounds are summed in another order than what they bound
+            if any_will_do:  # later candidates must be nearer; rounding of sums in another order allows 1e-9
                 limit = min(limit, distance[b] + 1e-9)
     for _ in range(left):
         needed = buckets_held < buckets.needed
@@ -161,7 +161,7 @@ def _hand_out(
 
 @leaf
 def _choose_seed(shard: CastleArrays, buckets: Buckets, nonempty: Int) -> tuple[Int, Int]:
-    # A random bucket, and a random tuple of it (steps 6 and 7).
+    # Return a random bucket and a random tuple of it (steps 6 and 7).
     chosen = below(shard.random, nonempty)
     bucket = np.int64(0)
     while buckets.size[bucket] == 0 or chosen > 0:
@@ -172,9 +172,10 @@ def _choose_seed(shard: CastleArrays, buckets: Buckets, nonempty: Int) -> tuple[
 
 @procedure
 def split_l(shard: CastleArrays, members: Members) -> Int:
-    """Give each member a part with k subjects and l values, where nobody comes twice (CASTLE, function split^l).
+    """Split into parts of k subjects and l sensitive values, and return the number of parts (CASTLE, split^l).
 
-    How many parts there are. l values are l buckets: see ``join_broken_parts`` for what else the parts must keep.
+    Each subject has only one member. The l values are l buckets; ``join_broken_parts`` enforces the other privacy
+    models.
     """
     k = shard.of.k
     buckets = generate_buckets(shard, members)
