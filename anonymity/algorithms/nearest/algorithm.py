@@ -1,4 +1,4 @@
-"""Nearest release as others know it."""
+"""Registration of nearest release as an anonymization algorithm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arrays of a shard of nearest release, which its compiled procedures share."""
+"""Arrays of a nearest-release shard, shared with its compiled procedures."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from crenel.anonymity.space.domain import Boxes, Domain, boxes
 
 
 class NearestArrays(NamedTuple):
-    """One shard: as ``crenel.anonymity.buffer.arrays.CastleArrays``, whose clusters are one here; and more.
+    """Arrays of one shard: those of ``CastleArrays``, with all tuples in one cluster, and the search structures.
 
     Attributes
     ----------
-    cells : the tuples that wait once more, neighbors together
-    codes : (slots, 1 + sensitive) nothing, and the number of each sensitive value, as ``trial`` takes them
-    trial : the group that grows
-    group : (2 * slots,) slots of its members, and room for as many
-    box : (2,) its generalization, and the one before it
+    cells : buffered tuples in cells of neighbors
+    codes : (slots, 1 + sensitive) an unused column, then the number of each sensitive value, as ``trial`` takes them
+    trial : tally of the group that grows
+    group : (2 * slots,) slots of the group's members, and as much scratch space
+    box : (2,) generalization of the group, and the previous one
     """
 
     now: Any
@@ -63,16 +63,16 @@ class NearestArrays(NamedTuple):
 def empty_arrays(
     policy: Policy, privacy: Privacy, parameters: NearestParameters, random: RandomStream
 ) -> NearestArrays:
-    """A shard before its first tuple."""
+    """Return the arrays of a shard before its first tuple."""
     made = castle.empty_arrays(policy, privacy, parameters, random)
     made.of.keep_all = (
-        True  # what reuse is worth is weighed against a group (``crenel.anonymity.algorithms.nearest.procedures``)
+        True  # the caller weighs reuse against a group (``crenel.anonymity.algorithms.nearest.procedures``)
     )
     return _with_search(made, policy)
 
 
 def with_slots(arrays: NearestArrays, slots: int, policy: Policy, parameters: NearestParameters) -> NearestArrays:
-    """The same shard with ``slots`` slots or more; what it holds keeps its slots."""
+    """Return the arrays with at least ``slots`` slots; buffered tuples keep their slots."""
     held = len(arrays.group) // 2
     if slots <= held:
         return arrays

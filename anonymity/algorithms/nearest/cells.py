@@ -1,8 +1,8 @@
-"""Where tuples wait: neighbors together in cells, so that what is nearest to a group is found without looking at all.
+"""Buffered tuples in cells of neighbors, for a nearest-neighbor search that skips most of the buffer.
 
-The cells are the leaves of a tree of cuts, each of one attribute at one value; a cell that is full is cut in two. A
-search begins with the cell of the least bound, which is what the group would lose at least by any of its tuples, and
-passes over those that are too far: its result is the same however the cells lie. The loops hold no branch, as in
+The cells are the leaves of a tree of cuts, each of one attribute at one value. A full cell is cut in two. The bound of
+a cell is the minimum loss that any of its tuples adds to the group. A search begins in the cell of the smallest bound
+and skips cells that are too far, so its result does not depend on the cells. The loops contain no branches, as in
 ``crenel.anonymity.space.boxes_by_attribute``.
 """
 
@@ -20,37 +20,37 @@ from crenel.anonymity.space.domain import NONE, Boxes, Domain
 from crenel.anonymity.space.lanes import least, whole, with_room
 
 SIZE = 64
-"""Most tuples of a cell."""
+"""Maximum number of tuples in a cell."""
 
-_ANY = -1  # in the place of an attribute: tuples alike in all attributes lie in either part
+_ANY = -1  # replaces an attribute: tuples alike in all attributes lie on either side
 _LEAST = SIZE // 4
-"""Fewest tuples that a cut leaves on either side."""
+"""Minimum number of tuples on each side of a cut."""
 
 _SPARSE = 5
-"""The cells are made anew where there are so many times as many as full ones would be; cuts alone make at most four."""
+"""Rebuild the cells when their number exceeds the minimum `_SPARSE`-fold; cuts alone reach at most four-fold."""
 
 _THIN = 2
-"""So they are where there are so many times as many, and as many tuples have come since as wait."""
+"""Rebuild when cells exceed the minimum `_THIN`-fold and one buffer's worth of tuples has arrived since."""
 
 
 class Cells(NamedTuple):
-    """The tuples that wait, ``SIZE`` places a cell.
+    """Buffered tuples in cells of ``SIZE`` places.
 
     Attributes
     ----------
-    now : ``used`` cells; the ``root`` of the tree: the number of a cut, or -1 - that of a cell; and how many tuples
-        ``came`` since the cells were made anew
-    held : (cells,) tuples in each, at its first places
-    slot : (places,) of the tuple at each place
-    place : (slots,) of the tuple in each slot, ``NONE`` where it is in no cell
-    number, leaf : (numeric, places), (categorical, places) values, and nodes
-    lower, upper, first, last : (numeric, cells), (categorical, cells) between which they lie
-    bound : (cells,) by how much the group's loss grows at least
-    part : (categorical, cells) what of it is an attribute's
-    step, ahead : (cells,) scratch; ``bound``, infinite where a cell is empty
-    growth, growth_step : (SIZE,) by how much the group's loss grows by each tuple of a cell; scratch
-    attribute, cut : (cuts,) of each; numeric attributes come first
-    below, above : (cuts,) the part below the cut, and the other, as ``root``
+    now : ``used``: number of cells; ``root`` of the tree: number of a cut, or -1 - that of a cell; ``came``: number of
+        tuples that arrived since the cells were rebuilt
+    held : (cells,) number of tuples in each cell, at its first places
+    slot : (places,) slot of the tuple at each place
+    place : (slots,) place of the tuple in each slot, ``NONE`` where it is in no cell
+    number, leaf : (numeric, places), (categorical, places) values and leaf nodes of the tuples
+    lower, upper, first, last : (numeric, cells), (categorical, cells) range of values and of leaf nodes in each cell
+    bound : (cells,) minimum growth of the group's loss by a tuple of each cell
+    part : (categorical, cells) share of each attribute in ``bound``
+    step, ahead : (cells,) scratch space; ``bound``, infinite where a cell is empty
+    growth, growth_step : (SIZE,) growth of the group's loss by each tuple of a cell; scratch space
+    attribute, cut : (cuts,) attribute and value of each cut; numeric attributes come first
+    below, above : (cuts,) subtree below the cut and the other one, encoded as ``root``
     """
 
     now: Any
@@ -76,7 +76,7 @@ class Cells(NamedTuple):
 
 
 def empty_cells(slots: int, policy: Policy) -> Cells:
-    """Room for as many tuples as there are slots; nobody waits."""
+    """Return empty cells with room for as many tuples as there are slots."""
     numeric, categorical = len(policy.numeric), len(policy.categorical)
     cells = with_room(_most(slots) + 2)
     now = record("used root came")
@@ -111,7 +111,7 @@ def _most(slots: int) -> int:
 
 @leaf
 def enter(shard: Any, slot: Int) -> None:
-    """Put a tuple that waits into its cell."""
+    """Insert a buffered tuple into its cell."""
     cells, full = shard.cells, shard.now.waiting // SIZE + 1
     cells.place[slot] = 0
     cells.now.came += 1
@@ -124,7 +124,7 @@ def enter(shard: Any, slot: Int) -> None:
 
 @procedure
 def make_anew(shard: Any) -> None:
-    """Let the cells be those of all that waits now and was in one."""
+    """Rebuild the cells from all buffered tuples that were in one."""
     cells, tuples = shard.cells, shard.tuples
     cells.now.used, cells.now.root, cells.now.came = 1, -1, 0
     cells.held[0] = 0
@@ -178,7 +178,7 @@ def _put(shard: Any, cell: Int, slot: Int) -> None:
 
 @leaf
 def drop(shard: Any, slot: Int) -> None:
-    """Take a tuple out of its cell; the last one there takes its place."""
+    """Remove a tuple from its cell; the last tuple of the cell moves to its place."""
     cells = shard.cells
     place = np.int64(cells.place[slot])
     cell = place // SIZE
@@ -195,7 +195,7 @@ def drop(shard: Any, slot: Int) -> None:
 
 @procedure
 def _cut(shard: Any, cell: Int, before: Int, low: bool) -> None:
-    """Cut a full cell in two, across its widest attribute, near the middle; or give tuples that are alike a second."""
+    """Cut a full cell in two across its widest attribute, near the middle; add a cell where all tuples are alike."""
     cells = shard.cells
     numeric, start = cells.number.shape[0], cell * SIZE
     widths = _widths(shard, cell)
@@ -232,7 +232,7 @@ def _cut(shard: Any, cell: Int, before: Int, low: bool) -> None:
 
 @procedure
 def _widths(shard: Any, cell: Int) -> NDArray[np.float64]:
-    """How wide a cell is in each attribute, as a share of InfoLoss."""
+    """Return the width of a cell in each attribute, as a share of InfoLoss."""
     cells, domain = shard.cells, shard.domain
     numeric = cells.number.shape[0]
     widths = np.zeros(numeric + cells.leaf.shape[0])
@@ -257,7 +257,7 @@ def _value(shard: Any, slot: Int, attribute: Int) -> float:
 
 @leaf
 def measure(domain: Domain, cells: Cells, box: Boxes, row: Int) -> None:
-    """Write to ``bound`` by how much a box grows at least to enclose any tuple of each cell."""
+    """Write to ``bound`` the minimum growth of a box's loss by a tuple of each cell."""
     bound, stop = cells.bound, whole(cells.now.used)
     for i in range(np.uint64(0), stop):
         bound[i] = 0.0
@@ -276,7 +276,7 @@ def measure(domain: Domain, cells: Cells, box: Boxes, row: Int) -> None:
 
 @leaf
 def measure_again(domain: Domain, cells: Cells, box: Boxes, before: Int, after: Int) -> None:
-    """Bring ``bound`` up to date where a box has grown from row ``before`` to row ``after``."""
+    """Update ``bound`` after a box has grown from row ``before`` to row ``after``."""
     bound, stop = cells.bound, whole(cells.now.used)
     for a in range(box.lower.shape[1]):
         lower, upper = box.lower[before, a], box.upper[before, a]
@@ -299,7 +299,7 @@ def measure_again(domain: Domain, cells: Cells, box: Boxes, before: Int, after: 
 
 @leaf
 def _least_losses(domain: Domain, cells: Cells, node: Int, attribute: Int) -> None:
-    """Write to ``step`` by how much a node's loss is less than that of the lowest above it and any tuple of a cell."""
+    """Write to ``step`` the minimum growth of a node's loss when it is generalized to cover a tuple of each cell."""
     step, first_of, last_of, stop = cells.step, cells.first, cells.last, whole(cells.now.used)
     own = domain.loss[node]
     top = domain.loss[domain.root[attribute]] - own
@@ -316,7 +316,7 @@ def _least_losses(domain: Domain, cells: Cells, node: Int, attribute: Int) -> No
 
 @leaf
 def nearest_cell(cells: Cells) -> Int:
-    """The cell of the least bound, of those that hold any tuple; ``NONE`` where none does. All bounds: ``ahead``."""
+    """Return the nonempty cell of the smallest bound, ``NONE`` if all are empty; write all bounds to ``ahead``."""
     ahead, bound, held, count = cells.ahead, cells.bound, cells.held, np.int64(cells.now.used)
     for i in range(np.uint64(0), whole(count)):
         ahead[i] = bound[i] if held[i] > 0 else np.inf
@@ -329,7 +329,7 @@ def nearest_cell(cells: Cells) -> Int:
 
 @leaf
 def visit(domain: Domain, cells: Cells, box: Boxes, row: Int, cell: Int) -> None:
-    """Write to ``growth`` by how much a box grows to enclose each tuple of a cell (CASTLE, Definition 3.4)."""
+    """Write to ``growth`` the growth of a box's loss by each tuple of a cell (CASTLE, Definition 3.4)."""
     growth, step, start, stop = cells.growth, cells.growth_step, np.uint64(cell * SIZE), whole(cells.held[cell])
     for i in range(np.uint64(0), stop):
         growth[i] = 0.0

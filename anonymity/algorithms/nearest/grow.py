@@ -1,4 +1,4 @@
-"""Growing a group around a tuple until it keeps all promises."""
+"""Growth of a group around a tuple until it satisfies all privacy models."""
 
 from __future__ import annotations
 
@@ -17,29 +17,30 @@ from crenel.anonymity.space.domain import NONE
 from crenel.anonymity.space.ends import published_loss
 
 WAITS, CHOSEN = 0, 1
-"""``Tuples.cluster`` of a tuple that waits, and of one that is in the group that grows."""
+"""``Tuples.cluster`` of a buffered tuple, and of a member of the group that grows."""
 
 _REUSE = -2
 
 _SPARE = 2
-"""Members beyond k where confidence is asked for: so many may be withheld as linkable, and the others still leave."""
+"""Members beyond k with noise within releases: so many may be suppressed as linkable, and the rest is released."""
 
 
 @procedure
 def grow(shard: Any, slot: Int, other_loss: float, together: bool) -> Int:
-    """Grow a group around a tuple: each next member is the waiting tuple of another subject that enlarges it least.
+    """Grow a group around a tuple by the buffered tuple of another subject that enlarges it least.
 
-    Where that would leave too few members for the sensitive values that are lacking, only those that bring one come.
+    Where only so many places are left as sensitive values are lacking, only tuples that add a lacking value join.
 
     Parameters
     ----------
-    other_loss : what the tuple would lose by reuse; infinite where nothing can be reused
-    together : whether all that waits keeps the promises; else a group of k that no tuple helps is given up
+    other_loss : loss of the tuple under reuse; infinite where nothing can be reused
+    together : whether the union of all buffered tuples satisfies the privacy models; otherwise the function gives up
+        a group of k that no tuple improves
 
     Returns
     -------
-    members : how many there are in ``group``, under the generalization ``box``; 0 where no such group keeps promises,
-        -1 where reuse is better
+    members : number of members in ``group``, under the generalization ``box``; 0 where no such group satisfies the
+        privacy models, -1 where reuse is better
     """
     cells, tuples, domain, box, group = shard.cells, shard.tuples, shard.domain, shard.box, shard.group
     trial, checks = shard.trial, shard.checks
@@ -61,12 +62,12 @@ def grow(shard: Any, slot: Int, other_loss: float, together: bool) -> Int:
             break
         next_one = _next(shard, members, check, together)
         if next_one == NONE:
-            if members >= shard.of.k and check == NONE:  # fewer will do
+            if members >= shard.of.k and check == NONE:  # k members suffice without the spare ones
                 next_one = slot
             break
         assign(box, before, box, now)
         enclose(domain, box, now, points(tuples), next_one)
-        if reuse_is_better(shard, other_loss):  # a group that grows on only becomes worse
+        if reuse_is_better(shard, other_loss):  # growth only increases the loss of a group
             next_one = np.int64(_REUSE)
             break
         measure_again(domain, cells, box, before, now)
@@ -81,9 +82,10 @@ def grow(shard: Any, slot: Int, other_loss: float, together: bool) -> Int:
 
 @leaf
 def reuse_is_better(shard: Any, other_loss: float) -> bool:
-    """Whether reuse loses no more than the group does, with what a bad one costs its k - 1 other members.
+    """Return whether reuse loses at most as much as the group, with the cost of a bad group to its other members.
 
-    They could leave in a group of mean loss tau another time. Tau is of groups before their ends are rounded.
+    The k - 1 other members could be released at the mean loss tau instead. Tau averages losses before the ends of
+    intervals are rounded.
     """
     loss = info_loss(shard.domain, shard.box, np.int64(0))
     shown = published_loss(shard.domain, shard.box, np.int64(0))
@@ -92,7 +94,7 @@ def reuse_is_better(shard: Any, other_loss: float) -> bool:
 
 @leaf
 def _next(shard: NearestArrays, members: Int, check: Int, together: bool) -> Int:
-    """The tuple that comes next, ``NONE`` where there is none; ``check`` is one that the group breaks."""
+    """Return the tuple that joins next, ``NONE`` if there is none; ``check`` is a privacy model that is violated."""
     if check != NONE and _values_lacking(shard) >= shard.of.k - members:
         found = _nearest(shard, members, True)
         if found != NONE or only_diversity(shard.checks) or (members >= shard.of.k and not together):
@@ -102,7 +104,7 @@ def _next(shard: NearestArrays, members: Int, check: Int, together: bool) -> Int
 
 @leaf
 def _values_lacking(shard: NearestArrays) -> float:
-    """How many members the group needs for the values that it lacks, at least."""
+    """Return the minimum number of members that must join to add the lacking sensitive values."""
     lacking, checks = 0.0, shard.checks
     for check in range(len(checks.address)):
         if checks.address[check] == 0:
@@ -112,7 +114,7 @@ def _values_lacking(shard: NearestArrays) -> float:
 
 @leaf
 def _nearest(shard: NearestArrays, members: Int, must_help: bool) -> Int:
-    """The nearest tuple that may come, or of those with which the group lacks less; ``NONE`` where there is none."""
+    """Return the nearest tuple that may join, with ``must_help`` of those that reduce the shortfall; else ``NONE``."""
     cells = shard.cells
     lacked = 0.0
     if must_help:
@@ -123,7 +125,7 @@ def _nearest(shard: NearestArrays, members: Int, must_help: bool) -> Int:
         return np.int64(NONE)
     found, least = _nearer(shard, first, np.int64(NONE), np.inf, members, must_help, lacked)
     for cell in range(cells.now.used):
-        # Bounds are summed in another order than what they bound.
+        # The tolerance covers rounding: bounds and distances are summed in different orders.
         if cells.ahead[cell] <= least + 1e-9 and cells.ahead[cell] < np.inf and cell != first:
             found, least = _nearer(shard, np.int64(cell), found, least, members, must_help, lacked)
     return found
@@ -133,7 +135,7 @@ def _nearest(shard: NearestArrays, members: Int, must_help: bool) -> Int:
 def _nearer(
     shard: NearestArrays, cell: Int, found: Int, least: float, members: Int, must_help: bool, lacked: float
 ) -> tuple[Int, float]:
-    """The nearest of a cell and of the one that was found before, and by how much it enlarges the group."""
+    """Return the nearest of a cell's tuples and the previous best, and its enlargement of the group."""
     cells, position = shard.cells, shard.tuples.position
     visit(shard.domain, cells, shard.box, np.int64(0), cell)
     for i in range(cells.held[cell]):
@@ -149,7 +151,7 @@ def _nearer(
 
 @leaf
 def _may_come(shard: NearestArrays, members: Int, slot: Int) -> bool:
-    """Whether a tuple is of nobody in the group."""
+    """Return whether no tuple of the same subject is in the group."""
     tuples = shard.tuples
     if tuples.cluster[slot] == CHOSEN:
         return False
@@ -162,7 +164,7 @@ def _may_come(shard: NearestArrays, members: Int, slot: Int) -> bool:
 
 @leaf
 def _helps(shard: NearestArrays, members: Int, slot: Int, lacked: float) -> bool:
-    """Whether the group lacks less with a tuple; ``trial.lacks`` says what of, and ``lacked`` how much together."""
+    """Return whether a tuple reduces the group's shortfall: ``trial.lacks`` by privacy model, ``lacked`` in total."""
     trial, checks, codes, row, alone = shard.trial, shard.checks, shard.codes, np.int64(0), True
     if only_diversity(checks) or members < shard.of.k:
         return can_reduce_shortfall(trial, checks, trial.lacks, row, codes, slot, alone)

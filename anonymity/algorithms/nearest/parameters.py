@@ -1,4 +1,4 @@
-"""How nearest release works."""
+"""Parameters of nearest release."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from crenel.anonymity.model.privacy import Privacy
 
 @dataclass(frozen=True)
 class NearestParameters:
-    """How nearest release works.
+    """Parameters of nearest release.
 
     Attributes
     ----------
-    delay_tuples : how many later tuples of its shard a tuple may wait for, 0 or more; None: no such bound
-    delay_event_time : how long a tuple may wait, milliseconds of event time, 0 or more; None: no such bound
-    delay_jitter : share of the delay, 0 to 1, that a tuple's own deadline may come before its end
-    loss_window : how many recent releases the mean loss tau is taken of, 1 or more
-    reuse_limit : most generalizations kept for reuse, 0 or more; the oldest leave first. None are kept by default, as
-        a reused tuple is published alone, and an attacker who knows when it arrived may name its person
+    delay_tuples : maximum delay in tuples of the shard, 0 or more; None: no such bound
+    delay_event_time : maximum delay in milliseconds of event time, 0 or more; None: no such bound
+    delay_jitter : share of the delay, 0 to 1, by which a tuple's own deadline may come earlier
+    loss_window : number of recent releases that the mean loss tau averages, 1 or more
+    reuse_limit : maximum number of generalizations kept for reuse, 0 or more; the oldest are dropped first. The
+        default keeps none: a reused tuple is published alone, and an attacker with timing knowledge may
+        re-identify its person
     suppression : ``withhold`` a tuple that cannot be released, or publish it fully ``generalize`` d
     """
 
@@ -34,14 +35,14 @@ class NearestParameters:
     suppression: Literal["withhold", "generalize"] = "withhold"
 
     max_clusters: ClassVar[int] = 1
-    """All that waits is one cluster to what is shared with CASTLE (``crenel.anonymity.algorithms.nearest.shard``)."""
+    """The code shared with CASTLE treats the whole buffer as one cluster (``...algorithms.nearest.shard``)."""
 
     def __post_init__(self) -> None:
         require_delay(self, "nearest", ("loss_window", 1), ("reuse_limit", 0))
 
 
 def problems(policy: Policy, privacy: Privacy, parameters: NearestParameters) -> Iterator[str]:
-    """What does not go together, each with its field and what would be valid."""
+    """Yield each conflict between the settings, with its field and the valid values."""
     yield from problems_of_delay(policy, parameters, "nearest")
     horizon = None if privacy.lasting is None else privacy.lasting.horizon
     if horizon is None:

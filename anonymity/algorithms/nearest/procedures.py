@@ -1,4 +1,4 @@
-"""Nearest release: whoever expires leaves with the tuples that are nearest, and nobody else, compiled."""
+"""Compiled procedures of nearest release, which publishes an expiring tuple with its nearest neighbors only."""
 
 from __future__ import annotations
 
@@ -24,10 +24,13 @@ from crenel.anonymity.space.ends import published_loss
 def nearest(
     shard: NearestArrays, slots: NDArray[np.int32], marks: NDArray[np.int64], watermark: Int, ended: bool
 ) -> None:
-    """Let in the tuples in ``slots``, in order, and let leave what falls due.
+    """Admit the tuples in ``slots``, in order, and release the tuples that are due.
 
-    ``watermark`` is the event time that has passed, ``marks`` what had passed when each tuple came
-    (``crenel.anonymity.buffer.watermarks``); where the input has ``ended``, everything falls due.
+    Parameters
+    ----------
+    marks : watermark at the arrival of each tuple (``crenel.anonymity.buffer.watermarks``)
+    watermark : watermark after the last tuple
+    ended : whether the input has ended, so that all buffered tuples are due
     """
     for i in range(len(slots) + 1):
         now = passed(marks, i, watermark)
@@ -40,7 +43,7 @@ def nearest(
 
 @procedure
 def release_due(shard: NearestArrays, watermark: Int, ended: bool) -> None:
-    """Let leave what is due."""
+    """Publish or suppress each tuple that is due."""
     due = next_due(shard, watermark, ended)
     while due != NONE:
         serve(shard, due)
@@ -49,34 +52,34 @@ def release_due(shard: NearestArrays, watermark: Int, ended: bool) -> None:
 
 @entry
 def relink(shard: NearestArrays, slots: NDArray[np.int32]) -> None:
-    """Let restored tuples wait again, in order of position."""
+    """Return restored tuples to the buffer, in order of position."""
     for i in range(len(slots)):
         wait(shard, np.int64(slots[i]))
 
 
 @entry
 def forget(shard: NearestArrays, slots: NDArray[np.int32]) -> None:
-    """Take tuples out of all that wait."""
+    """Remove tuples from the buffer."""
     for i in range(len(slots)):
         leave(shard, np.int64(slots[i]))
 
 
 @entry
 def lay(shard: NearestArrays) -> None:
-    """Put all that waits into new cells."""
+    """Rebuild the cells from all buffered tuples."""
     make_anew(shard)
 
 
 @leaf
 def place(shard: NearestArrays, slot: Int) -> None:
-    """Let a new tuple wait."""
+    """Number a new tuple and add it to the buffer."""
     number(shard, slot)
     wait(shard, slot)
 
 
 @leaf
 def wait(shard: NearestArrays, slot: Int) -> None:
-    """Put a tuple at the young end of all that wait."""
+    """Append a tuple to the buffer, as the youngest, and insert it into its cell."""
     shard.tuples.cluster[slot] = WAITS
     arrive(shard, slot)
     enter(shard, slot)
@@ -86,7 +89,7 @@ def wait(shard: NearestArrays, slot: Int) -> None:
 
 @procedure
 def serve(shard: NearestArrays, slot: Int) -> None:
-    """Let an expiring tuple leave: by reuse, with the group that is grown around it, or suppressed."""
+    """Publish an expiring tuple by reuse or with the group grown around it, or suppress it."""
     members: Int = np.int64(0)
     reason, published, other_loss = lacking(shard), reusable(shard, slot), np.inf
     if published != NONE:
@@ -112,7 +115,7 @@ def serve(shard: NearestArrays, slot: Int) -> None:
 
 @leaf
 def collect_group(shard: NearestArrays) -> Int:
-    """Let all that waits be the group; how many there are."""
+    """Make all buffered tuples the group and return their number."""
     tuples, members, slot = shard.tuples, np.int64(0), np.int64(shard.now.oldest)
     assign(shard.box, np.int64(0), points(tuples), slot)
     while slot != NONE:
@@ -125,7 +128,7 @@ def collect_group(shard: NearestArrays) -> Int:
 
 @leaf
 def release_group(shard: NearestArrays, members: Int, due: Int) -> None:
-    """Release the group that was grown; who lies in its generalization and is no member goes on waiting."""
+    """Release the grown group; other tuples inside its generalization stay buffered."""
     group, tuples = shard.group, shard.tuples
     for i in range(members):
         group[members + i] = group[i]
@@ -139,6 +142,6 @@ def release_group(shard: NearestArrays, members: Int, due: Int) -> None:
 
 @leaf
 def leave(shard: NearestArrays, slot: Int) -> None:
-    """Take a tuple out of all that wait."""
+    """Remove a tuple from its cell and from the buffer."""
     drop(shard, slot)
     depart(shard, slot)

@@ -1,4 +1,4 @@
-"""A shard of nearest release by reference: see ``crenel.anonymity.compiled.reference``."""
+"""Pass-by-reference form of nearest release's arrays: see ``crenel.anonymity.compiled.reference``."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ class _Shard(Proxy):
 
 
 share = by_reference(NearestArrays, {NearestArrays: (_Shard, _ShardFields)})
-"""A function from ``NearestArrays`` to the same by reference, valid while the arrays are kept."""
+"""Return ``NearestArrays`` in their pass-by-reference form, valid while the arrays are kept."""

@@ -1,4 +1,4 @@
-"""Nearest release on one shard. What waits, what is reused, and how it is remembered, is as in CASTLE."""
+"""Nearest release on one shard, with the buffer, reuse and storage of CASTLE."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from crenel.anonymity.compiled.random import RandomStream
 
 @dataclass(frozen=True)
 class NearestCounters(Counters):
-    """What has happened in a shard so far.
+    """Counters of a nearest-release shard.
 
     Attributes
     ----------
     tau : mean loss of the most recent releases
-    persons_below_k : persons of whom a row left under a generalization in which fewer than k companions lay; where the
-        promise lasts, and 0 but for ``Lasting.moved: count``
+    persons_below_k : number of persons with a tuple published under a generalization that covers fewer than k of the
+        anonymity set; nonzero only with a lasting guarantee and ``Lasting.moved: count``
     """
 
     tau: float
@@ -37,17 +37,17 @@ class NearestCounters(Counters):
 
 
 class Nearest(DelayedShard):
-    """The live form of one shard; its parameters are ``NearestParameters``.
+    """In-memory state of one shard; its parameters are ``NearestParameters``.
 
-    All that waits is one cluster to CASTLE, of number 0, that is never stored: whoever has left and is stored is among
-    those that are noted as gone.
+    The code shared with CASTLE sees the whole buffer as cluster 0, which is never stored. The list of departed tuples
+    covers each stored tuple that has since been published or suppressed.
     """
 
     _obsolete: dict[str, dict[int, bytes | None]]
     arrays: NearestArrays
 
     def __init__(self, terms: ShardContext, snapshot: Snapshot, *, remembers: bool = True) -> None:
-        # Who was whose companion where a promise lasted that lasts no more.
+        # Anonymity sets stored by an earlier configuration with a lasting guarantee; the next step deletes them.
         self._obsolete = {kind: dict.fromkeys(blobs) for kind, blobs in snapshot.further.items() if kind != SEEN}
         super().__init__(terms, snapshot, remembers=remembers)
 

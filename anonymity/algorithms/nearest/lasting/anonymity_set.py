@@ -1,24 +1,23 @@
-"""Companions: the persons with whom a person first left, and whom an observer cannot tell from them later either.
+"""Anonymity sets: persons released together first, whom an attacker cannot tell apart in later releases either.
 
-What is promised, and why it holds. An observer knows everybody's values whenever they came, and which rows are a
-person's. Of each row they take all persons whose latest values lie in its generalization, and intersect these sets over
-all rows of the person that were published since the group was founded. Each such row
-1. was published with the group, under a box around the latest values of all companions (``found``);
-2. or later, under a box that contains the latest values of all companions at that moment (``all_within``), and the
-   person's own;
-3. or was published alone by a guest, under a box of which the same is true, before the guest had companions (``join``).
-So all companions are in each of these sets, and in their intersection: k persons or more. Nobody leaves a group while
-anybody of it comes within the horizon, a guest excepted, of whom no box need know; and no row of a person is published
-under another group. Who joins adds to the sets, and takes nobody out of them. Whoever comes again after the horizon is
-a new person, with new companions: the promise is about rows within the horizon.
+Guarantee and proof. The attacker knows the values of all persons at all times, and which rows belong to one target
+person. For each such row, the attacker takes all persons whose latest values lie in its generalization, and intersects
+these candidate sets over the target's rows since its group was founded. Each of the target's rows
+1. was published at the founding, under a box around the latest values of all members (``found``);
+2. or later, under a box that contains the latest values of all members at that moment (``all_within``) and the
+   target's own;
+3. or alone, while the target was a guest, under such a box, before the target was in any group (``join``).
+So each candidate set contains all members, and the intersection has at least k persons. No member leaves a group while
+any member has rows within the horizon. Guests may leave, because boxes need not cover them. No row of a person is
+published under another group. A person that joins enlarges the candidate sets and removes no one. A person that returns
+after the horizon counts as new, with a new anonymity set: the guarantee covers rows within the horizon.
 
-Somebody who is forgotten on request (``forget_subject``) still vouches for the others by what came of them last, though
-nothing of it is known any more: it lies in the box of the group, which only grows from then on, and nobody is a guest
-of such a group any more. Of what they had published the worst is assumed.
+A member forgotten on request (``forget_subject``) still counts for the others by its latest values, although nothing
+about the member is stored. These values lie in the group's box, which only grows from then on, and the group accepts no
+more guests. The code assumes the worst about the member's published sensitive values.
 
-l likewise: the companions' values, all that were published of each together, are l-diverse when the group is founded,
-and no row is published by which they would no longer be (``stays_diverse``). Guests bring their own, which name nobody
-else's.
+The same holds for l. The members' sensitive values, over all their published rows, are l-diverse at the founding.
+``stays_diverse`` blocks each row that would end this. Guests' own values reveal nothing about the members.
 """
 
 from __future__ import annotations
@@ -43,13 +42,13 @@ _SUPPRESS = MOVED.index("suppress")
 
 @inner
 def latest(shard: Any) -> Boxes:
-    """The latest values of all persons, as boxes."""
+    """Return the latest values of all persons, as boxes."""
     return Boxes(shard.persons.numeric, shard.persons.numeric, shard.persons.leaf)
 
 
 @leaf
 def found(shard: Any, members: NDArray[np.int32], release: Int) -> Int:
-    """Let the persons of a release of this step, its ``members``, be each other's companions; the row of the group."""
+    """Found a group of the persons in a release of this step (slots ``members``) and return the group's row."""
     groups, rows = shard.groups, shard.rows
     now = groups.now
     if now.freed > 0:
@@ -75,7 +74,7 @@ def found(shard: Any, members: NDArray[np.int32], release: Int) -> Int:
 
 @leaf
 def join(shard: Any, person: Int, group: Int, companion: bool) -> None:
-    """Let a person be a companion or a guest of a group; what waits of them is in no new group any more."""
+    """Add a person to a group, as member or as guest; the person's buffered tuples can found no other group."""
     persons, tuples = shard.persons, shard.tuples
     persons.group[person] = group
     persons.core[person] = companion
@@ -92,7 +91,7 @@ def join(shard: Any, person: Int, group: Int, companion: bool) -> None:
 
 @leaf
 def publish(shard: Any, person: Int, slot: Int) -> None:
-    """Note the sensitive values of a tuple that leaves."""
+    """Record the sensitive values of a tuple at its publication."""
     persons = shard.persons
     for a in range(persons.held.shape[1]):
         if not _holds(shard, person, a, shard.tuples.sensitive[slot, a]):
@@ -114,7 +113,7 @@ def _holds(shard: Any, person: Int, attribute: Int, code: Int) -> bool:
 
 @leaf
 def all_within(shard: Any, boxes: Boxes, row: Int, group: Int) -> bool:
-    """Whether a box contains the latest values of all companions."""
+    """Return whether a box contains the latest values of all members."""
     persons, person = shard.persons, np.int64(shard.groups.first[group])
     while person != NONE:
         if persons.core[person] and not contains(shard.domain, boxes, row, latest(shard), person):
@@ -125,7 +124,7 @@ def all_within(shard: Any, boxes: Boxes, row: Int, group: Int) -> bool:
 
 @leaf
 def how_many_within(shard: Any, boxes: Boxes, row: Int, group: Int) -> Int:
-    """The latest values of how many companions a box contains, which contains the group's."""
+    """Return the number of members whose latest values lie in a box, which contains the group's box."""
     persons, person = shard.persons, np.int64(shard.groups.first[group])
     found_within = np.int64(shard.groups.struck[group])
     while person != NONE:
@@ -136,7 +135,7 @@ def how_many_within(shard: Any, boxes: Boxes, row: Int, group: Int) -> Int:
 
 @leaf
 def enclose_companions(shard: Any, boxes: Boxes, row: Int, group: Int) -> None:
-    """Enlarge a box, no more than needed, until it contains the latest values of all companions."""
+    """Enlarge a box, by no more than needed, until it contains the latest values of all members."""
     persons, person = shard.persons, np.int64(shard.groups.first[group])
     if shard.groups.struck[group] > 0:
         enclose(shard.domain, boxes, row, shard.groups.box, group)
@@ -148,7 +147,7 @@ def enclose_companions(shard: Any, boxes: Boxes, row: Int, group: Int) -> None:
 
 @leaf
 def promises(shard: Any, group: Int) -> bool:
-    """Whether the companions are as many and as diverse as is promised now; a restore may have asked for more."""
+    """Return whether the anonymity set satisfies the current k and l, which a restart may have raised."""
     if shard.groups.companions[group] < shard.of.k:
         return False
     for a in range(shard.persons.held.shape[1]):
@@ -159,7 +158,7 @@ def promises(shard: Any, group: Int) -> bool:
 
 @leaf
 def stays_diverse(shard: Any, group: Int, person: Int, slot: Int) -> bool:
-    """Whether the companions are l-diverse still, once a tuple of the person is published."""
+    """Return whether the anonymity set remains l-diverse after the publication of a person's tuple."""
     if shard.bound.values <= 1 or not shard.persons.core[person]:
         return True
     for a in range(shard.persons.held.shape[1]):
@@ -174,12 +173,12 @@ def stays_diverse(shard: Any, group: Int, person: Int, slot: Int) -> bool:
 
 @procedure
 def lasting_diversity(shard: Any, group: Int, attribute: Int, person: Int, code: np.uint64) -> Int:
-    """Return the diversity of all that was published of the companions; 1 where that is not known.
+    """Return the diversity of all values published of the members; 1 where it is unknown.
 
-    Diversity is that of ``crenel.anonymity.privacy_models.distinct_diversity``. Who was forgotten on request may have
-    published any value: no fewer than this many are needed, whichever it was.
+    Diversity is that of ``crenel.anonymity.privacy_models.distinct_diversity``. A member forgotten on request may have
+    published any value, so the result is the minimum over all possibilities.
 
-    ``person`` : one who would publish ``code`` too, ``NONE`` where nobody would
+    ``person`` : a person who would publish ``code`` as well, ``NONE`` for no such person
     """
     persons, groups = shard.persons, shard.groups
     companions, struck = groups.companions[group], groups.struck[group]
@@ -215,9 +214,10 @@ def lasting_diversity(shard: Any, group: Int, attribute: Int, person: Int, code:
 
 @procedure
 def forget_subject(shard: Any, subject: Any) -> None:
-    """Forget a person on request, of whom nothing waits any more.
+    """Forget a person on request, after the removal of all the person's buffered tuples.
 
-    Where what came of them last was never published, the group's box becomes most general in what it lies outside of.
+    If the person's latest values lie outside the group's box, the box becomes most general in those attributes. With
+    ``Lasting.moved: suppress``, the group may publish no more instead.
     """
     persons, groups = shard.persons, shard.groups
     person = numbered(persons.row, np.int64(0), subject)
@@ -244,14 +244,14 @@ def forget_subject(shard: Any, subject: Any) -> None:
     other = np.int64(groups.first[group])
     if other == NONE:
         _forget_group(shard, group)
-    while other != NONE:  # it may have been the one who came last
+    while other != NONE:  # the forgotten person may have had the newest event time
         groups.now.earliest = min(groups.now.earliest, persons.event_time[other])
         other = np.int64(persons.next[other])
 
 
 @leaf
 def touch_group(shard: Any, group: Int) -> None:
-    """What is stored of the group differs from now on."""
+    """Mark a group as different from its stored entry."""
     groups = shard.groups
     if not groups.changed[group]:
         groups.changed[group] = True
@@ -261,7 +261,7 @@ def touch_group(shard: Any, group: Int) -> None:
 
 @leaf
 def forget_old(shard: Any, watermark: Int) -> None:
-    """Forget companions of whom nobody has come for the horizon, and guests who have not; eight times a horizon."""
+    """Forget groups and guests without tuples for the horizon, in steps of an eighth of the horizon."""
     now, horizon = shard.groups.now, shard.bound.horizon
     if horizon < 0 or watermark < -(1 << 62):
         return

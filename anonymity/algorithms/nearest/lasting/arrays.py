@@ -1,4 +1,4 @@
-"""The arrays of a shard whose promise lasts: persons, their companions, and which of their tuples wait."""
+"""Arrays of a shard with a lasting guarantee: persons, their anonymity sets, and the owners of buffered tuples."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ from crenel.anonymity.privacy_models.tally import Counter
 from crenel.anonymity.space.domain import NONE, Boxes, Domain, boxes
 
 MOST_VALUES = 8
-"""Different values of a sensitive attribute that are remembered of a person; where l > 1, no more leave."""
+"""Number of distinct sensitive values remembered per person and attribute; with l > 1, no more are published."""
 
 MOVED = ("widen", "suppress", "count")
-"""What ``Lasting.moved`` may be; ``of.moved`` is a position here."""
+"""Values of ``Lasting.moved``; ``bound.moved`` is a position here."""
 
 
 class Persons(NamedTuple):
-    """Who has tuples that wait, or companions; one a row, which is reused.
+    """Persons with buffered tuples or an anonymity set, one per row; rows are recycled.
 
     Attributes
     ----------
-    now : ``used`` rows, beyond which none was given out; ``freed`` of these may be given out again; ``touched``,
-        ``dropped``: entries of these lists in this step; ``below_k``: persons so far who were ``below``
-    row : the row of each subject
-    free : (rows,) those that may be given out again
-    subject : (rows,) keyed hash
-    group : (rows,) row of the companions, ``NONE`` where there are none yet
-    core : (rows,) whether the person is one of the companions, and not a guest
-    below : (rows,) whether a tuple left under a generalization in which fewer than k companions lay
-    next : (rows,) who comes next in the group
-    first : (rows,) slot of one of the person's tuples that wait, ``NONE`` where none does
-    numeric, leaf : (rows, ...) the latest values that came
-    position, event_time : (rows,) of the tuple that they came with; the newest event time that came
-    values : (rows, sensitive, MOST_VALUES) codes of what was published of a companion
-    held : (rows, sensitive) how many; more than ``MOST_VALUES``: there were others
-    entry : (rows,) number of the stored entry that holds the person; ``NONE``: none does
-    changed : (rows,) whether what is stored differs
-    touched : (rows,) the persons of this step that have changed, each once
+    now : ``used``: number of rows ever assigned; ``freed``: number of these that are free again; ``touched``,
+        ``dropped``: lengths of these lists in this step; ``below_k``: number of persons so far that were ``below``
+    row : row of each subject
+    free : (rows,) rows that are free again
+    subject : (rows,) keyed hash of the person
+    group : (rows,) row of the anonymity set, ``NONE`` before the first release
+    core : (rows,) whether the person is a member of the anonymity set, not a guest
+    below : (rows,) whether a tuple was published under a generalization that covers fewer than k of the set
+    next : (rows,) next person of the same group
+    first : (rows,) slot of one of the person's buffered tuples, ``NONE`` if there is none
+    numeric, leaf : (rows, ...) the person's latest values
+    position, event_time : (rows,) position of the tuple with the latest values; newest event time of the person
+    values : (rows, sensitive, MOST_VALUES) codes of a member's published sensitive values
+    held : (rows, sensitive) number of these values; above ``MOST_VALUES`` there were others
+    entry : (rows,) number of the stored entry of the person, ``NONE`` if there is none
+    changed : (rows,) whether the person differs from the stored entry
+    touched : (rows,) persons that changed in this step, each once
     dropped : (rows,) stored entries of persons that were forgotten in this step
     """
 
@@ -80,18 +80,18 @@ class Persons(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """Companions, and their guests; one group a row, which is reused.
+    """Anonymity sets and their guests, one group per row; rows are recycled.
 
     Attributes
     ----------
-    now : ``used``, ``freed``, ``touched``, ``dropped`` as of persons; ``known`` groups there are; ``earliest``: no
-        person's newest event time is below it; ``passed``: event time up to which persons were forgotten
-    free : (rows,)
-    id : (rows,) the release in which the companions left first
-    box : the generalization under which they leave
-    first : (rows,) one of its persons
-    companions : (rows,) how many there are, with those who were forgotten on request; 0 where none may leave any more
-    struck : (rows,) how many of them were forgotten on request: what came of them last lies in ``box``
+    now : ``used``, ``freed``, ``touched``, ``dropped`` as of persons; ``known``: number of groups; ``earliest``: lower
+        bound of the persons' newest event times; ``passed``: event time up to which persons were forgotten
+    free : (rows,) rows that are free again
+    id : (rows,) ``release_id`` of the group's first release
+    box : generalization of the group's releases
+    first : (rows,) one person of the group
+    companions : (rows,) size of the anonymity set, with members forgotten on request; 0 where no more may be published
+    struck : (rows,) number of members forgotten on request, whose latest values lie in ``box``
     entry, changed, touched, dropped : as of persons
     """
 
@@ -109,12 +109,12 @@ class Groups(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Whose the tuples are that wait.
+    """Owners of the buffered tuples.
 
     Attributes
     ----------
-    person : (slots,) row of its person
-    next : (slots,) another tuple of the same person, ``NONE`` where there is no other
+    person : (slots,) row of the tuple's person
+    next : (slots,) another buffered tuple of the same person, ``NONE`` if there is none
     """
 
     person: NDArray[np.int32]
@@ -122,13 +122,13 @@ class Rows(NamedTuple):
 
 
 class LastingArrays(NamedTuple):
-    """One shard: as ``crenel.anonymity.algorithms.nearest.arrays.NearestArrays``; and who is whose companion.
+    """Arrays of one shard: those of ``NearestArrays``, and persons with their anonymity sets.
 
     Attributes
     ----------
-    bound : ``horizon`` in milliseconds, -1: nobody is forgotten; ``moved``, a position in ``MOVED``; ``reason``, that
-        of ``LINKABLE``; ``values``: l
-    host : (reuse_limit,) row of the group whose generalization each row of Omega is, while ``omega.release`` is its id
+    bound : ``horizon`` in milliseconds, -1: no person is forgotten; ``moved``: position in ``MOVED``; ``reason``:
+        that of ``LINKABLE``; ``values``: l
+    host : (reuse_limit,) row of the group behind each row of Omega, valid while ``omega.release`` is the group's id
     """
 
     now: Any
@@ -163,7 +163,7 @@ class LastingArrays(NamedTuple):
 def empty_arrays(
     policy: Policy, privacy: Privacy, parameters: NearestParameters, random: RandomStream
 ) -> LastingArrays:
-    """A shard before its first tuple."""
+    """Return the arrays of a shard before its first tuple."""
     lasting = privacy.lasting
     assert lasting is not None
     shared = nearest.empty_arrays(policy, privacy, parameters, random)
@@ -178,7 +178,7 @@ def empty_arrays(
 
 
 def with_slots(arrays: LastingArrays, slots: int, policy: Policy, parameters: NearestParameters) -> LastingArrays:
-    """The same shard with ``slots`` slots or more; what it holds keeps its slots."""
+    """Return the arrays with at least ``slots`` slots; buffered tuples keep their slots."""
     held = len(arrays.rows.person)
     if slots <= held:
         return arrays
@@ -189,7 +189,7 @@ def with_slots(arrays: LastingArrays, slots: int, policy: Policy, parameters: Ne
 
 
 def with_persons(arrays: LastingArrays, more: int, policy: Policy) -> LastingArrays:
-    """The same shard with room for ``more`` persons, and for the groups that they can be in."""
+    """Return the arrays with room for ``more`` persons and for their groups."""
     before, groups = arrays.persons, arrays.groups
     held, needed = len(before.subject), int(before.now.used - before.now.freed) + more
     if needed <= held:
@@ -203,7 +203,7 @@ def with_persons(arrays: LastingArrays, more: int, policy: Policy) -> LastingArr
 
 
 def copy_rows(old: Any, new: Any, rows: int) -> None:
-    """Copy the first rows of all arrays of a record of arrays."""
+    """Copy the first rows of all arrays of a record, nested boxes included."""
     for name, column in zip(old._fields, old, strict=True):
         into = getattr(new, name)
         if isinstance(column, Boxes):

@@ -1,4 +1,4 @@
-"""Persons who have tuples that wait, or companions: who they are, what came of them last, and what waits."""
+"""Persons with buffered tuples or an anonymity set: identity, latest values and buffered tuples."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from crenel.anonymity.space.domain import NONE
 
 @leaf
 def person_of(shard: Any, slot: Int) -> Int:
-    """The person of a tuple that has come; a new one where the subject is not known."""
+    """Return the person of a new tuple, which is a new person where the subject is unknown."""
     persons, subject = shard.persons, shard.tuples.subject[slot]
     found = numbered(persons.row, np.int64(0), subject)
     if found != NONE:
@@ -37,7 +37,7 @@ def person_of(shard: Any, slot: Int) -> Int:
 
 @leaf
 def note_latest(shard: Any, person: Int, slot: Int) -> None:
-    """A tuple of the person has come: its values are the latest."""
+    """Record the values of a new tuple as the person's latest."""
     persons, tuples = shard.persons, shard.tuples
     first = persons.position[person] == NONE
     persons.position[person] = tuples.position[slot]
@@ -52,7 +52,7 @@ def note_latest(shard: Any, person: Int, slot: Int) -> None:
 
 @leaf
 def hold(shard: Any, person: Int, slot: Int) -> None:
-    """Note that a tuple of the person waits."""
+    """Link a buffered tuple to its person."""
     shard.rows.person[slot] = person
     shard.rows.next[slot] = shard.persons.first[person]
     shard.persons.first[person] = slot
@@ -60,7 +60,7 @@ def hold(shard: Any, person: Int, slot: Int) -> None:
 
 @leaf
 def let_go(shard: Any, slot: Int) -> None:
-    """A tuple waits no more; a person is forgotten of whom nothing waits and who has no companions."""
+    """Unlink a tuple that leaves the buffer; forget its person if nothing else of the person is known."""
     persons, rows = shard.persons, shard.rows
     person = np.int64(rows.person[slot])
     if persons.first[person] == slot:
@@ -72,14 +72,14 @@ def let_go(shard: Any, slot: Int) -> None:
         rows.next[other] = rows.next[slot]
     rows.person[slot] = rows.next[slot] = NONE
     if persons.group[person] == NONE:
-        touch_person(shard, person)  # what came last may be what has left
+        touch_person(shard, person)  # the latest values may be those of the departed tuple
         if persons.first[person] == NONE:
             forget_person(shard, person)
 
 
 @leaf
 def touch_person(shard: Any, person: Int) -> None:
-    """What is stored of the person differs from now on."""
+    """Mark a person as different from its stored entry."""
     persons = shard.persons
     if not persons.changed[person]:
         persons.changed[person] = True
@@ -89,7 +89,7 @@ def touch_person(shard: Any, person: Int) -> None:
 
 @leaf
 def forget_person(shard: Any, person: Int) -> None:
-    """Whoever comes under this subject again is a new person."""
+    """Forget a person; a later tuple of the subject belongs to a new person."""
     persons = shard.persons
     unnumber(persons.row, np.int64(0), persons.subject[person])
     persons.subject[person] = np.uint64(0)

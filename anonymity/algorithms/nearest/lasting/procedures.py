@@ -1,4 +1,7 @@
-"""Nearest release whose promise lasts: first rows leave with the nearest, later ones with the same companions."""
+"""Compiled procedures of nearest release with a lasting guarantee.
+
+A person's first tuple is published with its nearest neighbors, later ones with the same anonymity set.
+"""
 
 from __future__ import annotations
 
@@ -65,10 +68,13 @@ _WIDEN, _SUPPRESS, _COUNT = range(3)
 def lasting(
     shard: LastingArrays, slots: NDArray[np.int32], marks: NDArray[np.int64], watermark: Int, ended: bool
 ) -> None:
-    """Let in the tuples in ``slots``, in order, let leave what falls due, and forget who has stayed away.
+    """Admit the tuples in ``slots``, in order, release the tuples that are due, and forget absent persons.
 
-    ``watermark`` is the event time that has passed, ``marks`` what had passed when each tuple came
-    (``crenel.anonymity.buffer.watermarks``); where the input has ended, everything falls due.
+    Parameters
+    ----------
+    marks : watermark at the arrival of each tuple (``crenel.anonymity.buffer.watermarks``)
+    watermark : watermark after the last tuple
+    ended : whether the input has ended, so that all buffered tuples are due
     """
     forget_old(shard, watermark)
     for i in range(len(slots) + 1):
@@ -83,7 +89,7 @@ def lasting(
 
 @procedure
 def release_due(shard: LastingArrays, watermark: Int, ended: bool) -> None:
-    """Let leave what is due, and forget who has stayed away by then."""
+    """Publish or suppress each tuple that is due, then forget persons absent for the horizon."""
     due = next_due(shard, watermark, ended)
     while due != NONE:
         serve(shard, due)
@@ -93,7 +99,7 @@ def release_due(shard: LastingArrays, watermark: Int, ended: bool) -> None:
 
 @entry
 def remove_slots(shard: LastingArrays, slots: NDArray[np.int32]) -> None:
-    """Let waiting tuples wait no more."""
+    """Remove tuples from the buffer."""
     for i in range(len(slots)):
         slot = np.int64(slots[i])
         if shard.persons.group[shard.rows.person[slot]] == NONE:
@@ -104,7 +110,7 @@ def remove_slots(shard: LastingArrays, slots: NDArray[np.int32]) -> None:
 
 @entry
 def strike_all(shard: LastingArrays, subjects: NDArray[np.uint64]) -> None:
-    """Forget persons on request, of whom nothing waits."""
+    """Forget persons on request, after the removal of their buffered tuples."""
     for i in range(len(subjects)):
         forget_subject(shard, subjects[i])
     forget_old(shard, shard.groups.now.passed)
@@ -112,21 +118,21 @@ def strike_all(shard: LastingArrays, subjects: NDArray[np.uint64]) -> None:
 
 @entry
 def relink(shard: LastingArrays, slots: NDArray[np.int32]) -> None:
-    """Let restored tuples wait again, in order of position; of some of their persons the latest values are known."""
+    """Return restored tuples to the buffer, in order of position; some persons' latest values are already restored."""
     for i in range(len(slots)):
         slot = np.int64(slots[i])
         person = person_of(shard, slot)
         persons, position = shard.persons, shard.tuples.position[slot]
         if position > persons.position[person]:
             if persons.group[person] == NONE and persons.first[person] == NONE:
-                persons.position[person] = NONE  # what is stored of them is of a time before they were forgotten
+                persons.position[person] = NONE  # the stored values predate the forgetting of the person
             note_latest(shard, person, slot)
         wait(shard, slot, person)
 
 
 @entry
 def settle(shard: LastingArrays) -> None:
-    """All that is stored has been restored: forget whom nobody knows."""
+    """Forget restored persons without group and buffered tuples, once the whole state is restored."""
     persons = shard.persons
     for person in range(persons.now.used):
         known = numbered(persons.row, np.int64(0), persons.subject[person]) == person
@@ -136,7 +142,7 @@ def settle(shard: LastingArrays) -> None:
 
 @entry
 def introduce(shard: LastingArrays) -> None:
-    """Let the restored persons be found by their subjects, and forget who was forgotten."""
+    """Index the restored persons by subject, and forget those absent for the horizon."""
     persons = shard.persons
     for person in range(persons.now.used):
         number_of(persons.row, np.int64(0), persons.subject[person], np.int64(person))
@@ -145,13 +151,13 @@ def introduce(shard: LastingArrays) -> None:
 
 @entry
 def lay(shard: LastingArrays) -> None:
-    """Put all that waits and may be in a new group into new cells."""
+    """Rebuild the cells from all buffered tuples that can found a group."""
     make_anew(shard)
 
 
 @leaf
 def place(shard: LastingArrays, slot: Int) -> None:
-    """Let a new tuple wait."""
+    """Number a new tuple, update its person's latest values, and add it to the buffer."""
     number(shard, slot)
     person = person_of(shard, slot)
     note_latest(shard, person, slot)
@@ -162,7 +168,7 @@ def place(shard: LastingArrays, slot: Int) -> None:
 
 @leaf
 def wait(shard: LastingArrays, slot: Int, person: Int) -> None:
-    """Put a tuple at the young end of all that waits."""
+    """Append a tuple to the buffer, as the youngest; insert it into a cell if its person has no group."""
     shard.tuples.cluster[slot] = WAITS
     hold(shard, person, slot)
     if shard.persons.group[person] != NONE:
@@ -177,14 +183,14 @@ def wait(shard: LastingArrays, slot: Int, person: Int) -> None:
 
 @leaf
 def leave(shard: LastingArrays, slot: Int) -> None:
-    """Take a tuple out of all that waits, whose person has companions."""
+    """Remove a tuple from the buffer whose person has a group."""
     let_go(shard, slot)
     step_out(shard, slot)
 
 
 @procedure
 def serve(shard: LastingArrays, slot: Int) -> None:
-    """Let an expiring tuple leave."""
+    """Publish or suppress an expiring tuple."""
     person = np.int64(shard.rows.person[slot])
     group = np.int64(shard.persons.group[person])
     if group == NONE:
@@ -201,7 +207,7 @@ def serve(shard: LastingArrays, slot: Int) -> None:
 
 @leaf
 def _serve_first(shard: LastingArrays, slot: Int, person: Int) -> None:
-    """A tuple of somebody who has no companions: by reuse, as a guest; with new companions; or suppressed."""
+    """Publish a tuple of a person without group, by reuse as a guest or with a new group, or suppress it."""
     members: Int = np.int64(0)
     reason, published, other_loss = lacking(shard), _hosting(shard, slot, person), np.inf
     if published != NONE:
@@ -214,7 +220,7 @@ def _serve_first(shard: LastingArrays, slot: Int, person: Int) -> None:
         if members == 0 and reason == NONE:
             members = _gather(shard)
         if members > 0:
-            for i in range(members):  # who came again since must lie in it as well
+            for i in range(members):  # the box must cover newer values of its persons as well
                 enclose(
                     shard.domain, shard.box, np.int64(0), latest(shard), np.int64(shard.rows.person[shard.group[i]])
                 )
@@ -234,7 +240,7 @@ def _serve_first(shard: LastingArrays, slot: Int, person: Int) -> None:
 
 @leaf
 def _leave_unknown(shard: LastingArrays, slot: Int) -> None:
-    """Take out a tuple of somebody who has no companions."""
+    """Remove a tuple from the buffer whose person has no group."""
     drop(shard, slot)
     depart(shard, slot)
     let_go(shard, slot)
@@ -242,9 +248,9 @@ def _leave_unknown(shard: LastingArrays, slot: Int) -> None:
 
 @leaf
 def _hosting(shard: LastingArrays, slot: Int, person: Int) -> Int:
-    """The row of Omega of a random group of which a person can be a guest, ``NONE`` where there is none.
+    """Return the row of Omega of a random group that can accept a person as guest, ``NONE`` if there is none.
 
-    It contains the tuple, the latest values of the person, and those of all companions.
+    The generalization contains the tuple, the person's latest values, and those of all members.
     """
     omega, matches = shard.omega, shard.omega.by_attribute.matches
     found_rows = containing_rows(shard, slot)
@@ -269,7 +275,7 @@ def _hosting(shard: LastingArrays, slot: Int, person: Int) -> Int:
 
 @leaf
 def _gather(shard: LastingArrays) -> Int:
-    """Let all that waits of persons without companions be the group; how many there are."""
+    """Make all buffered tuples of persons without group the group, and return their number."""
     tuples, members, slot = shard.tuples, np.int64(0), np.int64(shard.now.oldest)
     while slot != NONE:
         if shard.persons.group[shard.rows.person[slot]] == NONE:
@@ -284,7 +290,7 @@ def _gather(shard: LastingArrays) -> Int:
 
 @leaf
 def _found(shard: LastingArrays, members: Int) -> None:
-    """Release the group that was grown: its persons are companions from now on."""
+    """Release the grown group and make its persons an anonymity set."""
     out, tuples, tally = shard.out, shard.tuples, shard.counter.tally
     release, start = out.filled.releases, out.filled.members
     stop = start + members
@@ -306,7 +312,7 @@ def _found(shard: LastingArrays, members: Int) -> None:
 
 @procedure
 def _serve_again(shard: LastingArrays, slot: Int, person: Int, group: Int) -> None:
-    """Release a later tuple of somebody with companions, and what waits of these and lies beside it."""
+    """Release a later tuple of a person in a group, with the group's buffered tuples inside the same box."""
     out, tuples, domain, groups = shard.out, shard.tuples, shard.domain, shard.groups
     release, start, kind = out.filled.releases, out.filled.members, np.int64(AGAIN)
     box = out.box
@@ -338,7 +344,7 @@ def _serve_again(shard: LastingArrays, slot: Int, person: Int, group: Int) -> No
     stop, newest = start + 1, np.int64(tuples.event_time[slot])
     publish(shard, person, slot)
     beside = _beside(shard, group, release, slot)
-    for i in np.argsort(tuples.position[beside]):  # in what order persons are kept must not matter
+    for i in np.argsort(tuples.position[beside]):  # the result must not depend on the order of persons
         row = np.int64(beside[i])
         other = np.int64(shard.rows.person[row])
         if stays_diverse(shard, group, other, row):
@@ -357,7 +363,7 @@ def _serve_again(shard: LastingArrays, slot: Int, person: Int, group: Int) -> No
 
 @leaf
 def _note_below(shard: LastingArrays, start: Int, stop: Int) -> None:
-    """Count the persons of a release in which too few companions lie."""
+    """Count the persons of a release that covers fewer than k members."""
     persons = shard.persons
     for i in range(start, stop):
         person = np.int64(shard.rows.person[shard.out.members[i]])
@@ -369,7 +375,7 @@ def _note_below(shard: LastingArrays, start: Int, stop: Int) -> None:
 
 @procedure
 def _beside(shard: LastingArrays, group: Int, release: Int, slot: Int) -> NDArray[np.int64]:
-    """What waits of a group and lies in the box of a release, but for the tuple in ``slot``; in no order."""
+    """Return the slots of a group's buffered tuples in the box of a release, without ``slot``, unordered."""
     box, persons, rows, beside = shard.out.box, shard.persons, shard.rows, np.int64(0)
     person = np.int64(shard.groups.first[group])
     while person != NONE:

@@ -1,4 +1,4 @@
-"""What is stored of persons and their companions, after each step and when a shard is restored."""
+"""Stored form of persons and their anonymity sets, after each step and at a restore."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from crenel.state.codec import readable
 from crenel.state.companions import PASSED, AnonymitySets
 
 _SPARSE = 4
-"""An entry is written again when so many times as much is stored in all of them as stands."""
+"""Rewrite the sparsest entry when the stored rows exceed the current rows `_SPARSE`-fold (and by `_FEW`)."""
 
 _NEVER = np.iinfo(np.int64).min
 
 _FEW = 1024
-"""What is stored beyond that may be so."""
+"""Number of outdated stored rows that is always tolerated."""
 
 
 class Record:
-    """Which entries are stored, and how much of each stands.
+    """Stored entries, and the number of rows of each that are still current.
 
     Parameters
     ----------
     offsets : (categorical,) the first node of each hierarchy among the nodes of all
     stored : entries by number, as read
-    arrays : what was restored from them
+    arrays : arrays that were restored from the entries
     """
 
     def __init__(self, offsets: NDArray[np.int32], stored: Mapping[int, AnonymitySets], arrays: LastingArrays) -> None:
@@ -40,18 +40,18 @@ class Record:
         self._whose = {number: _short(entry.subject) for number, entry in stored.items() if number != PASSED}
         self._struck = np.zeros(0, np.uint32)
         for part in (arrays.persons, arrays.groups):
-            part.now.dropped = 0  # whom nobody knows any more is not counted below
+            part.now.dropped = 0  # persons forgotten during the restore are not counted below
         standing = np.concatenate([arrays.persons.entry, arrays.groups.entry])
         self._stands = Counter(standing[standing != NONE].tolist())
         self._next = max(stored, default=PASSED) + 1
         self._passed = stored[PASSED].passed.tolist() if PASSED in stored else [_NEVER, 0]
 
     def forget_subject(self, subjects: NDArray[np.uint64]) -> None:
-        """Let no entry that tells of these persons stand after this step, not even where it was written long ago."""
+        """Schedule the rewrite or deletion of all entries with data about these persons, however old, in this step."""
         self._struck = np.append(self._struck, _short(subjects))
 
     def changes(self, arrays: LastingArrays) -> dict[int, bytes | None]:
-        """What to write after a step."""
+        """Return the entries to write after a step, ``None`` for those to delete."""
         persons, groups, found = arrays.persons, arrays.groups, dict[int, bytes | None]()
         for part in (persons, groups):
             self._stands.subtract(part.dropped[: part.now.dropped].tolist())
@@ -78,7 +78,7 @@ class Record:
         return found
 
     def _touched(self, arrays: LastingArrays) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """(persons,), (groups,) what is to be stored now: what has changed, and what stands of a sparse entry."""
+        """Return persons and groups to store: changed ones, and current ones of entries to rewrite."""
         persons, groups = arrays.persons, arrays.groups
         touched = []
         for part in (persons, groups):
@@ -109,19 +109,19 @@ class Record:
 
 
 def _rows_of(part: Persons | Groups, entries: list[int]) -> NDArray[np.int32]:
-    """The rows that some entries hold, and no later one."""
+    """Return the rows whose current entry is one of some entries."""
     return np.flatnonzero(np.isin(part.entry[: part.now.used], entries)).astype(np.int32)
 
 
 def _short(subjects: NDArray[np.uint64]) -> NDArray[np.uint32]:
-    """Enough of each hash to tell where somebody may be."""
+    """Return a prefix of each hash, enough to find the entries that may contain a person."""
     return subjects.astype(np.uint32)
 
 
 def entry_of(
     arrays: LastingArrays, offsets: NDArray[np.int32], people: NDArray[np.int32], companies: NDArray[np.int32]
 ) -> AnonymitySets:
-    """Some persons and groups as they are stored, by their rows."""
+    """Return the stored form of some persons and groups, by their rows."""
     persons, groups = arrays.persons, arrays.groups
     group, held = persons.group[people], persons.held[people]
     remembered = np.arange(MOST_VALUES) < held[:, :, None]
@@ -147,7 +147,7 @@ def entry_of(
 
 
 def _is_loose(arrays: LastingArrays, person: int) -> bool:
-    """Whether what came last of somebody without companions does not wait: it would not be known after a restore."""
+    """Return whether the latest tuple of a person without group has left the buffer, so no restore could recover it."""
     persons, tuples = arrays.persons, arrays.tuples
     slot, waiting = int(persons.first[person]), []
     while slot != NONE:
@@ -160,7 +160,7 @@ def _is_loose(arrays: LastingArrays, person: int) -> bool:
 
 
 def forget_changes(arrays: LastingArrays) -> None:
-    """Let nothing be to be stored, where nothing is."""
+    """Discard the lists of changes, for a shard that stores nothing."""
     for part in (arrays.persons, arrays.groups):
         part.changed[part.touched[: part.now.touched]] = False
         part.now.touched = part.now.dropped = 0

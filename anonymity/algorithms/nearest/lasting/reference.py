@@ -1,4 +1,4 @@
-"""A shard whose promise lasts by reference: see ``crenel.anonymity.compiled.reference``."""
+"""Pass-by-reference form of the arrays with a lasting guarantee: see ``crenel.anonymity.compiled.reference``."""
 
 from __future__ import annotations
 
@@ -53,4 +53,4 @@ share = by_reference(
         LastingArrays: (_Shard, _ShardFields),
     },
 )
-"""A function from ``LastingArrays`` to the same by reference, valid while the arrays are kept."""
+"""Return ``LastingArrays`` in their pass-by-reference form, valid while the arrays are kept."""

@@ -1,4 +1,4 @@
-"""Persons and groups as they were stored, put back into the arrays of a shard."""
+"""Restoration of stored persons and groups into the arrays of a shard."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from crenel.state.companions import PASSED, AnonymitySets
 
 
 def restore(arrays: LastingArrays, entries: Mapping[int, AnonymitySets], offsets: NDArray[np.int32]) -> None:
-    """Let persons and groups be as they were stored last.
+    """Restore persons and groups from their latest stored entries.
 
-    The shard has room for them, and no tuple waits yet.
+    The arrays have room for them, and no tuple is buffered yet.
     """
     if PASSED in entries:
         arrays.groups.now.passed, arrays.persons.now.below_k = entries[PASSED].passed
@@ -35,7 +35,7 @@ def restore(arrays: LastingArrays, entries: Mapping[int, AnonymitySets], offsets
 
 
 def _last(values: NDArray[Any]) -> NDArray[np.intp]:
-    """Where each value is last."""
+    """Return the last index of each distinct value."""
     _, back = np.unique(values[::-1], return_index=True)
     return np.sort(len(values) - 1 - back)
 
@@ -43,7 +43,7 @@ def _last(values: NDArray[Any]) -> NDArray[np.intp]:
 def _restore_groups(
     arrays: LastingArrays, stored: AnonymitySets, kept: NDArray[np.intp], offsets: NDArray[np.int32]
 ) -> None:
-    """Let some of the stored groups, their ids ascending, be in the first rows."""
+    """Restore the stored groups at ``kept``, with ascending ids, into the first rows."""
     groups, rows = arrays.groups, slice(len(kept))
     groups.id[rows] = stored.group[kept]
     groups.box.lower[rows], groups.box.upper[rows] = stored.lower[kept], stored.upper[kept]
@@ -55,7 +55,7 @@ def _restore_groups(
 def _restore_people(
     arrays: LastingArrays, stored: AnonymitySets, kept: NDArray[np.intp], offsets: NDArray[np.int32]
 ) -> None:
-    """Let some of the stored persons be in the first rows, and in their groups."""
+    """Restore the stored persons at ``kept`` into the first rows, and link them to their groups."""
     persons, groups, rows = arrays.persons, arrays.groups, slice(len(kept))
     for name in ("subject", "below", "numeric", "position", "event_time", "held"):
         getattr(persons, name)[rows] = getattr(stored, name)[kept]

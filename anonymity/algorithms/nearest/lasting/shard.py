@@ -1,4 +1,4 @@
-"""Nearest release on one shard, where the promise lasts."""
+"""Nearest release on one shard, with a lasting guarantee."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from crenel.anonymity.space.ends import round_all
 from crenel.state.block import Block
 
 COMPANIONS = "companions"
-"""The kind of their entries."""
+"""Kind of the stored entries of anonymity sets."""
 
 
 class LastingNearest(Nearest):
-    """The live form of one shard whose ``Privacy.lasting`` is given; else as ``Nearest``."""
+    """In-memory state of one shard with a lasting guarantee (``Privacy.lasting``); otherwise as ``Nearest``."""
 
     arrays: LastingArrays  # type: ignore[assignment]
     _record: record.Record | None = None
@@ -85,7 +85,7 @@ class LastingNearest(Nearest):
         people = sum(len(entry.subject) + len(entry.group) for entry in self._entries.values())
         self.arrays = with_persons(self.arrays, people, self.terms.policy)
         restore(self.arrays, self._entries, self.offsets)
-        round_all(self.arrays.domain, self.arrays.groups.box)  # which may have been published under another grid
+        round_all(self.arrays.domain, self.arrays.groups.box)  # they may have been published under another grid
         procedures.introduce(share(self.arrays))
         return super()._restore_gamma(snapshot)
 
