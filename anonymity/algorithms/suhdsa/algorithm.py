@@ -1,4 +1,4 @@
-"""Windows as others know them."""
+"""Registration of SUHDSA as an anonymization algorithm."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The arrays of a shard of windows, which its compiled procedures share.
+"""Arrays of a SUHDSA shard, shared with its compiled procedures.
 
-A tuple lives in a *slot*, a group in a *row*. Rows live for one closing of a window only.
+A tuple occupies a *slot*, a group a *row*. Rows are valid for one window close only.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from crenel.anonymity.privacy_models.tally import Counter, empty_counter
 from crenel.anonymity.space.domain import NONE, Boxes, Domain, boxes, domain
 
 FOREVER = np.iinfo(np.int64).max
-"""``now.earliest`` where nothing is bounded by event time."""
+"""``now.earliest`` where no tuple has a bound in event time."""
 
 OPEN, GIVEN_UP, GONE = range(3)
-"""States of a group: it may be repaired; no repair helps it; it went into another."""
+"""States of a group: open to repair, beyond repair, and merged into another group."""
 
 
 class Points(NamedTuple):
-    """Tuples that wait, one a slot.
+    """Buffered tuples, one per slot.
 
     Attributes
     ----------
@@ -46,9 +46,9 @@ class Points(NamedTuple):
     leaf : (slots, categorical) values, as nodes
     value : (slots, 1 + sensitive) subject hash, then sensitive codes
     event_time : (slots,) epoch milliseconds
-    position : (slots,) in the shard's stream, from 0
-    waits : (slots,) whether the slot holds a tuple that has not left
-    reason : (slots,) why a carried tuple was not released, a position in ``Privacy.reasons``
+    position : (slots,) position in the shard's stream, from 0
+    waits : (slots,) whether the slot holds a buffered tuple
+    reason : (slots,) reason why a carried tuple was not released, a position in ``Privacy.reasons``
     """
 
     numeric: NDArray[np.float64]
@@ -66,17 +66,17 @@ class Groups(NamedTuple):
 
     Attributes
     ----------
-    box : least generalization
+    box : minimal generalization
     center : representative, as a box of no width
     head, tail : (rows,) first and last member
-    tuples, subjects : (rows,) members, and distinct subjects among them
-    diversity : (rows, sensitive) l-diversity; of no columns where nothing is asked of sensitive values
-    lacks : (rows, checks) by how much it falls short of what the window aims at
-    broken : (rows,) the first check that it does not satisfy, ``NONE`` where it may leave
+    tuples, subjects : (rows,) number of members, and of distinct subjects among them
+    diversity : (rows, sensitive) l-diversity; no columns where no privacy model concerns sensitive values
+    lacks : (rows, checks) shortfall from the window's aim
+    broken : (rows,) first check that the group violates, ``NONE`` where it may be released
     loss : (rows,) InfoLoss of ``box``
-    oldest, earliest : (rows,) least position and least event time among the members
+    oldest, earliest : (rows,) minimum position and minimum event time of the members
     state : (rows,) ``OPEN``, ``GIVEN_UP`` or ``GONE``
-    merged : (rows,) whether another has gone into it
+    merged : (rows,) whether the group has absorbed another
     """
 
     box: Boxes
@@ -96,22 +96,22 @@ class Groups(NamedTuple):
 
 
 class WindowArrays(NamedTuple):
-    """One shard.
+    """Arrays of one shard.
 
     Attributes
     ----------
-    now : how it stands. ``next_position``, ``next_release``, ``next_window``: numbers that are given out next; ``held``
-        tuples, the ``carried`` ones among them, ``earliest`` event time of them; ``window_tuples`` that close it;
-        ``target``: l_t; ``merges`` and ``swaps`` so far; ``alone``: 0 or 1, whether nobody came twice in the window;
-        and what the controllers know (``crenel.anonymity.algorithms.suhdsa.controllers``), from ``dwelt`` to
-        ``last_cost``
-    of : what it was told: the fields of ``WindowParameters`` and ``Privacy``, -1 where there is none, 0 or 1 for yes
-        and no; ``most_subjects`` of a group that has merged
-    checks, aims : what each release keeps, and what repairs aim at, which may be more
-    held : (slots,) slots of the tuples that wait, oldest first, the carried ones before the new
-    counter : for the last check of a release
-    here, there : for the groups that are looked at
-    log, actions : of the window that closed (``crenel.anonymity.algorithms.suhdsa.log``)
+    now : state of the shard. ``next_position``, ``next_release``, ``next_window``: next numbers to assign; ``held``:
+        number of buffered tuples, of which ``carried`` are from earlier windows, with ``earliest`` event time;
+        ``window_tuples``: window size in tuples; ``target``: l_t; ``merges``, ``swaps``: numbers so far; ``alone``: 0
+        or 1, whether each subject has one tuple in the window; from ``dwelt`` to ``last_cost``: state of the
+        controllers (``crenel.anonymity.algorithms.suhdsa.controllers``)
+    of : settings: the fields of ``WindowParameters`` and ``Privacy``, -1 for None, 0 or 1 for booleans;
+        ``most_subjects``: maximum number of subjects in a merged group
+    checks, aims : privacy models of each release, and aims of the repairs, which may be stricter
+    held : (slots,) slots of the buffered tuples, oldest first, carried ones before new ones
+    counter : counter for the final check of a release
+    here, there : tallies of the two groups under inspection
+    log, actions : records of the window that closed (``crenel.anonymity.algorithms.suhdsa.log``)
     """
 
     now: Any
@@ -138,7 +138,7 @@ class WindowArrays(NamedTuple):
 def empty_arrays(
     policy: Policy, privacy: Privacy, parameters: WindowParameters, random: RandomStream, slots: int = 0
 ) -> WindowArrays:
-    """A shard before its first tuple, with room for ``slots`` tuples."""
+    """Return the arrays of a shard before its first tuple, with room for ``slots`` tuples."""
     now = record(
         "next_position next_release next_window held carried earliest window_tuples target merges swaps alone "
         "dwelt most_values step_up judged",
@@ -175,7 +175,7 @@ def empty_arrays(
 
 
 def moved(arrays: WindowArrays, made: WindowArrays, slots: NDArray[np.int32]) -> WindowArrays:
-    """``made``, which is new, with what a shard holds in some of its slots; they become the first ones, in order."""
+    """Copy the tuples in some slots to the first slots of ``made``, in order, and return it with the shard's state."""
     pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]] = zip(arrays.points, made.points, strict=True)
     for old, new in pairs:
         new[: len(slots)] = old[slots]
@@ -252,5 +252,5 @@ def _groups(rows: int, policy: Policy, checks: Checks) -> Groups:
 
 @inner
 def places(points: Points) -> Boxes:
-    """Tuples seen as boxes: a point is an interval of one value."""
+    """Return tuples as boxes: a point is an interval of one value."""
     return Boxes(points.numeric, points.numeric, points.leaf)

@@ -1,4 +1,4 @@
-"""Two controllers: the entropy-driven target l_t, and the window size that weighs delay against loss."""
+"""Controllers of the entropy-driven target l_t and of the window size, which trades delay for loss."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from crenel.anonymity.space.domain import NONE
 
 @leaf
 def entropy(work: Work, column: Int, held: NDArray[np.int32], count: Int) -> float:
-    """Entropy in bits of a column of ``Work.code`` over some tuples.
+    """Return the entropy in bits of a column of ``Work.code`` over some tuples.
 
     Parameters
     ----------
-    held : (count or more,) slots
+    held : (count or more,) slots of the tuples
     """
     for i in range(count):
         work.tuples[work.code[held[i], column]] += 1
@@ -35,10 +35,10 @@ def entropy(work: Work, column: Int, held: NDArray[np.int32], count: Int) -> flo
 def adapt_target(now: Any, of: Any, mixing: float, values: Int) -> None:
     """Move l_t (SUHDSA, Appendix B, Algorithm A1) by the entropy in bits of a window's sensitive attribute.
 
-    The paper's text raises l_t where the entropy drops; the first variant of its line 4 would lower it, and its comment
-    names the other one, 1 - e_t: that one is used. The paper does not say where |S| comes from: here it is the largest
-    number of ``values`` that a window has held. It compares e_t with that of the window before, which a slow drift
-    would never move: here with the one at which the target was last set.
+    The paper's text raises l_t where the entropy drops. The first variant of its line 4 would lower l_t; this function
+    uses the variant 1 - e_t, which the paper's comment names. The paper does not define |S|: here it is the maximum
+    number of ``values`` in any window so far. The paper compares e_t with the previous window's entropy, which a slow
+    drift never exceeds. This function compares with the entropy at the last change of the target.
     """
     first = now.most_values == 0
     now.most_values = max(now.most_values, values)
@@ -57,11 +57,11 @@ def adapt_target(now: Any, of: Any, mixing: float, values: Int) -> None:
 
 @leaf
 def adapt_size(now: Any, of: Any, loss: float, delay: float) -> None:
-    """Move the window size by a tenth towards what costs less, by mean loss and mean delay in tuples of a window.
+    """Move the window size by a tenth toward lower cost, given mean loss and mean delay in tuples of a window.
 
     UBDSA minimizes average delay and loss together (quoted in SUHDSA, Section 2.2 and Table 1, without its formula).
-    Here the cost is their weighted mean, the delay as a share of the longest that is allowed; the size climbs downhill
-    on the cost's mean over several windows.
+    Here the cost is their weighted mean, with the delay as a share of the longest delay allowed. The size descends on
+    the mean cost of several windows.
     """
     longest = of.delay_tuples if of.delay_tuples > 0 else 2 * of.tuples
     now.loss_sum += loss

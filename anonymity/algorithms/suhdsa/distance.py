@@ -1,8 +1,8 @@
-"""CAIL distance: how far apart values of quasi-identifiers are (SUHDSA with l-diversity, Section 3.1).
+"""CAIL distance between quasi-identifier values (SUHDSA with l-diversity, Section 3.1).
 
-The paper leaves the categorical term open ("derived from the depth of the lowest common ancestor"): here it is that of
-Wu and Palmer, 1 - 2 depth(ancestor) / (depth(one) + depth(other)), 0 for the same node and 1 where only the root is
-above both.
+The paper leaves the categorical term open ("derived from the depth of the lowest common ancestor"). This module uses
+Wu and Palmer's, 1 - 2 depth(ancestor) / (depth(one) + depth(other)). It is 0 for equal nodes and 1 where the root is
+the only common ancestor.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from crenel.anonymity.space.domain import Boxes, Domain
 
 
 class Scale(NamedTuple):
-    """What distances are measured with; all divided by the number of quasi-identifiers already.
+    """Weights and node depths of the distance.
 
     Attributes
     ----------
-    numeric : (numeric,) weight of each numeric attribute; ``Domain.scale`` has the division
-    categorical : (categorical,) weight of each categorical attribute / quasi-identifiers
+    numeric : (numeric,) weight of each numeric attribute; ``Domain.scale`` divides by the number of quasi-identifiers
+    categorical : (categorical,) weight of each categorical attribute / number of quasi-identifiers
     depth : (nodes of all hierarchies,) steps from the root
     """
 
@@ -35,7 +35,7 @@ class Scale(NamedTuple):
 
 
 def scale(policy: Policy, weight: Mapping[str, float]) -> Scale:
-    """The scale of a policy's attributes; those that have no weight weigh 1."""
+    """Return the scale of a policy's attributes, with a default weight of 1."""
     depths: list[NDArray[np.float64]] = [np.zeros(0)]
     for attribute in policy.categorical:
         tree = attribute.hierarchy
@@ -58,13 +58,13 @@ def scale(policy: Policy, weight: Mapping[str, float]) -> Scale:
 def distance(
     domain: Domain, scale: Scale, boxes: Boxes, row: Int, others: Boxes, other_row: Int, limit: float
 ) -> float:
-    """Weighted mean over the attributes, each in [0, 1]; of intervals it is the gap between them.
+    """Return the weighted mean of the attributes' distances, each in [0, 1]; for intervals, of the gap between them.
 
-    Terms are never negative: past ``limit`` the sum stops, and what it returns is above ``limit`` but not exact.
+    Terms are never negative. Past ``limit`` the sum stops, and the result is above ``limit`` but not exact.
 
     Parameters
     ----------
-    row, other_row : of ``boxes`` and of ``others``, (rows, numeric) and (rows, categorical) each
+    row, other_row : rows of ``boxes`` and of ``others``, (rows, numeric) and (rows, categorical) each
     """
     total = 0.0
     for a in range(boxes.node.shape[1]):

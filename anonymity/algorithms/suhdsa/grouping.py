@@ -1,4 +1,4 @@
-"""Provisional groups of a window: identical patterns together, then what is near (SUHDSA, Algorithm 1, line 7)."""
+"""Provisional groups of a window: identical patterns first, then the nearest (SUHDSA, Algorithm 1, line 7)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _MIX = np.uint64(0xD6E8FEB86659FD93)
 
 @leaf
 def find_patterns(points: Points, work: Work, held: NDArray[np.int32], count: Int) -> Int:
-    """Chain tuples whose quasi-identifiers are the same; how many different patterns there are, oldest first.
+    """Chain tuples with equal quasi-identifiers, and return the number of distinct patterns, oldest first.
 
     Parameters
     ----------
-    held : (count or more,) slots
+    held : (count or more,) slots of the tuples
     """
     where = places(points)
     slots = clear(work, count)
@@ -59,11 +59,11 @@ def find_patterns(points: Points, work: Work, held: NDArray[np.int32], count: In
 
 @leaf
 def group_by_qid(shard: WindowArrays) -> Int:
-    """Put the tuples in ``held`` into groups of at least k subjects; how many groups there are.
+    """Put the tuples in ``held`` into groups of at least k subjects, and return the number of groups.
 
-    A group begins with the commonest pattern and takes the nearest one until it has k subjects; of equally near ones
-    that which adds least loss, then the oldest. What is left at the end goes where it adds least loss. The window must
-    have been numbered. With fewer than k subjects there is no group.
+    A group begins with the most common pattern and adds the nearest one until it has k subjects. Ties go to the pattern
+    that adds least loss, then to the oldest. Each pattern left at the end joins the group where it adds least loss.
+    ``number_window`` must run first. With fewer than k subjects there is no group.
     """
     groups, work, where = shard.groups, shard.work, places(shard.points)
     patterns = begin_grouping(shard)
@@ -85,7 +85,7 @@ def group_by_qid(shard: WindowArrays) -> Int:
 
 @leaf
 def begin_grouping(shard: WindowArrays) -> Int:
-    """Find the patterns, all of them free; how many there are."""
+    """Find the patterns, mark all as free, and return their number."""
     work, count = shard.work, shard.now.held
     patterns = find_patterns(shard.points, work, shard.held, count)
     for i in range(patterns):
@@ -97,7 +97,7 @@ def begin_grouping(shard: WindowArrays) -> Int:
 
 @leaf
 def commonest(work: Work, free: Int) -> Int:
-    """Where the free pattern with most tuples stands, the oldest of several."""
+    """Return the index in ``work.free`` of the most common pattern, ties to the oldest."""
     best = 0
     for i in range(1, free):
         pattern, other = work.free[i], work.free[best]
@@ -108,9 +108,9 @@ def commonest(work: Work, free: Int) -> Int:
 
 @leaf
 def grow(shard: WindowArrays, group: Int, seed: Int, free: Int) -> Int:
-    """Let a group take free patterns, first the one at ``seed``, until it has k subjects or none is left.
+    """Add free patterns to a group, first the one at ``seed``, until it has k subjects or no pattern is free.
 
-    Those it took stand behind the free ones, whose number it returns.
+    Return the number of patterns that stay free; those of the group follow them in ``work.free``.
     """
     domain, scale, groups, work, k = shard.domain, shard.scale, shard.groups, shard.work, shard.of.k
     where, box = places(shard.points), shard.groups.box
@@ -165,7 +165,7 @@ def _nearest(domain: Domain, box: Boxes, work: Work, where: Boxes, group: Int, f
 
 @leaf
 def link(groups: Groups, work: Work, group: Int, start: Int, stop: Int) -> None:
-    """Chain the members of a group that has grown: those of the patterns from ``start`` to ``stop``."""
+    """Chain the members of a grown group: those of the patterns from ``start`` to ``stop`` in ``work.free``."""
     groups.head[group] = groups.tail[group] = NONE
     groups.tuples[group] = 0
     groups.state[group] = OPEN
@@ -182,12 +182,12 @@ def _append(groups: Groups, work: Work, group: Int, pattern: Int) -> None:
         work.next[groups.tail[group]] = work.first[pattern]
     groups.tail[group] = work.last[pattern]
     groups.tuples[group] += work.size[pattern]
-    work.size[pattern] = 0  # it is in a group
+    work.size[pattern] = 0  # marks the pattern as grouped
 
 
 @leaf
 def _join(domain: Domain, groups: Groups, work: Work, where: Boxes, made: Int, pattern: Int) -> None:
-    """Put a pattern into the group where all members together lose least by it."""
+    """Add a pattern to the group whose total loss over all members grows least."""
     first = np.int64(work.first[pattern])
     best, least = 0, np.inf
     for group in range(made):
@@ -201,7 +201,7 @@ def _join(domain: Domain, groups: Groups, work: Work, where: Boxes, made: Int, p
 
 @leaf
 def summarize(shard: WindowArrays, group: Int) -> None:
-    """Count anew what is known of a group's members, judge them, and measure them."""
+    """Recompute the statistics of a group from its members, check it, and measure its loss."""
     domain, points, groups, work, trial = shard.domain, shard.points, shard.groups, shard.work, shard.here
     alone, where = shard.now.alone != 0, places(points)
     slot = np.int64(groups.head[group])
@@ -224,7 +224,7 @@ def summarize(shard: WindowArrays, group: Int) -> None:
     for a in range(groups.diversity.shape[1]):
         groups.diversity[group, a] = diversity(trial.tally, np.int64(a))
     weigh(shard.aims, trial.tally, groups.lacks, group)
-    # What is aimed at is never less than what is promised.
+    # The aims are at least as strict as the privacy models, so a group without shortfall violates none.
     if lacking(groups, group) > 0.0:
         groups.broken[group] = broken(shard.checks, trial.tally)
     forget_group(trial, groups, work, group, alone)
@@ -232,7 +232,7 @@ def summarize(shard: WindowArrays, group: Int) -> None:
 
 @leaf
 def lacking(groups: Groups, group: Int) -> float:
-    """What a group lacks, summed over all that is aimed at."""
+    """Return the shortfall of a group, summed over all aims."""
     total = 0.0
     for check in range(groups.lacks.shape[1]):
         total += groups.lacks[group, check]
@@ -241,13 +241,13 @@ def lacking(groups: Groups, group: Int) -> float:
 
 @inner_leaf
 def count_group(trial: IncrementalTally, groups: Groups, work: Work, group: Int, alone: bool) -> None:
-    """Count a group's members in."""
+    """Add a group's members to a tally."""
     put_chain(trial, work.code, work.next, np.int64(groups.head[group]), alone)
 
 
 @leaf
 def discount_group(trial: IncrementalTally, groups: Groups, work: Work, group: Int, alone: bool) -> None:
-    """Count a group's members out."""
+    """Remove a group's members from a tally."""
     slot = np.int64(groups.head[group])
     while slot != NONE:
         remove_tuple(trial, work.code, slot, alone)
@@ -256,7 +256,7 @@ def discount_group(trial: IncrementalTally, groups: Groups, work: Work, group: I
 
 @inner_leaf
 def forget_group(trial: IncrementalTally, groups: Groups, work: Work, group: Int, alone: bool) -> None:
-    """Make ready for another group where this one was counted."""
+    """Reset a tally that holds a group's members."""
     if not alone:
         discount_group(trial, groups, work, group, alone)
     forget(trial)

@@ -1,4 +1,4 @@
-"""What windows did: one record a repair, one a window; counts and losses, never a value."""
+"""Records of repairs and of closed windows, with counts and losses but no values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.compiled.arrays import record, zeros
 
 ACTIONS = ("swap", "merge")
-"""What a repair did; recorded as positions."""
+"""Kinds of repairs; records store positions here."""
 
 SWAP, MERGE = range(2)
 
@@ -35,12 +35,12 @@ _ACTION = np.dtype(
 
 
 def empty_actions(rows: int) -> NDArray[Any]:
-    """Room for the repairs of one window, with the fields of ``Actions``."""
+    """Return an empty table for the repairs of one window, with the fields of ``Actions``."""
     return zeros(rows, _ACTION)
 
 
 def empty_log() -> Any:
-    """The record of one window, with fields of ``Windows``; ``satisfied`` are releases that have l values."""
+    """Return the record of one window, with fields of ``Windows``; ``satisfied`` counts releases with l values."""
     return record(
         "tuples groups violations unrepaired swaps merges releases satisfied carried target",
         "entropy_mean entropy_least",
@@ -53,14 +53,14 @@ class Actions:
 
     Attributes
     ----------
-    window : (repairs,) counts the windows of the shard from 0
-    group, neighbor : (repairs,) numbers within the window: the group that lacked something, and its partner
+    window : (repairs,) number of the window in the shard, from 0
+    group, neighbor : (repairs,) numbers within the window of the group with a shortfall and of its partner
     action : (repairs,) position in ``ACTIONS``
     tuples_before, tuples_after : (repairs,) size of the group
-    diversity_before, diversity_after : (repairs,) its l-diversity, the least over the attributes
-    loss_change : (repairs,) by how much the mean loss of both groups' tuples changed (Delta IL)
-    time_change : (repairs,) modeled time, as a share of what grouping both groups' tuples took (Delta RT)
-    inspected : (repairs,) neighbors that were looked at
+    diversity_before, diversity_after : (repairs,) its l-diversity, the minimum over the attributes
+    loss_change : (repairs,) change of the mean loss of both groups' tuples (Delta IL)
+    time_change : (repairs,) modeled time, as a share of the time to group both groups' tuples (Delta RT)
+    inspected : (repairs,) number of neighbors inspected
     """
 
     window: NDArray[np.int64]
@@ -82,16 +82,16 @@ class Windows:
 
     Attributes
     ----------
-    window : (windows,) counts the windows of the shard from 0
-    tuples : (windows,) tuples held when it closed, carried ones among them
-    groups, violations : (windows,) provisional groups, and those of them that fell short of what was aimed at
-    unrepaired : (windows,) groups that did so still after the repairs
-    swaps, merges : (windows,) repairs
-    releases, carried : (windows,) groups that left, and tuples that stayed for the next window
-    lsr : (windows,) share of the releases that are l-diverse; 1 where there is none
-    entropy_mean, entropy_least : (windows,) bits, over the releases; of several attributes the least
+    window : (windows,) number of the window in the shard, from 0
+    tuples : (windows,) number of tuples at the close, with carried ones
+    groups, violations : (windows,) number of provisional groups, and of those that missed the aim
+    unrepaired : (windows,) number of groups that missed the aim after the repairs
+    swaps, merges : (windows,) number of repairs
+    releases, carried : (windows,) number of releases, and of tuples carried to the next window
+    lsr : (windows,) share of the releases that are l-diverse; 1 without releases
+    entropy_mean, entropy_least : (windows,) bits, mean and minimum over the releases; of several attributes the minimum
     target : (windows,) l_t
-    milliseconds : (windows,) from what came after the last close to this one's releases
+    milliseconds : (windows,) time from the end of the previous close to the end of this one
     """
 
     window: NDArray[np.int64]
@@ -114,18 +114,18 @@ class Windows:
 
     @property
     def repairs_per_second(self) -> NDArray[np.float64]:
-        """rho: repairs for each second that a window took; 0 where it took no time."""
+        """Repairs per second of window time (rho); 0 where a window took no time."""
         seconds = self.milliseconds / 1000
         return np.divide(self.swaps + self.merges, seconds, out=np.zeros(len(self)), where=seconds > 0)
 
 
 class Closed(NamedTuple):
-    """One window that closed, as the procedures wrote it down.
+    """Records of one closed window, as bytes.
 
     Attributes
     ----------
-    log, actions : the memory of the shard's arrays (``empty_log``, ``empty_actions``)
-    nanoseconds : from what came after the last close to this one's releases
+    log, actions : memory of the shard's arrays (``empty_log``, ``empty_actions``)
+    nanoseconds : time from the end of the previous close to the end of this one
     """
 
     log: bytes
@@ -135,14 +135,14 @@ class Closed(NamedTuple):
 
 @dataclass(frozen=True)
 class Repairs:
-    """What one step of a shard of windows did beside its releases."""
+    """Repairs and closed windows of one step."""
 
     actions: Actions
     windows: Windows
 
 
 def repairs_of(closed: Sequence[Closed], first: int) -> Repairs:
-    """The windows of one step as columns, and their repairs; ``first`` is the number of the first of them."""
+    """Return the windows of one step and their repairs as columns; ``first`` is the first window's number."""
     number = np.arange(first, first + len(closed))
     actions = np.frombuffer(b"".join(window.actions for window in closed), _ACTION)
     logs = np.frombuffer(b"".join(window.log for window in closed), empty_log().dtype)

@@ -1,4 +1,4 @@
-"""Numbers from 0 for what the tuples of a window have in common: subjects, values, and pairs of both."""
+"""Numbers from 0 for the subjects and sensitive values of a window's tuples, and for pairs of both."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _MIX = np.uint64(0xD6E8FEB86659FD93)
 
 @leaf
 def number_window(shard: WindowArrays) -> None:
-    """Number subjects and values of the tuples in ``held``, in the order in which they come, into ``Work.code``.
+    """Number subjects and values of the tuples in ``held`` into ``Work.code``, in order of first occurrence.
 
-    Where somebody comes twice (``now.alone`` tells), the pairs of a subject and a value are numbered as well. Where
-    nobody does, the tally of ``here`` becomes that of the window, but for the persons that have each value.
+    If a subject has several tuples (``now.alone`` is 0), the pairs of subject and value get numbers as well. Otherwise
+    the tally of ``here`` becomes that of the window, except for the number of persons with each value.
     """
     now, points, work, held = shard.now, shard.points, shard.work, shard.held
     count = now.held
@@ -46,11 +46,11 @@ def number_window(shard: WindowArrays) -> None:
 
 @leaf
 def number_values(points: Points, work: Work, held: NDArray[np.int32], count: Int, column: Int) -> Int:
-    """Number the different values in a column of ``Points.value``; how many there are.
+    """Number the distinct values in a column of ``Points.value``, and return their count.
 
     Parameters
     ----------
-    held : (count or more,) slots
+    held : (count or more,) slots of the tuples
     """
     slots = clear(work, count)
     found = 0
@@ -71,11 +71,11 @@ def number_values(points: Points, work: Work, held: NDArray[np.int32], count: In
 
 @leaf
 def number_tuples(work: Work, held: NDArray[np.int32], count: Int) -> Int:
-    """Each tuple is its own person: number them instead of their subjects.
+    """Number the tuples in place of subjects, where each tuple is its own person.
 
     Parameters
     ----------
-    held : (count or more,) slots
+    held : (count or more,) slots of the tuples
     """
     for i in range(count):
         work.code[held[i], 0] = i
@@ -106,7 +106,7 @@ def _number_pairs(work: Work, held: NDArray[np.int32], count: Int, column: Int) 
 
 @leaf
 def clear(work: Work, count: Int) -> Int:
-    """Empty ``Work.table`` for ``count`` entries; how many places of it are in use then, a power of two."""
+    """Clear ``Work.table`` for ``count`` entries, and return its size in use, a power of two."""
     slots = 16
     while slots < 2 * count:
         slots *= 2
@@ -117,6 +117,6 @@ def clear(work: Work, count: Int) -> Int:
 
 @leaf
 def home(value: np.uint64, slots: Int) -> Int:
-    """Where in the table the search for a value begins."""
+    """Return the first place in the table to probe for a value."""
     mixed = value * _MIX
     return np.int64((mixed ^ (mixed >> np.uint64(32))) & np.uint64(slots - 1))

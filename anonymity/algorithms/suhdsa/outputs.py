@@ -1,6 +1,6 @@
-"""The further outputs of windows: one row for each repair, one for each window.
+"""Additional outputs of SUHDSA: one row per repair, and one per window.
 
-None holds a value of a tuple.
+No output contains a value of a tuple.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ REPAIRS = Output(
         "inspected": "LONG",
     },
 )
-"""See ``crenel.anonymity.algorithms.suhdsa.log.Actions``. ``event_time`` is that of the newest tuple that the window
-released; None where it released nothing, or without event time."""
+"""Output of repairs (``crenel.anonymity.algorithms.suhdsa.log.Actions``). ``event_time`` is that of the newest tuple
+released by the window; None without releases or without event time."""
 
 WINDOWS = Output(
     "windows",
@@ -58,16 +58,16 @@ WINDOWS = Output(
         "repairs_per_second": "DOUBLE",
     },
 )
-"""The same for windows; see ``crenel.anonymity.algorithms.suhdsa.log.Windows``."""
+"""Output of windows (``crenel.anonymity.algorithms.suhdsa.log.Windows``), with the same ``event_time``."""
 
 
 class Rows(Mapping[str, Sequence[Sequence[Any]]]):
-    """The rows of one step by output; made when they are read.
+    """Rows of one step by output, built when they are read.
 
     Parameters
     ----------
-    shard : its number
-    repairs, releases : of the step
+    shard : number of the shard
+    repairs, releases : results of the step
     """
 
     def __init__(self, shard: int, repairs: Repairs, releases: Releases) -> None:
@@ -106,7 +106,7 @@ class Rows(Mapping[str, Sequence[Sequence[Any]]]):
         return list(zip(*(columns[name] for name in WINDOWS.columns), strict=True))
 
     def _event_times(self) -> list[int | None]:
-        """Of each window that of its newest release; they leave in the order of the windows."""
+        """Return the event time of each window's newest release; releases are in the order of the windows."""
         count = self._repairs.windows.releases
         found = np.full(len(count), NO_TIME)
         starts = np.cumsum(count) - count

@@ -1,4 +1,4 @@
-"""How windows work: the parameters of l-diversity-enhanced SUHDSA and of what it is compared with."""
+"""Parameters of l-diversity-enhanced SUHDSA, and of the methods it is compared with."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from crenel.anonymity.model.privacy import Privacy
 
 @dataclass(frozen=True)
 class AdaptiveTarget:
-    """The entropy-driven target l_t (SUHDSA, Appendix B; symbols in brackets).
+    """Entropy-driven target l_t (SUHDSA, Appendix B; symbols in brackets).
 
     Attributes
     ----------
-    most : largest target (l_max), from l to k; the smallest is the l that every release promises
+    most : maximum target (l_max), from l to k; the minimum is l, which each release satisfies
     smoothing : weight of the newest window's entropy (alpha), above 0 to 1
-    band : least change of the normalized entropy that moves the target (hysteresis), 0 to 1
-    dwell : windows for which a target stays at least, 0 or more
+    band : minimum change of the normalized entropy that moves the target (hysteresis), 0 to 1
+    dwell : minimum number of windows between two changes of the target, 0 or more
     """
 
     most: int
@@ -32,13 +32,13 @@ class AdaptiveTarget:
 
 @dataclass(frozen=True)
 class AdaptiveWindow:
-    """A window size that weighs delay against loss (UBDSA's rule, as SUHDSA, Table 1 quotes it).
+    """Window size that trades delay for loss (UBDSA's rule, as quoted in SUHDSA, Table 1).
 
     Attributes
     ----------
-    least : smallest window in tuples, k or more; the largest is ``WindowParameters.tuples``
-    delay_weight : what the mean delay weighs against the mean loss, 0 to 1
-    windows : how many windows are judged together before the size moves, 1 or more
+    least : minimum window size in tuples, k or more; the maximum is ``WindowParameters.tuples``
+    delay_weight : weight of the mean delay against the mean loss, 0 to 1
+    windows : number of windows judged before each change of the size, 1 or more
     """
 
     least: int
@@ -48,27 +48,27 @@ class AdaptiveWindow:
 
 @dataclass(frozen=True)
 class WindowParameters:
-    """How windows work (symbols of the paper in brackets).
+    """Parameters of SUHDSA (symbols of the paper in brackets).
 
-    A window closes when it holds ``tuples`` tuples, carried ones among them, at least k of which came since the last
-    close; or when event time has passed ``event_time`` beyond the first tuple that came since. A tuple that finds no
-    release is carried into the next window until its delay is over. So the delay is at least one window; where none
-    is given it is two, by the bounds that the window has.
+    A window closes when it holds ``tuples`` tuples, carried ones included, of which at least k are new since the last
+    close. It also closes when the watermark is ``event_time`` beyond its first new tuple. A tuple without a release is
+    carried into the next window until its delay is over. So the delay is at least one window. The default is two
+    windows, in the units that bound the window.
 
     Attributes
     ----------
     tuples : window size in tuples (beta), 1 or more; None: no such bound
     event_time : window size in milliseconds of event time (T_beta), 0 or more; None: no such bound
-    delay_tuples : how many later tuples of its shard a tuple may wait for
-    delay_event_time : how long a tuple may wait, milliseconds of event time
-    distortion_weight : what loss weighs against time in the choice of a repair (lambda), 0 to 1
-    neighbors : nearest groups that a repair looks at (c), 1 or more
-    growth_cap : a merged group has at most so many times k subjects (gamma), 2 or more
+    delay_tuples : maximum delay in tuples of the shard
+    delay_event_time : maximum delay in milliseconds of event time
+    distortion_weight : weight of loss against time in the choice of a repair (lambda), 0 to 1
+    neighbors : number of nearest groups that a repair inspects (c), 1 or more
+    growth_cap : maximum number of subjects in a merged group, in multiples of k (gamma), 2 or more
     output : publish the ``generalization`` of a group as CASTLE does, or its ``representative``
-    numeric, categorical : what represents a group, there and in the search for neighbors
-    weights : (name, weight) of quasi-identifiers that count otherwise than 1 in distances, 0 or more
-    target : how l_t moves; None: it is l
-    adaptive : how the window size moves; None: it stays
+    numeric, categorical : statistics of the representative, in the output and in the search for neighbors
+    weights : (name, weight) of quasi-identifiers whose weight in distances differs from 1, 0 or more
+    target : controller of l_t; None: l_t is l
+    adaptive : controller of the window size; None: the size is fixed
     """
 
     tuples: int | None = None
@@ -89,7 +89,7 @@ class WindowParameters:
         if self.tuples is None and self.event_time is None:
             raise PolicyError("suhdsa: give 'tuples', 'event_time', or both; without either none would close")
         if self.delay_tuples is None and self.delay_event_time is None:
-            # Set once, here: the fields say what holds.
+            # Set the default once, so that the fields always hold the effective values.
             for name, size in (("delay_tuples", self.tuples), ("delay_event_time", self.event_time)):
                 object.__setattr__(self, name, None if size is None else min(2 * size, 2**62))
         for field, value, low in (("tuples", self.tuples, 1), ("event_time", self.event_time, 0)):
@@ -120,14 +120,14 @@ class WindowParameters:
             _require("adaptive.windows", self.adaptive.windows, 1, None)
 
     def check(self, policy: Policy, privacy: Privacy) -> None:
-        """Raise ``PolicyError`` with the first of ``problems``, where there is one."""
+        """Raise ``PolicyError`` with the first of ``problems``, if there is one."""
         for problem in self.problems(policy, privacy):
             raise PolicyError(problem)
 
     def problems(self, policy: Policy, privacy: Privacy) -> Iterator[str]:
-        """What does not go with a policy, each with its field and what would be valid."""
+        """Yield each conflict with a policy, with its field and the valid values."""
         if policy.event_time is None:
-            # One of them: a window in event time has a delay in event time, given or not.
+            # Report one problem only: a window in event time implies a delay in event time.
             if self.event_time is not None:
                 yield "suhdsa.event_time: needs a column of the role policy.event_time"
             elif self.delay_event_time is not None:

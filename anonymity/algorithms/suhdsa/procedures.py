@@ -1,4 +1,4 @@
-"""Windows, l-diversity-enhanced SUHDSA (Lee and Kim, Sensors 2026, Section 3 and Algorithm 1), compiled."""
+"""Compiled procedures of l-diversity-enhanced SUHDSA (Lee and Kim, Sensors 2026, Section 3 and Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from crenel.anonymity.space.boxes import observe
 from crenel.anonymity.space.domain import NONE
 from crenel.state.block import NO_TIME
 
-_CLOSE = np.int64(-2)  # what falls due where it is no tuple
+_CLOSE = np.int64(-2)  # result of ``next_due``: close the window
 
 
 @entry
 def run(
     shard: WindowArrays, slots: NDArray[np.int32], done: Int, marks: NDArray[np.int64], watermark: Int, ended: bool
 ) -> tuple[Int, Int]:
-    """Let in tuples until a window has closed or none is left.
+    """Admit tuples until a window has closed or no tuple is left.
 
     Parameters
     ----------
-    slots : (tuples,) of those that come, in order
-    done : how many of them are in
-    marks : what had passed when each came (``crenel.anonymity.buffer.watermarks``)
-    watermark : the event time that had passed before all of them
-    ended : whether the input has ended after them: everything falls due then
+    slots : (tuples,) slots of the new tuples, in order
+    done : number of them already admitted
+    marks : watermark at the arrival of each tuple (``crenel.anonymity.buffer.watermarks``)
+    watermark : watermark before the first tuple
+    ended : whether the input has ended after them, so that all buffered tuples are due
 
     Returns
     -------
     tuple
-        How many of ``slots`` are in by then, and how many repairs the window that closed took; ``NONE`` where none did.
+        Number of ``slots`` admitted, and number of repairs in the window that closed; ``NONE`` if no window closed.
     """
     while True:
         due = next_due(shard, passed(marks, done, watermark), ended and done == len(slots))
@@ -59,7 +59,7 @@ def run(
 
 @leaf
 def place(shard: WindowArrays, slot: Int) -> None:
-    """Put a new tuple into the window that is open (Algorithm 1, line 3)."""
+    """Add a new tuple to the open window (Algorithm 1, line 3)."""
     now, points = shard.now, shard.points
     points.position[slot] = now.next_position
     points.waits[slot] = True
@@ -74,16 +74,16 @@ def place(shard: WindowArrays, slot: Int) -> None:
 
 @leaf
 def next_due(shard: WindowArrays, watermark: Int, ended: bool) -> Int:
-    """What must happen next: ``_CLOSE``, or the place in ``held`` of a tuple to suppress; ``NONE``: all may wait.
+    """Return ``_CLOSE``, the index in ``held`` of a tuple to suppress, or ``NONE`` where all tuples may wait.
 
-    A tuple whose delay is over closes the window if it came since the last close, so each has its chance; one that
-    was carried has had it. What falls due by event time does so in its order; a close comes before a suppression.
+    A new tuple whose delay is over closes the window, so that it has a chance of release. A carried tuple has already
+    had its chance. Events due by event time occur in its order; on a tie, the close precedes the suppression.
     """
     now, of, points, held = shard.now, shard.of, shard.points, shard.held
     if now.held == 0:
         return NONE
     new = now.held - now.carried
-    # At least k new ones, or carried tuples that find no group would close a window with each that comes.
+    # With fewer than k new tuples, carried tuples without a group would close a window at each arrival.
     if now.window_tuples > 0 and now.held >= now.window_tuples and new >= min(of.k, now.window_tuples):
         return _CLOSE
     by_tuples, by_time, window = of.delay_tuples, of.delay_event_time, of.event_time
@@ -105,13 +105,13 @@ def next_due(shard: WindowArrays, watermark: Int, ended: bool) -> Int:
 
 @leaf
 def _passed(since: Int, wait: Int, watermark: Int) -> bool:
-    """Whether a watermark has reached ``since + wait``, a sum that may overflow."""
+    """Return whether a watermark has reached ``since + wait``, a sum that may overflow."""
     return bool(watermark >= NO_TIME + wait and since <= watermark - wait)
 
 
 @leaf
 def suppress(shard: WindowArrays, index: Int) -> None:
-    """Withhold the carried tuple at a place in ``held``; its delay is over."""
+    """Suppress the carried tuple at an index in ``held``, whose delay is over."""
     now, held = shard.now, shard.held
     slot = np.int64(held[index])
     withhold(shard.out, shard.totals, slot, np.int64(shard.points.reason[slot]))
@@ -125,11 +125,11 @@ def suppress(shard: WindowArrays, index: Int) -> None:
 
 @leaf
 def find_earliest(now: Any, of: Any, points: Points, held: NDArray[np.int32]) -> None:
-    """Bring ``now.earliest`` up to date after tuples have left.
+    """Update ``now.earliest`` after tuples have left the buffer.
 
     Parameters
     ----------
-    held : (slots,) slots of the tuples that wait come first
+    held : (slots,) slots of the buffered tuples come first
     """
     earliest = FOREVER
     if of.delay_event_time >= 0:
@@ -140,7 +140,7 @@ def find_earliest(now: Any, of: Any, points: Points, held: NDArray[np.int32]) ->
 
 @leaf
 def close(shard: WindowArrays) -> Int:
-    """Group, repair and release what is held, and carry the rest (Algorithm 1, lines 5 to 42); how many repairs."""
+    """Group, repair and release the buffer, carry the rest (Algorithm 1, lines 5 to 42), and count the repairs."""
     begin_log(shard.log, shard.now.held)
     reason = begin_window(shard)
     actions = close_window(shard, reason)
@@ -151,7 +151,7 @@ def close(shard: WindowArrays) -> Int:
 
 @leaf
 def close_window(shard: WindowArrays, reason: Int) -> Int:
-    """Group, repair and release, unless there is a ``reason`` why nothing can be; how many repairs it took."""
+    """Group, repair and release the buffer unless a ``reason`` forbids it, and return the number of repairs."""
     now, log = shard.now, shard.log
     made: Int = np.int64(0)
     actions: Int = np.int64(0)
@@ -175,7 +175,7 @@ def close_window(shard: WindowArrays, reason: Int) -> Int:
 
 @leaf
 def release_groups(shard: WindowArrays, made: Int) -> None:
-    """Release the groups that keep what was promised; the window's size learns from what that cost."""
+    """Release the groups that satisfy the privacy models, and adapt the window size to their cost."""
     now, of, log, groups, out = shard.now, shard.of, shard.log, shard.groups, shard.out
     loss, waited, before = 0.0, 0.0, out.filled.members
     for group in range(made):
@@ -197,7 +197,7 @@ def release_groups(shard: WindowArrays, made: Int) -> None:
 
 @leaf
 def summarize_all(shard: WindowArrays, made: Int) -> Int:
-    """Summarize the groups that were made; how many of them fall short of what is aimed at."""
+    """Summarize all groups and return the number that misses the aim."""
     violations = np.int64(0)
     for group in range(made):
         summarize(shard, group)
@@ -216,7 +216,7 @@ def begin_log(log: Any, tuples: Int) -> None:
 
 @leaf
 def carry_group(shard: WindowArrays, group: Int) -> None:
-    """Note why a group stays."""
+    """Record for each member why its group is not released."""
     groups = shard.groups
     slot = np.int64(groups.head[group])
     while slot != NONE:
@@ -226,7 +226,7 @@ def carry_group(shard: WindowArrays, group: Int) -> None:
 
 @leaf
 def carry(shard: WindowArrays, reason: Int) -> None:
-    """Keep what was not released for the next window; ``reason`` is that of all, ``NONE`` where each has its own."""
+    """Carry unreleased tuples to the next window; ``reason`` applies to all, ``NONE`` keeps the reason of each."""
     now, points, held = shard.now, shard.points, shard.held
     kept = 0
     for i in range(now.held):

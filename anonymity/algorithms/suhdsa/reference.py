@@ -1,4 +1,4 @@
-"""A shard of windows by reference: see ``crenel.anonymity.compiled.reference``."""
+"""Pass-by-reference form of SUHDSA's arrays: see ``crenel.anonymity.compiled.reference``."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ class _Shard(Proxy):
 
 
 share = by_reference(WindowArrays, {WindowArrays: (_Shard, _ShardFields)})
-"""A function from ``WindowArrays`` to the same by reference, valid while the arrays are kept."""
+"""Return ``WindowArrays`` in their pass-by-reference form, valid while the arrays are kept."""

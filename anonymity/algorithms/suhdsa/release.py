@@ -1,4 +1,4 @@
-"""How a group leaves a window, and what is measured of it."""
+"""Release of a group from a window, and measurement of the release."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from crenel.state.block import NO_TIME
 def release(shard: WindowArrays, group: Int) -> None:
     """Release a group under its generalization or its representative (Algorithm 1, lines 36 to 40).
 
-    What noise within releases has left of it stays for the next window where it is too little to leave.
+    Where noise within releases leaves too few members for a release, they stay buffered for the next window.
     """
     now, of, points, groups, out, work = shard.now, shard.of, shard.points, shard.groups, shard.out, shard.work
     domain, where = shard.domain, places(shard.points)
@@ -38,7 +38,7 @@ def release(shard: WindowArrays, group: Int) -> None:
         if not contains(domain, groups.box, group, where, slot):
             raise InvariantError("a member lies outside its generalization; nothing of this release was emitted")
         slot = np.int64(work.next[slot])
-    # Counted once more from its members, not from what grouping and repair made of it.
+    # Count the members again, independently of the results of grouping and repair.
     sensitive = points.value.shape[1] - 1
     withheld, whole = out.filled.suppressed, stop
     stop, leaves = validate_and_shuffle(shard, points.value[:, 0], work.code[:, 1 : 1 + sensitive], start, stop)
@@ -71,7 +71,7 @@ def release(shard: WindowArrays, group: Int) -> None:
 
 @leaf
 def _regroup(shard: WindowArrays, group: Int, start: Int, stop: Int) -> Int:
-    """Let a group hold the members of the next release only; the event time of the newest."""
+    """Restrict a group to the members of the next release, and return the newest event time."""
     groups, members, following = shard.groups, shard.out.members, shard.work.next
     groups.head[group], groups.tuples[group] = members[start], stop - start
     for i in range(start, stop):
@@ -84,7 +84,7 @@ def _regroup(shard: WindowArrays, group: Int, start: Int, stop: Int) -> Int:
 
 @leaf
 def _note(shard: WindowArrays, start: Int, stop: Int) -> None:
-    """Note the last release in the record of its window; its members stand from ``start`` to ``stop``."""
+    """Record the last release in the log of its window; its members are ``start`` to ``stop``."""
     log = shard.log
     log.releases += 1
     log.satisfied += _satisfied(shard)
@@ -95,14 +95,14 @@ def _note(shard: WindowArrays, start: Int, stop: Int) -> None:
 
 @leaf
 def leave(now: Any, points: Points, totals: Totals, slot: Int) -> None:
-    """Note that a tuple leaves, and after how many others."""
+    """Record that a tuple leaves the buffer, and its delay in tuples."""
     note_delay(totals, now.next_position - 1 - points.position[slot])
     points.waits[slot] = False
 
 
 @leaf
 def _satisfied(shard: WindowArrays) -> bool:
-    """Whether the last release is l-diverse in each sensitive attribute, as counted from its members."""
+    """Return whether the last release is l-diverse in each sensitive attribute, as counted from its members."""
     out = shard.out
     for a in range(out.diversity.shape[1]):
         if out.diversity[out.filled.releases - 1, a] < shard.of.least_target:
@@ -112,7 +112,7 @@ def _satisfied(shard: WindowArrays) -> bool:
 
 @leaf
 def _least_entropy(shard: WindowArrays, start: Int, stop: Int) -> float:
-    """Entropy in bits of the sensitive values of some released members, the least over the attributes."""
+    """Return the entropy in bits of released members' sensitive values, the minimum over the attributes."""
     least = np.inf
     for column in range(1, shard.points.value.shape[1]):
         least = min(least, entropy(shard.work, np.int64(column), shard.out.members[start:stop], stop - start))

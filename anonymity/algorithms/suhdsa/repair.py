@@ -1,16 +1,16 @@
-"""Monitor, trigger, repair: groups that lack diversity swap or merge before release (SUHDSA, Section 3.2, Algorithm 1).
+"""Monitor, trigger, repair: groups short of diversity swap or merge before release (SUHDSA, Section 3.2, Algorithm 1).
 
-What a group *lacks* is, summed over all checks, by how much it falls short of what the window aims at: of l-diversity,
-by how many values. Each action lowers what one group lacks and raises what none lacks, so the set of violating groups
-only shrinks. Where the paper leaves something open, or says two things:
+The shortfall of a group is its distance from the window's aim, summed over all checks; for l-diversity, the number of
+missing values. Each action lowers the shortfall of one group and raises that of no other, so the set of violating
+groups only shrinks. Choices where the paper is open or contradicts itself:
 
-- A swap takes the tuples that lie nearest to the representative of the group they move to. The paper's text says so,
-  and its formula has each tuple's distance to its own group; it names the other way a symmetric variant.
-- One action exchanges one pair. A group that lacks more than one value takes as many as it needs, and each is weighed
-  as if all of those it needs would cost the same.
-- Sizes are counted in distinct subjects, also for the growth cap: one person's tuples hide nobody.
-- The objective's time is modeled, not read from a clock, or a replay would decide otherwise. It is a share of the time
-  in which the tuples of both groups were grouped.
+- A swap takes the tuples nearest to the representative of their new group. The paper's text says so. Its formula has
+  each tuple's distance to its own group, and it calls the other choice a symmetric variant.
+- One action exchanges one pair. A group that lacks several values needs several actions, and each is weighed as if all
+  of them cost the same.
+- Sizes are counted in distinct subjects, also for the growth cap: several tuples of one person hide no one else.
+- The objective's time is modeled, not measured, or a replay would decide otherwise. It is a share of the time to group
+  the tuples of both groups.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from crenel.anonymity.space.boxes import loss_after
 from crenel.anonymity.space.domain import NONE, Domain
 
 _SWAP_TIME, _MERGE_TIME = 0.5, 0.4
-"""What a repair costs for each tuple of both groups, as a share of what grouping a tuple did: measured by
+"""Cost of a repair per tuple of both groups, as a share of the cost to group a tuple; measured by
 ``python -m benchmarks.window cost``."""
 
 
 @leaf
 def least_diversity(groups: Groups, group: Int) -> Int:
-    """D(G): the least over the sensitive attributes; as many as can be where there is none."""
+    """Return D(G), the minimum over the sensitive attributes; 2**62 where there is none."""
     least = np.int64(2**62)
     for a in range(groups.diversity.shape[1]):
         least = min(least, groups.diversity[group, a])
@@ -52,7 +52,7 @@ def least_diversity(groups: Groups, group: Int) -> Int:
 
 @leaf
 def repair(shard: WindowArrays, made: Int) -> Int:
-    """Repair groups until none lacks anything or none of the rest can be helped; how many actions it took.
+    """Repair groups until none has a shortfall or no repair helps the rest; return the number of actions.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def _renew(shard: WindowArrays, group: Int) -> None:
 
 @leaf
 def priority(groups: Groups, group: Int) -> float:
-    """The most that a group falls short of any check: l_t - D(G) where l is all that is asked."""
+    """Return a group's maximum shortfall in any check: l_t - D(G) where l-diversity is the only model."""
     most = 0.0
     for check in range(groups.lacks.shape[1]):
         most = max(most, groups.lacks[group, check])
@@ -138,7 +138,7 @@ def priority(groups: Groups, group: Int) -> float:
 
 @leaf
 def _most_urgent(groups: Groups, made: Int) -> Int:
-    """The open violator with the highest priority, then the oldest, the first due, the smallest."""
+    """Return the open violating group of highest priority; ties go to the oldest, the first due, the smallest."""
     best: Int = NONE
     for group in range(made):
         if groups.state[group] == OPEN and priority(groups, group) > 0.0:
@@ -161,7 +161,7 @@ def _before(groups: Groups, one: Int, other: Int) -> bool:
 
 @leaf
 def _nearest_groups(domain: Domain, scale: Scale, groups: Groups, work: Work, made: Int, group: Int) -> Int:
-    """Write the nearest other groups by representative to ``work.near``, nearest first; how many there are."""
+    """Write the nearest other groups by representative to ``work.near``, nearest first, and return their number."""
     found = 0
     for other in range(made):
         if other == group or groups.state[other] == GONE:
@@ -183,11 +183,11 @@ def _nearest_groups(domain: Domain, scale: Scale, groups: Groups, work: Work, ma
 
 @leaf
 def _merge_removes(shard: WindowArrays, group: Int, other: Int) -> float:
-    """By how much a group, counted in ``here``, lacks less once merged.
+    """Return the decrease in shortfall of a group, counted in ``here``, through a merge.
 
-    0 where both have too many subjects, or where it would fall shorter of any check: above l = 2 it may, as the number
-    for l-diversity is one on the safe side where somebody has several values. And 0 where a group that lacks nothing
-    would be lost to one that lacks something still: of promises beside l it may be that no group ever makes up for it.
+    The result is 0 where both have too many subjects, or where a check's shortfall would grow. Above l = 2 it may
+    grow, because the l-diversity count is conservative for persons with several values. The result is also 0 where a
+    satisfied group would join one that stays short: other privacy models than l-diversity may never recover.
     """
     groups, work, most, alone = shard.groups, shard.work, shard.of.most_subjects, shard.now.alone != 0
     if alone and groups.subjects[group] + groups.subjects[other] > most:
@@ -212,7 +212,7 @@ def _merge_removes(shard: WindowArrays, group: Int, other: Int) -> float:
 
 @leaf
 def _merge_changes(domain: Domain, groups: Groups, group: Int, other: Int) -> float:
-    """By how much the mean loss of two groups' tuples changes when they become one."""
+    """Return the change in mean loss of two groups' tuples through a merge."""
     mine, its = groups.tuples[group], groups.tuples[other]
     before = groups.loss[group] * mine + groups.loss[other] * its
     return loss_after(domain, groups.box, group, groups.box, other) - float(before / (mine + its))
@@ -220,7 +220,7 @@ def _merge_changes(domain: Domain, groups: Groups, group: Int, other: Int) -> fl
 
 @leaf
 def _merge(groups: Groups, work: Work, group: Int, other: Int) -> None:
-    """Let one group take all members of another; it must be summarized anew."""
+    """Move all members of another group into a group, which must then be summarized again."""
     work.next[groups.tail[group]] = groups.head[other]
     groups.tail[group] = groups.tail[other]
     groups.state[other] = GONE

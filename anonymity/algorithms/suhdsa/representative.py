@@ -1,4 +1,4 @@
-"""What stands for a group: mean or median, mode or common ancestor (SUHDSA, Section 3.1; Algorithm 1, line 37)."""
+"""Representative of a group: mean or median, mode or common ancestor (SUHDSA, Section 3.1; Algorithm 1, line 37)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from crenel.anonymity.space.domain import NONE
 
 @leaf
 def represent(points: Points, groups: Groups, work: Work, group: Int, median: bool, ancestor: bool) -> None:
-    """Write ``Groups.center``; a number lies inside the group's interval, of several modes the leftmost leaf wins."""
+    """Write ``Groups.center``, clipped to the group's intervals; of several modes the leftmost leaf wins."""
     for a in range(points.numeric.shape[1]):
         middle = _median(points, groups, work, group, a) if median else _mean(points, groups, work, group, a)
         middle = max(middle, groups.box.lower[group, a])
@@ -41,7 +41,7 @@ def _median(points: Points, groups: Groups, work: Work, group: Int, a: Int) -> f
         count += 1
         slot = np.int64(work.next[slot])
     gap = count // 2
-    while gap > 0:  # Shell's sort: no array to make
+    while gap > 0:  # Shell sort needs no second array
         for i in range(gap, count):
             value, hole = work.values[i], i
             while hole >= gap and work.values[hole - gap] > value:

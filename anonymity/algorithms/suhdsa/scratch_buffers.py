@@ -1,4 +1,4 @@
-"""Scratch of the procedures that close a window."""
+"""Scratch buffers of the procedures that close a window."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from crenel.anonymity.space.domain import Boxes, boxes
 
 
 class Work(NamedTuple):
-    """Scratch of one closing.
+    """Scratch buffers of one window close.
 
     Attributes
     ----------
     next : (slots,) next member of a tuple's group, or of its pattern
     code : (slots, 1 + 2 sensitive) numbers within the window, from 0: of the subject, of the values, and of the pairs
         of both
-    table : (a power of two,) open addressing, for patterns and codes
-    tuples : (slots,) how many have a code; all 0 between uses
-    stamp : (slots,) where a code was last seen
-    free : (slots,) patterns in no group yet
-    first, last, size : (slots,) of a pattern: its first and last tuple, how many it has
-    distance : (slots,) from the group that grows to each free pattern
-    near, near_distance : (neighbors,) nearest groups
+    table : (a power of two,) hash table with open addressing, for patterns and codes
+    tuples : (slots,) number of tuples with each code; all 0 between uses
+    stamp : (slots,) last group with each code
+    free : (slots,) patterns without a group
+    first, last, size : (slots,) first tuple, last tuple and size of each pattern
+    distance : (slots,) distance from the growing group to each free pattern
+    near, near_distance : (neighbors,) nearest groups and their distances
     fit : (slots,) distance of a tuple to the group it would move to
-    values : (slots,) of one column
-    leaves : (nodes of all hierarchies,) how many have a leaf; all 0 between uses
+    values : (slots,) values of one column
+    leaves : (nodes of all hierarchies,) number of tuples with each leaf; all 0 between uses
     box : two boxes
     """
 
@@ -53,7 +53,7 @@ class Work(NamedTuple):
 
 
 def empty_work(slots: int, policy: Policy, window: WindowParameters, nodes: int) -> Work:
-    """For ``slots`` tuples; ``nodes`` are those of all hierarchies."""
+    """Return empty buffers for ``slots`` tuples; ``nodes`` is the number of nodes in all hierarchies."""
     near = min(window.neighbors, max(slots, 1))
     return Work(
         next=zeros(slots, np.int32),

@@ -1,4 +1,4 @@
-"""Windows on one shard: what goes in, what comes out, what was repaired, and how it is remembered."""
+"""SUHDSA on one shard: admission, release, repair and storage."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ _NO_SLOTS = np.zeros(0, np.int32)
 
 @dataclass(frozen=True)
 class WindowCounters(Counters):
-    """What has happened in a shard of windows so far.
+    """Counters of a SUHDSA shard.
 
     Attributes
     ----------
-    windows : windows that closed
-    swaps, merges : repairs
-    carried : tuples that wait and were in a window that closed
+    windows : number of closed windows
+    swaps, merges : number of repairs
+    carried : number of buffered tuples from closed windows
     target : l_t
-    size : window size in tuples now; None where event time alone closes windows
+    size : current window size in tuples; None where event time alone closes windows
     """
 
     windows: int
@@ -58,20 +58,20 @@ class WindowCounters(Counters):
 
 @dataclass(frozen=True, kw_only=True)
 class WindowStep(Step):
-    """What one step gives; ``repairs`` tells what it did beside its releases, and ``further`` the same as rows."""
+    """Result of one step, with its ``repairs``; ``further`` has the same as rows."""
 
     repairs: Repairs
 
 
 class Window(Shard):
-    """The live form of one shard.
+    """In-memory state of one shard.
 
     Parameters
     ----------
-    terms : what it is held to; its parameters are ``WindowParameters``
-    snapshot : what is stored of it (``crenel.anonymity.algorithms.suhdsa.stored``)
-    remembers : whether each step tells what is to be stored; a shard that is thrown away need not
-    clock : nanoseconds from any start; it measures what a window takes and decides nothing
+    terms : context of the shard; its parameters are ``WindowParameters``
+    snapshot : stored state (``crenel.anonymity.algorithms.suhdsa.stored``)
+    remembers : whether each step returns changes to store; a temporary shard needs none
+    clock : nanoseconds from any start, to measure windows; it decides nothing
     """
 
     _run: ClassVar[Any] = staticmethod(procedures.run)
@@ -102,11 +102,11 @@ class Window(Shard):
         return self._step(block, watermark, ended=False)
 
     def advance(self, watermark: int) -> WindowStep:
-        """Close the window whose event time has passed, and let go what is overdue."""
+        """Close the window whose event time has passed, and publish or suppress overdue tuples."""
         return self._step(None, watermark, ended=False)
 
     def finish(self) -> WindowStep:
-        """The input has ended: close the window, and suppress what it cannot release."""
+        """Close the window at the end of the input, and suppress its unreleased tuples."""
         return self._step(None, NO_TIME, ended=True)
 
     def forget(self, subjects: NDArray[np.uint64]) -> WindowStep:
@@ -129,7 +129,7 @@ class Window(Shard):
 
     @property
     def next_deadline(self) -> int | None:
-        """The earliest epoch milliseconds at which a window closes or a tuple must leave; None where none is set."""
+        """Earliest epoch milliseconds at which a window closes or a tuple is due; None if there is no such time."""
         now, event_time, parameters = self.arrays.now, self.arrays.points.event_time, self.terms.parameters
         due = []
         if parameters.event_time is not None and now.held > now.carried:
@@ -204,7 +204,7 @@ class Window(Shard):
             since = now
 
     def _admit(self, tuples: TupleColumns) -> NDArray[np.int32]:
-        """Copy tuples into free slots; the slots, in the tuples' order."""
+        """Copy tuples into free slots, and return the slots in the tuples' order."""
         if (slots := self._slots.reserve(len(tuples))) is not None:
             self._move(slots, np.arange(len(self.arrays.held), dtype=np.int32))
         admitted = self._slots.take(len(tuples), tuples.members) if len(tuples) else _NO_SLOTS
@@ -250,7 +250,7 @@ class Window(Shard):
             self._ledger.blocks.add(number, slots, held.position, len(kept))
 
     def _shrink(self) -> None:
-        """Give back the memory that a burst took: tuples move to the first slots, in order of position."""
+        """Release the memory of a burst: move tuples to the first slots, in order of position."""
         used = self.arrays.held[: self.arrays.now.held].copy()
         place = np.zeros(len(self.arrays.held), np.int32)
         place[used] = np.arange(len(used))
@@ -266,7 +266,7 @@ class Window(Shard):
 
 
 def _positions_of(stored: tuple[str, ...], now: tuple[str, ...]) -> NDArray[np.int8]:
-    # A promise that is no longer made: the next window finds the reason anew, and till then it is a promise's.
+    # A stored reason may belong to a model no longer configured. The next window finds the reason again.
     other = now.index("too_little_diversity")
     return np.array([now.index(reason) if reason in now else other for reason in stored], np.int8)
 
@@ -280,7 +280,7 @@ def _restored_arrays(terms: ShardContext, state: WindowState) -> WindowArrays:
     values = [*state.controllers.tolist(), *state.control.tolist()]
     for name, value in zip((*CONTROLLERS, *CONTROL), values, strict=True):
         setattr(now, name, value)
-    # The controllers go on where they stood, within what they may reach now.
+    # The controllers resume their state, clipped to the current ranges.
     adaptive, aim = terms.parameters.adaptive, terms.parameters.target
     now.window_tuples = size if adaptive is None else min(max(int(now.window_tuples), adaptive.least), size)
     now.target = target if aim is None else min(max(int(now.target), target), aim.most)

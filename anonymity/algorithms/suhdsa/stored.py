@@ -1,7 +1,6 @@
-"""Stored state of a shard of SUHDSA.
+"""Stored state of a SUHDSA shard, the counterpart of ``crenel.anonymity.buffer.stored_shard``.
 
-The counterpart of ``crenel.anonymity.buffer.stored_shard``. Nothing of a window outlives it, so buffered tuples are the
-only entries.
+Nothing else of a window survives its close, so buffered tuples are the only entries.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ CONTROLLERS = ("window_tuples", "target", "dwelt", "most_values", "step_up", "ju
 """Fields of ``WindowArrays.now`` in the order of ``WindowState.controllers``."""
 
 CONTROL = ("entropy", "settled", "loss_sum", "delay_sum", "last_cost")
-"""The same for ``WindowState.control``."""
+"""Fields of ``WindowArrays.now`` in the order of ``WindowState.control``."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A shard as it was stored.
+    """Stored state of a shard.
 
     Attributes
     ----------
-    state : all but its tuples
-    blocks : tuples that waited when their block was stored, by its number
-    inventory : of the entries as they are stored
-    seen : how common values have been (``crenel.anonymity.buffer.stored_frequencies``), as it is stored
+    state : state without tuples
+    blocks : tuples that were buffered when their block was stored, by block number
+    inventory : inventory of the stored entries
+    seen : stored value frequencies (``crenel.anonymity.buffer.stored_frequencies``)
     """
 
     state: WindowState
@@ -54,7 +53,7 @@ class Snapshot:
 
 
 def begun(terms: ShardContext, number: int, key: bytes) -> Snapshot:
-    """A shard before its first tuple; ``key``: the 32 bytes of its random stream."""
+    """Return the state of a shard before its first tuple; ``key`` is the 32 bytes of its random stream."""
     space = domain(terms.policy)
     size = NONE if terms.parameters.tuples is None else terms.parameters.tuples
     state = WindowState(
@@ -84,18 +83,18 @@ def begun(terms: ShardContext, number: int, key: bytes) -> Snapshot:
 
 
 def read(terms: ShardContext, stored: Stored, where: str = "") -> Snapshot:
-    """Read what is stored, under terms that may differ where that is safe.
+    """Read stored state under terms that may differ where that is safe.
 
-    k, l, further promises, sizes and delays may: what waits is grouped under the new ones, and what they have made
-    overdue leaves in the next step. ``where`` names the shard in errors beside its number, such as ``key 3``.
+    k, l, other privacy models, sizes and delays may differ. Buffered tuples are grouped under the new terms, and the
+    next step publishes or suppresses those that are overdue under them. ``where`` names the shard in errors beside its
+    number, such as ``key 3``.
 
     Raises
     ------
     crenel.state.codec.StateError
-        The bytes are damaged, of an unknown version, of a shard that did not work by windows, or do not belong
-        together.
+        The bytes are damaged, inconsistent, of an unknown version, or from a shard of another algorithm.
     crenel.anonymity.model.errors.PolicyError
-        The terms differ from the stored ones in something that cannot change; it names the fields.
+        The terms differ from the stored ones in a field that cannot change; the message names the fields.
     """
     state = WindowState.from_bytes(stored.shard, where)
     shard = f"shard {state.shard}" + (f" ({where})" if where else "")
@@ -119,7 +118,7 @@ _KINDS_OF_COLUMNS = {
 
 
 def _require_well_formed(terms: ShardContext, state: WindowState) -> None:
-    """Raise ``ValueError`` where a number is one that compiled code, which looks at no bounds, could not take."""
+    """Raise ``ValueError`` for a number out of range, which compiled code would not detect."""
     for name, kind in _KINDS_OF_COLUMNS.items():
         require(getattr(state, name).dtype == kind, name)
     require(state.numbers.shape == (4,) and 0 <= int(min(state.numbers)) <= int(max(state.numbers)) < 2**62, "numbers")
@@ -140,7 +139,7 @@ def _require_well_formed(terms: ShardContext, state: WindowState) -> None:
 
 
 def _require_blocks(terms: ShardContext, state: WindowState, blocks: dict[int, Held]) -> None:
-    """Raise ``ValueError`` where the stored tuples are not those of which the state tells that they wait."""
+    """Raise ``ValueError`` where the stored tuples differ from the buffered positions of the state."""
     end = 0
     waiting = [np.zeros(0, np.int64)]
     for number, held in blocks.items():
@@ -163,14 +162,14 @@ def _waits(held: Held, state: WindowState) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Moved:
-    """Which tuples came and went in a step.
+    """Tuples that entered and left the buffer in a step.
 
     Attributes
     ----------
-    block : the tuples that were let in; None where none came
+    block : the admitted tuples; None if there are none
     admitted : (tuples,) their slots, in order
-    left : (tuples,) positions of those that left
-    forgets : whether those that left are to be forgotten, with all that their persons have left behind
+    left : (tuples,) positions of the tuples that left the buffer
+    forgets : whether to erase the tuples that left, with all other stored tuples of their persons
     """
 
     block: Block | None
@@ -180,13 +179,13 @@ class Moved:
 
 
 class Ledger:
-    """What is stored of one shard.
+    """Record of the stored entries of one shard.
 
     Parameters
     ----------
-    terms : of the shard
-    snapshot : what it was made from; its blocks are noted in ``blocks``
-    tuples : tuples that wait as they are stored, by slots in order of position
+    terms : context of the shard
+    snapshot : state from which the shard was restored; ``blocks`` lists its blocks
+    tuples : function from slots, in order of position, to buffered tuples in their stored form
     """
 
     def __init__(self, terms: ShardContext, snapshot: Snapshot, tuples: Callable[[NDArray[np.int32]], Held]) -> None:
@@ -202,7 +201,7 @@ class Ledger:
         moved: Moved,
         further: Mapping[str, dict[int, bytes | None]],
     ) -> Changes:
-        """What to write after one step; ``further``: changed entries of kinds that others write."""
+        """Return the changes to store after one step; ``further`` has changed entries of other kinds."""
         blocks = self._changed_blocks(arrays, moved) | self._rewritten_blocks(arrays, forgets=moved.forgets)
         if moved.forgets:
             self._gone = np.sort(np.concatenate([self._gone, moved.left]))
@@ -211,7 +210,7 @@ class Ledger:
         return Changes(self._state(arrays, history).to_bytes(), entries)
 
     def _changed_blocks(self, arrays: WindowArrays, moved: Moved) -> dict[int, bytes | None]:
-        # Tuples of the block that is being pushed are not counted yet.
+        # Tuples of the pushed block are not stored yet.
         first = int(arrays.now.next_position) - len(moved.admitted)
         changed: dict[int, bytes | None] = dict.fromkeys(self.blocks.leave(moved.left[moved.left < first]))
         if moved.block is None or not len(moved.block):
@@ -227,7 +226,7 @@ class Ledger:
     def _rewritten_blocks(self, arrays: WindowArrays, *, forgets: bool) -> dict[int, bytes | None]:
         entries: dict[int, bytes | None] = {}
         position, waits = arrays.points.position, arrays.points.waits
-        # Nobody knows who has left and is stored: whoever is forgotten may be among them, wherever anybody is.
+        # Stored blocks do not tell whose departed tuples they contain, so a forgotten person requires all rewritten.
         for number, slots in list(self.blocks.partly_left() if forgets else self.blocks.sparse()):
             first, end = self.blocks.span(number)
             kept = slots[waits[slots] & (position[slots] >= first) & (position[slots] < end)]

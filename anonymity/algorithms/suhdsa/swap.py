@@ -1,4 +1,4 @@
-"""Which tuples of two groups change places, and what that changes (SUHDSA with l-diversity, Section 3.2)."""
+"""Swaps of tuples between two groups, and their effects (SUHDSA with l-diversity, Section 3.2)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from crenel.anonymity.space.domain import NONE, Boxes, Domain
 
 @leaf
 def has_what_lacks(shard: WindowArrays, group: Int, other: Int) -> bool:
-    """Whether any tuple of another group may help the one counted in ``here``: else there is no need to look."""
+    """Return whether any tuple of another group can reduce the shortfall of the group counted in ``here``."""
     groups, work, alone = shard.groups, shard.work, shard.now.alone != 0
     slot = np.int64(groups.head[other])
     while slot != NONE:
@@ -28,7 +28,7 @@ def has_what_lacks(shard: WindowArrays, group: Int, other: Int) -> bool:
 
 @leaf
 def best_pair(shard: WindowArrays, group: Int, other: Int) -> tuple[Int, Int]:
-    """The feasible pair of tuples that fits best, ``NONE`` twice where there is none; both groups are counted."""
+    """Return the feasible pair of tuples that fits best, ``NONE`` twice if there is none; both groups are counted."""
     domain, scale, groups, work = shard.domain, shard.scale, shard.groups, shard.work
     where, alone = places(shard.points), shard.now.alone != 0
     slot = np.int64(groups.head[group])
@@ -60,7 +60,7 @@ def best_pair(shard: WindowArrays, group: Int, other: Int) -> tuple[Int, Int]:
 
 @leaf
 def _feasible(shard: WindowArrays, group: Int, other: Int, x: Int, y: Int) -> bool:
-    """Whether both groups keep k subjects, neither falls shorter of any check, and the first less short of one."""
+    """Return whether both groups keep k subjects, no shortfall grows, and one of the first group's shrinks."""
     here, there, lacks, alone = shard.here, shard.there, shard.groups.lacks, shard.now.alone != 0
     if after_exchange(here, shard.aims, shard.work.code, x, y, alone) < shard.of.k:
         return False
@@ -79,7 +79,7 @@ def _feasible(shard: WindowArrays, group: Int, other: Int, x: Int, y: Int) -> bo
 
 @leaf
 def lacking_after_swap(shard: WindowArrays, x: Int, y: Int) -> float:
-    """What the group counted in ``here`` lacks once y has taken the place of x."""
+    """Return the shortfall of the group counted in ``here`` after y has replaced x."""
     alone = shard.now.alone != 0
     after_exchange(shard.here, shard.aims, shard.work.code, x, y, alone)
     total = 0.0
@@ -90,7 +90,7 @@ def lacking_after_swap(shard: WindowArrays, x: Int, y: Int) -> float:
 
 @leaf
 def swap_changes(shard: WindowArrays, group: Int, other: Int, x: Int, y: Int) -> float:
-    """By how much the mean loss of two groups' tuples changes when x and y change places."""
+    """Return the change in mean loss of two groups' tuples through a swap of x and y."""
     domain, groups, work, where = shard.domain, shard.groups, shard.work, places(shard.points)
     assign(work.box, 0, where, y)
     _enclose_others(domain, groups, work, where, 0, group, x)
@@ -114,7 +114,7 @@ def _enclose_others(
 
 @leaf
 def exchange(groups: Groups, work: Work, group: Int, other: Int, x: Int, y: Int) -> None:
-    """Let a tuple of one group and one of another change places; both must be summarized anew."""
+    """Swap a tuple of one group with one of another; both groups must then be summarized again."""
     _replace(groups, work, group, x, y)
     _replace(groups, work, other, y, x)
     work.next[x], work.next[y] = work.next[y], work.next[x]
@@ -122,7 +122,7 @@ def exchange(groups: Groups, work: Work, group: Int, other: Int, x: Int, y: Int)
 
 @leaf
 def _replace(groups: Groups, work: Work, group: Int, leaves: Int, comes: Int) -> None:
-    """Let what points at one tuple point at another."""
+    """Redirect the link to one member of a group to another tuple."""
     if groups.head[group] == leaves:
         groups.head[group] = comes
     else:

@@ -1,4 +1,4 @@
-"""What comes before the groups of a window: whether it could release anything, and what its repairs aim at."""
+"""Start of a window close: check for any possible release, and set the aim of the repairs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOO_FEW_SUBJECTS = 1  # position in crenel.anonymity.model.outcomes.SUPPRESSIONS
 
 @leaf
 def begin_window(shard: WindowArrays) -> Int:
-    """Number the window that closes, move the target, and tell why nothing could be released, if so."""
+    """Number the tuples of the window, move the target, and return a reason against any release, or ``NONE``."""
     now, of, here = shard.now, shard.of, shard.here
     number_window(shard)
     if now.alone == 0 or not only_diversity(shard.checks):
@@ -31,7 +31,7 @@ def begin_window(shard: WindowArrays) -> Int:
             different = here.tally.values[a]
             found = entropy(shard.work, np.int64(1 + a), shard.held, now.held)
             share = found / np.log2(different) if different > 1 else 0.0
-            if share < even:  # the attribute that is mixed least
+            if share < even:  # the attribute of least entropy
                 even, mixing, values = share, found, different
         adapt_target(now, of, mixing, values)
         aim(shard.checks, shard.aims, now.target)
@@ -47,11 +47,11 @@ def begin_window(shard: WindowArrays) -> Int:
 
 @leaf
 def count_window(trial: IncrementalTally, work: Work, held: NDArray[np.int32], count: Int, alone: bool) -> None:
-    """Count all that is held.
+    """Add all buffered tuples to a tally.
 
     Parameters
     ----------
-    held : (count or more,) slots
+    held : (count or more,) slots of the tuples
     """
     for i in range(count):
         put(trial, work.code, np.int64(held[i]), alone)
@@ -59,7 +59,7 @@ def count_window(trial: IncrementalTally, work: Work, held: NDArray[np.int32], c
 
 @leaf
 def forget_window(trial: IncrementalTally, work: Work, held: NDArray[np.int32], count: Int, alone: bool) -> None:
-    """Make ready for a group where all that is held was counted; parameters as those of ``count_window``."""
+    """Reset a tally that holds all buffered tuples; parameters as those of ``count_window``."""
     if not alone:
         for i in range(count):
             remove_tuple(trial, work.code, np.int64(held[i]), alone)
