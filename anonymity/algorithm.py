@@ -1,8 +1,8 @@
-"""The seam of algorithms: what one is to everything around it.
+"""Extension point for anonymization algorithms: the record and the shard interface that each one provides.
 
-An algorithm decides which tuples leave together, and when. All that others must know of it stands in one record
-(``Algorithm``), and nothing outside its own folder names it: configuration, fingerprint, pipeline, savepoints, command
-line, metrics and warm-up ask the record. ``crenel.anonymity.algorithms.builtin`` lists those that come with Crenel.
+An algorithm decides which tuples are released together, and when. One record (``Algorithm``) describes it completely,
+and no code outside its folder names it. Configuration, fingerprint, pipeline, savepoints, command line, metrics and
+warm-up read the record. ``crenel.anonymity.algorithms.builtin`` lists the algorithms that come with Crenel.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from crenel.state.stored import Changes, Stored
 
 @dataclass(frozen=True)
 class ShardContext:
-    """What a shard is held to, and how it works.
+    """Policy, privacy models and settings under which a shard works.
 
     Attributes
     ----------
-    policy, privacy : what is promised
-    parameters : of the algorithm, an instance of ``Algorithm.parameters``
-    members : names and types of the columns that are published as they are, in the order of ``policy.members``
-    sampling_and_noise : sampling and perturbation of what comes in; None: neither
-    fingerprint : by field, what a restored shard must have in common (``crenel.anonymity.model.fingerprint``)
-    remembers : whether each step tells what is to be stored; a shard that is thrown away need not
+    policy, privacy : roles of the columns, and privacy models of each release
+    parameters : parameters of the algorithm, an instance of ``Algorithm.parameters``
+    members : names and types of the columns that are published unchanged, in the order of ``policy.members``
+    sampling_and_noise : sampling and perturbation of the input; None: neither
+    fingerprint : by field, properties that a restored shard must share (``crenel.anonymity.model.fingerprint``)
+    remembers : whether each step returns changes to store; a temporary shard needs none
     """
 
     policy: Policy
@@ -50,23 +50,23 @@ class ShardContext:
 
 @dataclass(frozen=True)
 class Counters:
-    """What has happened in a shard so far, and how it stands; an algorithm adds fields of its own.
+    """Counters and current state of a shard; an algorithm adds fields of its own.
 
     Attributes
     ----------
-    tuples_in : tuples let in
-    sampled_out : tuples that sampling did not let in
-    released, suppressed : tuples by what became of them; the latter by reason (``Privacy.reasons``)
-    linked : released tuples whose published noised values are nearest to an original of their own subject, of
-        those that left with them; 0 where nothing is noised
-    releases : releases by kind (``crenel.anonymity.model.outcomes.KINDS``)
+    tuples_in : number of admitted tuples
+    sampled_out : number of tuples that sampling excluded
+    released, suppressed : number of tuples by outcome; suppressed ones by reason (``Privacy.reasons``)
+    linked : number of released tuples whose published noised values are nearest to an original of their own subject,
+        among the originals of the same release; 0 without noise
+    releases : number of releases by kind (``crenel.anonymity.model.outcomes.KINDS``)
     loss_sum : InfoLoss summed over released tuples
-    forgotten : tuples of forgotten persons, which left nowhere
-    buffered : tuples that wait
-    oldest_waiting : tuples that came since the oldest that waits
-    longest_delay : largest delay so far, in tuples
-    delays : how many tuples had which delay; ``crenel.anonymity.buffer.release_buffer.delay_of_bucket`` tells the
-        tuples of a bucket
+    forgotten : number of buffered tuples that were erased with their persons
+    buffered : number of buffered tuples
+    oldest_waiting : number of tuples that arrived since the oldest buffered tuple
+    longest_delay : maximum delay so far, in tuples
+    delays : number of tuples by bucket of delay; ``crenel.anonymity.buffer.release_buffer.delay_of_bucket`` returns the
+        delay of a bucket in tuples
     """
 
     tuples_in: int
@@ -85,13 +85,13 @@ class Counters:
 
 @dataclass(frozen=True)
 class Step:
-    """What one step of a shard gives.
+    """Result of one step of a shard.
 
     Attributes
     ----------
-    releases : what left
-    changes : what changed in its state, to be written; None where the shard remembers nothing
-    further : rows of the algorithm's further outputs, by the name of the output
+    releases : releases and suppressed tuples
+    changes : changes of the state, to be stored; None where the shard stores nothing
+    further : rows of the algorithm's additional outputs, by output name
     """
 
     releases: Releases
@@ -100,9 +100,9 @@ class Step:
 
 
 class Shard(ABC):
-    """The live form of one shard, made from ``ShardContext`` and what is stored of it.
+    """In-memory state of one shard, made from ``ShardContext`` and stored state.
 
-    Each step raises ``InvariantError`` where a promise would be broken; nothing of that step was emitted then.
+    Each step raises ``InvariantError`` where a release would violate a privacy model; that step then emits nothing.
     """
 
     terms: ShardContext
@@ -110,33 +110,33 @@ class Shard(ABC):
 
     @abstractmethod
     def push(self, block: Block, watermark: int = NO_TIME) -> Step:
-        """Let in the tuples of a block, in order, and release what falls due.
+        """Admit the tuples of a block, in order, and release the tuples that are due.
 
-        ``watermark`` is epoch milliseconds that event time has passed: what is overdue by then leaves at once. Where
-        the block says what had passed when each of its tuples came, that counts from there on, if it is more: what is
-        overdue by then leaves before that tuple comes.
+        ``watermark`` is in epoch milliseconds and precedes the block: tuples overdue by then are released first. If the
+        block has a watermark per tuple, the greater of both applies from that tuple on. Tuples overdue by then are
+        released before that tuple is admitted.
         """
 
     @abstractmethod
     def advance(self, watermark: int) -> Step:
-        """Release what event time has made due."""
+        """Release the tuples that are due by the watermark."""
 
     @abstractmethod
     def finish(self) -> Step:
-        """The input has ended: everything leaves."""
+        """Publish or suppress all buffered tuples at the end of the input."""
 
     @abstractmethod
     def forget(self, subjects: NDArray[np.uint64]) -> Step:
-        """Forget persons: their tuples that wait leave nowhere, and nothing that is stored holds any of theirs then.
+        """Forget persons: erase their buffered tuples, unpublished, and all their stored tuples.
 
-        Whatever else waits stays. What was published stays as it was, and so does what shows only that: generalizations
-        that are reused, and the range observed so far of an attribute without a domain. A tuple of theirs that comes
-        later is a new person's.
+        All other tuples stay buffered. Published records do not change. State derived from published records alone does
+        not change either: generalizations for reuse, and observed ranges of attributes without a domain. A later tuple
+        of a forgotten person counts as that of a new person.
 
         Parameters
         ----------
-        subjects : (persons,) their keyed hashes, as ``crenel.state.block.TupleColumns.subject`` has them; of some of
-            them nothing may wait, or ever have come
+        subjects : (persons,) keyed hashes, as in ``crenel.state.block.TupleColumns.subject``; persons without
+            buffered tuples, or without any tuple so far, are allowed
 
         Raises
         ------
@@ -147,21 +147,21 @@ class Shard(ABC):
     @property
     @abstractmethod
     def next_deadline(self) -> int | None:
-        """The earliest epoch milliseconds at which event time makes something due; None where nothing waits for it."""
+        """Earliest epoch milliseconds at which event time makes a tuple due; None if there is no such time."""
 
     @property
     @abstractmethod
     def counters(self) -> Counters:
-        """A copy of the shard's counters."""
+        """Copy of the shard's counters."""
 
     @property
     @abstractmethod
     def random_key(self) -> bytes:
-        """The 32 bytes that all its random choices follow from: those it was made with, also after a restore."""
+        """The 32 bytes that seed all random choices of the shard, unchanged by a restore."""
 
 
 class StateOfShard(Protocol):
-    """What can be read from the blob of any shard: its number, what it was stored under, and its entries."""
+    """Readable part of any shard's blob: its number, fingerprint and entries."""
 
     @property
     def shard(self) -> int: ...
@@ -179,22 +179,22 @@ class StateOfShard(Protocol):
 SettingKind: TypeAlias = Literal[
     "positive", "natural", "share", "weight", "at least 2", "above 0 to 1", "duration", "choice", "weights"
 ]
-"""Kinds of values of a configuration: whole numbers from 1 and from 0; numbers from 0 to 1, from 0, from 2, and above 0
-up to 1; milliseconds; one of ``Setting.choices``; a mapping of quasi-identifiers to weights."""
+"""Kinds of configuration values: whole numbers from 1 and from 0; numbers from 0 to 1, from 0, from 2, and above 0
+up to 1; durations in milliseconds; one of ``Setting.choices``; a mapping of quasi-identifiers to weights."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A parameter of an algorithm as a configuration has it.
+    """Parameter of an algorithm in a configuration.
 
     Attributes
     ----------
-    path : its dotted name within the algorithm's section, such as ``delay.tuples``
-    field : the field of ``Algorithm.parameters`` that it sets, dotted where that is a dataclass of its own
-    kind : what its value may be
-    description : the same in words, for errors and documentation
-    required : whether it must be given with the section that it is in
-    choices : of a ``choice``
+    path : dotted name within the algorithm's section, such as ``delay.tuples``
+    field : field of ``Algorithm.parameters`` that the setting fills, dotted for a nested dataclass
+    kind : kind of the value
+    description : description of valid values, for errors and documentation
+    required : whether the setting is required where its section is present
+    choices : valid values of the kind ``choice``
     """
 
     path: str
@@ -207,14 +207,14 @@ class Setting:
 
 @dataclass(frozen=True)
 class Section:
-    """A section within an algorithm's: a mapping of its own in a configuration.
+    """Nested section of an algorithm's configuration, a mapping of its own.
 
     Attributes
     ----------
-    path : its dotted name
-    description : what it may be, in words
-    required : whether it must be given
-    empty : what is wrong with one in which nothing is set of what has no default; nothing is, where it is empty
+    path : dotted name
+    description : description of valid values
+    required : whether the section is required
+    empty : error message for a section that sets none of its settings without default; empty where that is valid
     """
 
     path: str
@@ -225,12 +225,12 @@ class Section:
 
 @dataclass(frozen=True)
 class Output:
-    """A further output of an algorithm: its rows go to a sink of the same name.
+    """Additional output of an algorithm, whose rows go to a sink of the same name.
 
     Attributes
     ----------
-    columns : type of each column by its name: ``INT``, ``LONG``, ``DOUBLE``, ``BOOLEAN`` or ``STRING``; a LONG column
-        ``event_time`` holds epoch milliseconds, and is published as the source's event time is
+    columns : type of each column by name: ``INT``, ``LONG``, ``DOUBLE``, ``BOOLEAN`` or ``STRING``; a LONG column
+        ``event_time`` holds epoch milliseconds, and is published in the form of the source's event time
     """
 
     name: str
@@ -239,35 +239,35 @@ class Output:
 
 @dataclass(frozen=True, repr=False)
 class Algorithm:
-    """Everything that others must know of an algorithm.
+    """Complete description of an algorithm.
 
     Attributes
     ----------
-    name : as ``algorithm:`` names it, and its section in a configuration
-    parameters : a frozen dataclass that validates itself
-    settings, sections : how the section of a configuration becomes ``parameters``
-    example : such a section, in one line
-    new : a shard of which nothing is stored, from its terms, its number from 0, and the 32 bytes of its random key
-    restored : a shard as it was stored, under terms that may differ where that is safe; the last argument names it in
-        errors. Raises ``crenel.state.codec.StateError`` where the bytes are damaged or of an unknown version, and
-        ``crenel.anonymity.model.errors.PolicyError`` where the terms differ in what cannot change
+    name : name in ``algorithm:``, and of its section in a configuration
+    parameters : frozen dataclass that validates itself
+    settings, sections : mapping from the configuration section to ``parameters``
+    example : example of such a section, in one line
+    new : function that makes an empty shard from its context, its number from 0, and the 32 bytes of its random key
+    restored : function that restores a stored shard under a context that may differ where that is safe; its last
+        argument names the shard in errors. It raises ``crenel.state.codec.StateError`` where the bytes are damaged or
+        of an unknown version, and ``crenel.anonymity.model.errors.PolicyError`` where a fixed property differs
     state : kind (``crenel.state.codec.KINDS``) and class of the blob of a shard
     entries : kinds of the other blobs
-    problems : what does not go together in a policy, its promises and the parameters, each with its field
-    cautions : what is valid in the parameters and promises less than it seems to, each with its field
-    noise : whether sampling and perturbation may come before it
-    lasting : whether a promise may hold of a person over all their releases
+    problems : function that yields conflicts between policy, privacy models and parameters, each with its field
+    cautions : function that yields valid parameters with a weaker guarantee than they suggest, each with its field
+    noise : whether sampling and perturbation may precede the algorithm
+    lasting : whether the algorithm supports a guarantee over all releases of a person
         (``crenel.anonymity.model.privacy.Lasting``)
-    delay_tuples : for how many later tuples of its shard one may wait, by parameters; None: for as many as come
-    representative : whether parameters publish one number, which stands for its group, in the place of an interval
-    outputs : further outputs
-    stored_name : its name in stored state and in the uid of its operator, where that is not ``name``: savepoints of
-        the former name restore
-    counted : fields of its counters that are metrics and part of the summary, with a word on each
-    gauges : further metrics, over the counters of all shards of a subtask; whole numbers
-    tell : what ``crenel check`` shows of the parameters, as (name, text)
-    summary : a line of a run's summary, as (label, amount, words), from its counts by name (``counted``)
-    compile : compiles all that its shards will call
+    delay_tuples : function from parameters to the maximum delay in tuples of the shard; None: unbounded
+    representative : function from parameters to whether one number, the group's representative, replaces an interval
+    outputs : additional outputs
+    stored_name : name in stored state and in the uid of the operator, if not ``name``; savepoints under that former
+        name still restore
+    counted : counters that are metrics and part of the summary, with a short description of each
+    gauges : additional metrics over the counters of all shards of a subtask; whole numbers
+    tell : function that yields the parameters for ``crenel check``, as (name, text)
+    summary : function from counts by name (``counted``) to a line of the run's summary, as (label, amount, words)
+    compile : function that compiles all procedures of the shards
     """
 
     name: str
@@ -295,11 +295,11 @@ class Algorithm:
 
     @property
     def stored_as(self) -> str:
-        """The name of this algorithm in stored state and in the uid of its operator."""
+        """Name of the algorithm in stored state and in the uid of its operator."""
         return self.stored_name or self.name
 
     def durations(self, parameters: Any) -> dict[str, int]:
-        """Milliseconds of event time that parameters count, by the dotted name of the setting."""
+        """Return the durations among the parameters, in milliseconds of event time, by dotted setting name."""
         found = {
             setting.path: attrgetter(setting.field)(parameters)
             for setting in self.settings
@@ -311,7 +311,7 @@ class Algorithm:
         return f"<algorithm {self.name}>"
 
     def __reduce__(self) -> tuple[Callable[[str, str], Algorithm], tuple[str, str]]:
-        # In another process it is the one of that name, once its module is imported.
+        # Another process imports the module and looks the algorithm up by name.
         return _found, (self.new.__module__, self.name)
 
 
@@ -319,14 +319,14 @@ _KNOWN: dict[str, Algorithm] = {}
 
 
 def add_algorithm(algorithm: Algorithm) -> Algorithm:
-    """Make an algorithm known by its name, as ``extensions`` of a configuration do; the same one twice is one."""
+    """Register an algorithm by name, as ``extensions`` of a configuration do; repetition has no effect."""
     if _KNOWN.setdefault(algorithm.name, algorithm).new is not algorithm.new:
         raise ValueError(f"algorithm: there are two of the name {algorithm.name!r}")
     return algorithm
 
 
 def tell_delay(parameters: Any) -> Iterator[tuple[str, str]]:
-    """The delay of parameters that have ``delay_tuples`` and ``delay_event_time``, as ``crenel check`` shows it."""
+    """Yield ``delay_tuples`` and ``delay_event_time`` of parameters as ``crenel check`` shows them."""
     if parameters.delay_tuples is not None:
         yield "delay.tuples", f"{parameters.delay_tuples} later tuples of the shard"
     if parameters.delay_event_time is not None:
@@ -339,5 +339,5 @@ def _found(module: str, name: str) -> Algorithm:
 
 
 def known_algorithms() -> dict[str, Algorithm]:
-    """All algorithms that were made known, by name."""
+    """Return all registered algorithms, by name."""
     return dict(sorted(_KNOWN.items()))

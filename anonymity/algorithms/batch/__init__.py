@@ -1,1 +1,1 @@
-"""Algorithms that choose groups among all that waits, in Python: an algorithm is one method, the rest is here."""
+"""Base of algorithms that choose groups among all buffered tuples in Python, by one method."""

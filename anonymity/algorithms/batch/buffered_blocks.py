@@ -1,4 +1,4 @@
-"""The tuples that wait, block by block as they are stored."""
+"""Buffered tuples, in the blocks in which they are stored."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from crenel.state.block import Block
 
 
 class BufferedBlocks:
-    """All that waits, oldest first.
+    """All buffered tuples, oldest first.
 
-    A block is stored once, when it has come, under the position of the first of its tuples that waits then; again when
-    some of it has left; and removed when all of it has.
+    A block is stored on arrival, under the position of its first tuple that is still buffered then. It is stored again
+    when some of its tuples have left the buffer, and deleted when all have.
 
     Parameters
     ----------
-    terms : name the columns
-    stored : what waits of each stored block, by that position
+    terms : context of the shard, which names the columns
+    stored : buffered tuples of each stored block, by that position
     """
 
     def __init__(self, terms: ShardContext, stored: Mapping[int, Held]) -> None:
         self._nothing = nothing_held(terms)
         self._stored = dict(sorted(stored.items()))
-        self._came: list[Held] = []  # since the last change that was told
+        self._came: list[Held] = []  # not yet returned by ``changes``
         self._changed: set[int] = set()
         self._all: Held | None = None
         self._count = sum(map(len, self._stored.values()))
@@ -41,25 +41,25 @@ class BufferedBlocks:
 
     @property
     def all(self) -> Held:
-        """The tuples, as one."""
+        """All buffered tuples, as one block."""
         if self._all is None:
             self._all = joined([self._nothing, *self._stored.values(), *self._came])
         return self._all
 
     @property
     def first(self) -> Held:
-        """The oldest of them and some others behind it; none where none waits."""
+        """First nonempty block, which begins with the oldest tuple; an empty one if the buffer is empty."""
         return next(chain(self._stored.values(), self._came), self._nothing)
 
     def add(self, held: Held) -> None:
-        """Let tuples in behind all others."""
+        """Append tuples to the buffer."""
         if len(held):
             self._came.append(held)
             self._count += len(held)
             self._all = None
 
     def keep(self, stays: NDArray[np.bool_]) -> None:
-        """Let go all but some: (tuples,) which of ``all`` stay."""
+        """Keep the tuples of the mask ``stays`` over ``all``, (tuples,), and remove the others."""
         start = 0
         for number, held in list(self._stored.items()):
             mask = stays[start : start + len(held)]
@@ -80,7 +80,7 @@ class BufferedBlocks:
         self._count, self._all = int(np.count_nonzero(stays)), None
 
     def changes(self) -> dict[int, bytes | None]:
-        """Blocks to write since the last time, None to remove."""
+        """Return the blocks to write since the last call, None for those to delete."""
         if self._came:
             block = self._came[0] if len(self._came) == 1 else joined(self._came)
             number = int(block.position[0])
@@ -96,13 +96,13 @@ class BufferedBlocks:
 
 
 def held_of(block: Block, first: int) -> Held:
-    """The tuples of a block, of which the first has a position in the shard."""
+    """Return the tuples of a block as buffered tuples, with positions from ``first`` on."""
     position = np.arange(first, first + len(block))
     return Held(position=position, **block.chosen(np.ones(len(block), np.bool_)))
 
 
 def between(held: Held, start: int, stop: int) -> Held:
-    """Some tuples that follow each other."""
+    """Return the tuples from ``start`` to ``stop``."""
     if start == 0 and stop == len(held):
         return held
     columns: dict[str, Any] = {f.name: getattr(held, f.name) for f in fields(held)}
@@ -112,7 +112,7 @@ def between(held: Held, start: int, stop: int) -> Held:
 
 
 def joined(parts: list[Held]) -> Held:
-    """Tuples behind each other, as one; copies, whoever held them before."""
+    """Concatenate blocks of tuples; the result is a copy."""
     columns = {f.name: [getattr(part, f.name) for part in parts] for f in fields(Held) if f.name != "members"}
     table = pa.Table.from_batches([part.members for part in parts]).combine_chunks()
     arrays = [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in table.columns]
@@ -123,7 +123,7 @@ def joined(parts: list[Held]) -> Held:
 
 
 def nothing_held(terms: ShardContext) -> Held:
-    """No tuples, with the columns of a policy."""
+    """Return an empty block with the columns of a policy."""
     policy = terms.policy
     return Held(
         numeric=np.zeros((0, len(policy.numeric))),

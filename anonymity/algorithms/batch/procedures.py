@@ -1,4 +1,4 @@
-"""Releasing groups that were chosen, and judging them, compiled."""
+"""Compiled procedures that check and release groups chosen by an algorithm."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from crenel.anonymity.space.ends import published_loss, round_outwards
 
 
 class BatchArrays(NamedTuple):
-    """All that waits, oldest first, and what is counted of it.
+    """Arrays of all buffered tuples, oldest first, and of the shard's counts.
 
     Attributes
     ----------
     now : ``next_position``, ``next_release``
-    of : ``k``, and ``by_name``, whether there are subjects
+    of : ``k``; ``by_name``: whether the policy names a subject
     points : (tuples,) the tuples as boxes of no width
-    subject, event_time, position : (tuples,)
+    subject, event_time, position : (tuples,) columns of the tuples
     value : (tuples, sensitive) numbers of the sensitive values
     """
 
@@ -52,7 +52,7 @@ class BatchArrays(NamedTuple):
 
 @entry
 def observe_all(domain: Domain, points: Boxes) -> None:
-    """Widen the observed ranges by some tuples."""
+    """Widen the observed ranges of the attributes by some tuples."""
     for i in range(len(points.lower)):
         observe(domain, points, i, points.lower.shape[1] + points.node.shape[1])
 
@@ -66,20 +66,20 @@ def see_all(seen: Seen, codes: NDArray[np.uint64]) -> None:
 
 @entry
 def note_numbers(lookup: Lookup, attribute: Int, codes: NDArray[np.uint64]) -> None:
-    """Note that the values with some codes have the numbers from 0 on."""
+    """Record that the values with these codes have the numbers from 0 on."""
     for number in range(len(codes)):
         note_number(lookup, attribute, np.int64(number), codes[number])
 
 
 @entry
 def judge(arrays: BatchArrays, members: NDArray[np.int64]) -> Int:
-    """Which check a set of tuples breaks; -1: none, -2: it has fewer than k subjects."""
+    """Return the first check that a set of tuples violates; -1: none, -2: it has fewer than k subjects."""
     return judge_set(arrays, members)
 
 
 @leaf
 def judge_set(arrays: BatchArrays, members: NDArray[np.int64]) -> Int:
-    """The same as a part of others."""
+    """Return the result of ``judge``, for calls from compiled code."""
     count_set(arrays.counter, members, arrays.subject, arrays.value, arrays.of.by_name != 0)
     if arrays.counter.tally.persons[0] < arrays.of.k:
         return np.int64(-2)
@@ -90,7 +90,7 @@ def judge_set(arrays: BatchArrays, members: NDArray[np.int64]) -> Int:
 def judge_groups(
     arrays: BatchArrays, members: NDArray[np.int64], ends: NDArray[np.int64], found: NDArray[np.int64]
 ) -> None:
-    """``judge`` each group of tuples, ``members[: ends[0]]`` and so on, into ``found``, (groups,)."""
+    """Judge each group of tuples, ``members[: ends[0]]`` and so on, and write the results to ``found``, (groups,)."""
     start = np.int64(0)
     for i in range(len(ends)):
         found[i] = judge_set(arrays, members[start : ends[i]])
@@ -101,9 +101,9 @@ def judge_groups(
 def release_groups(
     arrays: BatchArrays, members: NDArray[np.int64], ends: NDArray[np.int64], nodes: NDArray[np.int32]
 ) -> None:
-    """Release some tuples, group by group: ``members[: ends[0]]`` under one generalization, and so on.
+    """Release tuples group by group, ``members[: ends[0]]`` under one generalization, and so on.
 
-    ``nodes`` (groups, categorical) are published where there are any; else the lowest that are above all members.
+    ``nodes`` (groups, categorical) are published where given. The default is the lowest common ancestor of the members.
     """
     start = np.int64(0)
     for i in range(len(ends)):
@@ -113,7 +113,7 @@ def release_groups(
 
 @procedure
 def release(arrays: BatchArrays, members: NDArray[np.int64], nodes: NDArray[np.int32]) -> None:
-    """Release some tuples under one generalization."""
+    """Release tuples under one generalization."""
     out, domain, points, tally = arrays.out, arrays.domain, arrays.points, arrays.counter.tally
     number, start = out.filled.releases, out.filled.members
     stop = start + len(members)
@@ -140,7 +140,7 @@ def release(arrays: BatchArrays, members: NDArray[np.int64], nodes: NDArray[np.i
 
 @entry
 def suppress(arrays: BatchArrays, withheld: NDArray[np.int64]) -> None:
-    """Withhold some tuples: (tuples, 2) index and reason of each."""
+    """Suppress tuples, given as (tuples, 2) index and reason of each."""
     for i in range(len(withheld)):
         member = withheld[i, 0]
         withhold(arrays.out, arrays.totals, member, withheld[i, 1])

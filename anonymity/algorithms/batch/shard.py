@@ -1,4 +1,4 @@
-"""A shard of which an algorithm says no more than which of the tuples that wait leave together."""
+"""Shard whose algorithm only chooses which buffered tuples are released together."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ from crenel.state.stored import Changes
 
 @dataclass(frozen=True)
 class Choice:
-    """What leaves.
+    """Tuples to release and to suppress.
 
     Attributes
     ----------
-    groups : tuples that leave together, each group by indices among all that waits; each keeps the promises
-    suppressed : tuples that leave unpublished, by index, and the position of the reason in ``Privacy.reasons``
-    nodes : (groups, categorical) nodes that groups are published under, numbered over all hierarchies, each above those
-        of its members; None: the lowest that there are
+    groups : groups to release, each as indices among the buffered tuples; each group satisfies the privacy models
+    suppressed : tuples to suppress, by index, and the position of the reason in ``Privacy.reasons``
+    nodes : (groups, categorical) published nodes of each group, numbered over all hierarchies, each an ancestor of its
+        members' nodes; None: the lowest common ancestors
     """
 
     groups: Sequence[NDArray[np.int64]] = ()
@@ -57,19 +57,19 @@ class Choice:
 
 
 class BatchShard(Shard):
-    """The live form of one shard; ``choose`` is the algorithm.
+    """In-memory state of one shard; ``choose`` is the algorithm.
 
-    All that waits is kept as columns in order of arrival, which suits algorithms that collect a window and let most of
-    it go at once. What a step costs follows from the block that came, unless ``choose`` looks at ``waiting``.
+    The buffer is kept as columns in order of arrival, for algorithms that collect a window and release most of it at
+    once. The cost of a step depends on the pushed block alone, unless ``choose`` reads ``waiting``.
 
     Parameters
     ----------
-    terms : what it is held to
-    snapshot : what is stored of it
+    terms : context of the shard
+    snapshot : stored state
 
     Attributes
     ----------
-    counted : what the algorithm itself counts, by name; a part of the state
+    counted : counters of the algorithm itself, by name; part of the stored state
     """
 
     def __init__(self, terms: ShardContext, snapshot: Snapshot) -> None:
@@ -98,36 +98,36 @@ class BatchShard(Shard):
 
     @abstractmethod
     def choose(self, watermark: int, *, ended: bool) -> Choice:
-        """Which of ``waiting`` leave now; asked again until nothing does. All must leave once the input has ended."""
+        """Choose tuples of ``waiting`` to release now; repeated until none is. At the end of input, all must leave."""
 
     def until_asked(self) -> int | None:
-        """How many tuples may come, one at least, before ``choose`` is to be asked again; None: all of a block.
+        """Return how many tuples, at least 1, may arrive before the next call of ``choose``; None: a whole block.
 
-        An algorithm whose releases shall not depend on where blocks end must say.
+        An algorithm must override this method if its releases shall not depend on the division into blocks.
         """
         return None
 
     @classmethod
     def problems(cls, terms: ShardContext) -> Iterator[str]:
-        """What in the terms does not go together."""
+        """Yield conflicts within the terms."""
         return iter(())
 
     @property
     def waiting(self) -> Held:
-        """All that waits, in order of arrival."""
+        """All buffered tuples, in order of arrival."""
         return self._held.all
 
     def broken(self, members: NDArray[np.int64]) -> int | None:
-        """Why some tuples may not leave together, as a position in ``Privacy.reasons``; None where they may."""
+        """Return why tuples may not be released together, a position in ``Privacy.reasons``; None where they may."""
         check = self.first_broken(members)
         return None if check == -1 else self.reason_of(check)
 
     def first_broken(self, members: NDArray[np.int64]) -> int:
-        """Which check some tuples break; -1: none, -2: they have fewer than k subjects."""
+        """Return the first check that tuples violate; -1: none, -2: they have fewer than k subjects."""
         return int(procedures.judge(self.arrays(), np.asarray(members, np.int64)))
 
     def reason_of(self, check: int) -> int:
-        """The position in ``Privacy.reasons`` of what ``procedures.judge`` found broken."""
+        """Return the position in ``Privacy.reasons`` for a result of ``procedures.judge``."""
         return SUBJECTS if check < 0 else int(self._checks.reason[check])
 
     def push(self, block: Block, watermark: int = NO_TIME) -> Step:
@@ -179,7 +179,7 @@ class BatchShard(Shard):
         }
 
     def _until_due(self, marks: NDArray[np.int64], done: int, stop: int) -> int:
-        """How many of ``stop`` tuples, of which so many are in, may be let in before ``choose`` is to be asked."""
+        """Return the end of the tuples, from ``done`` up to ``stop``, to admit before the next call of ``choose``."""
         asked, due = self.until_asked(), self.next_deadline
         if asked is not None:
             stop = min(done + asked, stop)
@@ -261,7 +261,7 @@ class BatchShard(Shard):
         return Boxes(numeric, numeric, (held.categorical + self._offsets).astype(np.int32))
 
     def arrays(self) -> BatchArrays:
-        """What compiled procedures see of all that waits."""
+        """Return the compiled procedures' view of all buffered tuples."""
         if self._arrays is None:
             self._arrays = self._arrays_of(self.waiting)
         return self._arrays

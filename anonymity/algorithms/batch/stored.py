@@ -1,4 +1,4 @@
-"""How a shard that is judged as a batch begins, and how it is read back."""
+"""Initial and stored state of a batch shard."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ ENTRIES = ("blocks",)
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A shard as it was stored.
+    """Stored state of a shard.
 
     Attributes
     ----------
-    state : all but its tuples
-    blocks : the tuples that wait, by the number of their block
-    inventory : of the entries as they are stored
-    seen : how common values have been (``crenel.anonymity.buffer.stored_frequencies``), as it is stored
+    state : state without tuples
+    blocks : buffered tuples by block number
+    inventory : inventory of the stored entries
+    seen : stored value frequencies (``crenel.anonymity.buffer.stored_frequencies``)
     """
 
     state: BatchState
@@ -39,7 +39,7 @@ class Snapshot:
 
 
 def begun(terms: ShardContext, number: int, key: bytes) -> Snapshot:
-    """A shard before its first tuple; ``key``: the 32 bytes of its random stream."""
+    """Return the state of a shard before its first tuple; ``key`` is the 32 bytes of its random stream."""
     space = domain(terms.policy)
     state = BatchState(
         shard=number,
@@ -60,7 +60,7 @@ def begun(terms: ShardContext, number: int, key: bytes) -> Snapshot:
 
 
 def read(terms: ShardContext, stored: Stored, where: str) -> Snapshot:
-    """Read what is stored; raises as ``crenel.anonymity.algorithm.Algorithm.restored`` does."""
+    """Read stored state; raise the errors of ``crenel.anonymity.algorithm.Algorithm.restored``."""
     state = BatchState.from_bytes(stored.shard, where)
     shard = f"shard {state.shard}" + (f" ({where})" if where else "")
     require_same(state.fingerprint, terms.fingerprint, shard)
@@ -79,7 +79,7 @@ def read(terms: ShardContext, stored: Stored, where: str) -> Snapshot:
 
 
 def _require_well_formed(terms: ShardContext, state: BatchState) -> None:
-    """Raise ``ValueError`` where a number is one that compiled code, which looks at no bounds, could not take."""
+    """Raise ``ValueError`` for a number out of range, which compiled code would not detect."""
     require(state.numbers.shape == (2,) and state.numbers.dtype == np.int64, "numbers")
     require(0 <= int(state.numbers.min()) <= int(state.numbers.max()) < 2**62, "numbers")
     require(state.lower.shape == state.upper.shape == (len(terms.policy.numeric),), "ranges")

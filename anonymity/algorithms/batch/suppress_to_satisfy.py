@@ -1,4 +1,4 @@
-"""Making a window even enough that all of it keeps the promises: where the whole does not, most of it may."""
+"""Suppression of a window's most common sensitive values, until the rest satisfies all privacy models."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from crenel.anonymity.privacy_models.lookup import shares_of
 
 
 def suppress_to_satisfy(shard: BatchShard) -> list[tuple[int, int]]:
-    """Which of all that waits is to be suppressed so that the rest keeps every promise.
+    """Return the tuples to suppress so that the other buffered tuples satisfy every privacy model.
 
-    For a promise beside l, the newest tuples of the commonest values, so that no value has more than a certain number:
-    the largest number with which it holds. Where it compares with a reference, that is the number of the commonest
-    value there, and of the others as many as they have there beside it: none of a value that it has not got.
+    For a model other than l-diversity, these are the newest tuples of the most common values. Each value keeps at most
+    the largest number of tuples for which the model holds. If the model compares with a reference distribution, that
+    number applies to the reference's most common value. Other values keep a number in proportion to their reference
+    share, and values outside the reference keep none.
 
     Returns
     -------
     list
-        Index and position of the reason in ``Privacy.reasons`` of each; all that waits where no rest was found.
+        Index, and position of the reason in ``Privacy.reasons``, of each tuple; all buffered tuples if no rest exists.
     """
     stays = np.arange(len(shard.waiting))
     dropped: list[tuple[int, int]] = []
@@ -35,7 +36,7 @@ def suppress_to_satisfy(shard: BatchShard) -> list[tuple[int, int]]:
 
 
 def _capped(shard: BatchShard, members: NDArray[np.int64], check: int) -> NDArray[np.int64]:
-    """The members that are left where each value may have so many tuples; none where a check holds for no number."""
+    """Return the members under the largest cap per value that satisfies a check; none if no cap does."""
     arrays = shard.arrays()
     if check < 0 or arrays.checks.address[check] == 0:
         return members[:0]
@@ -44,11 +45,11 @@ def _capped(shard: BatchShard, members: NDArray[np.int64], check: int) -> NDArra
     order = np.argsort(value, kind="stable")
     first = np.flatnonzero(np.diff(value[order], prepend=-1))
     size = np.diff(first, append=len(order))
-    earlier = np.empty(len(order), np.int64)  # of each member, tuples of its value before it
+    earlier = np.empty(len(order), np.int64)  # for each member, the number of earlier tuples with its value
     earlier[order] = np.arange(len(order)) - np.repeat(first, size)
     rest = members[:0]
     least, most = 1, int(size.max()) - 1
-    if arrays.checks.length[check]:  # enough for all that have a weight
+    if arrays.checks.length[check]:  # the cap that keeps all members with a weight
         most = int(np.ceil((earlier[weight > 0] + 1) / weight[weight > 0]).max(initial=0))
     while least <= most:
         number = (least + most) // 2
@@ -64,10 +65,10 @@ def _capped(shard: BatchShard, members: NDArray[np.int64], check: int) -> NDArra
 
 
 def _weights(checks: Checks, check: int, value: NDArray[np.int32]) -> NDArray[np.float64]:
-    """How common the value of each member is in the reference, beside the commonest there; 1 where there is none."""
+    """Return the reference share of each member's value, relative to the maximum share; 1 without a reference."""
     if not checks.length[check]:
         return np.ones(len(value))
     lookup, attribute = checks.lookup, checks.attribute[check]
-    shares = np.append(shares_of(lookup, int(attribute)), 0.0)  # the last is that of UNKNOWN
+    shares = np.append(shares_of(lookup, int(attribute)), 0.0)  # the last entry is that of UNKNOWN
     weight: NDArray[np.float64] = shares[lookup.row[attribute, value]] / shares.max()
     return weight

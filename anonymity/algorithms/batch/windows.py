@@ -1,4 +1,4 @@
-"""Shards that collect a window and divide all of it when it closes: an algorithm is one method, ``divided``."""
+"""Shards that collect a window and divide it when it closes, by one method, ``divided``."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from crenel.state.batch import BatchState
 from crenel.state.stored import Stored
 
 _LAST = 2**63 - 2
-"""The last epoch milliseconds at which a timer can fire before the input ends."""
+"""Maximum epoch milliseconds at which a timer can fire before the end of the input."""
 
 
 @dataclass(frozen=True)
 class ClosedBy:
-    """What closes a window; where neither does, the end of the input.
+    """Bounds that close a window; without bounds, the end of the input closes it.
 
     Attributes
     ----------
-    tuples : so many tuples, k or more; None: no such bound
-    event_time : so many milliseconds of event time beyond the window's first tuple, 0 or more; None: no such bound
+    tuples : window size in tuples, k or more; None: no such bound
+    event_time : milliseconds of event time beyond the window's first tuple, 0 or more; None: no such bound
     """
 
     tuples: int | None = None
     event_time: int | None = None
 
     def problems(self, policy: Policy, privacy: Privacy, algorithm: str) -> Iterator[str]:
-        """What does not go with a policy, each with its field and what would be valid."""
+        """Yield each conflict with a policy, with its field and the valid values."""
         if self.tuples is not None and self.tuples < privacy.k:
             yield f"{algorithm}.window.tuples: must be k ({privacy.k}) or more, not {self.tuples}"
         if self.event_time is not None and policy.event_time is None:
@@ -49,7 +49,7 @@ class ClosedBy:
                 raise PolicyError(f"{algorithm}.window.{name}: must be {least} or more, not {value}")
 
     def tell(self) -> Iterator[tuple[str, str]]:
-        """As ``crenel check`` shows it."""
+        """Yield the bounds as ``crenel check`` shows them."""
         if self.tuples is not None:
             yield "window.tuples", f"{self.tuples} close a window"
         if self.event_time is not None:
@@ -69,9 +69,9 @@ def algorithm_of_windows(
     summary: Callable[[Mapping[str, int]], tuple[str, str, str]],
     compile: Callable[[], None],
 ) -> Algorithm:
-    """Make known an algorithm whose shards are ``ShardOfWindows``: what ``Algorithm`` has beside what all of them have.
+    """Register an algorithm whose shards are ``ShardOfWindows``, from the fields of ``Algorithm`` that differ.
 
-    ``parameters`` have a ``window`` and ``problems``, and ``settings`` are those beside the window's.
+    ``parameters`` has a ``window`` and ``problems``; ``settings`` are those besides the window's.
     """
     bounds = (
         Setting("window.tuples", "window.tuples", "positive", "a whole number, privacy.k or more, or null"),
@@ -110,25 +110,25 @@ def _problems(policy: Policy, privacy: Privacy, parameters: Any) -> Iterator[str
 
 @dataclass(frozen=True)
 class WindowsCounters(Counters):
-    """``windows`` : windows that closed."""
+    """Counters of a windowed shard; ``windows`` is the number of closed windows."""
 
     windows: int
 
 
 class ShardOfWindows(BatchShard):
-    """The live form of one shard, whose parameters have a ``window`` (``ClosedBy``).
+    """In-memory state of one shard whose parameters have a ``window`` (``ClosedBy``).
 
-    A window closes with its last tuple, or once the watermark has passed the event time of the first tuple that came to
-    it by ``event_time``; so a first tuple that is later than that closes it at once. All of it leaves, nothing is
-    carried over. Where not even all of it keeps the promises, tuples of the commonest values are suppressed under the
-    reason until the rest does, or all of it is (``suppress_to_satisfy``).
+    A window closes with its last tuple, or when the watermark has passed the event time of its first arrival by
+    ``event_time``. A first tuple that is later than that closes its window at once. No tuple is carried over. If the
+    whole window violates a privacy model, tuples of the most common values are suppressed under that reason until the
+    rest satisfies the models (``suppress_to_satisfy``). If no rest does, the whole window is suppressed.
     """
 
-    _closing = False  # whether the rest of a window is about to leave, in the same step
+    _closing = False  # whether the rest of a window is released next, in the same step
 
     @abstractmethod
     def divided(self) -> Choice:
-        """What becomes of ``waiting``, which keeps every promise: groups of which each does, and what is suppressed."""
+        """Return the groups and suppressed tuples of ``waiting``; each group must satisfy every privacy model."""
 
     def choose(self, watermark: int, *, ended: bool) -> Choice:
         over = self._over
@@ -144,7 +144,7 @@ class ShardOfWindows(BatchShard):
     def until_asked(self) -> int | None:
         window = self._window
         if window.event_time is not None and not len(self._held):
-            return 1  # it may be late
+            return 1  # the next tuple may be late and close its window
         return None if window.tuples is None else max(window.tuples - len(self._held), 1)
 
     @property
@@ -161,7 +161,7 @@ class ShardOfWindows(BatchShard):
 
     @property
     def _over(self) -> int | None:
-        """When event time closes the window; it may be later than any watermark."""
+        """Event time that closes the window; it may exceed any watermark."""
         event_time = self._window.event_time
         if event_time is None or not len(self._held):
             return None

@@ -35,8 +35,8 @@ def run(
     ----------
     slots : (tuples,) slots of the new tuples, in order
     done : number of them already admitted
-    marks : watermark at the arrival of each tuple (``crenel.anonymity.buffer.watermarks``)
-    watermark : watermark before the first tuple
+    marks : watermark at the arrival of each tuple, empty where unknown (``crenel.anonymity.buffer.watermarks``)
+    watermark : watermark before the first tuple, in epoch milliseconds
     ended : whether the input has ended after them, so that all buffered tuples are due
 
     Returns

@@ -72,8 +72,8 @@ def lasting(
 
     Parameters
     ----------
-    marks : watermark at the arrival of each tuple (``crenel.anonymity.buffer.watermarks``)
-    watermark : watermark after the last tuple
+    marks : watermark at the arrival of each tuple, empty where unknown (``crenel.anonymity.buffer.watermarks``)
+    watermark : watermark before the first tuple, in epoch milliseconds
     ended : whether the input has ended, so that all buffered tuples are due
     """
     forget_old(shard, watermark)
