@@ -1,1 +1,1 @@
-"""One folder for each algorithm, and those that come with Crenel (``builtin``)."""
+"""Anonymization algorithms, one folder each; ``builtin`` registers those that come with Crenel."""

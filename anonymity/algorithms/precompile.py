@@ -1,6 +1,6 @@
 """Compile the core ahead of its first use: ``python -m crenel.anonymity.algorithms.precompile``.
 
-Where nothing has changed, it takes a second.
+With an up-to-date cache, the run takes a second.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _MEMBERS = pa.schema([("s", pa.int64())])
 def warm_up(
     algorithm: Algorithm, parameters: Any, attribute: QuasiIdentifier | None = None, lasting: Lasting | None = None
 ) -> None:
-    """Run a few tuples through every procedure of an algorithm: a shard, its restore, its end, and one forgotten.
+    """Run a few tuples through every procedure of an algorithm: admission, erasure, restore and end of input.
 
-    ``attribute`` is their quasi-identifier, a number with ends on a grid where none is given.
+    ``attribute`` is their quasi-identifier; the default is a number with ends on a grid.
     """
     policy = Policy((attribute or Numeric("x", ends=1.0),), sensitive=("s",), subject="who", event_time="at")
     terms = ShardContext(policy, Privacy(2, 2, lasting=lasting), parameters, _MEMBERS)
@@ -44,13 +44,13 @@ def warm_up(
 
 
 def noise() -> None:
-    """Sample and perturb a few tuples."""
+    """Compile sampling and perturbation on a few tuples."""
     policy = Policy((Numeric("x", (0, 6), 1),), sensitive=("s",), subject="who", event_time="at")
     Noise(policy, SamplingAndNoise(0.5, 1.0), bytes(32)).let_in(_block())
 
 
 def regions() -> None:
-    """Divide a few tuples among regions."""
+    """Compile the division of tuples among regions."""
     block = _block()
     RegionTree.of(Cut(0, 3.0, Region(0.5, 0), Region(0.5, 0))).regions(block.numeric, block.categorical)
 
@@ -62,7 +62,7 @@ def algorithm(name: str) -> None:
 
 
 def main() -> None:
-    """Compile all of it, in two processes."""
+    """Compile all algorithms, noise and regions, in two processes."""
     import_module("crenel.anonymity.algorithms.builtin")
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         waiting = [pool.submit(algorithm, name) for name in known_algorithms()]

@@ -1,1 +1,1 @@
-"""Mondrian: what a window holds is cut in two again and again (LeFevre, DeWitt and Ramakrishnan, ICDE 2006)."""
+"""Mondrian: recursive cuts of a window's tuples in two (LeFevre, DeWitt and Ramakrishnan, ICDE 2006)."""

@@ -1,4 +1,4 @@
-"""Mondrian as others know it."""
+"""Registration of Mondrian as an anonymization algorithm."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Where a part is cut: by the least loss, or across its widest attribute.
+"""Choice of a part's cut, by minimum loss or across its widest attribute.
 
-A cut parts a run of places from the others. Of numbers these are the lowest, up to a place where the value changes, so
-equal values stay on one side. Of categories they are the tuples below the first children of the part's node, or below
-one of its children.
+A cut separates a run of places from the rest of the part. For a number, the run holds the lowest values up to a change
+of value, so equal values stay on one side. For a category, it holds the tuples below the first children of the part's
+node, or below one child.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from crenel.anonymity.space.domain import NONE, Boxes, Domain
 
 @procedure
 def find_cut(work: Work, start: Int, stop: Int) -> bool:
-    """Find where to cut the part from ``start`` to ``stop``, into ``work.cut``; whether there is such a cut.
+    """Find the cut of the part from ``start`` to ``stop``, write it to ``work.cut``, and return whether one exists.
 
-    Each side of it keeps every promise. By loss, the total loss (InfoLoss times tuples, over both sides) is the least
-    that one cut reaches, and below that of the whole part: each place where a number changes is tried, and each child.
+    Both sides satisfy every privacy model. By loss, the cut minimizes the total loss (InfoLoss times tuples, over both
+    sides), which must be below that of the whole part. The search tries each change of a number, and each child.
     """
     cut, box = work.cut, work.box
     cut.attribute = NONE
@@ -48,7 +48,7 @@ def find_cut(work: Work, start: Int, stop: Int) -> bool:
 
 @leaf
 def least_loss(work: Work, start: Int, stop: Int) -> None:
-    """Try every cut."""
+    """Find the cut of minimum total loss among all cuts."""
     box, numeric = work.box, work.box.lower.shape[1]
     work.cut.loss = (stop - start) * info_loss(work.domain, box, np.int64(WHOLE))
     for a in range(numeric):
@@ -64,7 +64,7 @@ def least_loss(work: Work, start: Int, stop: Int) -> None:
 
 @leaf
 def try_numbers(work: Work, a: Int, start: Int, stop: Int) -> None:
-    """Try all cuts of a number, in one sweep down that measures what lies above each, and one up."""
+    """Try all cuts of a number: a downward sweep measures the upper sides, an upward sweep the lower ones."""
     domain, points, box, order = work.domain, work.points, work.box, work.order
     k = np.int64(work.of.k)
     above, below = np.int64(AFTER), np.int64(BEFORE)
@@ -93,7 +93,7 @@ def try_numbers(work: Work, a: Int, start: Int, stop: Int) -> None:
 
 @leaf
 def find_children(work: Work, a: Int, start: Int, stop: Int) -> Int:
-    """Find where the children of a category's node begin, and the boxes around their tuples; how many there are."""
+    """Find the children of a category's node, with their first places and bounding boxes; return their number."""
     domain, points, child, edge = work.domain, work.points, work.child, work.edge
     row, node = work.box.lower.shape[1] + a, work.box.node[WHOLE, a]
     found, last = np.int64(0), np.int64(-1)
@@ -116,7 +116,7 @@ def find_children(work: Work, a: Int, start: Int, stop: Int) -> Int:
 
 @leaf
 def try_first_children(work: Work, a: Int, children: Int) -> None:
-    """Try the cuts behind each child."""
+    """Try the cut behind each child but the last."""
     domain, box, edge, below = work.domain, work.box, work.edge, np.int64(BEFORE)
     assign(box, below, work.child, np.int64(0))
     for j in range(children - 1):
@@ -133,7 +133,7 @@ def try_first_children(work: Work, a: Int, children: Int) -> None:
 
 @leaf
 def try_each_child(work: Work, a: Int, children: Int) -> None:
-    """Try the cuts between one child and the others, where it is neither the first nor the last."""
+    """Try the cut between each inner child and all others."""
     domain, box, edge = work.domain, work.box, work.edge
     below, others = np.int64(BEFORE), np.int64(AFTER)
     assign(box, below, work.child, np.int64(0))
@@ -150,10 +150,10 @@ def try_each_child(work: Work, a: Int, children: Int) -> None:
 
 @leaf
 def widest(work: Work, start: Int, stop: Int) -> None:
-    """Cut the widest attribute that can be, at the place nearest the median (LeFevre, Section 4).
+    """Cut the widest attribute that allows a cut, at the place nearest the median (LeFevre, Section 4).
 
-    Widths are shares of the domain, as InfoLoss has them. Where many tuples have the median's value, or the children of
-    a node are uneven, the paper's cut leaves all of them on one side; here the nearest place that is one is taken.
+    Widths are shares of the domain, as in InfoLoss. Where many tuples share the median's value, or the children of a
+    node are uneven, the paper's cut leaves all of them on one side. This function takes the nearest valid place.
     """
     box, numeric, width = work.box, work.box.lower.shape[1], work.width
     alone, first = np.int64(AFTER), np.int64(work.order[0, start])
@@ -180,7 +180,7 @@ def widest(work: Work, start: Int, stop: Int) -> None:
 
 @leaf
 def nearest_median(work: Work, a: Int, start: Int, stop: Int) -> Int:
-    """The place nearest the middle at which an attribute can be cut, the lower one of two; ``NONE``: there is none."""
+    """Return the place nearest the middle for a cut of an attribute, ties to the lower; ``NONE`` if there is none."""
     middle = start + (stop - start) // 2
     for away in range(middle - start + 1):
         for place in (middle - away, middle + away):
@@ -191,7 +191,7 @@ def nearest_median(work: Work, a: Int, start: Int, stop: Int) -> Int:
 
 @leaf
 def divides(work: Work, a: Int, place: Int) -> bool:
-    """Whether a number, or the child that a category is below, is another one from a place on."""
+    """Return whether the number, or the child above the category, changes at a place."""
     points, numeric = work.points, work.box.lower.shape[1]
     left, right = work.order[a, place - 1], work.order[a, place]
     if a < numeric:
@@ -203,7 +203,7 @@ def divides(work: Work, a: Int, place: Int) -> bool:
 
 @leaf
 def child_of(domain: Domain, node: Int, below: Int) -> Int:
-    """The child of a node that stands above a leaf."""
+    """Return the child of a node that is an ancestor of a leaf, or the leaf itself."""
     while domain.parent[below] != node:
         below = domain.parent[below]
     return below
@@ -211,7 +211,7 @@ def child_of(domain: Domain, node: Int, below: Int) -> Int:
 
 @leaf
 def may_be_cut(work: Work, a: Int, first: Int, last: Int, others: Int) -> bool:
-    """Whether both sides of a cut keep every promise; everybody is ``there``, and is again afterwards."""
+    """Return whether both sides of a cut satisfy every privacy model; all tuples are ``there`` before and after."""
     if work.of.counted == 0:
         return allowable(work, last - first, others)
     move_here(work, a, first, last)
@@ -222,7 +222,7 @@ def may_be_cut(work: Work, a: Int, first: Int, last: Int, others: Int) -> bool:
 
 @leaf
 def allowable(work: Work, tuples: Int, others: Int) -> bool:
-    """Whether both sides keep every promise, with so many tuples on each."""
+    """Return whether both sides satisfy every privacy model, given their numbers of tuples and the tallies."""
     k, here, there = work.of.k, work.here.tally, work.there.tally
     if tuples < k or others < k:
         return False
@@ -235,7 +235,7 @@ def allowable(work: Work, tuples: Int, others: Int) -> bool:
 
 @leaf
 def move_here(work: Work, a: Int, first: Int, last: Int) -> None:
-    """Count the tuples of some places on the other side."""
+    """Move the tuples of a run of places from the tally ``there`` to ``here``."""
     for i in range(first, last):
         slot = np.int64(work.order[a, i])
         put(work.here, work.codes, slot, work.of.alone != 0)
@@ -253,14 +253,14 @@ def move_back(work: Work, a: Int, first: Int, last: Int) -> None:
 
 @leaf
 def note(work: Work, a: Int, first: Int, last: Int, total: float) -> None:
-    """Remember a cut as the best so far."""
+    """Record a cut as the best so far."""
     cut = work.cut
     cut.attribute, cut.first, cut.last, cut.loss = a, first, last, total
 
 
 @leaf
 def widen(domain: Domain, box: Boxes, row: Int, points: Boxes, slot: Int) -> bool:
-    """Enlarge a box, no more than needed, until it covers a tuple; whether it had to be."""
+    """Enlarge a box by the minimum that covers a tuple, and return whether it grew."""
     wider = False
     for a in range(box.lower.shape[1]):
         value = points.lower[slot, a]

@@ -1,4 +1,4 @@
-"""How Mondrian works."""
+"""Parameters of Mondrian."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from crenel.anonymity.model.privacy import Privacy
 
 @dataclass(frozen=True)
 class MondrianParameters:
-    """How Mondrian works.
+    """Parameters of Mondrian.
 
     Attributes
     ----------
-    window : what closes a window
-    cut : where a part is cut: by the least ``loss``, or across its ``widest`` attribute, as in the paper
+    window : bounds that close a window
+    cut : choice of a part's cut, by minimum ``loss`` or across its ``widest`` attribute, as in the paper
     """
 
     window: ClosedBy = field(default_factory=ClosedBy)
@@ -28,5 +28,5 @@ class MondrianParameters:
         self.window.require("mondrian")
 
     def problems(self, policy: Policy, privacy: Privacy) -> Iterator[str]:
-        """What does not go with a policy, each with its field and what would be valid."""
+        """Yield each conflict with a policy, with its field and the valid values."""
         yield from self.window.problems(policy, privacy, "mondrian")

@@ -1,4 +1,4 @@
-"""Cutting a window until no cut is left (LeFevre, DeWitt and Ramakrishnan, "Mondrian", ICDE 2006, Section 4)."""
+"""Recursive partition of a window (LeFevre, DeWitt and Ramakrishnan, "Mondrian", ICDE 2006, Section 4)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from crenel.anonymity.compiled.jit import Int, entry, leaf
 
 @entry
 def partition(work: Work, ends: NDArray[np.int64]) -> Int:
-    """Cut all tuples into parts of which none can be cut any more; how many there are.
+    """Cut all tuples into parts that allow no further cut, and return the number of parts.
 
-    The parts lie one behind the other in ``work.order[0]``, and part i ends before ``ends[i]``, (tuples,). Strict:
-    tuples with the same quasi-identifiers are in the same part.
+    The parts are contiguous in ``work.order[0]``, and part i ends before ``ends[i]``, (tuples,). The partition is
+    strict: tuples with the same quasi-identifiers are in the same part.
     """
     tuples = work.order.shape[1]
-    later = np.empty(tuples + 1, np.int64)  # ends of parts that are still to be cut, the nearest last
+    later = np.empty(tuples + 1, np.int64)  # ends of parts still to be cut, the nearest last
     waiting, parts = 0, np.int64(0)
     start: Int = np.int64(0)
     stop: Int = np.int64(tuples)
@@ -38,7 +38,7 @@ def partition(work: Work, ends: NDArray[np.int64]) -> Int:
 
 @leaf
 def divide(work: Work, start: Int, stop: Int) -> Int:
-    """Move what ``work.cut`` parts from the others before them, in each order; where the others begin then."""
+    """Move the run of ``work.cut`` to the front of the part in each order, and return the start of the rest."""
     cut, order, inside, spare = work.cut, work.order, work.inside, work.spare
     a, first, last = np.int64(cut.attribute), np.int64(cut.first), np.int64(cut.last)
     for i in range(start, stop):

@@ -1,4 +1,4 @@
-"""What cutting a window takes: its tuples in the order of each attribute, and scratch."""
+"""Scratch buffers of a window's partition, with its tuples in the order of each attribute."""
 
 from __future__ import annotations
 
@@ -18,27 +18,26 @@ WHOLE, BEFORE, AFTER = range(3)
 
 
 class Work(NamedTuple):
-    """A window that is cut.
+    """Window under partition.
 
     A part is a run of places, the same ones in each row of ``order``.
 
     Attributes
     ----------
-    of : ``k``; ``by_loss``, or by width; ``counted``, whether persons must be counted, or tuples tell all; ``alone``,
-        whether nobody comes twice
-    cut : the best cut so far: its ``attribute``, the places ``first`` to ``last`` that it parts from the others, and
-        the total ``loss`` after it
+    of : ``k``; ``by_loss``: cut by loss, else by width; ``counted``: the number of tuples does not suffice, so persons
+        and values are counted; ``alone``: each subject has one tuple
+    cut : best cut so far: its ``attribute``, its run of places from ``first`` to ``last``, and the total ``loss``
     points : (tuples,) the tuples as boxes of no width
     order : (attributes, tuples) the tuples in the order of each attribute, numbers before categories
     codes : (tuples, 1 + 2 sensitive) as ``crenel.anonymity.privacy_models.incremental_tally.put`` takes them
-    here, there : who is on either side of a cut
+    here, there : tallies of the two sides of a cut
     box : (3,) ``WHOLE``, ``BEFORE``, ``AFTER``
-    after : (tuples,) InfoLoss of all tuples from a place on
-    inside : (tuples,) on which side a tuple is
-    spare : (tuples,)
-    width : (attributes,) share of an attribute that a part covers
-    edge : (children + 1,) places at which the children of a node begin
-    child, onward : (children,) boxes around the tuples of a child, and around those of a child and all behind it
+    after : (tuples,) InfoLoss of all tuples from each place on
+    inside : (tuples,) whether each tuple is in the run of the cut
+    spare : (tuples,) scratch space
+    width : (attributes,) share of each attribute that a part covers
+    edge : (children + 1,) first places of a node's children
+    child, onward : (children,) boxes around each child's tuples, and around those of the child and all behind it
     """
 
     of: Any
@@ -61,7 +60,7 @@ class Work(NamedTuple):
 
 
 def work_on(arrays: BatchArrays, *, by_loss: bool) -> Work:
-    """A window of which nothing is cut yet."""
+    """Return the buffers of a window before its first cut."""
     points = arrays.points
     tuples, numeric = points.lower.shape
     columns = [*points.lower.T, *points.node.T]
@@ -100,7 +99,7 @@ def work_on(arrays: BatchArrays, *, by_loss: bool) -> Work:
 
 
 def _codes(arrays: BatchArrays) -> tuple[NDArray[np.int32], bool]:
-    """Numbers of each tuple's person, values, and pairs of both; and whether nobody comes twice."""
+    """Return numbers of each tuple's person, values and pairs of both, and whether each person has one tuple."""
     tuples, sensitive = arrays.value.shape
     codes = zeros((tuples, 1 + 2 * sensitive), np.int32)
     codes[:, 0] = np.arange(tuples)

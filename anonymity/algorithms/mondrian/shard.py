@@ -11,7 +11,7 @@ from crenel.anonymity.algorithms.mondrian.scratch_buffers import work_on
 
 
 class Mondrian(ShardOfWindows):
-    """The live form of one shard; its parameters are ``MondrianParameters``."""
+    """In-memory state of one shard; its parameters are ``MondrianParameters``."""
 
     def divided(self) -> Choice:
         work = work_on(self.arrays(), by_loss=self.terms.parameters.cut == "loss")

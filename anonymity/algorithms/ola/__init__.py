@@ -1,1 +1,1 @@
-"""OLA: one level of generalization for each attribute, the same for all of a window."""
+"""OLA: full-domain generalization of a window, with one level per attribute."""

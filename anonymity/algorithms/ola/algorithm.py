@@ -1,4 +1,4 @@
-"""OLA as others know it."""
+"""Registration of OLA as an anonymization algorithm."""
 
 from __future__ import annotations
 

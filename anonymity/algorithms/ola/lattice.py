@@ -1,9 +1,10 @@
-"""The lattice of generalizations, and the search for its minimal nodes.
+"""Lattice of generalizations, and the search for its minimal satisfying nodes.
 
-A node is a level for each attribute. What satisfies at one node does so at every node above it, in which no level is
-lower (El Emam and others, "A globally optimal k-anonymity method for the de-identification of health data", JAMIA 2009:
-predictive tagging). So each node that was judged settles all above it, or all below. Of promises under which a part may
-satisfy and the whole not, that is a guess: a node that is found satisfies, but one below it may as well.
+A node is a level for each attribute. If a node satisfies the privacy models, so does every node above it, in which no
+level is lower. This is the predictive tagging of El Emam and others, "A globally optimal k-anonymity method for the
+de-identification of health data", JAMIA 2009. So each judged node settles all nodes above it, or all below. Some
+privacy models lack this monotonicity: a part may satisfy them and the whole not. Then the result is a heuristic: its
+nodes satisfy the models, but lower nodes may as well.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ Node = tuple[int, ...]
 
 
 def minimal_nodes(levels: Node, satisfies: Callable[[Node], bool]) -> list[Node]:
-    """The nodes that satisfy and have none below them that does; the highest node must satisfy.
+    """Return the satisfying nodes without satisfying nodes below them; the highest node must satisfy.
 
-    Along a way from an undecided node to the top the first that satisfies is found by halves (OLA, Figure 4), until
-    every node is decided: exact, however large the lattice.
+    A binary search along a path from an undecided node to the top finds its first satisfying node (OLA, Figure 4). The
+    search repeats until every node is decided, so the result is exact for any lattice.
 
     Parameters
     ----------
-    levels : of each attribute, 1 or more
+    levels : number of levels of each attribute, 1 or more
     """
     decided = np.zeros(levels, np.int8)  # 1: satisfies, -1: does not
     decided[tuple(size - 1 for size in levels)] = 1
@@ -56,7 +57,7 @@ def _settle(decided: NDArray[np.int8], node: Node, satisfies: Callable[[Node], b
 
 
 def _way_up(node: Node, levels: Node) -> list[Node]:
-    """From a node to the top, the attributes in turn."""
+    """Return a path from a node to the top that raises the attributes in turn."""
     way = [node]
     while any(level < size - 1 for level, size in zip(way[-1], levels, strict=True)):
         for a, size in enumerate(levels):

@@ -1,4 +1,4 @@
-"""How OLA works, and what it needs."""
+"""Parameters of OLA, and its requirements on the policy."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 
 MOST_NODES = 100_000
-"""Most nodes of a lattice: combinations of levels of all attributes."""
+"""Maximum number of nodes in a lattice, the combinations of levels of all attributes."""
 
 
 @dataclass(frozen=True)
 class OlaParameters:
-    """How OLA works.
+    """Parameters of OLA.
 
     Attributes
     ----------
-    window : what closes a window
-    max_suppression : most tuples of a window that may be suppressed, as a share of it, 0 to 1
-    metric : what the chosen generalization loses least of (``crenel.anonymity.algorithms.ola.metrics``)
+    window : bounds that close a window
+    max_suppression : maximum share of a window's tuples that may be suppressed, 0 to 1
+    metric : loss metric that the chosen generalization minimizes (``crenel.anonymity.algorithms.ola.metrics``)
     """
 
     window: ClosedBy = field(default_factory=ClosedBy)
@@ -39,7 +39,7 @@ class OlaParameters:
             raise PolicyError(f"ola.max_suppression: must be from 0 to 1, not {self.max_suppression:g}")
 
     def problems(self, policy: Policy, privacy: Privacy) -> Iterator[str]:
-        """What does not go with a policy, each with its field and what would be valid."""
+        """Yield each conflict with a policy, with its field and the valid values."""
         yield from self.window.problems(policy, privacy, "ola")
         levels = []
         for attribute in policy.quasi_identifiers:

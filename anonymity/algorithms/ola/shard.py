@@ -19,13 +19,13 @@ _MOST_CODES = 2**62
 
 
 class _Classes(NamedTuple):
-    """The equivalence classes of a window at one node.
+    """Equivalence classes of a window at one node.
 
     Attributes
     ----------
-    order : (tuples,) by class
-    ends : (classes,) where each ends in ``order``
-    broken : (classes,) the check that it does not satisfy; -1: it satisfies all, -2: it has too few subjects
+    order : (tuples,) tuples ordered by class
+    ends : (classes,) end of each class in ``order``
+    broken : (classes,) first check that the class violates; -1: none, -2: it has too few subjects
     """
 
     order: NDArray[np.int64]
@@ -38,15 +38,15 @@ class _Classes(NamedTuple):
 
     @property
     def suppressed(self) -> int:
-        """Tuples in classes that do not satisfy."""
+        """Number of tuples in classes that violate a privacy model."""
         return int(self.sizes[self.broken != -1].sum())
 
 
 class Ola(ShardOfWindows):
-    """The live form of one shard; its parameters are ``OlaParameters``.
+    """In-memory state of one shard; its parameters are ``OlaParameters``.
 
-    Of the nodes at which no more than ``max_suppression`` of the tuples are in classes that break a promise, the one
-    that loses least is published, and those tuples are suppressed.
+    A node is eligible if at most ``max_suppression`` of the tuples are in classes that violate a privacy model. The
+    shard publishes the eligible node of minimum loss, and suppresses those tuples.
     """
 
     def divided(self) -> Choice:
@@ -66,7 +66,7 @@ class Ola(ShardOfWindows):
 
     @cached_property
     def _levels(self) -> list[NDArray[np.int32]]:
-        """Of each attribute (levels, leaves), the node of each leaf at each level."""
+        """Node of each leaf at each level, (levels, leaves), for each attribute."""
         return [attribute.hierarchy.level_nodes() for attribute in self.terms.policy.categorical]
 
     def _best(self) -> Node:
