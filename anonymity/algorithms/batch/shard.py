@@ -98,7 +98,10 @@ class BatchShard(Shard):
 
     @abstractmethod
     def choose(self, watermark: int, *, ended: bool) -> Choice:
-        """Choose tuples of ``waiting`` to release now; repeated until none is. At the end of input, all must leave."""
+        """Choose tuples of ``waiting`` to release or suppress now; all of them once the input has ended.
+
+        The shard repeats the call until no tuple is chosen.
+        """
 
     def until_asked(self) -> int | None:
         """Return how many tuples, at least 1, may arrive before the next call of ``choose``; None: a whole block.

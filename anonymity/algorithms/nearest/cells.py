@@ -27,10 +27,10 @@ _LEAST = SIZE // 4
 """Minimum number of tuples on each side of a cut."""
 
 _SPARSE = 5
-"""Rebuild the cells when their number exceeds the minimum `_SPARSE`-fold; cuts alone reach at most four-fold."""
+"""Rebuild the cells when they outnumber full cells ``_SPARSE``-fold; cuts alone reach at most four-fold."""
 
 _THIN = 2
-"""Rebuild when cells exceed the minimum `_THIN`-fold and one buffer's worth of tuples has arrived since."""
+"""Rebuild them also when they do so ``_THIN``-fold and one buffer's worth of tuples has arrived since."""
 
 
 class Cells(NamedTuple):

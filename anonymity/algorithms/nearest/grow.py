@@ -22,14 +22,14 @@ WAITS, CHOSEN = 0, 1
 _REUSE = -2
 
 _SPARE = 2
-"""Members beyond k with noise within releases: so many may be suppressed as linkable, and the rest is released."""
+"""Spare members beyond k where noise requires confidence, since some members may be suppressed as linkable."""
 
 
 @procedure
 def grow(shard: Any, slot: Int, other_loss: float, together: bool) -> Int:
     """Grow a group around a tuple by the buffered tuple of another subject that enlarges it least.
 
-    Where only so many places are left as sensitive values are lacking, only tuples that add a lacking value join.
+    Once the lacking sensitive values need all remaining places up to k, only tuples that add one of them join.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def _values_lacking(shard: NearestArrays) -> float:
 
 @leaf
 def _nearest(shard: NearestArrays, members: Int, must_help: bool) -> Int:
-    """Return the nearest tuple that may join, with ``must_help`` of those that reduce the shortfall; else ``NONE``."""
+    """Return the nearest tuple that may join, or ``NONE``; ``must_help`` requires that it reduces the shortfall."""
     cells = shard.cells
     lacked = 0.0
     if must_help:

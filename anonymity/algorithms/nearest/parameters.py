@@ -35,7 +35,7 @@ class NearestParameters:
     suppression: Literal["withhold", "generalize"] = "withhold"
 
     max_clusters: ClassVar[int] = 1
-    """The code shared with CASTLE treats the whole buffer as one cluster (``...algorithms.nearest.shard``)."""
+    """Code shared with CASTLE sees the buffer as one cluster (``crenel.anonymity.algorithms.nearest.shard``)."""
 
     def __post_init__(self) -> None:
         require_delay(self, "nearest", ("loss_window", 1), ("reuse_limit", 0))

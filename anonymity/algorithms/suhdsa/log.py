@@ -91,7 +91,7 @@ class Windows:
     lsr : (windows,) share of the releases that are l-diverse; 1 without releases
     entropy_mean, entropy_least : (windows,) bits, mean and minimum over the releases; of several attributes the minimum
     target : (windows,) l_t
-    milliseconds : (windows,) time from the end of the previous close to the end of this one
+    milliseconds : (windows,) time from the previous close, or from the start of the step, to the end of this close
     """
 
     window: NDArray[np.int64]
@@ -125,7 +125,7 @@ class Closed(NamedTuple):
     Attributes
     ----------
     log, actions : memory of the shard's arrays (``empty_log``, ``empty_actions``)
-    nanoseconds : time from the end of the previous close to the end of this one
+    nanoseconds : time from the previous close, or from the start of the step, to the end of this close
     """
 
     log: bytes

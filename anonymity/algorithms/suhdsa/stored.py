@@ -226,7 +226,7 @@ class Ledger:
     def _rewritten_blocks(self, arrays: WindowArrays, *, forgets: bool) -> dict[int, bytes | None]:
         entries: dict[int, bytes | None] = {}
         position, waits = arrays.points.position, arrays.points.waits
-        # Stored blocks do not tell whose departed tuples they contain, so a forgotten person requires all rewritten.
+        # Departed tuples stay in stored blocks without an index by person, so erasure rewrites every partial block.
         for number, slots in list(self.blocks.partly_left() if forgets else self.blocks.sparse()):
             first, end = self.blocks.span(number)
             kept = slots[waits[slots] & (position[slots] >= first) & (position[slots] < end)]

@@ -6,11 +6,12 @@ these candidate sets over the target's rows since its group was founded. Each of
 1. was published at the founding, under a box around the latest values of all members (``found``);
 2. or later, under a box that contains the latest values of all members at that moment (``all_within``) and the
    target's own;
-3. or alone, while the target was a guest, under such a box, before the target was in any group (``join``).
-So each candidate set contains all members, and the intersection has at least k persons. No member leaves a group while
-any member has rows within the horizon. Guests may leave, because boxes need not cover them. No row of a person is
-published under another group. A person that joins enlarges the candidate sets and removes no one. A person that returns
-after the horizon counts as new, with a new anonymity set: the guarantee covers rows within the horizon.
+3. or alone, by reuse of such a box, when the target joined the group as a guest (``join``).
+So each candidate set contains all members, and the intersection has at least k persons. Members are the persons of the
+anonymity set; guests share its generalization without being counted. No member leaves a group while any member has rows
+within the horizon. Guests may leave, because boxes need not cover them. No row of a person is published under another
+group. A person that joins enlarges the candidate sets and removes no one. A person that returns after the horizon
+counts as new, with a new anonymity set: the guarantee covers rows within the horizon.
 
 A member forgotten on request (``forget_subject``) still counts for the others by its latest values, although nothing
 about the member is stored. These values lie in the group's box, which only grows from then on, and the group accepts no
@@ -178,7 +179,9 @@ def lasting_diversity(shard: Any, group: Int, attribute: Int, person: Int, code:
     Diversity is that of ``crenel.anonymity.privacy_models.distinct_diversity``. A member forgotten on request may have
     published any value, so the result is the minimum over all possibilities.
 
-    ``person`` : a person who would publish ``code`` as well, ``NONE`` for no such person
+    Parameters
+    ----------
+    person, code : a person and a value of that person to count as published, ``NONE`` for no such person
     """
     persons, groups = shard.persons, shard.groups
     companions, struck = groups.companions[group], groups.struck[group]
@@ -216,7 +219,7 @@ def lasting_diversity(shard: Any, group: Int, attribute: Int, person: Int, code:
 def forget_subject(shard: Any, subject: Any) -> None:
     """Forget a person on request, after the removal of all the person's buffered tuples.
 
-    If the person's latest values lie outside the group's box, the box becomes most general in those attributes. With
+    If the person's latest values lie outside the group's box, the box becomes fully general in those attributes. With
     ``Lasting.moved: suppress``, the group may publish no more instead.
     """
     persons, groups = shard.persons, shard.groups

@@ -60,7 +60,7 @@ def hold(shard: Any, person: Int, slot: Int) -> None:
 
 @leaf
 def let_go(shard: Any, slot: Int) -> None:
-    """Unlink a tuple that leaves the buffer; forget its person if nothing else of the person is known."""
+    """Unlink a tuple that leaves the buffer; forget a person without group and without other buffered tuples."""
     persons, rows = shard.persons, shard.rows
     person = np.int64(rows.person[slot])
     if persons.first[person] == slot:

@@ -183,7 +183,7 @@ def wait(shard: LastingArrays, slot: Int, person: Int) -> None:
 
 @leaf
 def leave(shard: LastingArrays, slot: Int) -> None:
-    """Remove a tuple from the buffer whose person has a group."""
+    """Remove a tuple of a person with a group from the buffer."""
     let_go(shard, slot)
     step_out(shard, slot)
 
@@ -240,7 +240,7 @@ def _serve_first(shard: LastingArrays, slot: Int, person: Int) -> None:
 
 @leaf
 def _leave_unknown(shard: LastingArrays, slot: Int) -> None:
-    """Remove a tuple from the buffer whose person has no group."""
+    """Remove a tuple of a person without group from the buffer."""
     drop(shard, slot)
     depart(shard, slot)
     let_go(shard, slot)

@@ -16,12 +16,12 @@ from crenel.state.codec import readable
 from crenel.state.companions import PASSED, AnonymitySets
 
 _SPARSE = 4
-"""Rewrite the sparsest entry when the stored rows exceed the current rows `_SPARSE`-fold (and by `_FEW`)."""
+"""Rewrite the sparsest entry when the stored rows exceed ``_SPARSE`` times the current rows plus ``_FEW``."""
 
 _NEVER = np.iinfo(np.int64).min
 
 _FEW = 1024
-"""Number of outdated stored rows that is always tolerated."""
+"""Number of outdated stored rows that never causes a rewrite."""
 
 
 class Record:
