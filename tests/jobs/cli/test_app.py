@@ -144,7 +144,6 @@ def test_check_compares_a_configuration_with_stored_state(mini: Host, tmp_path: 
     head, *problems = differs.stderr.splitlines()
     assert head == f"crenel: {DEMO} cannot go on from {place}:"
     assert [problem.split(" since")[0] for problem in problems] == [
-        "  - sampling_and_noise: is new",
         "  - policy.missing: has changed",
         "  - policy.passthrough: has changed",
         f"  - {domain}: has changed",
@@ -152,6 +151,7 @@ def test_check_compares_a_configuration_with_stored_state(mini: Host, tmp_path: 
         "  - policy.quasi_identifiers.area.hierarchy: has changed",
         "  - policy.quasi_identifiers.education.hierarchy: has changed",
         "  - policy.quasi_identifiers.salary.step: is new",
+        "  - sampling_and_noise: is new",
         "  - type of the column clinic: is gone",
     ]
 
