@@ -38,7 +38,7 @@ demo: $(READY)
 timed = @begun=$$(date +%s); $(2) && echo "$(1): $$(($$(date +%s) - begun)) s"
 
 lint: $(INSTALLED)
-	$(call timed,lint,$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/hadolint docker/Dockerfile && \
+	$(call timed,lint,$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/codespell && $(BIN)/hadolint docker/Dockerfile && \
 		$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker/compose.yaml && \
 		$(BIN)/check-jsonschema --quiet --schemafile docker/kubernetes/flinkdeployment.schema.json docker/kubernetes/crenel.yaml)
 	$(call timed,types,$(BIN)/mypy)

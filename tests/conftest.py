@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 # A job of a test is over before Java's best compiler has paid for itself: without it, a job takes a third less of the
 # processor. All that tests start reads the variable.
-os.environ["JVM_ARGS"] = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {os.environ.get('JVM_ARGS', '')}".strip()
+_QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+if _QUICK not in os.environ.get("JVM_ARGS", ""):  # a process of pytest-xdist inherits it
+    os.environ["JVM_ARGS"] = f"{_QUICK} {os.environ.get('JVM_ARGS', '')}".strip()
 
 # How long an example takes says nothing here: the first one compiles, and machines are shared. Each run tries other
 # examples, under `CI` too; one that fails is tried first in the next run of this user, in a fresh clone too.

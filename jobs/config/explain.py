@@ -43,10 +43,18 @@ _WRONG = {
 }
 
 
-_RENAMED = {"window": "suhdsa", "suhdsa.neighbours": "suhdsa.neighbors", "differential_privacy": "sampling_and_noise"}
+_RENAMED = {
+    "window": "suhdsa",
+    "suhdsa.neighbours": "suhdsa.neighbors",  # codespell:ignore
+    "differential_privacy": "sampling_and_noise",
+}
 """Fields of today by their names in version 0.1.0."""
 
-_RENAMED_VALUES = {"window": "suhdsa", "generalise": "generalize", "generalisation": "generalization"}
+_RENAMED_VALUES = {
+    "window": "suhdsa",
+    "generalise": "generalize",  # codespell:ignore
+    "generalisation": "generalization",  # codespell:ignore
+}
 """Choices of today by their names in version 0.1.0."""
 
 

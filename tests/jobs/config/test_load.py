@@ -484,7 +484,10 @@ def test_an_unset_variable_is_named_with_its_field_and_once(tmp_path: Path, monk
         ("window={tuples: 50}", "window: is called suhdsa now"),
         ("differential_privacy={phi: 100}", "differential_privacy: is called sampling_and_noise now"),
         ("algorithm=window", "algorithm: 'window' is called 'suhdsa' now"),
-        ("castle.suppression=generalise", "castle.suppression: 'generalise' is called 'generalize' now"),
+        (
+            "castle.suppression=generalise",  # codespell:ignore
+            "castle.suppression: 'generalise' is called 'generalize' now",  # codespell:ignore
+        ),
         ("castle=null", "castle: is missing; a mapping such as {delay: {tuples: 1000}}"),
         ("algorithm=castles", "algorithm: is not one of the choices (did you mean 'castle'?); 'castle' or '"),
         ("suhdsa={tuples: 50}", "suhdsa: goes with 'algorithm: suhdsa', and the algorithm is 'castle'; remove it"),

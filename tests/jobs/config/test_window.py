@@ -119,7 +119,7 @@ def test_a_window_by_event_time_waits_for_two_of_them(tmp_path: Path) -> None:
         ("suhdsa.adaptive.least=51", "suhdsa.adaptive.least: must be from 1 to 50, not 51"),
         ("suhdsa.adaptive.windows=0", "suhdsa.adaptive.windows: is too small"),
         ("suhdsa.adaptive.delay_weight=nan", "suhdsa.adaptive.delay_weight: is not finite"),
-        ("suhdsa.neighbours=3", "suhdsa.neighbours: is called suhdsa.neighbors now"),
+        ("suhdsa.neighbours=3", "suhdsa.neighbours: is called suhdsa.neighbors now"),  # codespell:ignore
         ("policy.event_time=null", "suhdsa.event_time: needs a column of the role policy.event_time"),
         (
             "sampling_and_noise={sample_rate: 0.5, phi: 10}",
