@@ -1,1 +1,1 @@
-"""What an observer could do with what left: attacks on the outputs of a run, or of replays, each with its bounds."""
+"""Attacks on the outputs of a run or of replays: re-identification risk with confidence intervals."""

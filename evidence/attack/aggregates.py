@@ -1,4 +1,4 @@
-"""What attacks came to so far, over several replays."""
+"""Sums of attack results over several replays."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class _Sum:
 
 @dataclass
 class Sums:
-    """Tries of each attack, by its name and what is known.
+    """Tries of each attack, by its name and the attacker's knowledge.
 
     Attributes
     ----------
-    judged : as of ``Attack``
+    judged : as in ``Attack``
     """
 
     judged: str
@@ -39,9 +39,9 @@ class Sums:
         note: str = "",
         excess: bool = False,
     ) -> None:
-        """Count tries to those of the same name and knowledge; nothing where there is none.
+        """Add tries to those of the same name and knowledge; ignore empty tries.
 
-        ``excess``: the baseline is a control group, and the note tells by how much more succeeds.
+        ``excess``: the baseline is a control group, and the note states the excess success over it.
         """
         if not tries.count:
             return
@@ -52,7 +52,7 @@ class Sums:
         self._held[name, knows] = _Sum(tries, baseline, promised, note, excess)
 
     def attacks(self) -> list[Attack]:
-        """Each with its bounds, in the order in which they were first added."""
+        """Return each attack with its confidence interval, in the order in which they were first added."""
         return [
             attack(
                 name,

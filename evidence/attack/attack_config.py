@@ -1,4 +1,4 @@
-"""What is tried, how hard, and what it comes to."""
+"""Settings and results of a set of attacks."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from crenel.evidence.attack.result import Attack
 
 
 class AttackError(InputError):
-    """There is nothing to attack; the message says why."""
+    """Error for inputs that leave nothing to attack; the message states the reason."""
 
     lead = ": "
 
 
 @dataclass(frozen=True)
 class Effort:
-    """What is tried, and how hard.
+    """The attacks to run, and their effort.
 
     Attributes
     ----------
-    seeds : replays, each with random choices of its own, 1 or more
-    targets : people that are looked for with each seed, at most
-    within_rows : by how many tuples of the stream the observer may be wrong about when somebody came, 0 or more each
-    within_time : the same in milliseconds of event time
-    known : how many attributes are known, where not all are
-    draws : how often values are exchanged to see why a group was formed, with each seed
-    tuples : of the sample at most for that
-    queries : counts of ranges, with each seed
+    seeds : replays, each with its own random choices, 1 or more
+    targets : persons to re-identify per seed, at most
+    within_rows : errors of the attacker's knowledge of arrival order, in tuples of the stream, 0 or more each
+    within_time : errors of the attacker's knowledge of arrival times, in milliseconds of event time, 0 or more each
+    known : numbers of attributes that a partially informed attacker knows
+    draws : exchanges of sensitive values per seed, for the minimality attack
+    tuples : tuples of the sample for the minimality attack, at most
+    queries : range count queries per seed
     """
 
     seeds: int = 5
@@ -43,13 +43,13 @@ class Effort:
 
 @dataclass(frozen=True)
 class Found:
-    """What all attacks came to.
+    """The results of all attacks.
 
     Attributes
     ----------
     attacks : in the order of ``docs/evidence.md``
-    queries : how wrong counts of ranges come out, of the same outputs
-    released : rows that were attacked
+    queries : errors of range count queries on the same outputs
+    released : number of rows that were attacked
     """
 
     attacks: tuple[Attack, ...]

@@ -1,4 +1,4 @@
-"""What left and what came in, as numbers: generalizations as boxes, people's values as points."""
+"""Data of attacks as arrays: generalizations as boxes, records of the input as points."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from crenel.evidence.replay import Replayed
 from crenel.evidence.sample import Sample
 
 _FOR_SURE = 1e-9
-"""The scale of what an observer knows without doubt: outside of it nothing is near."""
+"""Scale of a dimension that the attacker knows with certainty: no point outside counts as near."""
 
 _PART = re.compile(r"(.*-\d+)-(\d+)(?:\.\w+)*")
-"""A part file of Flink: a prefix of the sink with the number of the subtask that writes, and the number of the file."""
+"""Name of a Flink part file: a sink prefix with the number of the writing subtask, and the number of the file."""
 
 
 @dataclass(frozen=True)
 class Moments:
-    """When rows left and when they came, by one clock: the position of a tuple in the stream, or its event time.
+    """Times at which records arrived and were released, by one clock: stream position or event time.
 
     Attributes
     ----------
-    came : (tuples,)
-    left : (released rows,)
-    end : when the stream ended, and all left that waited
+    came : (tuples,) arrival
+    left : (released rows,) release
+    end : end of the stream, which releases all buffered tuples
     """
 
     came: Integers
@@ -42,12 +42,12 @@ class Moments:
 
 @dataclass(frozen=True)
 class Truth:
-    """Of whom each released row is.
+    """Ground truth: the tuple behind each released row.
 
     Attributes
     ----------
-    row : (released rows,) the tuple that it is of
-    position : when each came and left, in tuples of the stream
+    row : (released rows,) index of the tuple
+    position : arrivals and releases, in tuples of the stream
     time : the same in milliseconds of event time; None without event time
     """
 
@@ -58,16 +58,16 @@ class Truth:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where each released row lies: with which writer, and behind how many rows.
+    """Storage location of each released row: its writer, and its position within that writer.
 
-    A writer is a subtask of the sink, which writes a part file after the other, or a partition of Kafka. All rows of a
+    A writer is a subtask of the sink, which writes one part file after another, or a partition of Kafka. All rows of a
     shard have one writer.
 
     Attributes
     ----------
     writer : (released rows,) from 0
-    order : (released rows,) how many rows of its writer lie before it, by the numbers of the files
-    shard : (tuples,) the shard that quasi-identifiers tell of each; None where they tell none
+    order : (released rows,) number of rows of the same writer before it, by the numbers of the files
+    shard : (tuples,) shard that follows from the quasi-identifiers; None where they do not determine it
     """
 
     writer: Integers
@@ -76,12 +76,12 @@ class Placement:
 
     @classmethod
     def of(cls, writer: Integers, sample: Sample, shards: Shards, number: Integers | None = None) -> Placement:
-        """The placement of rows that come in the order of writing.
+        """Return the placement of rows that are in the order of writing.
 
         Parameters
         ----------
         writer : (released rows,) from 0
-        number : (released rows,) of the file; None: each writer wrote one
+        number : (released rows,) number of the file; None: each writer wrote one
         """
         by = np.argsort(writer, kind="stable") if number is None else np.lexsort((number, writer))
         begin = np.concatenate([[0], np.cumsum(np.bincount(writer))])
@@ -92,9 +92,9 @@ class Placement:
 
     @classmethod
     def of_files(cls, files: Sequence[tuple[str, int]], sample: Sample, shards: Shards) -> Placement:
-        """The placement of the rows of files, each with its name and number of rows, in their order.
+        """Return the placement of the rows of files, each with its name and number of rows, in their order.
 
-        A file that is not named as Flink names part files counts as a writer of its own.
+        A file whose name differs from Flink's part files counts as a writer of its own.
         """
         parts = [(part[1], int(part[2])) if (part := _PART.fullmatch(name)) else (name, 0) for name, _ in files]
         rows = [count for _, count in files]
@@ -105,18 +105,18 @@ class Placement:
 
 @dataclass(frozen=True)
 class Scene:
-    """What left, beside what came in.
+    """Released rows together with the input.
 
     Attributes
     ----------
-    outputs : what left
-    sample : what came in
-    points : (tuples, quasi-identifiers) values, and places of leaves; numeric ones first
+    outputs : the published tables
+    sample : the input
+    points : (tuples, quasi-identifiers) values, and leaf positions; numeric attributes first
     person : (tuples,) from 0
-    lower, upper : (released rows, quasi-identifiers) of what is published of each
-    scale : (quasi-identifiers,) by which distances are divided
-    truth : None where it is not known
-    placement : None where it is not known
+    lower, upper : (released rows, quasi-identifiers) ends of the published generalization
+    scale : (quasi-identifiers,) divisors of distances
+    truth : None where it is unknown
+    placement : None where it is unknown
     """
 
     outputs: Outputs
@@ -131,7 +131,7 @@ class Scene:
 
     @classmethod
     def of(cls, outputs: Outputs, sample: Sample, shards: Shards | None = None) -> Scene:
-        """A scene whose truth is not known."""
+        """Return a scene without ground truth."""
         lower, upper = boxes(outputs.policy, outputs.released)
         points = points_of(sample)
         placement = None
@@ -142,7 +142,7 @@ class Scene:
 
     @classmethod
     def of_replay(cls, replayed: Replayed, sample: Sample, shards: Shards | None = None) -> Scene:
-        """A scene whose truth is known; each shard has a writer of its own, which tells most."""
+        """Return a scene with ground truth; each shard has its own writer, which is the worst case of placement."""
         last = len(sample) - 1
         position = Moments(np.arange(len(sample)), replayed.left, last)
         time = None
@@ -154,27 +154,27 @@ class Scene:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the quasi-identifiers, in the order of the points."""
+        """Names of the quasi-identifiers, in the order of the points."""
         return tuple(attribute.name for attribute in self.sample.policy.coded)
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """The numeric ones among them."""
+        """Names of the numeric quasi-identifiers."""
         return tuple(attribute.name for attribute in self.sample.policy.numeric)
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Released rows that an observer cannot tell apart by what was published of them, and perhaps by when they left.
+    """Groups of released rows that are indistinguishable to an attacker, by generalization and possibly release time.
 
     Attributes
     ----------
-    lower, upper : (groups, dimensions)
-    scale : (dimensions,)
-    of : (released rows,) the group of each
-    size : (groups,) rows
-    points : (tuples, dimensions) what the observer knows of people, in the same dimensions
-    timed : whether the first dimension is when people came
+    lower, upper : (groups, dimensions) ends of each box
+    scale : (dimensions,) divisors of distances
+    of : (released rows,) group of each
+    size : (groups,) number of rows
+    points : (tuples, dimensions) the attacker's knowledge of persons, in the same dimensions
+    timed : whether the first dimension is the arrival time
     """
 
     lower: Floats
@@ -186,7 +186,7 @@ class Groups:
     timed: bool = False
 
     def reach(self, boxes: Integers, points: Floats) -> tuple[Integers, Integers]:
-        """(boxes,) first and last, excluded, of the points that may lie in some groups, by when they came."""
+        """Return (boxes,) first and last index, excluded, of the points that may lie in each group by arrival time."""
         if not self.timed:
             return np.zeros(len(boxes), np.int64), np.full(len(boxes), len(points))
         came = points[:, 0]
@@ -195,17 +195,17 @@ class Groups:
         return begin, end
 
     def only(self, columns: Integers) -> Groups:
-        """The same for an observer who knows some of the dimensions."""
+        """Return the groups for an attacker who knows only some of the dimensions."""
         parts = {name: np.ascontiguousarray(getattr(self, name)[:, columns]) for name in ("lower", "upper", "points")}
         return replace(self, **parts, scale=self.scale[columns], timed=False)
 
     def rows(self) -> tuple[Integers, Integers]:
-        """Released rows in the order of their groups, and where those of each group begin and end."""
+        """Return released rows in the order of their groups, and (groups + 1,) the offsets of the groups."""
         return np.argsort(self.of, kind="stable"), np.concatenate([[0], np.cumsum(self.size)])
 
 
 def groups(scene: Scene, apart: Integers | None = None) -> Groups:
-    """Group the rows that an observer cannot tell apart who does not know their order.
+    """Group the rows that are indistinguishable to an attacker without knowledge of their order.
 
     ``apart``: (released rows,) a number for each; rows with different numbers are never in one group. None: the
     generalization alone decides.
@@ -216,11 +216,11 @@ def groups(scene: Scene, apart: Integers | None = None) -> Groups:
 
 
 def groups_by_moment(scene: Scene, moments: Moments, within: int, k: int) -> Groups:
-    """For an observer who sees rows leave, and knows of everybody when the row came to within ``within``.
+    """Group rows for an attacker who watches releases and knows arrival times to within ``within``.
 
-    What leaves under one generalization at one moment is a group. The observer knows between which bounds rows wait
-    that leave with fewer than ``k``, and those that leave with more, as who runs the same job on other data does. The
-    first dimension is when a row came.
+    The rows under one generalization at one moment are a group. The attacker knows the range of waiting times of rows
+    released with fewer than ``k``, and of all others. Anyone who runs the same job on other data knows these ranges.
+    The first dimension is the arrival time.
     """
     both = np.column_stack([moments.left, scene.lower, scene.upper])
     _, first, of, size = np.unique(both, axis=0, return_index=True, return_inverse=True, return_counts=True)
@@ -252,10 +252,10 @@ def groups_by_moment(scene: Scene, moments: Moments, within: int, k: int) -> Gro
 
 
 def placed(scene: Scene, placement: Placement) -> Scene:
-    """The scene of an attacker who reads placements.
+    """Return the scene of an attacker who reads placements.
 
-    Where the shards of persons are known, the writer is one dimension more, the first. The attacker guesses the writer
-    of a shard: the one of whose rows the largest share can be of the shard's persons.
+    Where the shards of persons are known, the writer becomes an additional first dimension. The attacker guesses the
+    writer of a shard: the writer with the largest share of rows that fit persons of the shard.
     """
     shard, writer = placement.shard, placement.writer
     if shard is None:
@@ -283,9 +283,9 @@ def placed(scene: Scene, placement: Placement) -> Scene:
 
 
 def runs(scene: Scene, placement: Placement) -> Integers:
-    """(released rows,) a number for all that lie in a row with one writer under one generalization.
+    """Return (released rows,) a number for each run of consecutive rows of one writer under one generalization.
 
-    These are rows of one release, or of releases that follow each other and cannot be told apart.
+    A run holds one release, or consecutive releases that are indistinguishable.
     """
     by = np.lexsort((placement.order, placement.writer))
     both = np.column_stack([placement.writer, scene.lower, scene.upper])[by]
@@ -295,16 +295,16 @@ def runs(scene: Scene, placement: Placement) -> Integers:
 
 
 def moments_of_order(scene: Scene, placement: Placement, came: Integers, clock: Integers) -> Moments:
-    """Estimate when each row was released, for an attacker who knows when each record came and reads the files later.
+    """Estimate release times, for an attacker who knows arrival times and reads the files later.
 
-    The attacker assumes that a writer keeps pace: when it wrote the first half of its rows, the first half of the
-    tuples that may belong to it had come, and so for every other share.
+    The attacker assumes that writers keep pace with the stream. When a writer had written the first half of its rows,
+    the first half of the tuples that may belong to it had arrived. The same holds for every other share.
 
     Parameters
     ----------
-    scene : as ``placed`` gives it
-    came : (tuples,) when each came
-    clock : (tuples,) what the clock said by then
+    scene : of ``placed``
+    came : (tuples,) arrival of each
+    clock : (tuples,) clock value at each arrival
     """
     run, left = runs(scene, placement), np.zeros(len(placement.writer), np.int64)
     begin = np.full(int(run.max(initial=-1)) + 1, len(run))
@@ -320,7 +320,7 @@ def moments_of_order(scene: Scene, placement: Placement, came: Integers, clock: 
 
 
 def boxes(policy: Policy, released: pa.Table) -> tuple[Floats, Floats]:
-    """(rows, quasi-identifiers) both ends of what is published; a representative is a box of one point."""
+    """Return (rows, quasi-identifiers) both ends of published values; a representative is a box of one point."""
     lower: list[Floats] = []
     upper: list[Floats] = []
     for attribute in policy.coded:
@@ -338,29 +338,29 @@ def boxes(policy: Policy, released: pa.Table) -> tuple[Floats, Floats]:
 
 
 def points_of(sample: Sample) -> Floats:
-    """(tuples, quasi-identifiers) as ``Scene.points``."""
+    """Return (tuples, quasi-identifiers) values, as in ``Scene.points``."""
     return np.column_stack([sample.tuples.numeric, sample.tuples.categorical.astype(np.float64)])
 
 
 def persons_of(sample: Sample) -> Integers:
-    """(tuples,) persons by number, from 0."""
+    """Return (tuples,) the number of each tuple's person, from 0."""
     if sample.tuples.subject is None:
         return np.arange(len(sample))
     return np.unique(sample.tuples.subject, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
 def part_of(sample: Sample, chosen: Integers) -> Sample:
-    """Some tuples of a sample, in their order."""
+    """Return the chosen tuples of a sample, in their order."""
     kept = np.zeros(len(sample), np.bool_)
     kept[chosen] = True
     return replace(sample, tuples=type(sample.tuples)(**sample.tuples.chosen(kept)))
 
 
 def _scale(policy: Policy, points: Floats) -> Floats:
-    """Half the ranges of numbers; of categories 1, as it does not matter by how many leaves one is wrong."""
+    """Return half the ranges of numbers; 1 for categories, because all wrong leaves count alike."""
     scale = np.ones(len(policy.coded))
     for i, attribute in enumerate(policy.numeric):
         ends = attribute.domain or (points[:, i].min(initial=np.inf), points[:, i].max(initial=-np.inf))
-        # A range may be more than float64 holds, or less than can be divided by.
+        # A range may overflow float64, or be too small a divisor.
         scale[i] = min(max(ends[1] / 2 - ends[0] / 2, np.finfo(np.float64).tiny), np.finfo(np.float64).max)
     return scale

@@ -1,8 +1,9 @@
-"""What is somebody's sensitive value: disclosure, and homogeneity.
+"""Attribute disclosure and homogeneity attacks on sensitive values.
 
-Who knows somebody's quasi-identifiers takes the released rows that fit, each by how few people fit it, and guesses the
-value that most of them have. What is learned so of people who are not in the data at all is no harm of theirs; they are
-the control group (Giomi and others, "A Unified Framework for Quantifying Privacy Risk in Synthetic Data", 2023).
+The attacker knows the quasi-identifiers of a person and takes the best-fitting released rows. The attacker weights each
+row by how few persons fit it, and guesses the value with the largest weight. Inference about persons outside the data
+is no disclosure; these persons are the control group (Giomi and others, "A Unified Framework for Quantifying Privacy
+Risk in Synthetic Data", 2023).
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from crenel.evidence.attack.search import Floats, Integers, voted
 
 @dataclass(frozen=True)
 class Values:
-    """The values of a sensitive column as numbers from 0, the commonest of the released rows first.
+    """Values of a sensitive column as numbers from 0, the most common value of the released rows first.
 
     Attributes
     ----------
     released : (released rows,)
-    known : (tuples,) in truth; a value that no released row has is some larger number
+    known : (tuples,) true values; values without a released row have larger numbers
     """
 
     released: Integers
@@ -33,7 +34,7 @@ class Values:
 
 
 def values(released: pa.ChunkedArray, known: pa.Array) -> Values:
-    """Number the values of both; texts that are the same numbers are the same values where the column is of numbers."""
+    """Number the values of both columns; in a numeric column, equal numbers are equal values however written."""
     left, came = released.to_pandas(), pa.chunked_array([known]).to_pandas()
     if pa.types.is_integer(known.type) or pa.types.is_floating(known.type) or pa.types.is_decimal(known.type):
         left, came = pd.to_numeric(left), pd.to_numeric(came)
@@ -45,27 +46,27 @@ def values(released: pa.ChunkedArray, known: pa.Array) -> Values:
 
 
 def guess(seen: Groups, weight: Floats, points: Floats, value: Integers) -> Integers:
-    """(points,) the value that is guessed of each; ``value``: (released rows,). -1 where nothing was released."""
+    """Return (points,) the guessed value of each; -1 without released rows. ``value``: (released rows,)."""
     rows, offsets = seen.rows()
     return voted(seen.lower, seen.upper, weight, np.ascontiguousarray(points), seen.scale, offsets, value[rows])
 
 
 def disclose(seen: Groups, weight: Floats, points: Floats, value: Values, truth: Integers) -> tuple[Tries, Tries]:
-    """Guesses of the values of some people, and guesses of the commonest value of all.
+    """Return guesses of persons' sensitive values, and guesses of the most common value of all as the baseline.
 
     Parameters
     ----------
-    points : (people, dimensions) what is known of each
-    truth : (people,) the value of each, as ``Values.known``
+    points : (persons, dimensions) the attacker's knowledge of each
+    truth : (persons,) true value of each, as in ``Values.known``
     """
     guessed = guess(seen, weight, points, value.released)
     return Tries(len(truth), float((guessed == truth).sum())), Tries(len(truth), float((truth == 0).sum()))
 
 
 def majorities(seen: Groups, value: Integers) -> Integers:
-    """(groups,) the commonest value of each; ``value``: (released rows,)."""
+    """Return (groups,) the most common value of each; ``value``: (released rows,)."""
     keys, counts = np.unique(np.column_stack([seen.of, value]), axis=0, return_counts=True)
-    # The commonest last, and of two as common the lower one.
+    # The most common value is last; the lower of two equally common values wins.
     order = np.lexsort((-keys[:, 1], counts, keys[:, 0]))
     last = np.cumsum(np.bincount(keys[:, 0], minlength=len(seen.size))) - 1
     commonest: Integers = keys[order[last], 1]
@@ -73,7 +74,7 @@ def majorities(seen: Groups, value: Integers) -> Integers:
 
 
 def homogeneity(seen: Groups, value: Integers, random: np.random.Generator) -> tuple[Tries, Tries]:
-    """Released rows in whose group all rows have one value, and how many there are where values are dealt by chance."""
+    """Return released rows in groups of a single value, and their number after a random permutation of values."""
     return _homogeneous(seen, value), _homogeneous(seen, random.permutation(value))
 
 

@@ -1,8 +1,9 @@
-"""Finer than what was published: downcoding (Cohen, "Attacks on Deidentification's Defenses", 2022).
+"""Downcoding: inference of finer generalizations than those published.
 
-A generalization that is as small as it can be tells why it is no smaller. Somebody in the release has the lower end of
-an interval, and somebody the upper one; of a category with two below it, somebody has each. So some rows can be
-published anew under a finer generalization that is right, by who knows nothing of anybody.
+After Cohen, "Attacks on Deidentification's Defenses" (2022). A minimal generalization discloses why it is no smaller.
+Some member of the release has the lower end of an interval, and some member the upper end. Each child of a category
+with two children has a member. So an attacker without any knowledge of persons can assign some rows a correct finer
+generalization.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from crenel.evidence.attack.search import Floats, Integers
 
 @dataclass(frozen=True)
 class _Claims:
-    """Of each group, that some row lies in a part of its generalization; NaN where nothing is claimed.
+    """Claims that some row of a group lies in part of its generalization; NaN where there is no claim.
 
     Attributes
     ----------
@@ -33,14 +34,14 @@ class _Claims:
 
 
 def downcode(scene: Scene, truth: Truth, seen: Groups) -> tuple[Tries, Tries]:
-    """Released rows that get a finer generalization which is right, and how many would by chance.
+    """Return released rows with a correct finer generalization, and their expected number by chance.
 
-    Of each group the attribute is chosen in which what is claimed is rarest among all people, and two rows are made
-    finer there. By chance: so many people drawn from all whose value lies within what was published there.
+    Each group is refined in the attribute whose claims are rarest in the population, and two of its rows get a finer
+    value there. The chance level draws as many persons from the population within the published generalization.
 
     Parameters
     ----------
-    seen : as ``crenel.evidence.attack.attack_data.groups`` gives them
+    seen : of ``crenel.evidence.attack.attack_data.groups``
     """
     rows, offsets = seen.rows()
     mine = scene.points[truth.row[rows]]
@@ -95,7 +96,7 @@ def downcode_placed(scene: Scene, truth: Truth, writer: Integers) -> tuple[Tries
 
 
 def _of_ends(lower: Floats, upper: Floats, grid: float | None) -> _Claims:
-    """At each end of an interval, the value; or the cell of the grid that ends there."""
+    """Claim the value at each end of an interval, or the grid cell there."""
     if grid is None:
         wide = lower < upper
         low_end, high_end = lower, upper
@@ -110,7 +111,7 @@ def _of_ends(lower: Floats, upper: Floats, grid: float | None) -> _Claims:
 
 
 def _of_halves(first: Floats, last: Floats, tree: Hierarchy) -> _Claims:
-    """Both children of a node that has two."""
+    """Claim both children of each node that has exactly two."""
     children: dict[int, list[int]] = {}
     for node in range(tree.root):
         children.setdefault(int(tree.parent[node]), []).append(node)
@@ -126,6 +127,6 @@ def _of_halves(first: Floats, last: Floats, tree: Hierarchy) -> _Claims:
 
 
 def _between(ordered: Floats, lower: Floats, upper: Floats) -> Integers:
-    """How many numbers lie from each lower end to each upper one."""
+    """Count the numbers from each lower end to each upper end."""
     found: NDArray[np.int64] = np.searchsorted(ordered, upper, "right") - np.searchsorted(ordered, lower, "left")
     return np.maximum(found, 0)

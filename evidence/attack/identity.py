@@ -1,9 +1,9 @@
-"""Whose row is it: re-identification, linking, and intersection of what is one person's.
+"""Re-identification, linkage, and intersection attacks: the person behind a released row.
 
-Re-identification at n ("l-diversity-enhanced SUHDSA", Section 4.4): who knows a person's values ranks the released rows
-by how well they fit, and is right where one of the first n is that person's. Rows that fit as well are ranked by how
-few people fit them, and by chance where that is as many. Linking ("(k, epsilon)-anonymity", Section V-B) goes the other
-way: who knows everybody's values guesses whose a released row is.
+Re-identification at n ("l-diversity-enhanced SUHDSA", Section 4.4): the attacker knows a person's values and ranks the
+released rows by fit. The attack succeeds if one of the first n rows is that person's. Rows with equal fit are ranked by
+how few persons fit them, then at random. Linkage ("(k, epsilon)-anonymity", Section V-B) goes the other way: the
+attacker knows the values of all persons and guesses the person behind a released row.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from crenel.evidence.attack.result import Tries
 from crenel.evidence.attack.search import Floats, Integers, companions, crowds, linked, ranked
 
 CROWD = 4000
-"""Of so many people it is known how many fit a generalization, where only some attributes are known."""
+"""Sample size for counting the persons that fit a generalization, where the attacker knows only some attributes."""
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """What an observer finds who looks for some people.
+    """The likeliest groups of rows for each target of an attacker.
 
     Attributes
     ----------
@@ -37,13 +37,16 @@ class Ranking:
     own: Integers
 
     def within(self, rows: int) -> Tries:
-        """Tries that find a row of the target among so many, no more than ``first`` has groups."""
+        """Return the tries that find a row of the target among the first ``rows`` rows.
+
+        ``rows``: at most the number of groups in ``first``.
+        """
         left = np.full(len(self.first), rows)
         missed = np.ones(len(self.first))
         for size, own in zip(self.size.T, self.own.T, strict=True):
             taken = np.minimum(left, size)
             for i in range(rows):
-                # So many are drawn from the group without putting them back.
+                # Rows are drawn from the group without replacement.
                 chance = np.clip((size - own - i) / np.maximum(size - i, 1), 0, 1)
                 missed *= np.where(i < taken, chance, 1)
             left = left - taken
@@ -51,21 +54,21 @@ class Ranking:
 
 
 def weights(seen: Groups, random: np.random.Generator, people: int | None = None) -> Floats:
-    """(groups,) of how few people a row can be, so how likely it is of one of them; ties are broken by chance.
+    """Return (groups,) the inverse number of persons that fit each group, with random tie-breaking.
 
-    ``people``: by so many of them, drawn at random; None: by all.
+    ``people``: size of a random sample of persons to count among; None: count all.
     """
     points, times = seen.points, 1.0
     if people is not None and people < len(points):
         points, times = points[np.sort(random.choice(len(points), people, replace=False))], len(points) / people
-    # A part file holds many groups of one generalization. People are counted once for all of these.
+    # A part file holds many groups of one generalization. Persons are counted once for all of these.
     first, of = _generalizations(seen)
     counted = crowds(seen.lower[first], seen.upper[first], points, seen.scale, *seen.reach(first, points))[of] * times
     return 1 / np.maximum(counted, 1) * (1 + 1e-9 * random.random(len(counted)))
 
 
 def rank(scene: Scene, truth: Truth, seen: Groups, weight: Floats, targets: Integers, most: int = 5) -> Ranking:
-    """Look for some tuples of the sample, each by what is known of it; ``targets`` are rows of the sample."""
+    """Rank groups of rows for each target by the attacker's knowledge of it; ``targets``: rows of the sample."""
     first = ranked(seen.lower, seen.upper, weight, np.ascontiguousarray(seen.points[targets]), seen.scale, most)
     groups = len(seen.size)
     keys, counts = np.unique(scene.person[truth.row] * groups + seen.of, return_counts=True)
@@ -76,7 +79,7 @@ def rank(scene: Scene, truth: Truth, seen: Groups, weight: Floats, targets: Inte
 
 
 def told(scene: Scene, truth: Truth, seen: Groups, targets: Integers) -> Ranking:
-    """What is found by who is told in which group each of some tuples is, and takes any row of it."""
+    """Rank for an attacker who knows the group of each target, and picks any row of that group."""
     row = np.empty(len(scene.points), np.int64)
     row[truth.row] = np.arange(len(truth.row))
     group = seen.of[row[targets]]
@@ -86,26 +89,26 @@ def told(scene: Scene, truth: Truth, seen: Groups, targets: Integers) -> Ranking
 
 
 def targets_of(scene: Scene, truth: Truth, random: np.random.Generator) -> Integers:
-    """Everybody of whom something was released, in no order, each by one of their released tuples."""
+    """Return one random released tuple of every person with a released tuple, in random order."""
     rows = random.permutation(truth.row)
     _, first = np.unique(scene.person[rows], return_index=True)
     return random.permutation(rows[first])
 
 
 def fits(seen: Groups, weight: Floats, points: Floats) -> Tries:
-    """How often a guess of one of the rows that fit best would be right, were each point in one of them.
+    """Return the success of guesses among the best-fitting rows, if each point were in one of them.
 
-    Which rows are whose need not be known for this.
+    This needs no ground truth.
     """
     first = ranked(seen.lower, seen.upper, weight, np.ascontiguousarray(points), seen.scale, 1)[:, 0]
-    # Rows that lie apart and tell the same may be the person's as well.
+    # Rows of different groups with the same generalization may be the person's as well.
     of = _generalizations(seen)[1]
     size = np.bincount(of, seen.size)[of]
     return Tries(len(first), float((1 / size[first[first >= 0]]).sum()))
 
 
 def link(scene: Scene, truth: Truth, seen: Groups, rows: Integers) -> Tries:
-    """Guess whose some released rows are, by their generalizations and what numbers are noised."""
+    """Guess the person behind some released rows, by their generalizations and noised numbers."""
     noised, originals = _noised(scene, rows)
     chances = linked(
         np.ascontiguousarray(seen.lower[seen.of[rows]]),
@@ -122,7 +125,7 @@ def link(scene: Scene, truth: Truth, seen: Groups, rows: Integers) -> Tries:
 
 
 def link_unseen(seen: Groups, rows: Integers) -> Tries:
-    """The same by one who takes any of the people that fit; that one of them is right follows from k alone."""
+    """Return the success of guesses among the persons that fit each row, one of whom must be right; needs no truth."""
     mine, back = np.unique(seen.of[rows], return_inverse=True)
     lower, upper = (np.ascontiguousarray(ends[mine]) for ends in (seen.lower, seen.upper))
     counted = crowds(lower, upper, seen.points, seen.scale, *seen.reach(mine, seen.points))
@@ -131,17 +134,17 @@ def link_unseen(seen: Groups, rows: Integers) -> Tries:
 
 
 def intersect(scene: Scene, owner: Integers, random: np.random.Generator, most: int, rows: int = 10) -> Integers:
-    """How many people are left for the released rows of one person, to who knows which rows these are.
+    """Count the persons that remain for the released rows of one person, for an attacker who can link these rows.
 
     Parameters
     ----------
-    owner : (released rows,) a number for each person, or for each code that rows of one person have in common; -1: none
-    most : persons of two rows or more, drawn at random
+    owner : (released rows,) number of the person, or of the code that the person's rows have in common; -1: none
+    most : persons with at least two rows, drawn at random
     rows : of each person at most, drawn at random
 
     Returns
     -------
-    (persons,) people who have a row in each of them, at any time
+    (persons,) number of persons that fit each of these rows, at any time
     """
     mixed = random.permutation(np.flatnonzero(owner >= 0))
     ordered = mixed[np.argsort(owner[mixed], kind="stable")]
@@ -170,7 +173,7 @@ def _generalizations(seen: Groups) -> tuple[Integers, Integers]:
 
 
 def _noised(scene: Scene, rows: Integers) -> tuple[Floats, Floats]:
-    """Noised numbers of released rows, and the originals of all tuples, each in parts of the domain."""
+    """Return noised numbers of released rows, and the originals of all tuples, each as a share of the domain."""
     published, originals = [np.zeros((len(rows), 0))], [np.zeros((len(scene.sample), 0))]
     for attribute in scene.sample.policy.noised:
         low, high = attribute.domain or (0.0, 1.0)

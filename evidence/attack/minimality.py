@@ -1,8 +1,8 @@
-"""Why was this group formed: minimality.
+"""Minimality attack: inference from the fact that an algorithm formed a group.
 
-After Wong and others, "Minimality Attack in Privacy Preserving Data Publishing" (2007). Who knows everybody's
-quasi-identifiers, and how groups are formed, can form them anew with the sensitive values of each group exchanged among
-its members. Values under which the group would not have been formed are not theirs.
+After Wong and others, "Minimality Attack in Privacy Preserving Data Publishing" (2007). The attacker knows all
+quasi-identifiers and the algorithm. The attacker permutes the sensitive values within each group and runs the algorithm
+again. Values under which the group would not form are excluded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from crenel.evidence.sample import Sample
 from crenel.evidence.setting import Setting
 
 _LEAST = 5
-"""Times that a group was formed anew, at least, for the observer to think it over."""
+"""Minimum number of permutations that form the group again, for the attacker to guess."""
 
 
 def minimality(
@@ -31,14 +31,14 @@ def minimality(
     random: np.random.Generator,
     told: Callable[[], None] = lambda: None,
 ) -> tuple[Tries, Tries]:
-    """Guesses of the value of each member of a release, and guesses of the commonest value of that release.
+    """Guess the value of each member of a release; the baseline guesses the release's most common value.
 
-    The observer knows even the seed, as if nothing were random.
+    The attacker even knows the seed, so that the algorithm is deterministic.
 
     Parameters
     ----------
-    column : which sensitive attribute
-    draws : how often the values are exchanged
+    column : index of the sensitive attribute
+    draws : number of permutations
     told : called after each
     """
     codes, value = np.unique(sample.tuples.sensitive[:, column], return_inverse=True)
@@ -52,7 +52,7 @@ def minimality(
     order = np.argsort(group, kind="stable")
     for _ in range(draws):
         mixed = value.copy()
-        # Within each group: sorted by a random number, the group first.
+        # Shuffle within each group: sort by group, then by a random number.
         mixed[member[order]] = value[member[order]][np.lexsort((random.random(len(order)), group[order]))]
         sensitive = sample.tuples.sensitive.copy()
         sensitive[:, column] = codes[mixed]
@@ -62,12 +62,12 @@ def minimality(
         rows = np.flatnonzero(kept[group])
         votes[rows, mixed[member[rows]]] += 1
         told()
-    # Of who left alone there is nothing to be exchanged.
+    # Singleton releases have nothing to permute.
     used = ((formed >= _LEAST) & (np.bincount(group, minlength=len(formed)) > 1))[group]
     truth = value[member]
     common = np.zeros((len(formed), len(codes)), np.int32)
     np.add.at(common, (group, truth), 1)
-    # What was seen a few times is weighed against how common a value is in the group.
+    # The prior is the frequency of each value in the group, with the weight of `_LEAST` votes.
     shares = common / np.maximum(common.sum(axis=1, keepdims=True), 1)
     guessed = np.argmax(votes + _LEAST * shares[group], axis=1)
     usual = np.argmax(common, axis=1)[group]
@@ -77,13 +77,13 @@ def minimality(
 
 
 def _groups(replayed: Replayed) -> Integers:
-    """(released rows,) a number for each release."""
+    """Return (released rows,) the number of each row's release."""
     both = np.column_stack([replayed.shard, replayed.release])
     return np.unique(both, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
 def _named(replayed: Replayed, group: Integers) -> NDArray[np.uint64]:
-    """(releases,) a number that follows from who is in it."""
+    """Return (releases,) a hash of the set of members."""
     mixed = replayed.row.astype(np.uint64) + np.uint64(1)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)

@@ -1,7 +1,8 @@
-"""Attacks on the outputs of a run and its input, where it is not known whose each row is.
+"""Attacks on the outputs of a run and its input, without ground truth.
 
-What can be judged so: how often a guess among all that fit is right, as one of them must be; disclosure, as what came
-in has the truth; homogeneity; and intersection, where a pseudonym tells which rows are one person's.
+These attacks need no link from rows to persons. The success of a guess among all fits is known, because one fit must be
+right. Disclosure has its truth in the input. Homogeneity needs rows alone, and intersection needs a pseudonym that
+links rows.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ from crenel.evidence.sample import Sample
 def attack_outputs(
     outputs: Outputs, sample: Sample, k: int, effort: Effort, *, exact: bool = True, shards: Shards | None = None
 ) -> Found:
-    """Attack what a run has left.
+    """Attack the outputs of a run.
 
     Parameters
     ----------
-    sample : all that came in
-    k : that was promised
-    exact : whether each row lies in its generalization, so that no noise was added before
+    sample : the complete input
+    k : of the privacy model
+    exact : whether each row lies in its generalization, because no noise was added before
     shards : how the run divided the input; None: it had one shard
 
     Raises
     ------
     AttackError
-        Nothing was released, or ``sample`` is not what came in.
+        Nothing was released, or ``sample`` is not the input of the run.
     """
     if not len(outputs.released):
         raise AttackError("sinks.released: holds no row; there is nothing to attack")
@@ -46,7 +47,7 @@ def attack_outputs(
         _require_input(scene, seen)
     observers = [(ALL, seen, random)]
     if scene.placement is not None:
-        # Random numbers of its own, so that the other figures stay what they are.
+        # A separate random generator keeps the other results unchanged.
         reader, apart = placed(scene, scene.placement), runs(scene, scene.placement)
         observers.append((PLACED, groups(reader, apart), random.spawn(1)[0]))
     weights = [identity.weights(of, own) for _, of, own in observers]
@@ -80,13 +81,13 @@ def attack_outputs(
 
 
 def _require_input(scene: Scene, seen: Groups) -> None:
-    """Raise where the rows cannot be of the people that came in."""
+    """Raise if the rows cannot come from this input."""
     if len(seen.of) > len(scene.points):
         raise AttackError(
             f"sinks.released: has {len(seen.of):,} rows, and the input {len(scene.points):,}; give the run's own input"
         )
     if any(f"{name}_min" not in scene.outputs.released.column_names for name in scene.numbers):
-        return  # one number stands for a group, and nobody need have it
+        return  # a representative value need not be any member's value
     every = np.arange(len(seen.size))
     inside = crowds(seen.lower, seen.upper, seen.points, seen.scale, *seen.reach(every, seen.points))
     strange = int((inside == 0).sum())
@@ -98,7 +99,7 @@ def _require_input(scene: Scene, seen: Groups) -> None:
 
 
 def add_homogeneity(sums: Sums, name: str, knows: str, found: tuple[Tries, Tries]) -> None:
-    """Rows of one value, and how many there would be by chance."""
+    """Add the rows in groups of a single value, and their number by chance."""
     sums.add(
         f"homogeneity in {name}",
         knows,
@@ -109,7 +110,7 @@ def add_homogeneity(sums: Sums, name: str, knows: str, found: tuple[Tries, Tries
 
 
 def add_intersection(sums: Sums, left: Integers, k: int) -> None:
-    """How well a guess does among the people that are left for all rows of one person."""
+    """Add the success of guesses among the persons that remain for all rows of one person."""
     sums.add(
         "intersection",
         f"{ALL} at all times, and which rows are one's",

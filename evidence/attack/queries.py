@@ -1,8 +1,8 @@
-"""What is left of use: how wrong counts of ranges come out.
+"""Utility of published data: errors of range count queries.
 
-As in LeFevre and others, "Mondrian Multidimensional K-Anonymity" (2006): a query counts the people whose values lie in
-a range of each of some attributes; of what left, each row counts by the part of its generalization that lies inside, as
-if values were spread evenly in it.
+As in LeFevre and others, "Mondrian Multidimensional K-Anonymity" (2006): a query counts the persons whose values lie in
+a range of each of some attributes. Each published row counts by the share of its generalization inside the range, as if
+its values were uniformly distributed.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from crenel.evidence.attack.search import Floats, Integers
 
 @dataclass(frozen=True)
 class Queries:
-    """How wrong counts of ranges are.
+    """Errors of range count queries.
 
     Attributes
     ----------
-    count : of queries
+    count : number of queries
     error : median of the relative errors, 0 or more
-    low, high : bounds of it, of 95 % confidence, by order statistics
+    low, high : its 95 % confidence interval, by order statistics
     """
 
     count: int
@@ -35,13 +35,13 @@ class Queries:
 def errors(
     scene: Scene, seen: Groups, random: np.random.Generator, queries: int = 200, attributes: int = 2, width: float = 0.3
 ) -> Floats:
-    """(queries,) relative errors, of no less than a thousandth of all rows.
+    """Return (queries,) errors relative to the true count, or to a thousandth of all rows if that is more.
 
     Parameters
     ----------
-    queries : those that count somebody
-    attributes : of each query, drawn at random, or as many as there are
-    width : of each range, as a share of the people, between two of their values
+    queries : number of queries with a count above 0
+    attributes : per query, drawn at random, at most as many as exist
+    width : of each range, as a share of the persons, between two of their values
     """
     points = scene.points
     whole = np.array([_is_whole(points[:, i]) for i in range(points.shape[1])])
@@ -63,12 +63,12 @@ def errors(
 
 
 def median(errors: Floats) -> Queries:
-    """The median of errors with its bounds; of none it is 0, from 0 to infinity."""
+    """Return the median of errors with its confidence interval; 0 with the interval 0 to infinity without errors."""
     ordered = np.sort(errors)
     n = len(ordered)
     if not n:
         return Queries(0, 0.0, 0.0, np.inf)
-    # How many of n lie below their median is binomial.
+    # The number of errors below the median has a binomial distribution.
     reach = 0.98 * np.sqrt(n)
     low, high = int(np.floor(n / 2 - reach)) - 1, int(np.ceil(n / 2 + reach))
     ends = ordered[max(low, 0)], ordered[min(high, n - 1)]
@@ -84,7 +84,7 @@ def _range(values: Floats, random: np.random.Generator, width: float) -> tuple[F
 
 
 def _part(first: Floats, last: Floats, lower: float, upper: float, whole: bool) -> Floats:
-    """What part of each interval lies in a range; numbers that are whole count themselves, others lengths."""
+    """Return the share of each interval inside a range; whole numbers are counted, others measured by length."""
     step = 1.0 if whole else 0.0
     both = np.minimum(last, upper) - np.maximum(first, lower) + step
     length = last - first + step

@@ -1,4 +1,4 @@
-"""Attacks on replays of a sample, where it is known whose each row is."""
+"""Attacks on replays of a sample, where the person behind each row is known."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ from crenel.evidence.sample import Sample
 from crenel.evidence.setting import Setting
 
 TOLD = f"{ALL}, and the release"
-"""Of an observer who is told with which rows somebody's row left."""
+"""Knowledge of an attacker who knows the release of a person's row."""
 FOLDS = 5
-"""People are divided into so many parts: with each seed another is held out, and another is looked for."""
+"""Number of folds of persons: each seed holds out one fold, and attacks another."""
 
 _SETS = 6
-"""Of so many sets of attributes of one size it is tried what they tell."""
+"""Maximum number of attribute sets per size, for partially informed attackers."""
 _LOOKS = 16
-"""Tuples of a shard, at most, from one look of an observer who sees rows leave to the next."""
+"""Tuples of a shard between two observations of an attacker who watches releases, at most."""
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
 
 
 def attack_replays(
     sample: Sample, setting: Setting, effort: Effort, told: Callable[[], object] = lambda: None
 ) -> Found:
-    """Replay a sample under a setting, with seeds from ``setting.seed`` on, and attack what leaves.
+    """Replay a sample under a setting, with seeds from ``setting.seed`` on, and attack its outputs.
 
-    With each seed a fifth of the people is held out: they are the control group.
+    Each seed holds out a fifth of the persons as the control group.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def attack_replays(
     Raises
     ------
     AttackError
-        There are too few people, or nothing was released.
+        There are too few persons, or nothing was released.
     """
     sums, wrong, released = Sums("replay"), [np.zeros(0)], 0
     person = persons_of(sample)
@@ -102,7 +102,7 @@ def attack_replays(
 
 @dataclass(frozen=True)
 class _Observer:
-    """What one knows: in words, rows that cannot be told apart by it, and how likely a row is one of some people's."""
+    """An attacker's knowledge in words, the groups it cannot distinguish, and the weights of these groups."""
 
     knows: str
     seen: Groups
@@ -110,13 +110,13 @@ class _Observer:
 
 
 class _Attacker:
-    """Attacks on one replay; what they come to is added to ``sums``."""
+    """Attacks on one replay; results are added to ``sums``."""
 
     def __init__(self, scene: Scene, setting: Setting, effort: Effort, sums: Sums, random: np.random.Generator) -> None:
         if scene.truth is None or scene.placement is None:
             raise ValueError("it is not known whose the rows are, or where they lie")
         self._placement = scene.placement
-        # Of its own, so that the other figures stay what they are.
+        # A separate random generator keeps the other results unchanged.
         self._random_placed = random.spawn(1)[0]
         self._scene, self._truth, self._setting, self._effort = scene, scene.truth, setting, effort
         self._sums, self._random = sums, random
@@ -128,7 +128,7 @@ class _Attacker:
         self._releases = groups_by_moment(scene, scene.truth.position, 0, self._k)
 
     def _known(self, truth: Truth) -> list[tuple[str, Moments, int]]:
-        """What may be known of when rows came."""
+        """Return variants of arrival knowledge: words, times, and the error of the attacker's knowledge."""
         known = [
             (f"order to within {rows}" if rows else "exact order", truth.position, rows)
             for rows in self._effort.within_rows
@@ -143,7 +143,7 @@ class _Attacker:
             yield _Observer(f"{ALL}, {words}", seen, identity.weights(seen, self._random))
 
     def _readers(self, truth: Truth, placement: Placement) -> Iterator[_Observer]:
-        """Attackers who read placements, and did not see rows leave."""
+        """Yield attackers who read placements, and did not watch releases."""
         scene, random = placed(self._scene, placement), self._random_placed
         seen = groups(scene, runs(scene, placement))
         yield _Observer(PLACED, seen, identity.weights(seen, random))
@@ -154,18 +154,18 @@ class _Attacker:
             yield _Observer(f"{PLACED}, {words}", seen, identity.weights(seen, random))
 
     def targets(self, wanted: NDArray[np.bool_]) -> Integers:
-        """People among some tuples, each by one of their released tuples."""
+        """Return persons among the wanted tuples, each by one of their released tuples."""
         found: Integers = identity.targets_of(self._scene, self._truth, self._random)
         mine: Integers = found[wanted[found]]
         return mine[: self._effort.targets]
 
     def rows(self, wanted: NDArray[np.bool_]) -> Integers:
-        """Released rows among some tuples."""
+        """Return released rows of the wanted tuples, in random order."""
         found: Integers = self._random.permutation(np.flatnonzero(wanted[self._truth.row]))
         return found[: self._effort.targets]
 
     def identity(self, targets: Integers, rows: Integers) -> None:
-        """Re-identification of some tuples, and linking of some released rows."""
+        """Run re-identification of some tuples, and linkage of some released rows."""
         scene, truth, add, promised = self._scene, self._truth, self._sums.add, 1 / self._k
         blind = Tries(len(targets), len(targets) / len(truth.row))
         five = Tries(blind.count, min(5 * blind.succeeded, blind.count))
@@ -188,7 +188,7 @@ class _Attacker:
             add("linking of rows that left alone", who.knows, found, promised=promised, note=note)
 
     def _some_known(self, targets: Integers, blind: Tries) -> None:
-        """Re-identification by some of the attributes."""
+        """Run re-identification with only some of the attributes known."""
         count = len(self._scene.names)
         for size in (size for size in self._effort.known if size < count):
             sets = _sets(count, size)
@@ -209,14 +209,14 @@ class _Attacker:
             )
 
     def intersection(self) -> None:
-        """Who is left for all rows of one person."""
+        """Count the persons that remain for all rows of one person."""
         if self._scene.sample.tuples.subject is not None:
             owner = self._scene.person[self._truth.row]
             left = identity.intersect(self._scene, owner, self._random, max(self._effort.targets // 10, 1))
             add_intersection(self._sums, left, self._k)
 
     def disclosure(self, targets: Integers, control: Sample) -> None:
-        """Sensitive values of some tuples, beside those of people who were held out; and homogeneity."""
+        """Infer sensitive values of some tuples and of the control group, and measure homogeneity."""
         scene, outside = self._scene, points_of(control)
         for name in scene.sample.policy.sensitive:
             came = [of.tuples.members.column(name) for of in (scene.sample, control)]
@@ -241,7 +241,7 @@ class _Attacker:
                 add_homogeneity(self._sums, name, who.knows, disclosure.homogeneity(who.seen, value.released, random))
 
     def downcoding(self) -> None:
-        """Finer generalizations than were published."""
+        """Infer finer generalizations than published."""
         found, chance = downcode(self._scene, self._truth, self.blind.seen)
         note = "rows that get a finer generalization which is right; baseline: people drawn by chance"
         self._sums.add("downcoding", "nothing of anybody", found, baseline=chance, note=note)
@@ -251,7 +251,7 @@ class _Attacker:
         self._sums.add("downcoding of fully generalized rows", knows, found, baseline=without, note=note)
 
     def minimality(self) -> None:
-        """Sensitive values by why groups were formed."""
+        """Infer sensitive values from the way groups were formed."""
         effort, setting = self._effort, self._setting
         sample = self._scene.sample.first(effort.tuples)
         for column, name in enumerate(sample.policy.sensitive):
@@ -263,7 +263,7 @@ class _Attacker:
 
 
 def _sets(count: int, size: int) -> list[Integers]:
-    """Sets of so many attributes, the same ones with each seed."""
+    """Return attribute sets of one size, the same ones for each seed."""
     if comb(count, size) <= _SETS:
         return [np.array(columns) for columns in combinations(range(count), size)]
     random = np.random.default_rng(size)
@@ -271,11 +271,11 @@ def _sets(count: int, size: int) -> list[Integers]:
 
 
 def _matters(setting: Setting, name: str) -> bool:
-    """Whether groups depend on the values of a sensitive column."""
+    """Return whether groups depend on the values of a sensitive column."""
     return setting.privacy.l_of(name)[0] > 1 or bool(setting.privacy.further_of(name))
 
 
 def _told(milliseconds: int) -> str:
-    """A time in its largest whole unit."""
+    """Return a duration in its largest whole unit."""
     size, unit = next((size, unit) for size, unit in _UNITS if milliseconds % size == 0)
     return f"{milliseconds // size} {unit}"

@@ -1,4 +1,4 @@
-"""What an attack comes to, and how sure that is."""
+"""Results of attacks, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from math import sqrt
 from typing import Any
 
 ALL = "quasi-identifiers"
-"""What an observer knows who knows all of them."""
+"""Knowledge of an attacker who knows all quasi-identifiers."""
 PLACED = f"{ALL}, placement"
-"""What an attacker knows who reads in which file, by which writer and behind which others each row lies."""
+"""Knowledge of an attacker who also reads the file, the writer and the position of each row."""
 
 _Z = 1.959963984540054
-"""Of a normal distribution, 95 % lie within so many standard deviations."""
+"""Quantile of the standard normal distribution for 95 % confidence."""
 
 
 @dataclass(frozen=True)
 class Attack:
-    """What an observer could do with what left, as far as it was tried.
+    """The result of one attack.
 
     Attributes
     ----------
     name : of the attack
-    knows : what the observer knows beside what left, in words
+    knows : the attacker's knowledge beside the outputs, in words
     success : share of tries that succeed, from 0 to 1
-    low, high : bounds of it, of 95 % confidence (``wilson``)
-    baseline : the share that succeeds without what left, or of people who are not in it; None where there is none
-    promised : the most that k allows to who knows so much; None where it says nothing
-    judged : ``replay``: by whose row each is; ``outputs``: by what a run left alone
-    note : what it was tried on
+    low, high : its 95 % confidence interval (``wilson``)
+    baseline : success without the outputs, or on persons outside the data; None where there is none
+    promised : maximum success that k allows an attacker with this knowledge; None where k implies none
+    judged : ``replay``: with ground truth; ``outputs``: by the outputs of a run alone
+    note : scope of the tries
     """
 
     name: str
@@ -43,21 +43,21 @@ class Attack:
 
     @property
     def above(self) -> bool:
-        """Whether it surely succeeds more often than k allows."""
+        """Whether the attack succeeds significantly more often than k allows."""
         return self.promised is not None and self.low > self.promised
 
     def as_json(self) -> dict[str, Any]:
-        """For ``--json``."""
+        """Return the attributes for ``--json``."""
         return asdict(self) | {"above": self.above}
 
 
 @dataclass(frozen=True)
 class Tries:
-    """How often something was tried, and succeeded; a try may succeed in part, as a guess among n does by 1 / n.
+    """Number of tries and of successes; a try may succeed in part, as a guess among n does by 1 / n.
 
     Attributes
     ----------
-    count : of tries
+    count : number of tries
     succeeded : the sum of their successes, each from 0 to 1
     """
 
@@ -69,35 +69,36 @@ class Tries:
 
     @property
     def share(self) -> float:
-        """Of tries that succeed; 0 where nothing was tried."""
+        """Share of tries that succeed; 0 without tries."""
         return self.succeeded / self.count if self.count else 0.0
 
 
 def wilson(tries: Tries) -> tuple[float, float]:
-    """The bounds of a share by Wilson's score interval, of 95 % confidence.
+    """Return the 95 % confidence interval of a share by Wilson's score method.
 
-    It holds for tries that succeed in part as well: no share between 0 and 1 varies more than a coin of the same mean.
-    It takes tries as independent; those of one release are not quite. 0 to 1 where nothing was tried.
+    It holds for partial successes as well, because a share between 0 and 1 varies at most as much as a coin of the same
+    mean. It assumes independent tries; tries within one release are slightly dependent. Without tries it is 0 to 1.
     """
     n, p = tries.count, tries.share
     if not n:
         return 0.0, 1.0
     middle = (p + _Z * _Z / (2 * n)) / (1 + _Z * _Z / n)
     width = _Z / (1 + _Z * _Z / n) * sqrt(max(p * (1 - p), 0) / n + _Z * _Z / (4 * n * n))
-    return max(0.0, min(p, middle - width)), min(1.0, max(p, middle + width))  # rounding would part them at 0 and 1
+    # Rounding would exclude the share at 0 and 1.
+    return max(0.0, min(p, middle - width)), min(1.0, max(p, middle + width))
 
 
 def attack(name: str, knows: str, tries: Tries, **further: Any) -> Attack:
-    """An attack with the bounds of its tries; ``further`` are attributes of ``Attack``."""
+    """Return an attack with the confidence interval of its tries; ``further``: attributes of ``Attack``."""
     low, high = wilson(tries)
     return Attack(name, knows, tries.share, low, high, **further)
 
 
 def excess(among: Tries, control: Tries) -> tuple[float, float, float]:
-    """By how much more of those is right that are in the data, of what is left to be known, with bounds.
+    """Return the excess success on persons in the data over the control group, with its confidence interval.
 
-    ``(among - control) / (1 - control)``, as Anonymeter has it. Its bounds are those of a difference of two shares, of
-    95 % confidence (Newcombe's, from Wilson's of each).
+    ``(among - control) / (1 - control)``, as in Anonymeter. The 95 % interval is that of a difference of two shares
+    (Newcombe's, from Wilson's interval of each).
     """
     (low, high), (control_low, control_high) = wilson(among), wilson(control)
     difference = among.share - control.share

@@ -1,7 +1,7 @@
-"""Searches of boxes and points, compiled.
+"""Compiled searches of boxes and points.
 
-A box is a generalization, with both ends of each attribute; a point is what somebody's values are. The distance between
-them is the sum over attributes of how far the point lies outside, each divided by a scale; 0: it lies inside.
+A box is a generalization, with both ends of each attribute; a point is the values of a person. Their distance is the
+sum over attributes of how far the point lies outside, each divided by a scale. It is 0 inside the box.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Integers: TypeAlias = NDArray[np.int64]
 
 @leaf
 def _distance(lower: Floats, upper: Floats, box: Int, points: Floats, point: Int, scale: Floats, most: float) -> float:
-    """The distance, or some number above ``most`` where it is more."""
+    """Return the distance, or any number above ``most`` if it exceeds that."""
     total = 0.0
     for i in range(len(scale)):
         value = points[point, i]
@@ -34,9 +34,9 @@ def _distance(lower: Floats, upper: Floats, box: Int, points: Floats, point: Int
 
 @entry
 def crowds(lower: Floats, upper: Floats, points: Floats, scale: Floats, begin: Integers, end: Integers) -> Integers:
-    """(boxes,) how many points lie inside.
+    """Return (boxes,) the number of points inside each.
 
-    ``begin``, ``end``: (boxes,) which of the points are looked at.
+    ``begin``, ``end``: (boxes,) range of the points to look at.
     """
     found = np.zeros(len(lower), np.int64)
     for box in range(len(lower)):
@@ -48,7 +48,7 @@ def crowds(lower: Floats, upper: Floats, points: Floats, scale: Floats, begin: I
 
 @entry
 def ranked(lower: Floats, upper: Floats, weight: Floats, points: Floats, scale: Floats, most: int) -> Integers:
-    """(points, most) of the boxes nearest to each point those of most weight, the largest first; -1: no more."""
+    """Return (points, most) the nearest boxes of each point, those of the largest weight first; -1: no more."""
     found = np.full((len(points), most), -1, np.int64)
     for point in range(len(points)):
         least, count = np.inf, 0
@@ -78,9 +78,9 @@ def ranked(lower: Floats, upper: Floats, weight: Floats, points: Floats, scale: 
 def voted(
     lower: Floats, upper: Floats, weight: Floats, points: Floats, scale: Floats, offsets: Integers, values: Integers
 ) -> Integers:
-    """(points,) the value that the rows of the nearest boxes have most of, each by the weight of its box.
+    """Return (points,) the value with the largest total weight among the rows of the nearest boxes.
 
-    Of two that have as much it is the lower one; -1 where there is no box.
+    Ties go to the lower value; -1 without boxes.
 
     Parameters
     ----------
@@ -117,16 +117,16 @@ def linked(
     begin: Integers,
     end: Integers,
 ) -> Floats:
-    """(boxes,) the chance that a guess among the nearest points is of the box's own person.
+    """Return (boxes,) the probability that a guess among the nearest points is the box's own person.
 
-    Of points as near, those whose originals are nearest to the noised numbers beside the box are guessed among.
+    Among equally near points, the guess is among those whose originals are nearest to the box's noised numbers.
 
     Parameters
     ----------
-    noised, originals : (boxes, numbers) and (points, numbers), in units that may be added; no numbers: none are noised
-    person : (points,) whose each is
-    own : (boxes,) whose each is
-    begin, end : (boxes,) which of the points are looked at
+    noised, originals : (boxes, numbers) and (points, numbers), in comparable units; no numbers: none are noised
+    person : (points,) the person of each
+    own : (boxes,) the person of each
+    begin, end : (boxes,) range of the points to look at
     """
     found = np.zeros(len(lower), np.float64)
     for box in range(len(lower)):
@@ -152,7 +152,7 @@ def linked(
 def companions(
     lower: Floats, upper: Floats, offsets: Integers, points: Floats, scale: Floats, person: Integers, persons: int
 ) -> Integers:
-    """(sets,) how many persons have a point in each box of a set.
+    """Return (sets,) the number of persons with a point in each box of a set.
 
     Parameters
     ----------

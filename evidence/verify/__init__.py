@@ -1,1 +1,1 @@
-"""What can be checked of a run from its outputs alone, by code that shares nothing with what made them."""
+"""Verification of a run from its outputs alone, by code that is independent of the code that produced them."""

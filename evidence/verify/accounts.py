@@ -1,4 +1,4 @@
-"""Whether the outputs account for each other: ids, rows, counts, and what was in force."""
+"""Consistency checks across outputs: release ids, row counts, summaries, and settings in force."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _SHOWN = 5
 
 
 def release_ids(audit: pa.Table, shards: int, begun: Mapping[int, int], ends: Mapping[int, int]) -> Check:
-    """Each shard counts its releases from 0: none is missing and none is there twice.
+    """Check that the release ids of each shard count up from 0, without gaps or duplicates.
 
     Parameters
     ----------
-    begun : by shard, the release that its audit log begins with, where that is another
-    ends : by shard whose chain has a closing record, how many releases there were then
+    begun : by shard, the first release of its audit log, where that is not 0
+    ends : by shard whose chain has a closing record, the number of releases before that record
     """
     findings: list[Finding] = []
     shard, release = audit["shard"].to_numpy(), audit["release_id"].to_numpy()
@@ -34,7 +34,7 @@ def release_ids(audit: pa.Table, shards: int, begun: Mapping[int, int], ends: Ma
         for twice in ids[times > 1].tolist():
             findings.append(Finding("is there more than once", number, twice))
         if ends.get(number, 0) > ids.max(initial=-1):
-            ids = np.append(ids, ends[number])  # as if the release were there that would follow
+            ids = np.append(ids, ends[number])  # a fictive release behind the last one makes a gap at the end visible
         before = np.concatenate([[begun.get(number, 0) - 1], ids[:-1]])
         for last, following in zip(before[ids - before > 1].tolist(), ids[ids - before > 1].tolist(), strict=True):
             missing = f"releases {last + 1} to {following - 1} are" if following - last > 2 else "is"
@@ -46,7 +46,7 @@ def release_ids(audit: pa.Table, shards: int, begun: Mapping[int, int], ends: Ma
 
 
 def cover(outputs: Outputs, audit: pa.Table, classes: Classes) -> Check:
-    """Under each generalization there are as many released rows as its releases have tuples."""
+    """Check that each generalization has as many released rows as its releases have tuples."""
     tuples = np.zeros(classes.count, np.int64)
     np.add.at(tuples, classes.audit, audit["tuples"].to_numpy())
     rows, findings = classes.rows, list[Finding]()
@@ -70,14 +70,14 @@ def cover(outputs: Outputs, audit: pa.Table, classes: Classes) -> Check:
 
 
 def rows_told(places: NDArray[np.int64]) -> str:
-    """Some rows by their numbers, from 1 in the order in which the sink is read."""
+    """Return row numbers as text, counted from 1 in the order in which the sink is read."""
     shown = ", ".join(str(place + 1) for place in places[:_SHOWN].tolist())
     more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
     return f"row{'' if len(places) == 1 else 's'} {shown}{more}"
 
 
 def in_force(audit: pa.Table, promised: Mapping[str, float | None]) -> Check:
-    """What each release says was in force is what the configuration promises."""
+    """Check that the settings in force that each release states are those of the configuration."""
     findings: list[Finding] = []
     for name, value in promised.items():
         column = audit[name].to_pandas()
@@ -96,10 +96,12 @@ def _told(value: float | None) -> str:
 
 
 def alone(outputs: Outputs, audit: pa.Table, classes: Classes, begun: Mapping[int, int], *, generalizes: bool) -> Check:
-    """Who left alone did so under a generalization that was released before, or under that of everybody.
+    """Check that each singleton release reuses an earlier generalization, or is fully generalized.
 
-    ``begun``: as for ``release_ids``; what was released before is not there then. ``generalizes``: whether the
-    configuration has what is suppressed published fully generalized.
+    Parameters
+    ----------
+    begun : as in ``release_ids``; earlier generalizations of these shards are not in the audit log
+    generalizes : whether the configuration publishes suppressed tuples fully generalized
     """
     findings: list[Finding] = []
     origins: dict[tuple[int, int], list[tuple[int, int, tuple[int, ...]]]] = {}
@@ -140,7 +142,7 @@ def alone(outputs: Outputs, audit: pa.Table, classes: Classes, begun: Mapping[in
 
 
 def _everybody(outputs: Outputs) -> dict[str, object]:
-    """The generalization of what has no detail."""
+    """Return the fully generalized values, by column of the generalization."""
     found: dict[str, object] = {}
     for attribute in outputs.policy.quasi_identifiers:
         if not isinstance(attribute, Numeric):
@@ -160,13 +162,14 @@ def counts(
     ended: Mapping[int, Mapping[str, int]],
     resumed: Collection[int] = (),
 ) -> Check:
-    """The other outputs agree: each suppressed tuple once, and what the shards counted at the end of the input.
+    """Check suppressed tuples for duplicates, and all outputs against closing records and the summary.
 
     Parameters
     ----------
-    generalizes : whether what is suppressed is published, and so not in ``suppressed``
-    ended : by shard whose chain ends with a closing record, what that record counts
-    resumed : shards that have released more since their last closing record, and so since their last summary
+    generalizes : whether suppressed tuples are published, and so are not in ``suppressed``
+    ended : by shard whose chain ends with a closing record, the counts in that record
+    resumed : shards that have published further releases since their last closing record, and so since their last
+        summary
     """
     findings: list[Finding] = []
     words = []
@@ -177,7 +180,7 @@ def counts(
         words.append(f"{outputs.rejected.num_rows:,} rows rejected")
     for shard, amounts in sorted(ended.items()):
         findings += _unaccounted(shard, amounts)
-        others = dict.fromkeys(_seen_of(shard, outputs, classes), 0)  # a record leaves out what is 0
+        others = dict.fromkeys(_seen_of(shard, outputs, classes), 0)  # a closing record omits counts of 0
         findings += _against("the closing record", shard, {**others, **amounts}, outputs, classes, generalizes)
     if ended:
         words.append("as many of each as the closing records say")
@@ -203,7 +206,7 @@ def _suppressed_twice(suppressed: pa.Table) -> Iterator[Finding]:
 
 
 def _summarized(summary: pa.Table) -> dict[int, dict[str, float]]:
-    """Amounts by shard and name; of a job that ended several times those of the last, as no counter falls."""
+    """Return amounts by shard and name; of several job ends the last counts, because no counter decreases."""
     found: dict[int, dict[str, float]] = {}
     for row in summary.to_pylist():
         of = found.setdefault(row["shard"], {})
@@ -212,7 +215,7 @@ def _summarized(summary: pa.Table) -> dict[int, dict[str, float]]:
 
 
 def _unaccounted(shard: int, amounts: Mapping[str, int]) -> Iterator[Finding]:
-    """Whether every tuple that a closing record counts came to an end."""
+    """Yield a finding where a closing record counts tuples that were neither published, suppressed nor forgotten."""
     suppressed = sum(amount for name, amount in amounts.items() if name.startswith("suppressed."))
     published = amounts.get("released", 0) - amounts.get("releases.generalized", 0)
     came, ended = amounts.get("tuples_in", 0), published + suppressed + amounts.get("forgotten", 0)
@@ -224,10 +227,10 @@ def _unaccounted(shard: int, amounts: Mapping[str, int]) -> Iterator[Finding]:
 def _against(
     who: str, shard: int, amounts: Mapping[str, float], outputs: Outputs, classes: Classes, generalizes: bool
 ) -> Iterator[Finding]:
-    """Where the outputs of a shard do not hold what is counted of it."""
+    """Yield a finding for each count of a shard that its outputs contradict."""
     there = {"releases": outputs.audit, "released": outputs.audit, "suppressed": outputs.suppressed}
     seen = _seen_of(shard, outputs, classes)
-    if generalizes:  # they are in audit, and their reasons nowhere
+    if generalizes:  # fully generalized tuples are in audit, and no output holds their reasons
         reasons = sum(amount for name, amount in amounts.items() if name.startswith("suppressed."))
         amounts = {name: amount for name, amount in amounts.items() if not name.startswith("suppressed.")}
         if outputs.audit is not None and seen["releases.generalized"] != reasons:
@@ -239,7 +242,7 @@ def _against(
 
 
 def _seen_of(shard: int, outputs: Outputs, classes: Classes) -> Counter[str]:
-    """What the outputs hold of a shard, by the names of the summary."""
+    """Count the outputs of a shard, under the names of the summary."""
     seen: Counter[str] = Counter()
     if outputs.audit is not None:
         of = outputs.audit["shard"].to_numpy() == shard

@@ -1,6 +1,7 @@
-"""The hash chain of the audit log, followed anew from what its sink wrote.
+"""Verification of the hash chain of the audit log, recomputed from the rows that its sink wrote.
 
-``docs/evidence.md``, "The chain", says what is hashed; this is written after it, and not after the code that hashes.
+"The chain" in ``docs/evidence.md`` specifies the hashed content. This module implements that text, independently of the
+code that writes the chain.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _NAMED = 3
 
 Digest: TypeAlias = Callable[[bytes], bytes]
-"""The hash of the chain."""
+"""The hash function of the chain."""
 
 
 @dataclass(frozen=True)
 class Chained:
-    """What a configuration says of the chain.
+    """The chain settings of a configuration.
 
     Attributes
     ----------
     key : of the HMAC; empty: the chain has none
-    policy, hierarchies : as the first row after each start has them
+    policy, hierarchies : hashes, as the first row after each start states them
     """
 
     key: bytes
@@ -52,13 +53,13 @@ class Entry:
 
     Attributes
     ----------
-    release : its id; of a closing record that of the release that would follow
+    release : its id; of a closing record the id of the release that would follow
     closing : whether it is a closing record
-    start : after which start of the shard it was written
+    start : number of the shard's start after which it was written
     event_time : of the newest member, epoch milliseconds
-    members : the sum of their hashes; of a closing record what it counts
+    members : the sum of the hashes of the members; of a closing record its counts
     link : its ``chain``
-    content : what is hashed of it beside the chain before it
+    content : the bytes that are hashed together with the preceding link
     """
 
     release: int
@@ -71,20 +72,20 @@ class Entry:
 
     @property
     def place(self) -> tuple[int, bool, int]:
-        """Where it stands in its shard: closing records stand before the release of the same id, by start."""
+        """Return the position in the shard; closing records precede the release of the same id, ordered by start."""
         return self.release, not self.closing, self.start if self.closing else 0
 
     def may_follow(self, before: Entry) -> bool:
-        """Whether it may stand right behind another entry, by their ids."""
+        """Return whether this entry may directly follow another one, judged by their ids."""
         return before.release == (self.release if before.closing else self.release - 1)
 
     def is_behind(self, links: Iterable[str], digest: Digest) -> bool:
-        """Whether its hash is that of its content behind one of some links."""
+        """Return whether the hash matches the content of this entry chained to one of the given links."""
         return any(digest(b"release" + _field(link) + self.content).hex() == self.link for link in links)
 
 
 Log: TypeAlias = Mapping[int, Sequence[Entry]]
-"""By shard, what its chain holds, in the order in which it was written."""
+"""By shard, the entries of its chain, in the order in which they were written."""
 
 
 def read(audit: pa.Table, closing: pa.Table | None) -> Log:
@@ -101,13 +102,13 @@ def read(audit: pa.Table, closing: pa.Table | None) -> Log:
 
 
 def _rows(audit: pa.Table) -> list[bytes]:
-    """What is hashed of each row beside the chain before it."""
+    """Return the hashed content of each row, without its own link."""
     texts = [[_text(value) for value in column.to_pylist()] for column in audit.drop_columns(["chain"]).columns]
     return [b"".join(map(_field, row)) for row in zip(*texts, strict=True)]
 
 
 def follow(outputs: Outputs, audit: pa.Table, classes: Classes, log: Log, chained: Chained) -> Iterator[Check]:
-    """Whether rows of the audit log are those that the job wrote, one after another, and their members as well."""
+    """Check that the rows of the audit log, and their members, are those that the job wrote, in that order."""
     digest, begun, findings, judgments = _hasher(chained.key), beginnings(log, chained), list[Finding](), 0
     for shard, entries in log.items():
         last: list[Entry] = []
@@ -141,10 +142,10 @@ def _changed(shard: int, entry: Entry) -> Finding:
 
 
 def beginnings(log: Log, chained: Chained) -> dict[int, int]:
-    """By shard, the release above 0 with which its chain begins; none where it begins with its first release.
+    """Return by shard the release above 0 with which its chain begins; omit chains that begin with release 0.
 
-    A job may get a chain when it goes on from a savepoint. Only the first release that is there can be it, and only
-    where its hash has no other before it.
+    A job that resumes from a savepoint may introduce a chain. Only the first release in the log can begin a chain, and
+    only where its hash has no preceding link.
     """
     digest = _hasher(chained.key)
     firsts = {shard: first for shard, (first, *_) in log.items()}
@@ -152,9 +153,10 @@ def beginnings(log: Log, chained: Chained) -> dict[int, int]:
 
 
 def end(log: Log, shards: int, *, runs_on: bool) -> Check:
-    """Whether the chain of each shard ends with a closing record, which each end of the input writes.
+    """Check that the chain of each shard ends with a closing record, which each end of the input writes.
 
-    ``runs_on``: whether the job is known to run on, or to have been stopped with a savepoint: there is no end then.
+    ``runs_on``: whether the job is known to run on, or to have been stopped with a savepoint; the chain then has no
+    end.
     """
     closed = {shard for shard, entries in log.items() if any(entry.closing for entry in entries)}
     ends = heads(log)
@@ -175,20 +177,20 @@ def end(log: Log, shards: int, *, runs_on: bool) -> Check:
 
 
 def heads(log: Log) -> tuple[Head, ...]:
-    """The end of the chain of each shard."""
+    """Return the last entry of each shard's chain."""
     lasts = {shard: last for shard, (*_, last) in log.items()}
     return tuple(Head(s, last.release, last.link, last.closing, last.event_time) for s, last in lasts.items())
 
 
 def ends(log: Log) -> dict[int, int]:
-    """By shard that has a closing record, how many releases stand before the last one."""
+    """Return by shard the number of releases before its last closing record; omit shards without one."""
     return {shard: e.release for shard, entries in log.items() for e in entries if e.closing}
 
 
 def closing_counts(log: Log) -> dict[int, dict[str, int]]:
-    """By shard whose chain ends with a closing record, what that record counts, by name.
+    """Return the counts of each closing record that ends a shard's chain, by shard and name.
 
-    What cannot be read there was changed, which the chain tells.
+    Unreadable counts were altered, and ``follow`` reports the alteration.
     """
     return {shard: _counts(last.members) for shard, (*_, last) in log.items() if last.closing}
 
@@ -199,7 +201,7 @@ def _counts(text: str) -> dict[str, int]:
 
 
 def still_there(log: Log, earlier: Sequence[Head]) -> Check:
-    """Whether what earlier was the end of the chain of each shard is in it now."""
+    """Check that the chain of each shard still contains an earlier recorded end."""
     links = {(shard, e.release, e.closing): e.link for shard, entries in log.items() for e in entries}
     held = {(shard, e.closing, e.link) for shard, entries in log.items() for e in entries}
     findings = []
@@ -215,7 +217,7 @@ def still_there(log: Log, earlier: Sequence[Head]) -> Check:
 
 
 def _starts(audit: pa.Table, chained: Chained) -> Check:
-    """What each start says of the policy and the code."""
+    """Check the policy and the hierarchies that each start states, and list the code versions."""
     names = ("shard", "release_id", "chain_start", "chain_version", "chain_policy", "chain_hierarchies")
     findings: list[Finding] = []
     versions: Counter[str] = Counter()
@@ -232,7 +234,7 @@ def _starts(audit: pa.Table, chained: Chained) -> Check:
 
 
 def _values(outputs: Outputs, audit: pa.Table, classes: Classes, digest: Digest) -> Check:
-    """Whether the values of all rows under each generalization are those that its releases had."""
+    """Check that the values under each generalization are those that its releases had."""
     names = [name for name in outputs.released.column_names if name not in outputs.generalization]
     columns = [[_field(_alike(value or "")) for value in outputs.released[name].to_pylist()] for name in names]
     rows: Sequence[bytes] = [b"".join(row) for row in zip(*columns, strict=True)]
@@ -270,7 +272,7 @@ def _field(text: str) -> bytes:
 
 
 def _alike(text: str) -> str:
-    """A released value in the form in which it is hashed."""
+    """Return a released value in the form in which it is hashed."""
     if (time := _TIME.fullmatch(text)) is not None:
         day, minute, second, fraction = time.groups()
         shown = (fraction or "").rstrip("0")
@@ -281,7 +283,7 @@ def _alike(text: str) -> str:
 
 
 def _text(value: Any) -> str:
-    """A value of a row of the audit log in the form in which it is hashed."""
+    """Return a value of an audit row in the form in which it is hashed."""
     if not isinstance(value, float):
         return "" if value is None else str(value)
     if not isfinite(value):

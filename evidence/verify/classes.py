@@ -1,4 +1,4 @@
-"""Which rows lie under the same generalization: all that an observer can tell of who left together."""
+"""Equivalence classes of released rows and audit rows: all rows under one generalization."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from numpy.typing import NDArray
 from crenel.evidence.outputs import Outputs
 
 ALONE = ("reused", "generalized")
-"""Kinds of releases of one tuple, which is not counted among those behind its generalization."""
+"""Kinds of singleton releases: their tuple does not count among the members of an equivalence class."""
 
 FOLLOWING = ("again", "widened")
-"""Kinds of releases whose subjects are companions, of whom not all leave now."""
+"""Kinds of releases whose ``subjects`` count an anonymity set, of which only some members are published now."""
 
 
 @dataclass(frozen=True)
 class Classes:
-    """Rows by generalization.
+    """Rows of both tables, numbered by generalization.
 
     Attributes
     ----------
     released : (rows of released,) number of the generalization, from 0
-    audit : (rows of audit,) the same; empty where there is none
-    count : how many generalizations there are
+    audit : (rows of audit,) the same; empty without an audit log
+    count : number of generalizations
     kind : (rows of audit,) kind of release
     """
 
@@ -38,7 +38,7 @@ class Classes:
 
     @classmethod
     def of(cls, outputs: Outputs) -> Classes:
-        """Those of some outputs."""
+        """Number the generalizations of a run's outputs."""
         names = list(outputs.generalization)
         tables = [outputs.released.select(names)]
         if outputs.audit is not None:
@@ -51,28 +51,28 @@ class Classes:
 
     @property
     def releases(self) -> NDArray[np.int64]:
-        """(generalizations,) releases of each."""
+        """(generalizations,) number of releases under each."""
         return np.bincount(self.audit, minlength=self.count)
 
     @property
     def rows(self) -> NDArray[np.int64]:
-        """(generalizations,) released rows of each."""
+        """(generalizations,) number of released rows under each."""
         return np.bincount(self.released, minlength=self.count)
 
     @property
     def whole(self) -> NDArray[np.bool_]:
-        """(rows of audit,) whether the members are all rows under that generalization, and so can be told."""
+        """(rows of audit,) whether the members of the release are exactly the rows under its generalization."""
         grouped = ~np.isin(self.kind.astype(str), (*ALONE, *FOLLOWING))
         return np.asarray(grouped & (self.releases[self.audit] == 1))
 
 
 def numbered(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    """A number for each value of a column of text; a missing one and an empty text are one value."""
+    """Number the values of a text column; a missing value and an empty text count as one value."""
     return np.asarray(pd.factorize(column.to_pandas().fillna(""))[0], np.int64)
 
 
 def counted(keys: NDArray[np.int64], values: NDArray[np.int64]) -> Iterator[tuple[int, dict[int, int]]]:
-    """For each key, how many times each value comes with it."""
+    """Yield each key with the number of times that each value occurs with it."""
     if not len(keys):
         return
     width = int(values.max()) + 1

@@ -1,4 +1,4 @@
-"""Whether what is published of each quasi-identifier is a value that the policy knows."""
+"""Check that published quasi-identifiers are values that the policy allows."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from crenel.evidence.verify.accounts import rows_told
 from crenel.evidence.verify.verdict import Check, Finding, judged
 
 Strange: TypeAlias = Iterator[tuple[str, str, NDArray[np.bool_]]]
-"""A column, what is wrong in it, and (rows,) where."""
+"""A column, its violation in words, and (rows,) the rows in violation."""
 
 
 def domain(outputs: Outputs) -> Check:
-    """Each end of an interval lies in its domain, and each category is a label of its hierarchy.
+    """Check that each interval lies in its domain, and that each category is a label of its hierarchy.
 
-    What is published outside is a raw value, or one that somebody has changed.
+    A value outside is a raw value, or a value that was altered after publication.
     """
     findings: list[Finding] = []
     for column, what, wrong in _strange(outputs, outputs.released):
@@ -57,7 +57,7 @@ def _of_attribute(attribute: QuasiIdentifier, values: pd.DataFrame) -> Strange:
             continue
         yield str(name), "holds no number", ~np.isfinite(column.to_numpy(np.float64))
         if attribute.domain is not None:
-            least, most = floor(attribute.domain[0]), ceil(attribute.domain[1])  # a whole end is rounded outwards
+            least, most = floor(attribute.domain[0]), ceil(attribute.domain[1])  # rounding widens integer ends
             yield str(name), "lies outside of its domain", ((column < least) | (column > most)).to_numpy(np.bool_)
     if isinstance(attribute, Numeric) and values.shape[1] > 1:
         low, high = (values[name] for name in values.columns)

@@ -1,6 +1,6 @@
-"""The promises on sensitive values, as their papers define them, from counts of persons by value.
+"""Privacy models for sensitive values, as their papers define them, computed from counts of persons by value.
 
-Numbers of type float are rounded where they are computed: what breaks a promise by less than ``ROUNDED`` keeps it.
+Floats carry rounding errors, so a violation by less than ``ROUNDED`` is no violation.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ ROUNDED = 1e-8
 
 
 def diversity(persons: int, counts: Sequence[int]) -> int:
-    """The largest l for which the l - 1 commonest values, together, name fewer than all persons.
+    """Return the largest l for which the l - 1 most common values together cover fewer than all persons.
 
-    ``counts``: persons who have each value. Distinct l-diversity where nobody has two (Machanavajjhala and others,
-    2007; ``docs/privacy.md``).
+    ``counts``: number of persons who have each value. This is distinct l-diversity where every person has one value
+    (Machanavajjhala and others, 2007; ``docs/privacy.md``).
     """
     named = 0
     for found, count in enumerate(sorted(counts, reverse=True), 1):
@@ -29,7 +29,7 @@ def diversity(persons: int, counts: Sequence[int]) -> int:
 
 
 def falling(persons: int, counts: Sequence[int]) -> list[int]:
-    """Counts of persons, the largest first, of whom each counts once: for the commonest value that is not full yet."""
+    """Assign each person to one value, the most common values first, and return the counts in descending order."""
     once, left = [], persons
     for count in sorted(counts, reverse=True):
         once.append(min(count, left))
@@ -38,41 +38,41 @@ def falling(persons: int, counts: Sequence[int]) -> list[int]:
 
 
 def keeps_alpha(alpha: float, counts: Sequence[int]) -> bool:
-    """No value has more than a share alpha (Wong and others, 2006, Definition 2); ``counts`` as ``falling`` gives."""
+    """Test that no share of a value exceeds alpha (Wong and others, 2006, Definition 2); ``counts``: of ``falling``."""
     return counts[0] <= alpha * sum(counts) * (1 + ROUNDED)
 
 
 def keeps_entropy(least: float, counts: Sequence[int]) -> bool:
-    """Entropy l-diversity (Machanavajjhala and others, 2007, Definition 4.1)."""
+    """Test entropy l-diversity (Machanavajjhala and others, 2007, Definition 4.1)."""
     persons = sum(counts)
     return -sum(count / persons * log(count / persons) for count in counts) >= log(least) - ROUNDED
 
 
 def keeps_recursive(factor: float, place: float, counts: Sequence[int]) -> bool:
-    """Recursive (c, l)-diversity (Machanavajjhala and others, 2007, Definition 4.2)."""
+    """Test recursive (c, l)-diversity (Machanavajjhala and others, 2007, Definition 4.2)."""
     return counts[0] < factor * sum(counts[int(place) - 1 :]) * (1 + ROUNDED)
 
 
 def keeps_beta(beta: float, counts: Mapping[str, int], reference: Reference) -> bool:
-    """No value is more than 1 + beta times as common as in the reference (Cao and Karras, 2012, Definition 2)."""
+    """Test beta-likeness: each share is at most 1 + beta times its reference (Cao and Karras, 2012, Definition 2)."""
     usual, persons = dict(zip(reference.values, reference.shares, strict=True)), sum(counts.values())
     return all(count / persons <= (1 + beta) * usual.get(value, 0.0) * (1 + ROUNDED) for value, count in counts.items())
 
 
 def keeps_t(most: float, counts: Mapping[str, int], reference: Reference) -> bool:
-    """t-closeness (Li, Li and Venkatasubramanian, 2007, Section 5), by the distance that the reference names."""
+    """Test t-closeness (Li, Li and Venkatasubramanian, 2007, Section 5) by the reference's distance."""
     return distance(counts, reference) <= most + ROUNDED
 
 
 def distance(counts: Mapping[str, int], reference: Reference) -> float:
-    """The Earth Mover's Distance of persons by value to a reference, 0 to 1; a value that it lacks is 1 from all."""
+    """Return the Earth Mover's Distance to a reference, 0 to 1; a value unknown to it is at distance 1 from all."""
     persons = sum(counts.values())
     usual = dict(zip(reference.values, reference.shares, strict=True))
     strange = sum(count for value, count in counts.items() if value not in usual) / persons
     held = {value: counts.get(value, 0) / persons for value in usual}
     if reference.distance == "equal":
         return strange + sum(max(held[value] - share, 0.0) for value, share in usual.items())
-    # What is strange stands for some of every value alike; what is left moves among the others.
+    # Mass on unknown values replaces known values in proportion; the remaining mass moves among known values.
     over = {value: held[value] - (1 - strange) * share for value, share in usual.items()}
     if reference.distance == "ordered" or reference.hierarchy is None:
         return strange + sum(map(abs, list(accumulate(over.values()))[:-1])) / max(len(over) - 1, 1)
@@ -82,6 +82,6 @@ def distance(counts: Mapping[str, int], reference: Reference) -> float:
         way = ways[value]
         for level in range(len(way) - 1):
             below[way[level:]] = below.get(way[level:], 0.0) + more
-    # Each step up a tree of equal depth is half of 1 / depth: up on one side and down on the other.
+    # Each step in a tree of equal depth costs half of 1 / depth: mass moves up one side and down the other.
     depth = max(len(next(iter(ways.values()))) - 1, 1)
     return strange + sum(map(abs, below.values())) / (2 * depth)

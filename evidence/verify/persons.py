@@ -1,4 +1,4 @@
-"""k, and what is promised of sensitive values, as far as released rows show them."""
+"""Checks of k-anonymity and of privacy models for sensitive values, recomputed from released rows."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from crenel.evidence.verify.classes import ALONE, FOLLOWING, Classes, counted, n
 from crenel.evidence.verify.verdict import Check, Finding, judged, unseen
 
 ROWS, CODES, UNKNOWN = "rows", "codes", "unknown"
-"""What tells the persons of a release: each row is one, their pseudonyms do, nothing."""
+"""Ways to distinguish persons: each row is one person, pseudonyms identify persons, or neither."""
 
 
 Members: TypeAlias = Mapping[int, tuple[int, Mapping[int, int]]]
-"""Persons, and persons by number of a value, by place of the release in ``audit``."""
+"""Number of persons, and of persons by value number, by index of the release in ``audit``."""
 
 Keeps: TypeAlias = Callable[[int, Mapping[int, int]], bool | None]
-"""Whether persons, and persons by value, keep a promise; None where that cannot be told."""
+"""A test of a privacy model on the number of persons, and of persons by value; None where it cannot decide."""
 
 _BY_COUNTS: Mapping[str, Callable[..., bool]] = {
     "alpha": formulas.keeps_alpha,
@@ -40,20 +40,20 @@ _BY_VALUES: Mapping[str, Callable[[float, Mapping[str, int], Reference], bool]] 
 
 
 _MIXED = ("alpha", "entropy_l", "t", "beta")
-"""Promises that hold of several releases together where they hold of each."""
+"""Privacy models that hold for the union of several releases if they hold for each."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """The releases whose members can be told, and who they are.
+    """Releases whose members the rows reveal, and the persons among them.
 
     Attributes
     ----------
-    audit : one row a release
-    place : (releases,) rows of ``audit`` whose members are all rows under their generalization
-    of : (generalizations,) the release that each belongs to, its place in ``audit``; -1 where it is not of one alone
-    by : how persons are told
-    person : (rows of released,) number of the person; empty where nothing tells
+    audit : one row per release
+    place : (releases,) rows of ``audit`` whose members are exactly the rows under their generalization
+    of : (generalizations,) index in ``audit`` of the only release under each; -1 where there are several
+    by : how persons are distinguished: ``ROWS``, ``CODES`` or ``UNKNOWN``
+    person : (rows of released,) number of the person; empty where persons are unknown
     """
 
     audit: pa.Table
@@ -64,7 +64,7 @@ class Seen:
 
     @classmethod
     def from_outputs(cls, outputs: Outputs, audit: pa.Table, classes: Classes) -> Seen:
-        """What some outputs show."""
+        """Return the releases and persons that a run's outputs reveal."""
         place = np.flatnonzero(classes.whole)
         of = np.full(classes.count, -1, np.int64)
         of[classes.audit[place]] = place
@@ -76,14 +76,14 @@ class Seen:
         return cls(audit, place, of, ROWS if once else UNKNOWN, rows)
 
     def release(self, place: int, text: str) -> Finding:
-        """A finding about the release of a row of ``audit``."""
+        """Return a finding about the release in one row of ``audit``."""
         row = self.audit.slice(place, 1).to_pylist()[0]
         return Finding(text, row["shard"], row["release_id"])
 
     def members(self, classes: Classes, values: NDArray[np.int64]) -> dict[int, tuple[int, dict[int, int]]]:
-        """Persons, and how many of them have each value, of each release that rows tell; by its place in ``audit``.
+        """Return by index in ``audit`` the persons of each release, and the persons by value number.
 
-        Where nothing tells persons, these are releases that say that nobody in them has two rows.
+        Where persons are unknown, the result covers releases for which ``audit`` states as many subjects as tuples.
         """
         keys, persons = classes.released, classes.rows
         if self.by == CODES:
@@ -99,10 +99,10 @@ class Seen:
         }
 
     def together(self, classes: Classes, values: NDArray[np.int64]) -> Members:
-        """The same of the rows of several releases under one generalization, by the place of the first of them.
+        """Return the persons, and persons by value, of several releases that share one generalization.
 
-        They are those of which each says that nobody in it has two rows. What is promised of shares, and holds of each,
-        holds of all of them together.
+        The key is the index of the first of these releases. The result covers releases for which ``audit`` states as
+        many subjects as tuples. A model in ``_MIXED`` that holds for each release holds for their union.
         """
         told, tuples = self.audit["subjects"].to_numpy(), self.audit["tuples"].to_numpy()
         plain = ~np.isin(classes.kind.astype(str), (*ALONE, *FOLLOWING)) & (told == tuples)
@@ -117,7 +117,7 @@ class Seen:
 
 
 def subjects(outputs: Outputs, audit: pa.Table, classes: Classes, k: int) -> list[Check]:
-    """Every release says that it is of k persons or more, and as far as rows tell persons, it is."""
+    """Check that every release states at least k persons, and that the rows confirm this where they reveal persons."""
     seen = Seen.from_outputs(outputs, audit, classes)
     told, tuples = audit["subjects"].to_numpy(), audit["tuples"].to_numpy()
     kinds = classes.kind.astype(str)
@@ -147,7 +147,7 @@ def subjects(outputs: Outputs, audit: pa.Table, classes: Classes, k: int) -> lis
 
 
 def sensitive(outputs: Outputs, audit: pa.Table, classes: Classes, privacy: Privacy) -> Iterator[Check]:
-    """Each promise on each sensitive column, recomputed from the rows."""
+    """Check each privacy model of each sensitive column, recomputed from the rows."""
     seen = Seen.from_outputs(outputs, audit, classes)
     for column in outputs.policy.sensitive:
         values = numbered(outputs.released[column])
@@ -221,7 +221,7 @@ def _how_many(words: str, members: Members, audit: pa.Table) -> str:
 def _judge(
     name: str, parameter: Parameter, texts: Mapping[int, str | None], reference: Reference | None
 ) -> Keeps | None:
-    """Whether persons by value keep a promise; None where nobody can tell by the outputs."""
+    """Return the test of a privacy model; None where the outputs do not suffice to decide it."""
     numbers = parameter if isinstance(parameter, tuple) else (parameter,)
     if name in _BY_COUNTS:
         of_counts = _BY_COUNTS[name]
@@ -232,7 +232,7 @@ def _judge(
 
     def keeps(persons: int, counts: Mapping[int, int]) -> bool | None:
         if sum(counts.values()) != persons:
-            return None  # somebody has two values, and it would have to be kept whichever of them is picked
+            return None  # a person has two values, and the model would have to hold for either choice
         named: dict[str, int] = {}
         for number, count in counts.items():
             named[texts[number] or ""] = count

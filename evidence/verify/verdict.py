@@ -1,4 +1,4 @@
-"""Statements about outputs: those that hold or are broken, those that were not checked, those that no output shows."""
+"""Outcomes of verification: statements that hold, are broken, were not checked, or that no output shows."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ Outcome = Literal["holds", "broken", "unchecked", "unseen"]
 HOLDS: Outcome = "holds"
 BROKEN: Outcome = "broken"
 UNCHECKED: Outcome = "unchecked"
-"""An output is missing by which the statement would have been checked."""
+"""An output is missing that would show whether the statement holds."""
 
 UNSEEN: Outcome = "unseen"
-"""No output shows whether the statement holds, or it was not asked for one that does."""
+"""No output shows whether the statement holds, or the configuration requests no output that does."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong.
+    """One violation of a statement.
 
     Attributes
     ----------
-    text : what, with no value of a record
-    shard, release : of which release; None where it is of none
+    text : the violation in words, without any value of a record
+    shard, release : the release in violation; None where the violation concerns none
     """
 
     text: str
@@ -45,9 +45,9 @@ class Check:
     Attributes
     ----------
     name : such as ``k`` or ``l of diagnosis``
-    outcome : whether it holds of all that can be seen, is broken, was not checked, or cannot be seen
-    words : of what it was seen to hold, or why it was not checked or cannot be seen
-    findings : what breaks it
+    outcome : whether the statement holds as far as outputs show, is broken, was not checked, or is in no output
+    words : the scope of the check, or the reason why there was none
+    findings : violations
     """
 
     name: str
@@ -57,7 +57,7 @@ class Check:
 
 
 def judged(name: str, words: str, findings: list[Finding]) -> Check:
-    """A statement that holds where nothing was found."""
+    """Return a statement that holds if there are no findings."""
     return Check(name, BROKEN if findings else HOLDS, words, tuple(findings))
 
 
@@ -67,7 +67,7 @@ def unchecked(name: str, why: str) -> Check:
 
 
 def unseen(name: str, why: str) -> Check:
-    """A statement that nobody can check from the outputs."""
+    """Return a statement that the outputs cannot show."""
     return Check(name, UNSEEN, why)
 
 
@@ -90,13 +90,13 @@ class Head:
 
     @property
     def minute(self) -> str | None:
-        """Event time in UTC, rounded down to the minute: to the millisecond it would be a value of a record."""
+        """Event time in UTC, rounded down to the minute, because milliseconds would disclose a record's value."""
         if self.event_time is None:
             return None
         return str(np.datetime64(self.event_time, "ms").astype("datetime64[m]")).replace("T", " ")
 
     def as_json(self) -> dict[str, Any]:
-        """The same as plain values."""
+        """Return the attributes as plain values."""
         told = {"shard": self.shard, "release": self.release, "chain": self.chain}
         return told | {"closing": self.closing, "event_time": self.minute}
 
@@ -107,9 +107,8 @@ class Verdict:
 
     Attributes
     ----------
-    checks : in the order in which they are told
-    heads : the end of the chain of each shard: an auditor who keeps them finds out later whether rows at the end are
-        missing; empty where there is no chain
+    checks : in the order in which they are reported
+    heads : the end of each shard's chain, empty without a chain; an auditor who keeps them can detect truncation later
     """
 
     checks: tuple[Check, ...]
@@ -117,12 +116,12 @@ class Verdict:
 
     @property
     def outcome(self) -> Outcome:
-        """Broken where any statement is, else unchecked where any is, else that all holds which outputs show."""
+        """The worst outcome: broken if any statement is, else unchecked if any is, else holds."""
         outcomes = {check.outcome for check in self.checks}
         return next((outcome for outcome in (BROKEN, UNCHECKED) if outcome in outcomes), HOLDS)
 
     def as_json(self) -> dict[str, Any]:
-        """The same as plain values."""
+        """Return the outcome, the checks and the heads as plain values."""
         return {
             "holds": self.outcome == HOLDS,
             "outcome": self.outcome,

@@ -1,4 +1,4 @@
-"""All checks of the outputs of a run, knowing nothing of how they came about but what was promised."""
+"""All checks of a run's outputs, given only its configuration."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from crenel.evidence.verify.verdict import Check, Finding, Head, Verdict, judged
 
 @dataclass(frozen=True)
 class Promised:
-    """What a configuration says.
+    """The parts of a configuration that outputs are checked against.
 
     Attributes
     ----------
-    privacy : what every release keeps
-    in_force : what the audit log tells of that in each row, by column; None where it is not promised
-    shards : how many there are
-    generalizes : whether what is suppressed is published fully generalized
-    noise : whether there is sampling and perturbation
-    chained : what the audit log's hash chain was made with; None where it has none
+    privacy : the privacy models of every release
+    in_force : the values that each audit row states for them, by column; None where a model is not configured
+    shards : number of shards
+    generalizes : whether suppressed tuples are published fully generalized
+    noise : whether sampling and perturbation are configured
+    chained : settings of the audit log's hash chain; None where it has none
     """
 
     privacy: Privacy
@@ -41,11 +41,11 @@ class Promised:
 def verify(
     outputs: Outputs, promised: Promised, earlier: Sequence[Head] | None = None, *, runs_on: bool = False
 ) -> Verdict:
-    """Check the outputs of a run against what was promised.
+    """Check the outputs of a run against its configuration.
 
     Parameters
     ----------
-    earlier : what a ``Verdict`` told as ``heads`` before; without a chain they are passed over
+    earlier : ``heads`` of an earlier ``Verdict``; ignored without a chain
     runs_on : whether the job is known to run on, so that its chain has no end yet
     """
     audit, classes, log, ended = outputs.audit, Classes.of(outputs), None, dict[int, dict[str, int]]()
@@ -72,7 +72,7 @@ def verify(
 def _by_releases(
     outputs: Outputs, audit: pa.Table, promised: Promised, classes: Classes, log: chain.Log | None
 ) -> Iterator[Check]:
-    """What the audit log tells, and rows beside it; ``log``: its chain."""
+    """Yield the checks that compare the audit log with the rows; ``log``: its chain."""
     begun = {} if log is None or promised.chained is None else chain.beginnings(log, promised.chained)
     yield accounts.release_ids(audit, promised.shards, begun, {} if log is None else chain.ends(log))
     yield accounts.cover(outputs, audit, classes)
@@ -88,7 +88,7 @@ def _by_releases(
 
 
 def _by_rows(outputs: Outputs, promised: Promised, classes: Classes) -> Iterator[Check]:
-    """What rows tell where no release is told of: the statements that need one are not checked."""
+    """Yield the checks that rows allow without an audit log; checks that need it count as unchecked."""
     privacy, loose = promised.privacy, promised.generalizes or promised.privacy.lasting is not None
     for name, why in (
         ("release ids", "nothing tells which releases there were"),
@@ -129,7 +129,7 @@ def _without_audit(name: str, why: str) -> Check:
 
 
 def _outside(outputs: Outputs, promised: Promised) -> Iterator[Check]:
-    """What nobody can see from outside."""
+    """Yield the statements that no output can show."""
     yield unseen("truth", "whether a row's values lie inside its generalization shows beside the input only")
     summary = outputs.further.get("summary")
     if outputs.audit is None or outputs.suppressed is None or summary is None or not summary.num_rows:
