@@ -1,4 +1,4 @@
-"""Which of some replayed settings are worth choosing: what meets what is wanted, and what no other beats."""
+"""Choice among replayed settings: those that meet constraints, and the Pareto front."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Generic, Protocol, TypeVar
 from crenel.evidence.replay import Totals
 
 ALIKE = 0.02
-"""Costs within this share of each other are taken for the same: other random choices move them as far."""
+"""Costs within this share of each other count as equal, because other random choices change them as much."""
 
 _FLOOR = 1e-4
 
 
 class Promised(Protocol):
-    """What a setting promises."""
+    """The privacy parameters of a setting."""
 
     @property
     def k(self) -> int: ...
@@ -26,14 +26,14 @@ class Promised(Protocol):
 
 @dataclass(frozen=True)
 class Figures:
-    """What a setting costs.
+    """The cost of a setting.
 
     Attributes
     ----------
     loss : mean InfoLoss of released tuples, 0 to 1; 1 where none was released
-    suppressed : share of the tuples let in, 0 to 1
-    delay : what 99 of 100 tuples waited for at most: milliseconds of event time, or later tuples where there is none
-    middle : the same of every second tuple
+    suppressed : share of admitted tuples, 0 to 1
+    delay : p99 of the delay in milliseconds of event time, or in later tuples without event time
+    middle : p50 of the delay
     """
 
     loss: float
@@ -43,26 +43,26 @@ class Figures:
 
     @classmethod
     def of(cls, totals: Totals) -> Figures:
-        """The figures of a replay; a delay is infinite where no tuple left before the sample ended."""
+        """Return the figures of a replay; a delay is infinite where no tuple was published before the sample ended."""
         waited = totals.sample_delay if totals.event_delay is None else totals.event_delay
         delays = (inf, inf) if waited is None else (float(waited.p99), float(waited.p50))
         return cls(1.0 if totals.mean_loss is None else totals.mean_loss, totals.share_suppressed, *delays)
 
     @property
     def cost(self) -> float:
-        """Loss over all tuples, where a suppressed one loses everything."""
+        """Loss over all tuples, where a suppressed tuple counts as a loss of 1."""
         return 1 - (1 - self.loss) * (1 - self.suppressed)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Bounds that a setting has to keep; a bound that is infinite, 1, or 1 for k and l, is none.
+    """Constraints on a setting; infinity, 1, or 1 for k and l, is no constraint.
 
     Attributes
     ----------
-    loss, suppressed, delay : the most of each, as in ``Figures``
-    k, l : the least of each
-    sooner : whether, of those that keep them, the soonest is looked for, and not that of the least cost
+    loss, suppressed, delay : maximum of each, as in ``Figures``
+    k, l : minimum of each
+    sooner : whether to minimize the delay among feasible settings, and not the cost
     """
 
     loss: float = 1.0
@@ -73,13 +73,13 @@ class Wanted:
     sooner: bool = False
 
     def promised(self, setting: Promised) -> bool:
-        """Whether a setting promises enough."""
+        """Return whether a setting has at least the required k and l."""
         return setting.k >= self.k and setting.l >= self.l
 
     def missed(self, figures: Figures) -> dict[str, float]:
-        """Which bounds figures do not keep, each with how many times too much they are; empty: they keep all.
+        """Return the violated constraints, each with its ratio of excess; empty: all are met.
 
-        What releases nothing keeps no bound of what may be suppressed.
+        A setting that releases nothing always violates the constraint on suppression.
         """
         bounds = {
             "loss": (figures.loss, self.loss),
@@ -90,7 +90,7 @@ class Wanted:
         return missed if figures.suppressed < 1 else {"suppressed": inf, **missed}
 
     def price(self, figures: Figures) -> float:
-        """What is to be small of those that keep the bounds."""
+        """Return the objective to minimize among feasible settings."""
         return figures.delay if self.sooner else figures.cost
 
 
@@ -99,11 +99,11 @@ SettingT = TypeVar("SettingT", bound=Promised)
 
 @dataclass(frozen=True)
 class Chosen(Generic[SettingT]):
-    """A setting that was chosen.
+    """A chosen setting.
 
     Attributes
     ----------
-    missed : as of ``Wanted.missed``; empty where it keeps what is wanted
+    missed : as of ``Wanted.missed``; empty where it meets the constraints
     """
 
     setting: SettingT
@@ -112,9 +112,9 @@ class Chosen(Generic[SettingT]):
 
 
 def choose(settings: Mapping[SettingT, Figures], wanted: Wanted) -> Chosen[SettingT] | None:
-    """The best setting that keeps what is wanted, or the one that comes nearest; None where none promises enough.
+    """Return the best feasible setting, or the nearest one; None where none has the required k and l.
 
-    Of those that are alike the one that comes first is taken, so the order should begin with what is least of a change.
+    Ties go to the first setting, so the order should begin with the smallest changes.
     """
     enough = {setting: figures for setting, figures in settings.items() if wanted.promised(setting)}
     if not enough:
@@ -137,9 +137,9 @@ def _far(missed: Mapping[str, float]) -> float:
 
 
 def front(settings: Mapping[SettingT, Figures]) -> set[SettingT]:
-    """Settings that none with the same k and l beats: as good in loss, suppression and delay, and better in one.
+    """Return the Pareto front of loss, suppression and delay, among settings of equal k and l.
 
-    Those that release nothing are not among them.
+    Settings that release nothing are excluded.
     """
     alike: dict[tuple[int, int], list[SettingT]] = {}
     for setting, figures in settings.items():

@@ -1,4 +1,4 @@
-"""What a run left behind, as tables, whoever read them: files of a run, or a replay in memory."""
+"""Outputs of a run as tables, from files or from a replay in memory."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from crenel.operators.column_names import CLOSING
 class Outputs:
     """The outputs of one run, as columns; names and meaning as in ``docs/outputs.md``.
 
-    Ends of intervals, losses, and figures of noise are ``float64``; counts, shards, ids, positions and event times
-    (epoch milliseconds) are ``int64``; kinds, reasons, generalized categories, and sensitive, noised and pass-through
+    Ends of intervals, losses, and figures of noise are ``float64``. Counts, shards, ids, positions and event times
+    (epoch milliseconds) are ``int64``. Kinds, reasons, generalized categories, and sensitive, noised and pass-through
     values are ``string``, as they were written. A missing value is null.
 
     Attributes
     ----------
-    policy : by which the run worked
-    released : one row a published tuple, its columns in the order of the sink
-    audit : one row a release; None where the run kept none, and so the further ones
-    suppressed : one row a suppressed tuple
-    rejected : one row a row that was not let in
+    policy : of the run
+    released : one row per published tuple, its columns in the order of the sink
+    audit : one row per release; None where the run kept none, which holds for the following tables as well
+    suppressed : one row per suppressed tuple
+    rejected : one row per rejected input row
     further : the algorithm's own outputs, and ``forgotten`` and ``summary``, by the name of the sink
     closing : the closing records of a chained audit log, in the columns of ``audit``; None where the run kept none
     files : name and number of rows of each file of ``released``, in the order of its rows; None where it was not read
@@ -43,7 +43,7 @@ class Outputs:
 
     @property
     def generalization(self) -> tuple[str, ...]:
-        """The columns that the members of a release share, as ``released`` and ``audit`` have them."""
+        """The columns that the members of a release share, in the order of ``released`` and ``audit``."""
         held = set(self.released.column_names)
         names = (name for a in self.policy.quasi_identifiers for name in (f"{a.name}_min", f"{a.name}_max", a.name))
         return tuple(name for name in names if name in held)

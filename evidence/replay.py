@@ -1,8 +1,8 @@
-"""A sample taken through the core again, in memory, under any setting.
+"""Replay of a sample through the core, in memory, under any setting.
 
-``replay`` gives figures and takes about 0.1 s for 30,000 tuples; ``replay_outputs`` gives the tables that a job would
-write, and of which row of the sample each row of them is. Both take event time as a job does whose watermarks come as
-often as they can: what a real job does differs as far as its watermarks come later, or its input ends elsewhere.
+``replay`` returns figures and takes about 0.1 s for 30,000 tuples. ``replay_outputs`` returns the tables that a job
+would write, and the sample row behind each of their rows. Both advance event time as a job with the most frequent
+watermarks does. A real job differs as far as its watermarks come later, or its input ends elsewhere.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from crenel.evidence.setting import Setting
 from crenel.evidence.tables import Left, joined, outputs_of
 
 ROW = "\0row"
-"""The column by which a tuple is known again; no source has one of this name."""
+"""Name of the column that identifies a tuple; no source has a column of this name."""
 
 
 @dataclass(frozen=True)
 class Waited:
-    """How long tuples waited, in tuples of their shard or in milliseconds; percentiles by nearest rank."""
+    """Waiting times in tuples of a shard or in milliseconds; percentiles by nearest rank."""
 
     p50: int
     p99: int
@@ -40,24 +40,24 @@ class Waited:
 
 @dataclass(frozen=True)
 class Totals:
-    """What a replay did with the tuples of a sample.
+    """Figures of a replay.
 
     Attributes
     ----------
-    tuples : let in
-    sampled_out : not let in by sampling
-    released : published, those among them that were suppressed and published fully generalized
+    tuples : admitted tuples
+    sampled_out : tuples that sampling excluded
+    released : published tuples, including suppressed tuples that were published fully generalized
     suppressed : by reason, every reason named
     withheld : suppressed and not published
     releases : by kind, every kind named
     mean_loss : mean InfoLoss of released tuples, 0 to 1; None where none was released
-    fewest_subjects : distinct subjects of the smallest release, but for tuples that left fully generalized; None where
-        there is none
-    delay : in later tuples of the shard, as ``crenel.jobs.local.summary.Delay``; None where no tuple was let in
-    sample_delay : the same in later tuples of the sample, whatever their shard: with several shards as ``event_delay``
-    event_delay : in milliseconds of event time, of tuples that left before the sample ended: by how much the newest
-        event time had grown, and up to a step more (``crenel.evidence.replay_steps``); None without event time
-    seconds : that the replay took
+    fewest_subjects : distinct subjects of the smallest release, without fully generalized tuples; None where there is
+        none
+    delay : in later tuples of the shard, as ``crenel.jobs.local.summary.Delay``; None where no tuple was admitted
+    sample_delay : in later tuples of the sample across all shards; with several shards measured as ``event_delay``
+    event_delay : in milliseconds of event time, of tuples published before the sample ended: the growth of the newest
+        event time, and up to a step more (``crenel.evidence.replay_steps``); None without event time
+    seconds : duration of the replay
     """
 
     tuples: int
@@ -75,24 +75,24 @@ class Totals:
 
     @property
     def share_suppressed(self) -> float:
-        """Suppressed tuples, published or not, as a share of those let in; 0 where none was let in."""
+        """Suppressed tuples, published or not, as a share of admitted tuples; 0 where none was admitted."""
         return sum(self.suppressed.values()) / max(self.tuples, 1)
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """The outputs of a replay, with what a job could not tell of them.
+    """The outputs of a replay, with the ground truth that a job does not have.
 
     Rows of ``outputs`` come in the order in which a job would write them.
 
     Attributes
     ----------
     outputs : as a job writes them; ``outputs.policy`` is the sample's
-    totals : as ``replay`` gives them
-    row : (released rows,) which row of the sample each is
+    totals : as ``replay`` returns them
+    row : (released rows,) sample row of each
     shard, release : (released rows,) its release: ``shard`` and ``release_id`` of ``outputs.audit``
-    left : (released rows,) the row of the sample that had come last when it left, to within a step
-    suppressed_row : (suppressed rows,) which row of the sample each is; -1 with sampling, where that is not known
+    left : (released rows,) newest sample row at the time of release, to within a step
+    suppressed_row : (suppressed rows,) sample row of each; -1 with sampling, where it is unknown
     """
 
     outputs: Outputs
@@ -105,7 +105,7 @@ class Replayed:
 
 
 def replay(sample: Sample, setting: Setting) -> Totals:
-    """What becomes of a sample under a setting.
+    """Replay a sample under a setting and return its figures.
 
     Raises
     ------
@@ -118,11 +118,11 @@ def replay(sample: Sample, setting: Setting) -> Totals:
 
 
 def replay_outputs(sample: Sample, setting: Setting, at_once: int | None = None) -> Replayed:
-    """The same with its outputs as tables.
+    """Replay a sample under a setting and return its outputs as tables.
 
     Parameters
     ----------
-    at_once : tuples of a shard that are let in at once at most, so it is known the better when others leave; 1 or more
+    at_once : maximum tuples of a shard per step, 1 or more; smaller steps date releases more precisely
 
     Raises
     ------
@@ -132,7 +132,7 @@ def replay_outputs(sample: Sample, setting: Setting, at_once: int | None = None)
     begun = time.perf_counter()
     shards, left = _taken(sample, setting, fine=True, at_once=at_once)
     totals = _totals(sample, setting, (shards, left), time.perf_counter() - begun)
-    left.sort(key=lambda part: part.after)  # stable: each shard's stay in their order
+    left.sort(key=lambda part: part.after)  # stable: releases of each shard keep their order
     return Replayed(
         outputs=outputs_of(sample, setting, left),
         totals=totals,
@@ -147,7 +147,7 @@ def replay_outputs(sample: Sample, setting: Setting, at_once: int | None = None)
 def _taken(
     sample: Sample, setting: Setting, *, fine: bool, at_once: int | None = None
 ) -> tuple[list[Shard], list[Left]]:
-    """All shards at their end, and what left them; ``fine``: in steps that tell when."""
+    """Run all shards to their end and return their releases; ``fine``: in steps small enough to date releases."""
     members, sampled = _members(sample), setting.sampling_and_noise is not None
     terms = ShardContext(
         policy=replace(sample.policy, passthrough=(ROW,)),
@@ -186,9 +186,9 @@ def _taken(
 
 
 def _members(sample: Sample) -> pa.RecordBatch:
-    """What the core holds of published values: numbers that it adds noise to, and the row in the sample.
+    """Return the published values that the core needs: numbers that it adds noise to, and the sample row.
 
-    All else is looked up by the row later; what stands in its place until then means nothing.
+    All other values are looked up by the row afterwards; until then placeholders take their place.
     """
     policy, held = sample.policy, sample.tuples.members
     columns: dict[str, pa.Array] = {name: pa.array(np.zeros(len(sample), np.bool_)) for name in policy.sensitive}
@@ -228,13 +228,13 @@ def _delay(counters: Sequence[Counters]) -> Waited | None:
     reached = np.cumsum(counts)
     if not reached[-1]:
         return None
-    # Nearest rank: the smallest delay that so many percent of all do not exceed.
+    # Nearest rank: the smallest delay that at least this percentage of all delays does not exceed.
     p50, p99 = (int(np.searchsorted(reached, -(-reached[-1] * percent // 100))) for percent in (50, 99))
     return Waited(delay_of_bucket(p50), delay_of_bucket(p99), max(of.longest_delay for of in counters))
 
 
 def _waited(clock: NDArray[np.int64], left: Sequence[Left]) -> Waited | None:
-    """By how much a clock had gone on, of those that left before it stopped; (rows of the sample,)."""
+    """Return waiting times by a clock, (rows of the sample,), of tuples published before the sample ended."""
     waited = np.sort(joined(clock[part.after] - clock[part.rows] for part in left if part.after < len(clock) - 1))
     if not len(waited):
         return None

@@ -1,4 +1,4 @@
-"""How the tuples of one shard are let in, and event time passes, where a sample is replayed."""
+"""Steps of a replay: the admission of one shard's tuples, and the progress of event time."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from crenel.evidence.setting import Setting
 from crenel.state.block import NO_TIME, Block, TupleColumns
 
 _MOST = 2000
-"""Tuples of a shard that are let in at once,"""
+"""Maximum number of tuples of a shard per step."""
 _LEAST = 16
 _PARTS = 8
-"""or so small a part of what tuples wait for, where it matters when they leave, but no fewer than ``_LEAST``."""
+"""Where release times matter, a step is this fraction of the delay bound, but at least ``_LEAST`` tuples."""
 _TICKS = 2000
-"""Most steps of event time that all shards of a sample are cut into together: each costs as much as some tuples."""
+"""Maximum number of steps of event time over all shards; each step costs as much as some tuples."""
 
 
 @dataclass(frozen=True)
 class Steps:
-    """In how large steps a sample is taken.
+    """Step sizes of a replay.
 
     Attributes
     ----------
-    tuples : of the shard, at most so many
-    milliseconds : of event time, at most about so many, 1 or more
+    tuples : of the shard, maximum per step
+    milliseconds : of event time, approximate maximum per step, 1 or more
     """
 
     tuples: int
@@ -40,9 +40,9 @@ class Steps:
 
     @classmethod
     def of(cls, sample: Sample, setting: Setting, *, fine: bool) -> Steps:
-        """Steps that are small against what a setting lets tuples wait for.
+        """Return steps that are small relative to the delay bounds of a setting.
 
-        ``fine``: also where a tuple leaves at the same place in any case, so that it is known when.
+        ``fine``: also where the step size does not affect the releases, so that their times are known.
         """
         algorithm, parameters, tuples = setting.algorithm, setting.parameters, [_MOST]
         times = algorithm.durations(parameters).values()
@@ -57,14 +57,14 @@ class Steps:
 def driven(
     sample: Sample, members: pa.RecordBatch, shard: Shard, mine: NDArray[np.int64], steps: Steps
 ) -> Iterator[tuple[Step, int]]:
-    """Take a shard through its part of a sample, to the end: each step, and the row that had come last by then.
+    """Run a shard over its part of a sample, and yield each step with the newest sample row at that time.
 
-    The watermark follows each tuple of the sample, whatever its shard; what it makes due leaves before the next tuple
-    of the shard comes, or at the end of a step of event time.
+    The watermark follows each tuple of the sample across all shards. Tuples that it makes due are decided before the
+    next tuple of the shard, or at the end of a step of event time.
 
     Parameters
     ----------
-    members : (rows of the sample,) what the shard holds of published values
+    members : (rows of the sample,) published values that the shard holds
     mine : (tuples,) rows of the shard, ascending
     """
     watermark, given = sample.watermark, sample.tuples
@@ -85,7 +85,7 @@ def driven(
 
 
 def _parts(sample: Sample, mine: NDArray[np.int64], steps: Steps) -> Iterator[tuple[int, int]]:
-    """Where the blocks of a shard begin and end."""
+    """Yield the bounds of each block of a shard."""
     clock = sample.clock[mine]
     ticks = np.flatnonzero(np.diff(clock // steps.milliseconds)) + 1
     begins = np.unique(np.concatenate([np.arange(0, len(mine), steps.tuples), ticks]))
@@ -93,7 +93,7 @@ def _parts(sample: Sample, mine: NDArray[np.int64], steps: Steps) -> Iterator[tu
 
 
 def _passing(shard: Shard, watermark: NDArray[np.int64], now: int, tick: int) -> Iterator[tuple[Step, int]]:
-    """What falls due until the watermark is ``now``, each as soon as a step of event time is full."""
+    """Yield the steps that fall due until the watermark is ``now``, each when a step of event time is full."""
     while (due := shard.next_deadline) is not None and due <= now:
         row = int(np.searchsorted(watermark, min((due // tick + 1) * tick, now)))
         yield shard.advance(int(watermark[row])), row

@@ -1,4 +1,4 @@
-"""A sample of a stream, in memory: its tuples as columns, in the order in which they came."""
+"""Sample of a stream in memory: its tuples as columns, in order of arrival."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from crenel.state.block import NO_TIME, Block, Rejected, TupleColumns
 
 @dataclass(frozen=True)
 class Sample:
-    """Tuples of a stream in order of arrival, and what must be known to publish them.
+    """Tuples of a stream in order of arrival, and the settings needed to publish them.
 
-    ``Sample.of_blocks(policy, blocks)`` makes one of what encode gives; that is all that most need.
+    ``Sample.of_blocks(policy, blocks)`` makes one from the blocks of encode, which suffices for most uses.
 
     Attributes
     ----------
-    policy : by which they were encoded, with what follows from the columns of the source
-    tuples : all of them; what ``members`` holds is named and ordered as ``policy.members``
-    rejected : rows that were read with them and not let in
-    lag : milliseconds, 0 or more, by which the watermark lies behind the newest event time
+    policy : of the encoding, completed by the columns of the source
+    tuples : all tuples; ``members`` is named and ordered as ``policy.members``
+    rejected : rows that were read with them and rejected
+    lag : milliseconds, 0 or more, of the watermark behind the newest event time
     integers : numeric quasi-identifiers that are published as integers
     extremes : as of ``crenel.operators.shards.plan.OperatorPlan``
     checked : names of the columns to which ``Rejected.column`` refers
@@ -46,7 +46,7 @@ class Sample:
 
     @classmethod
     def of_blocks(cls, policy: Policy, blocks: Iterable[Block], **known: Any) -> Sample:
-        """Blocks put together, in their order, whatever their shards; ``known`` are further attributes.
+        """Join blocks of any shards, in their order; ``known`` are further attributes.
 
         Raises
         ------
@@ -70,7 +70,7 @@ class Sample:
         return len(self.tuples)
 
     def first(self, rows: int) -> Sample:
-        """The same of the first tuples alone."""
+        """Return the sample of the first tuples alone."""
         if rows >= len(self):
             return self
         held = {f.name: getattr(self.tuples, f.name) for f in fields(TupleColumns)}
@@ -80,25 +80,25 @@ class Sample:
 
     @cached_property
     def clock(self) -> NDArray[np.int64]:
-        """(tuples,) the newest event time, epoch milliseconds, once each has come; ``NO_TIME`` before the first."""
+        """(tuples,) newest event time after each arrival, epoch milliseconds; ``NO_TIME`` before the first."""
         return np.maximum.accumulate(self.tuples.event_time)
 
     @cached_property
     def watermark(self) -> NDArray[np.int64]:
-        """(tuples,) the watermark once each has come, epoch milliseconds; ``NO_TIME`` before the first."""
+        """(tuples,) watermark after each arrival, epoch milliseconds; ``NO_TIME`` before the first."""
         return np.where(self.clock == NO_TIME, NO_TIME, self.clock - self.lag)
 
     @property
     def milliseconds(self) -> int:
-        """Of event time, from the first tuple to the newest; 0 where there is none."""
+        """Event time from the first tuple to the newest, in milliseconds; 0 where there is none."""
         timed = self.clock[self.clock != NO_TIME]
         return int(timed[-1] - timed[0]) if len(timed) else 0
 
     def shards(self, shards: Shards) -> NDArray[np.int64]:
-        """(tuples,) the shard that each goes to, as a job would divide them.
+        """Return (tuples,) the shard of each, as a job would assign it.
 
-        Where the policy names no subject, a job divides rows by all that they hold, and this by all but what is passed
-        through: as evenly, and not the same.
+        Without a subject in the policy, a job divides rows by all their values, and a sample by all but pass-through
+        values. The shards are as even, but not the same.
         """
         if shards.count == 1:
             return np.zeros(len(self), np.int64)
@@ -106,7 +106,7 @@ class Sample:
 
 
 class _Divided:
-    """Tuples as shards are chosen by them."""
+    """Columns of tuples that determine their shards."""
 
     def __init__(self, tuples: TupleColumns) -> None:
         self.numeric, self.categorical = tuples.numeric, tuples.categorical

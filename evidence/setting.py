@@ -1,4 +1,4 @@
-"""What a replay is held to."""
+"""Settings of a replay."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 
 @dataclass(frozen=True)
 class Setting:
-    """What a replay is held to, as a configuration says it.
+    """The settings of a replay, as a configuration states them.
 
     Attributes
     ----------
-    algorithm : which one works
-    privacy : what is promised; where it compares with a reference, that has its codes
-        (``crenel.jobs.pipeline.references.with_codes``)
+    algorithm : to run
+    privacy : privacy models; a reference distribution has its codes (``crenel.jobs.pipeline.references.with_codes``)
     parameters : of the algorithm
-    shards : how the sample is divided
-    seed : fixes every random choice; a job with the same seed makes the same
+    shards : division of the sample
+    seed : determines every random choice; a job with the same seed makes the same choices
     sampling_and_noise : sampling and noise; None: neither
     """
 

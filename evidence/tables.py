@@ -1,4 +1,4 @@
-"""What left the shards of a replay, as the tables that a job would write."""
+"""Tables that a job would write, from the releases of a replay."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _TYPES = {"INT": pa.int64(), "LONG": pa.int64(), "DOUBLE": pa.float64(), "BOOLEA
 
 @dataclass(frozen=True)
 class Left:
-    """What left a shard in one step.
+    """The output of a shard in one step.
 
     Attributes
     ----------
-    after : the row of the sample that had come last
-    rows : (members,) which row of the sample each member is
-    suppressed_rows : (suppressed,) the same; -1 where it is not known
+    after : the newest sample row
+    rows : (members,) sample row of each member
+    suppressed_rows : (suppressed,) sample row of each; -1 where it is unknown
     further : as of ``crenel.anonymity.algorithm.Step``
     random_key : of the shard
     """
@@ -46,7 +46,7 @@ class Left:
 
 
 def outputs_of(sample: Sample, setting: Setting, left: Sequence[Left]) -> Outputs:
-    """Tables of all that left, in this order; columns as ``docs/outputs.md`` has them."""
+    """Return tables of these outputs, in this order; columns as in ``docs/outputs.md``."""
     policy, reasons = sample.policy, setting.privacy.reasons
     releases = [part.releases for part in left]
     generalization = _generalization(sample, setting, releases)
@@ -72,7 +72,7 @@ def outputs_of(sample: Sample, setting: Setting, left: Sequence[Left]) -> Output
 
 
 def joined(parts: Iterable[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Whole numbers one after the other; none of none."""
+    """Concatenate arrays of whole numbers; empty without any."""
     return np.concatenate([np.zeros(0, np.int64), *parts])
 
 
@@ -132,13 +132,13 @@ def _generalization(sample: Sample, setting: Setting, releases: Sequence[Release
 
 
 def _members(sample: Sample, left: Sequence[Left]) -> dict[str, Any]:
-    """Sensitive, noised and pass-through values as they are written, and pseudonyms."""
+    """Return sensitive, noised and pass-through values as they are written, and pseudonyms."""
     policy, rows = sample.policy, pa.array(joined(part.rows for part in left))
     noised = {attribute.name: len(policy.sensitive) + i for i, attribute in enumerate(policy.noised)}
     columns: dict[str, Any] = {}
     for name in policy.members:
         if name in noised:
-            # Not as they came: what the core gives of them is what is published.
+            # The core adds noise to these values, so they come from the release and not from the sample.
             values = [value for part in left for value in part.releases.members[noised[name]]]
             columns[name] = pa.array(values, sample.tuples.members.schema.field(name).type).cast(pa.string())
         else:

@@ -1,1 +1,1 @@
-"""What left, for people: one HTML file from the outputs of a run."""
+"""Report on a run for people: one HTML file made from its outputs."""

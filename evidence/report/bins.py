@@ -1,4 +1,4 @@
-"""Whole numbers and shares in a few bins, each with the rows that lie in it."""
+"""Histograms of whole numbers and shares, each in a few bins."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 from crenel.evidence.report.formatting import number
 
 _TINY = 1e-9
-"""What is below it is no more than 0: no label tells it from that."""
+"""Values below this count as 0, because no label distinguishes them from it."""
 
 _MOST = 12
 
 
 def bins_of_whole(values: NDArray[np.int64], rows: NDArray[np.int64]) -> list[tuple[str, int]]:
-    """Rows by a whole number: one bin a value, or bins whose ends grow alike where there are many values.
+    """Count rows by a whole number: one bin per value, or bins of growing width where there are many values.
 
     Parameters
     ----------
-    values, rows : (n,) a number from 0, and how many rows have it
+    values, rows : (n,) a number from 0, and the number of rows that have it
     """
     if not rows.sum():
         return []
@@ -44,12 +44,12 @@ def bins_of_whole(values: NDArray[np.int64], rows: NDArray[np.int64]) -> list[tu
 
 
 def bins_of_counts(counts: Mapping[int, int]) -> list[tuple[str, int]]:
-    """The same of counts by number."""
+    """Count rows by a whole number, as ``bins_of_whole`` does; ``counts``: rows by number."""
     return bins_of_whole(np.array(list(counts), np.int64), np.array(list(counts.values()), np.int64))
 
 
 def bins_of_real(values: NDArray[np.float64], rows: NDArray[np.int64]) -> list[tuple[str, int]]:
-    """Rows by a number from 0, in bins of one width."""
+    """Count rows by a number from 0, in bins of equal width."""
     if not rows.sum():
         return []
     most = float(values.max())
@@ -63,7 +63,7 @@ def bins_of_real(values: NDArray[np.float64], rows: NDArray[np.int64]) -> list[t
 
 
 def nice(width: float) -> float:
-    """The next 1, 2, 2.5 or 5 times a power of ten."""
+    """Round up to 1, 2, 2.5 or 5 times a power of ten."""
     power = 10.0 ** np.floor(np.log10(width))
     return float(
         next((times * power for times in (1, 2, 2.5, 5, 10) if times * power >= width * (1 - 1e-9)), 10 * power)
@@ -71,7 +71,7 @@ def nice(width: float) -> float:
 
 
 def weighted_quantile(values: NDArray[np.int64] | NDArray[np.float64], weights: NDArray[np.int64], q: float) -> float:
-    """The smallest value that at least a share ``q`` of the weight does not exceed; at least one weight is above 0."""
+    """Return the smallest value that at least a share ``q`` of the weight does not exceed; some weight is above 0."""
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weights[order])
     return float(values[order][np.searchsorted(reached, q * reached[-1])])

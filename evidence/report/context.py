@@ -1,4 +1,4 @@
-"""What the page of a run shows, beside what its outputs hold."""
+"""Content of the report page that the outputs of a run do not hold."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 class ReportError(InputError):
-    """A page that cannot be made; the message names the field, file or package, and what would help."""
+    """Error for a page that cannot be made; the message names the field, file or package, and the remedy."""
 
 
 @dataclass(frozen=True)
 class About:
-    """What a run was to do, as its configuration says.
+    """The settings of a run, from its configuration.
 
     Attributes
     ----------
     name : of the configuration
-    made : when the page was made, as text
-    privacy, sampling_and_noise : what was promised; the latter None where there is neither sampling nor noise
+    made : time at which the page was made, as text
+    privacy, sampling_and_noise : privacy models and mechanisms; the latter None without sampling and noise
     algorithm : its name
-    representative : whether a number is published as one value, which stands for its group
+    representative : whether a number is published as one representative value of its equivalence class
     published : whether suppressed tuples are published, fully generalized
-    settings : of roles, promises and algorithm, in words
-    versions : of programs, and hashes of what the run followed
-    warnings : what to read the figures with
+    settings : of roles, privacy models and algorithm, in words
+    versions : of programs, and hashes of the policy, hierarchies and code
+    warnings : caveats for readers of the figures
     """
 
     name: str
@@ -47,18 +47,18 @@ class About:
 
 @dataclass(frozen=True)
 class Flow:
-    """What became of the rows of a run. None: nobody kept account of it.
+    """Numbers of the rows of a run by their fate. None: no output counts them.
 
     Attributes
     ----------
     rows_in : rows read
-    sampled_out : tuples that sampling did not let in
-    released : tuples that left, without those that were suppressed and published all the same
+    sampled_out : tuples that sampling excluded
+    released : published tuples, without suppressed tuples that were published fully generalized
     suppressed, rejected : tuples and rows by reason
-    published : how many of the suppressed ones were published, fully generalized
-    forgotten : tuples of persons who were forgotten while they waited
-    delays : tuples by how many later ones of their shard they waited for
-    longest_delay : the longest of these, exact
+    published : suppressed tuples that were published, fully generalized
+    forgotten : tuples of persons who were forgotten while the tuples were buffered
+    delays : tuples by their delay in later tuples of their shard
+    longest_delay : the longest delay, exact
     """
 
     released: int
@@ -73,9 +73,9 @@ class Flow:
 
     @property
     def accounted(self) -> int:
-        """Rows of which it is known what became of them."""
+        """Number of rows whose fate is known."""
         others = (self.suppressed or {}, self.rejected or {})
-        # The suppressed ones hold those that were published, where anybody kept account of them.
+        # ``suppressed``, where it is known, includes the published ones.
         published = self.published if self.suppressed is None else 0
         known = sum(sum(reasons.values()) for reasons in others)
         return self.released + published + known + self.forgotten + (self.sampled_out or 0)
@@ -102,10 +102,10 @@ class Figure:
     Attributes
     ----------
     name : its identifier in the page
-    title, text : what it shows, and what there is to be seen
+    title, text : its subject, and its content in words
     svg : the picture
-    table : the numbers that it is drawn from
-    below : whether the table is too wide to stand beside it
+    table : the numbers behind the picture
+    below : whether the table is too wide to stand beside the picture
     """
 
     name: str
@@ -118,13 +118,13 @@ class Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page.
+    """A section of the page.
 
     Attributes
     ----------
     name : its identifier in the page
     text : paragraphs
-    items : a list below them
+    items : a list below the paragraphs
     """
 
     name: str

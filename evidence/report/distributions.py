@@ -1,8 +1,8 @@
-"""Each quasi-identifier as it came in and as it left, in bins that hold at least k persons.
+"""Distributions of quasi-identifiers in the input and in the output, in bins of at least k persons.
 
-Bins are chosen by what left, which is public, and put together until each holds enough. Those of a category are labels
-of its hierarchy that stand above its values, so that no single value is named; only where every value stands right
-below the root, there is nothing else to name.
+Bins are chosen from the published output alone, and merged until each holds enough persons. The bins of a category are
+labels of its hierarchy above its values, so that no single value is named. Only where all values stand directly below
+the root, the bins are values.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _AT_ONCE = 100_000
 _TAIL = 0.05
 
 OTHERS = "(all others)"
-"""Stands for what is too rare to be named."""
+"""Label for all categories that are too rare to be named."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ class Axis:
     ----------
     name : of the attribute
     edges : (bins - 1,) of a number: bin i holds values from edge i - 1 up to below edge i; None of a category
-    whole : whether all that left are whole numbers
+    whole : whether all published values are whole numbers
     labels : (bins,) of a category; none of a number
     bin_of_leaf : (leaves,) of a category; None of a number
-    left : (bins,) tuples that left; one that left generalized is spread evenly over all that it may have been
+    left : (bins,) published tuples; each is spread evenly over its generalization
     """
 
     name: str
@@ -52,7 +52,7 @@ class Axis:
     bin_of_leaf: NDArray[np.int64] | None = None
 
     def label(self, start: int, stop: int) -> str:
-        """What the bins from ``start`` up to below ``stop`` hold, of a number."""
+        """Return the label of the bins from ``start`` up to below ``stop``."""
         if self.edges is None:
             return self.labels[start]
         low = number(float(self.edges[start - 1])) if start else ""
@@ -68,14 +68,14 @@ class Axis:
 
 @dataclass(frozen=True)
 class Spread:
-    """What is shown of one quasi-identifier.
+    """Distribution of one quasi-identifier, as the page shows it.
 
     Attributes
     ----------
     name : of the attribute
     labels : of the bins
-    left : (bins,) tuples that left
-    came : (bins,) tuples that came in; None where that is not known
+    left : (bins,) published tuples
+    came : (bins,) tuples of the input; None where it is unknown
     """
 
     name: str
@@ -85,7 +85,7 @@ class Spread:
 
     @property
     def moved(self) -> float | None:
-        """The share of tuples that lie in another bin than before, at least; None where the input is not known."""
+        """Minimum share of tuples that changed bins, the total variation distance; None where the input is unknown."""
         if self.came is None:
             return None
         before, after = (np.array(part, np.float64) / sum(part) for part in (self.came, self.left))
@@ -93,7 +93,7 @@ class Spread:
 
 
 def axes(left: Releases, policy: Policy) -> list[Axis]:
-    """The bins of each quasi-identifier; none of one that shows no difference."""
+    """Return the bins of each quasi-identifier; omit attributes with a single bin."""
     if not left.tuples.sum():
         return []
     found = (_axis(left, attribute) for attribute in policy.quasi_identifiers)
@@ -113,7 +113,7 @@ def _numbers(
     attribute: Numeric, low: NDArray[np.float64], high: NDArray[np.float64], tuples: NDArray[np.int64]
 ) -> Axis | None:
     whole = bool(np.all(low == np.floor(low)) and np.all(high == np.floor(high)))
-    # As complex numbers, pairs are sorted by numpy much faster than as rows.
+    # numpy sorts complex numbers much faster than rows of pairs.
     pairs, which = np.unique(low + 1j * high, return_inverse=True)
     low, high, amounts = pairs.real, pairs.imag, np.bincount(which.reshape(-1), tuples).astype(np.float64)
     weights = amounts.astype(np.int64)
@@ -138,7 +138,7 @@ def _numbers(
 def _over_bins(
     low: NDArray[np.float64], high: NDArray[np.float64], amounts: NDArray[np.float64], edges: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Tuples in each bin, spread evenly from ``low`` up to below ``high``; where these are equal, all at that point."""
+    """Count tuples per bin, each spread evenly from ``low`` up to below ``high``, or at one point if they are equal."""
     width = np.where(high > low, high - low, 1)[:, None]
     within = np.clip((edges[None, :] - low[:, None]) / width, 0, 1)
     below = np.where((high > low)[:, None], within, edges[None, :] > low[:, None])
@@ -159,7 +159,7 @@ def _categories(left: Releases, attribute: Categorical) -> Axis:
     reached = np.concatenate(([0.0], np.cumsum(of_leaf)))
     shown = _shown_nodes(tree, reached)
     names = [tree.labels[n] for n in shown]
-    # All others have the last bin.
+    # The last bin holds all other values.
     bin_of_leaf = np.full(tree.leaves, len(shown), np.int64)
     for place, at_node in enumerate(shown):
         bin_of_leaf[tree.first[at_node] : tree.last[at_node] + 1] = place
@@ -169,9 +169,9 @@ def _categories(left: Releases, attribute: Categorical) -> Axis:
 
 
 def _shown_nodes(tree: Hierarchy, reached: NDArray[np.float64]) -> list[int]:
-    """Nodes, none above another, in the order of their leaves: the fullest are opened while there is room.
+    """Choose nodes to show, in the order of their leaves, none above another; expand the fullest while there is room.
 
-    They cover all leaves, but where the root alone has more below it than are shown.
+    They cover all leaves, except where the root has more children than the page shows.
     """
 
     def held(node: int) -> float:
@@ -183,7 +183,7 @@ def _shown_nodes(tree: Hierarchy, reached: NDArray[np.float64]) -> list[int]:
             below.setdefault(parent, []).append(child)
     shown = sorted(below.get(tree.root, [tree.root]), key=held, reverse=True)[:_MOST]
     while True:
-        # What has a value right below it stays closed.
+        # A node with a value directly below it stays closed.
         open_to = [n for n in shown if n in below and all(child in below for child in below[n])]
         open_to = [n for n in open_to if len(shown) - 1 + len(below[n]) <= _MOST]
         if not open_to:
@@ -194,12 +194,12 @@ def _shown_nodes(tree: Hierarchy, reached: NDArray[np.float64]) -> list[int]:
 
 
 class Came:
-    """Counts the tuples and the persons that came in, by bin.
+    """Counter of the tuples and persons of the input, by bin.
 
     Parameters
     ----------
-    axes : what they are counted by
-    policy : whose coded columns blocks have
+    axes : bins to count by
+    policy : of the blocks, for the order of their columns
     """
 
     def __init__(self, axes: list[Axis], policy: Policy) -> None:
@@ -212,7 +212,7 @@ class Came:
         self._own = True
 
     def add(self, block: Block) -> None:
-        """Take in the tuples of a block."""
+        """Count the tuples of a block."""
         self.tuples += len(block)
         if not len(block):
             return
@@ -224,18 +224,18 @@ class Came:
                 place = axis.bin_of_leaf[block.categorical[:, column]]
             self._rows[i] += np.bincount(place, minlength=len(axis.left))
             if block.subject is not None:
-                # A bin and the rest of a hash: two persons that then are one are counted once, which is the safe side.
+                # A bin and a truncated hash: persons whose hashes collide count once, which errs on the safe side.
                 mark = np.uint64(8)
                 pairs = (block.subject >> mark << mark) | place.astype(np.uint64)
                 self._pairs[i] = np.union1d(self._pairs[i], pairs)
                 self._own = False
 
     def rows(self, axis: int) -> NDArray[np.int64]:
-        """(bins,) tuples that came in."""
+        """Return (bins,) the tuples of the input."""
         return self._rows[axis]
 
     def persons(self, axis: int, bins: list[int]) -> int:
-        """Distinct persons in some bins together."""
+        """Return the number of distinct persons in the union of some bins."""
         if self._own:
             return int(self._rows[axis][bins].sum())
         place = (self._pairs[axis] & np.uint64(255)).astype(np.int64)
@@ -243,7 +243,7 @@ class Came:
 
 
 def spreads(axes: list[Axis], came: Came | None, least: int) -> list[Spread]:
-    """What is shown of each quasi-identifier, in bins of at least ``least`` persons; none that has not two of them."""
+    """Return the distributions to show, in bins of at least ``least`` persons; omit those with fewer than two bins."""
     found = (_spread(i, axis, came, least) for i, axis in enumerate(axes))
     return [spread for spread in found if len(spread.labels) > 1]
 
@@ -262,7 +262,7 @@ def _spread(i: int, axis: Axis, came: Came | None, least: int) -> Spread:
 
 
 def _neighbors(axis: Axis, enough: Callable[[list[int]], bool]) -> list[tuple[str, list[int]]]:
-    """Bins of a number, each put together with the next until it holds enough; what is left over goes to the last."""
+    """Merge each numeric bin with the next until it holds enough persons; the remainder joins the last bin."""
     found: list[list[int]] = []
     bins: list[int] = []
     for place in range(len(axis.left)):
@@ -276,7 +276,7 @@ def _neighbors(axis: Axis, enough: Callable[[list[int]], bool]) -> list[tuple[st
 
 
 def _others(axis: Axis, enough: Callable[[list[int]], bool]) -> list[tuple[str, list[int]]]:
-    """Bins of a category; those that hold too little are put together, with the least of the others where they must."""
+    """Merge categorical bins with too few persons, and the smallest others where that does not suffice."""
     kept = [place for place in range(len(axis.left)) if axis.labels[place] != OTHERS and enough([place])]
     rest = [place for place in range(len(axis.left)) if place not in kept]
     while rest and kept and not enough(rest):

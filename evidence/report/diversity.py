@@ -1,4 +1,4 @@
-"""How different the sensitive values are that left together."""
+"""Diversity of sensitive values within equivalence classes."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from crenel.evidence.report.releases import Releases
 
 @dataclass(frozen=True)
 class Diversity:
-    """Of a sensitive column, in each group of rows that share a generalization.
+    """Diversity of one sensitive column, by group of rows that share a generalization.
 
     Attributes
     ----------
     rows : (groups,) rows of the group
-    values : (groups,) different values among them
-    entropy : (groups,) of their values, in bits
-    distance : (groups,) of their values from those of all rows: the share that would have to change its value, from 0
-        to 1 (t-closeness with equal distance, Li, Li and Venkatasubramanian 2007)
+    values : (groups,) number of distinct values
+    entropy : (groups,) of the values, in bits
+    distance : (groups,) distance between the value distributions of the group and of all rows, from 0 to 1 (t-closeness
+        with equal distance, Li, Li and Venkatasubramanian 2007)
     """
 
     rows: NDArray[np.int64]
@@ -31,7 +31,7 @@ class Diversity:
 
 
 def diversity(left: Releases, column: pa.ChunkedArray) -> Diversity:
-    """The diversity of a column of ``released``; suppressed tuples count neither in groups nor in the whole."""
+    """Return the diversity of a column of ``released``; suppressed tuples count neither in groups nor in the total."""
     codes = column.combine_chunks().dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
     codes = codes[left.rows].astype(np.int64)
     if not len(codes):
@@ -43,7 +43,7 @@ def diversity(left: Releases, column: pa.ChunkedArray) -> Diversity:
     rows = np.bincount(left.group)
     share = amount / rows[group]
     common = np.bincount(codes, minlength=kinds) / len(codes)
-    # A group lacks what the whole has more of, and has as much more of other values.
+    # The distance is the sum of positive differences, because the negative ones have the same sum.
     more = np.maximum(share - common[value], 0)
     return Diversity(
         rows=rows.astype(np.int64),

@@ -1,4 +1,4 @@
-"""Pictures as SVG, in colors of the page's own: light, dark, in print, and never told by color alone."""
+"""SVG pictures in the colors of the page (light, dark, print), with patterns or marks beside color."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crenel.evidence.report.formatting import plain, short
 
 NEEDED = "needs Jinja2 and matplotlib, which the extra 'report' brings: pip install 'crenel[report]'"
 
-# Colors that stand for those of the page, which differ between light and dark.
+# Placeholders for colors of the page, which differ between light and dark.
 INK, MUTED, GRID, PAPER = "#010101", "#020202", "#030303", "#040404"
 MAIN, SECOND, THIRD = "#050505", "#060606", "#070707"
 _VARIABLES = {
@@ -28,7 +28,7 @@ _VARIABLES = {
 }
 
 _WIDTH = 5.0
-"""Inches, at 72 units each: so narrow that letters can still be read where the picture is as wide as a telephone."""
+"""Inches, at 72 units each: narrow enough that letters stay legible at the width of a telephone."""
 
 _STYLE = {
     "svg.fonttype": "none",
@@ -54,7 +54,7 @@ _STYLE = {
 
 
 def bars(name: str, labels: Sequence[str], shares: Sequence[float], unit: str) -> str:
-    """A bar for each label, its share of 1 written beside it."""
+    """Draw a bar for each label, with its share of 1 beside it."""
     with _drawing(0.26 * len(labels) + 0.75) as (axes, drawn):
         _rows(axes, labels)
         axes.barh(range(len(labels)), shares, height=0.72, color=MAIN)
@@ -67,7 +67,7 @@ def bars(name: str, labels: Sequence[str], shares: Sequence[float], unit: str) -
 
 
 def paired_bars(name: str, labels: Sequence[str], came: Sequence[float], left: Sequence[float]) -> str:
-    """Two bars for each label: shares of 1 of what came in, hatched, and of what left."""
+    """Draw two bars for each label: its share of 1 of the input, hatched, and of the output."""
     with _drawing(0.42 * len(labels) + 1.0) as (axes, drawn):
         _rows(axes, labels)
         places = range(len(labels))
@@ -81,7 +81,7 @@ def paired_bars(name: str, labels: Sequence[str], came: Sequence[float], left: S
 
 
 def line(name: str, labels: Sequence[str], values: Sequence[float], what: str) -> str:
-    """A line through values from 0 to 1, in order."""
+    """Draw a line through values from 0 to 1, in order."""
     with _drawing(2.7) as (axes, drawn):
         axes.plot(range(len(values)), values, color=MAIN, marker="o", markersize=4, linewidth=1.8, clip_on=False)
         axes.set_ylim(0, min(1.0, max(values, default=1.0) * 1.25) or 1.0)
@@ -101,7 +101,7 @@ def intervals(
     bounds: Sequence[tuple[float, float]],
     baselines: Sequence[float | None],
 ) -> str:
-    """A point with its bounds for each label, and a cross where the baseline is; shares of 1."""
+    """Draw a point with its interval for each label, and a cross at its baseline; all are shares of 1."""
     with _drawing(0.42 * len(labels) + 1.0) as (axes, drawn):
         _rows(axes, labels)
         for place, (value, (low, high), baseline) in enumerate(zip(values, bounds, baselines, strict=True)):
@@ -113,17 +113,17 @@ def intervals(
         if any(baseline is not None for baseline in baselines):
             axes.plot([], [], "x", color=SECOND, markersize=9, markeredgewidth=2.2, label="baseline")
         _percent_axis(axes, max([high for _, high in bounds] + [b for b in baselines if b is not None]), "of tries")
-        axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2)  # there is room over long labels
+        axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2)  # long labels leave room there
     return _page_svg(name, drawn)
 
 
 def flow(name: str, source: str, parts: Sequence[tuple[str, float, str]]) -> str:
-    """What a stream of rows divides into.
+    """Draw the division of a stream of rows into parts.
 
     Parameters
     ----------
-    source : words for all rows
-    parts : words, rows, and one of ``released``, ``suppressed``, ``rejected``, of each
+    source : label of all rows
+    parts : label, rows, and one of ``released``, ``suppressed``, ``rejected``, of each
     """
     from matplotlib.patches import PathPatch, Rectangle
     from matplotlib.path import Path
@@ -186,14 +186,14 @@ def _percent(share: float) -> str:
 
 @contextmanager
 def _drawing(height: float) -> Iterator[tuple[Any, list[str]]]:
-    """Axes to draw on; the SVG is in the list once the block has ended."""
+    """Yield axes and a list, which holds the SVG after the block has ended."""
     try:
         from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError:
         raise ReportError(f"the report {NEEDED}") from None
     drawn: list[str] = []
-    # A letter that the font of the layout has not got is the reader's font's to show.
+    # matplotlib warns of glyphs that its layout font lacks; the reader's font displays them.
     with rc_context(_STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")
         figure = Figure(figsize=(_WIDTH, height), dpi=72, layout="constrained")
@@ -204,7 +204,7 @@ def _drawing(height: float) -> Iterator[tuple[Any, list[str]]]:
 
 
 def _page_svg(name: str, drawn: list[str]) -> str:
-    """A picture as a part of a page: with identifiers of its own, the page's colors and font, no rules of style."""
+    """Return a picture for embedding: identifiers with a prefix, the page's colors and font, and no style rules."""
     text = drawn[0]
     text = text[text.index("<svg") :].rstrip()
     text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", text, flags=re.DOTALL)

@@ -1,4 +1,4 @@
-"""Numbers and labels as the page writes them."""
+"""Formats of numbers and labels on the page."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ _LONGEST = 30
 
 
 def count(amount: float) -> str:
-    """A number of rows, with thousands apart."""
+    """Return a number of rows with thousands separators."""
     return f"{round(amount):,}"
 
 
 def share(part: float, whole: float) -> str:
-    """A part of a whole in percent, which is none or all only where the part is; a dash where there is no whole."""
+    """Return a share in percent, 0 % or 100 % only if exact; a dash where the whole is 0."""
     if not whole:
         return "-"
     found = part / whole
@@ -23,20 +23,20 @@ def share(part: float, whole: float) -> str:
 
 
 def number(value: float) -> str:
-    """A number of an attribute, as short as it can be written."""
+    """Return the shortest form of an attribute's number."""
     return f"{value:,.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:,.12g}"
 
 
 def plain(text: str) -> str:
-    """A text of the user's without what no page can show: control characters."""
+    """Replace control characters, which no page can show."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def short(text: str) -> str:
-    """The beginning of a text that is too long for a picture."""
+    """Truncate a text that is too long for a picture."""
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1].rstrip() + "…"
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names as a sentence has them."""
+    """Join names as in a sentence."""
     return " and ".join((", ".join(names[:-1]), names[-1]) if len(names) > 1 else names)

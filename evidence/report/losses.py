@@ -1,4 +1,4 @@
-"""What generalization cost: loss by attribute, and over time."""
+"""Information loss by attribute, and over time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST_PARTS = 24
 
 
 def nodes(labels: NDArray[np.object_], tree: Hierarchy, name: str) -> NDArray[np.int64]:
-    """The node of each label; raises ``ReportError`` where a label is none of the hierarchy's."""
+    """Return the hierarchy node of each label; raise ``ReportError`` for a label that the hierarchy lacks."""
     known = {label: node for node, label in enumerate(tree.labels)}
     found = np.fromiter((known.get(label, -1) for label in labels.tolist()), np.int64, len(labels))
     if (found < 0).any():
@@ -39,9 +39,10 @@ def nodes(labels: NDArray[np.object_], tree: Hierarchy, name: str) -> NDArray[np
 
 
 def loss_by_attribute(left: Releases, policy: Policy) -> Iterator[tuple[str, float]]:
-    """The mean loss of each quasi-identifier over tuples, in [0, 1] (CASTLE, Section 2.2).
+    """Yield the mean loss of each quasi-identifier over tuples, in [0, 1] (CASTLE, Section 2.2).
 
-    A number without a domain is measured by the range of all that left. One that is published as one value is left out.
+    A number without a domain is measured by the range of all published values. Attributes with a representative value
+    are omitted.
     """
     if not left.tuples.sum():
         return
@@ -60,7 +61,7 @@ def loss_by_attribute(left: Releases, policy: Policy) -> Iterator[tuple[str, flo
 
 
 def intervals(left: Releases, name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Lower and upper end of a number in each release; raises ``ReportError`` where one is missing."""
+    """Return the lower and upper ends of a number in each release; raise ``ReportError`` for a missing one."""
     low, high = left.table[f"{name}_min"], left.table[f"{name}_max"]
     if low.null_count or high.null_count:
         raise ReportError(f"released.{name}_min: holds rows without a number; were the outputs made by this policy?")
@@ -68,15 +69,15 @@ def intervals(left: Releases, name: str) -> tuple[NDArray[np.float64], NDArray[n
 
 
 def loss_over_time(left: Releases, least: int) -> list[tuple[str, float, int]]:
-    """Mean loss over tuples, in parts of event time, or, where it is not known, in parts of the releases as they left.
+    """Return the mean loss over tuples by intervals of event time, or by release order where times are unknown.
 
     Parameters
     ----------
-    least : tuples of a part; smaller ones are put together with the next
+    least : minimum number of tuples per interval; smaller intervals are merged with the next
 
     Returns
     -------
-    (part, mean loss, tuples) of each, in order; none without an audit log
+    (interval, mean loss, tuples) of each, in order; none without an audit log
     """
     if left.loss is None or not left.tuples.sum():
         return []
@@ -101,10 +102,10 @@ def loss_over_time(left: Releases, least: int) -> list[tuple[str, float, int]]:
 
 
 def _parts_of_time(time: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
-    """Parts that begin at round times, so that none of them tells when somebody came."""
+    """Divide time at round boundaries, which disclose no arrival time."""
     first, last = int(time.min()), int(time.max())
     step = next((step for step in _STEPS if (last - first) // step < _MOST_PARTS), (last - first) // _MOST_PARTS + 1)
-    # Whole days are counted from the first.
+    # Multiples of whole days are counted from the first day.
     begin = first // _DAY * _DAY if step > _DAY else first // step * step
     form = "%Y-%m-%d" if step >= _DAY else "%m-%d %H:%M" if step >= _MINUTE else "%H:%M:%S"
     starts = range(begin, last + 1, step)
@@ -114,7 +115,7 @@ def _parts_of_time(time: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64
 def _written(start: int, form: str) -> str:
     try:
         return datetime.fromtimestamp(start / 1000, timezone.utc).strftime(form)
-    except (OverflowError, ValueError):  # outside of the years that a calendar has
+    except (OverflowError, ValueError):  # outside the calendar's range of years
         return f"{start:,}"
 
 
@@ -126,7 +127,7 @@ def _parts_of_order(left: Releases) -> tuple[list[str], NDArray[np.int64]]:
 
 
 def mean(column: object, weights: NDArray[np.int64]) -> float | None:
-    """The mean of a column over tuples; None where it has no value."""
+    """Return the mean of a column over tuples; None where it has no value."""
     known = ~pc.is_null(column).to_numpy()
     if not weights[known].sum():
         return None

@@ -1,4 +1,4 @@
-"""The page: one HTML file that needs no other, and no script."""
+"""Assembly of the report: one self-contained HTML file without scripts."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from crenel.evidence.report.summary_section import not_promised, opening
 
 
 def require_packages() -> None:
-    """Raise ``ReportError`` where what draws and writes a page is not installed."""
+    """Raise ``ReportError`` if a package for drawing or writing a page is not installed."""
     if not all(map(find_spec, ("jinja2", "matplotlib"))):
         raise ReportError(f"the report {NEEDED}")
 
 
 class Report:
-    """The page of a run.
+    """The report page of a run.
 
     Parameters
     ----------
-    outputs : what the run left behind
-    about : what it was to do
+    outputs : of the run
+    about : settings of the run
 
     Attributes
     ----------
-    axes : by which what came in is counted for ``html`` (``crenel.evidence.report.distributions.Came``)
+    axes : bins for counting the input for ``html`` (``crenel.evidence.report.distributions.Came``)
 
     Raises
     ------
@@ -52,14 +52,14 @@ class Report:
     def html(
         self, flow: Flow, *, came: Came | None = None, all_came: bool = True, attacks: Sequence[Attack] = ()
     ) -> str:
-        """The text of the page.
+        """Return the HTML text of the page.
 
         Parameters
         ----------
-        flow : what became of the rows
-        came : what came in, by ``axes``; None: that is not known
-        all_came : whether it is all of what the outputs are of, and not only a beginning
-        attacks : what an observer could do; none: the page says nothing of it
+        flow : numbers of the rows by their fate
+        came : counts of the input, by ``axes``; None: the input is unknown
+        all_came : whether ``came`` covers the complete input of these outputs, and not only its beginning
+        attacks : results of attacks; none: the page omits the section
         """
         from jinja2 import Environment, StrictUndefined
         from markupsafe import Markup
@@ -88,7 +88,7 @@ class Report:
             opening=list(opening(policy, about, left, flow)),
             not_promised=list(not_promised(policy, about)),
             sections=found,
-            # Our own files, and pictures whose texts matplotlib has escaped.
+            # The template and style are ours, and matplotlib has escaped the texts of pictures.
             style=Markup(style),
             svg=Markup,
         )

@@ -1,4 +1,4 @@
-"""The figures of the page, each with its text alternative and its numbers."""
+"""Figures of the page, each with its text alternative and its numbers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from crenel.evidence.report.formatting import count, plain, share
 
 
 def distribution(name: str, title: str, what: str, found: Sequence[tuple[str, int]], of: str = "rows") -> Figure:
-    """How many rows lie in each of some bins; at least one row does.
+    """Return a histogram of rows; at least one bin holds a row.
 
     Parameters
     ----------
-    what : the header of the bins, such as ``persons``
-    of : what is counted
+    what : header of the bins, such as ``persons``
+    of : unit of the counts
     """
     whole = sum(amount for _, amount in found)
     fullest = max(found, key=lambda pair: pair[1])
@@ -32,7 +32,7 @@ def distribution(name: str, title: str, what: str, found: Sequence[tuple[str, in
 
 
 def shares(name: str, title: str, what: str, found: Sequence[tuple[str, float]], of: str) -> Figure:
-    """A share of 1 for each of some names; at least one."""
+    """Return a bar chart of a share of 1 for each name; at least one name."""
     most = max(found, key=lambda pair: pair[1])
     text = f"Bars: {of} by {what}. The largest: {plain(most[0])}, {most[1]:.1%}."
     svg = figures.bars(name, [label for label, _ in found], [value for _, value in found], of)
@@ -41,7 +41,7 @@ def shares(name: str, title: str, what: str, found: Sequence[tuple[str, float]],
 
 
 def over_time(name: str, title: str, found: Sequence[tuple[str, float, int]]) -> Figure:
-    """A share of 1 over parts of time, with the tuples of each."""
+    """Return a line chart of a share of 1 over intervals, with the tuples of each."""
     values = [value for _, value, _ in found]
     text = (
         f"A line from {found[0][0]} to {found[-1][0]}: it begins at {values[0]:.1%}, ends at {values[-1]:.1%}, and "
@@ -53,7 +53,7 @@ def over_time(name: str, title: str, found: Sequence[tuple[str, float, int]]) ->
 
 
 def beside(name: str, spread: Spread) -> Figure:
-    """A quasi-identifier as it came in and as it left, or only as it left."""
+    """Return the distribution of a quasi-identifier in the input and the output, or in the output alone."""
     title, labels = plain(spread.name), [plain(label) for label in spread.labels]
     left, after = spread.left, sum(spread.left)
     if spread.came is None or spread.moved is None:
@@ -75,7 +75,7 @@ def beside(name: str, spread: Spread) -> Figure:
 
 
 def attacked(name: str, judged: str, attacks: Sequence[Attack]) -> Figure:
-    """How often attacks succeed that were judged in one way, with bounds and baselines."""
+    """Return the success of attacks of one kind, with confidence intervals and baselines."""
     best = max(attacks, key=lambda attack: attack.success)
     where = "on what left" if judged == "outputs" else "on replays of the input"
     title = f"How often attacks succeed, {where}"
@@ -104,7 +104,7 @@ def attacked(name: str, judged: str, attacks: Sequence[Attack]) -> Figure:
 
 
 def flowing(name: str, flow: Flow) -> Figure:
-    """What became of the rows that were read."""
+    """Return the fates of the rows that were read."""
     parts = [("left, generalized", flow.released, "released")]
     parts += [(words, rows, "suppressed") for words, rows in _suppressed(flow) if rows]
     parts += [
@@ -123,7 +123,7 @@ def flowing(name: str, flow: Flow) -> Figure:
 
 
 def _suppressed(flow: Flow) -> Iterator[tuple[str, int]]:
-    """What was let in and did not leave as it should."""
+    """Yield the parts of admitted rows that were not published in an equivalence class."""
     reasons = flow.suppressed or {}
     if flow.published and (flow.withheld or not reasons):
         yield "suppressed, left with nothing told", flow.published

@@ -1,4 +1,4 @@
-"""The releases of a run, with what was suppressed told apart."""
+"""Releases of a run, separated from suppressed tuples that were published."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from crenel.anonymity.model.policy import Policy
 from crenel.evidence.outputs import Outputs
 
 GENERALIZED = "generalized"
-"""The kind of a release of one suppressed tuple."""
+"""Kind of a release of one suppressed tuple."""
 
 _ALONE = ("reused", "again")
-"""Kinds of releases under a generalization that others had left under before."""
+"""Kinds of releases under a generalization that was published before."""
 
 
 @dataclass(frozen=True)
 class Releases:
-    """What left, without suppressed tuples.
+    """Published releases, without suppressed tuples.
 
     Attributes
     ----------
-    table : one row a release, its generalization; without an audit log, one a group of rows that share one
-    tuples : (releases,) how many left in it
-    subjects : (releases,) how many persons share the generalization, as the audit log has it; None without one
+    table : generalizations, one row per release; without an audit log, one row per group of rows that share one
+    tuples : (releases,) number of tuples
+    subjects : (releases,) number of persons who share the generalization, from the audit log; None without one
     loss : (releases,) InfoLoss in [0, 1]; None without an audit log
-    time : (releases,) event time in epoch milliseconds; None where it is not known of every one
-    order : (releases,) the order in which they left, within shards
-    alone : (releases,) whether a tuple left under a generalization that others had left under before
-    columns : of the audit log, the rows of these releases; None without one
-    rows : (rows,) which rows of ``released`` share their generalization with no suppressed tuple
+    time : (releases,) event time in epoch milliseconds; None where any is unknown
+    order : (releases,) order of release within shards
+    alone : (releases,) whether a single tuple was published under an earlier generalization
+    columns : rows of the audit log for these releases; None without one
+    rows : (rows,) rows of ``released`` that share their generalization with no suppressed tuple
     group : (rows,) a number for each of these rows, equal where they share their generalization
     suppressed : rows of ``released`` that were suppressed, and published fully generalized
     """
@@ -54,17 +54,16 @@ class Releases:
 
     @property
     def smallest_group(self) -> int | None:
-        """Rows of the smallest group of released rows that share a generalization; None where there is none."""
+        """Size in rows of the smallest group that shares a generalization; None without rows."""
         return int(np.bincount(self.group).min()) if len(self.group) else None
 
 
 def releases(outputs: Outputs, *, published: bool) -> Releases:
-    """The releases of a run.
+    """Return the releases of a run.
 
     Parameters
     ----------
-    published : whether suppressed tuples were published; without an audit log, rows whose generalization tells nothing
-        are taken for these
+    published : whether suppressed tuples were published; without an audit log, fully generalized rows count as these
     """
     shared = outputs.generalization
     if outputs.audit is None:
@@ -73,7 +72,7 @@ def releases(outputs: Outputs, *, published: bool) -> Releases:
     groups, of_audit = _groups(outputs.released, audit, shared)
     suppressed = _mask(pc.equal(audit["kind"], GENERALIZED))
     kept = audit.filter(pa.array(~suppressed))
-    # A row does not tell its kind: who shares its generalization with suppressed ones cannot be told from them.
+    # A row does not state its kind, so rows under the generalization of suppressed ones are indistinguishable.
     rows = np.flatnonzero(~np.isin(groups, of_audit[suppressed]))
     time = kept["event_time"]
     return Releases(
@@ -113,7 +112,7 @@ def _without_audit(outputs: Outputs, shared: Sequence[str], *, published: bool) 
 
 
 def _tells_nothing(released: pa.Table, policy: Policy) -> NDArray[np.bool_]:
-    """Which rows have the widest interval of each number, and the root of each hierarchy."""
+    """Return (rows,) whether each row has the widest interval of each number, and the root of each hierarchy."""
     found = np.ones(released.num_rows, np.bool_)
     for attribute in policy.quasi_identifiers:
         if not isinstance(attribute, Numeric):
@@ -129,7 +128,7 @@ def _tells_nothing(released: pa.Table, policy: Policy) -> NDArray[np.bool_]:
 def _groups(
     released: pa.Table, audit: pa.Table | None, shared: Sequence[str]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """A number for each row of two tables, equal where they agree in all columns that are shared."""
+    """Number the rows of two tables, equal where they agree in all shared columns."""
     rows = released.num_rows
     found = np.zeros(rows + (0 if audit is None else audit.num_rows), np.int64)
     for name in shared:

@@ -1,4 +1,4 @@
-"""The parts of the page."""
+"""Sections of the report page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from crenel.evidence.report.terms import terms
 
 
 def promised(about: About) -> Section:
-    """What was promised, and by which settings."""
+    """Return the section on privacy models, mechanisms and their settings."""
     tables = [
         Table(title, ("setting", "value"), tuple((plain(name), plain(text)) for name, text in pairs))
         for title, pairs in about.settings.items()
@@ -34,7 +34,7 @@ def promised(about: About) -> Section:
 
 
 def rows(flow: Flow) -> Section:
-    """What became of the rows."""
+    """Return the section on the fates of rows."""
     text = []
     if flow.rows_in is None:
         text.append(
@@ -53,7 +53,7 @@ def rows(flow: Flow) -> Section:
 
 
 def groups(about: About, left: Releases) -> Section:
-    """How large the groups are that rows left in."""
+    """Return the section on the sizes of equivalence classes."""
     title = "How large the groups are"
     if not left.tuples.sum():
         return Section("groups", title, ("Nothing left.",))
@@ -84,7 +84,7 @@ def groups(about: About, left: Releases) -> Section:
 
 
 def cost(policy: Policy, about: About, left: Releases) -> Section:
-    """What generalization cost."""
+    """Return the section on information loss."""
     title = "What it cost"
     by_attribute = list(loss_by_attribute(left, policy))
     text = [
@@ -108,7 +108,7 @@ def cost(policy: Policy, about: About, left: Releases) -> Section:
 
 
 def _noise(policy: Policy, left: Releases) -> Table | None:
-    """How far noise within releases moved numbers, and how often a value is nearest to its own person's."""
+    """Return a table of the error of noise within releases, and of rows nearest to their own person's value."""
     if not policy.noised or left.columns is None or not left.tuples.sum():
         return None
     found: list[tuple[str, str, str]] = []
@@ -122,7 +122,7 @@ def _noise(policy: Policy, left: Releases) -> Table | None:
 
 
 def delay(flow: Flow) -> Section:
-    """How long rows waited."""
+    """Return the section on delays."""
     title = "How long rows waited"
     if not flow.delays:
         return Section("delay", title, ("It is not known here: no sink 'summary' is kept.",))
@@ -142,7 +142,7 @@ def delay(flow: Flow) -> Section:
 
 
 def sensitive(outputs: Outputs, left: Releases) -> Iterator[Section]:
-    """How different the sensitive values of each group are."""
+    """Yield a section on the diversity of each sensitive column."""
     for place, name in enumerate(outputs.policy.sensitive):
         shown, title = plain(name), f"Diversity of {plain(name)}"
         anchor = f"diversity-{place}"
@@ -181,7 +181,7 @@ def sensitive(outputs: Outputs, left: Releases) -> Iterator[Section]:
 
 
 def spreads(found: Sequence[Spread], names: Sequence[str], about: About, *, whole: bool) -> Section:
-    """Each quasi-identifier as it came in and as it left."""
+    """Return the section that compares quasi-identifiers in the input and in the output."""
     title = "What came in beside what left"
     if not found:
         return Section("beside", title, ("No quasi-identifier has two ranges that hold enough persons to be shown.",))
@@ -201,7 +201,7 @@ def spreads(found: Sequence[Spread], names: Sequence[str], about: About, *, whol
 
 
 def attacked(attacks: Sequence[Attack]) -> Section:
-    """What an observer could do."""
+    """Return the section on attacks."""
     above = sum(attack.above for attack in attacks)
     text = (
         "Bounds are of 95 % confidence. The baseline is what the same observer has without what left, or finds of "
@@ -215,13 +215,13 @@ def attacked(attacks: Sequence[Attack]) -> Section:
 
 
 def warned(warnings: Sequence[str]) -> Section:
-    """What to read all this with."""
+    """Return the section of warnings."""
     text = () if warnings else ("There are none.",)
     return Section("warnings", "Warnings", text, items=tuple(plain(warning) for warning in warnings))
 
 
 def standards(policy: Policy, about: About) -> Section:
-    """What standards call the mechanisms that were used."""
+    """Return the section on the mechanisms' names in standards."""
     rows = tuple((plain(here), iso, nist) for here, iso, nist in terms(policy, about))
     columns = ("mechanism here", "ISO/IEC 20889:2018", "NIST SP 800-188 (2023)")
     text = ("How two standards call what was done. A name in common is no statement that a standard is met.",)
@@ -229,7 +229,7 @@ def standards(policy: Policy, about: About) -> Section:
 
 
 def versions(about: About) -> Section:
-    """By what all this was made."""
+    """Return the section on versions and hashes."""
     text = ("Equal hashes tell that two runs followed the same policy, hierarchies and code.",)
     table = Table("Versions and hashes", ("what", "version or hash"), about.versions)
     return Section("versions", "Versions", text, tables=(table,))

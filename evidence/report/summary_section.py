@@ -1,4 +1,4 @@
-"""What a privacy officer reads first."""
+"""Summary at the top of the page, for privacy officers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crenel.evidence.report.releases import Releases
 
 
 def opening(policy: Policy, about: About, left: Releases, flow: Flow) -> Iterator[str]:
-    """What left, in how large groups, and at what cost."""
+    """Yield sentences on published rows, sizes of equivalence classes, and cost."""
     yield _what_left(policy, flow)
     yield from _groups(about, left)
     yield _cost(left, flow)
@@ -91,7 +91,7 @@ def _cost(left: Releases, flow: Flow) -> str:
 
 
 def not_promised(policy: Policy, about: About) -> Iterator[str]:
-    """What nobody may conclude from all this (``docs/privacy.md``)."""
+    """Yield statements that the privacy models do not guarantee (``docs/privacy.md``)."""
     yield (
         "That nobody is found by somebody who knows when, or in what order, records came in: groups are of people who "
         "look alike, not of people at one moment."

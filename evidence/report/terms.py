@@ -1,4 +1,4 @@
-"""What each mechanism is called in ISO/IEC 20889:2018 and in NIST SP 800-188 (2023)."""
+"""Names of mechanisms in ISO/IEC 20889:2018 and in NIST SP 800-188 (2023)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from crenel.anonymity.model.policy import Policy
 from crenel.evidence.report.context import About
 
 Term = tuple[str, str, str]
-"""A mechanism here, and its name in both standards."""
+"""A mechanism of Crenel, and its name in both standards."""
 
 _NONE = "no term of its own"
 
@@ -22,7 +22,7 @@ _PROMISES = {
 
 
 def terms(policy: Policy, about: About) -> Iterator[Term]:
-    """The mechanisms that a run used, in the order in which a row meets them."""
+    """Yield the mechanisms of a run, in the order in which they apply to a row."""
     privacy = about.privacy
     if policy.drop or policy.subject is not None:
         named = [*policy.drop, *([] if policy.subject is None else [policy.subject])]

@@ -1,1 +1,1 @@
-"""Why a sample loses what it loses: by attribute, by category and range, and what another setting would save."""
+"""Causes of information loss on a sample: by attribute, by category and range, and savings of other settings."""

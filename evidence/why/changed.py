@@ -1,4 +1,4 @@
-"""A sample without one of its quasi-identifiers, or with one told in less detail from the beginning."""
+"""Samples with one quasi-identifier removed, or coarsened before anonymization."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from crenel.evidence.sample import Sample
 from crenel.state.block import TupleColumns
 
 _LEAST_PATH = 3
-"""Labels from a value to the root, where there is a level between them."""
+"""Minimum length of a path from a value to the root with a level between them."""
 
 
 @dataclass(frozen=True)
 class AsDivided(Sample):
-    """A sample that is divided into shards as another was, so that nothing else differs.
+    """A sample with the shards of another one, so that nothing else differs.
 
     Attributes
     ----------
@@ -30,12 +30,12 @@ class AsDivided(Sample):
     of_shard: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def shards(self, shards: Shards) -> NDArray[np.int64]:
-        """(tuples,) ``of_shard``, whatever is asked for."""
+        """Return (tuples,) ``of_shard``, regardless of ``shards``."""
         return self.of_shard
 
 
 def without(sample: Sample, name: str, shards: Shards) -> Sample:
-    """The same tuples in the same shards, one quasi-identifier dropped.
+    """Return the same tuples in the same shards, with one quasi-identifier dropped.
 
     Raises
     ------
@@ -55,9 +55,9 @@ def without(sample: Sample, name: str, shards: Shards) -> Sample:
 
 
 def one_level_up(sample: Sample, name: str, shards: Shards) -> Sample | None:
-    """The same tuples in the same shards, the values of a categorical attribute one level up its hierarchy.
+    """Return the same tuples in the same shards, with a categorical attribute one level up its hierarchy.
 
-    None where no level can be had: values stand right below the root, or labels below others at several levels.
+    None where that is impossible: values stand directly below the root, or labels below others at several levels.
     """
     policy, tuples = sample.policy, sample.tuples
     column, attribute = next((i, a) for i, a in enumerate(policy.categorical) if a.name == name)

@@ -1,4 +1,4 @@
-"""How much of the loss of released tuples is that of each quasi-identifier."""
+"""Contribution of each quasi-identifier to the loss of released tuples."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from crenel.evidence.outputs import Outputs
 
 
 def losses(outputs: Outputs, *, policy: Policy | None = None, representative: bool = False) -> dict[str, float | None]:
-    """The mean loss of each quasi-identifier over released tuples, 0 to 1, in the order of the policy.
+    """Return the mean loss of each quasi-identifier over released tuples, 0 to 1, in the order of the policy.
 
-    Their mean is InfoLoss (CASTLE, Section 2.2). A number without a domain was measured by what had been seen when each
-    release left, which no output tells: such attributes share what the stated loss leaves of the others, by how wide
-    they are published. None where one value stands for each release; of no attribute where nothing was released.
+    Their mean is InfoLoss (CASTLE, Section 2.2). A number without a domain was measured by the values seen before each
+    release, which no output holds. Such attributes share the remainder of the stated loss, in proportion to their
+    published widths. A loss is None where one value represents each release. The result is empty where nothing was
+    released.
 
     Parameters
     ----------
-    policy : by whose hierarchies categories are measured; None: that of the outputs
-    representative : whether one value of each attribute stands for a release, which tells no loss
+    policy : its hierarchies measure categories; None: that of the outputs
+    representative : whether one value of each attribute represents a release, which reveals no loss
     """
     policy = outputs.policy if policy is None else policy
     table = outputs.released if outputs.audit is None else outputs.audit
@@ -53,7 +54,7 @@ def losses(outputs: Outputs, *, policy: Policy | None = None, representative: bo
 
 
 def _divided(loss: float, widths: dict[str, float]) -> dict[str, float]:
-    """A loss divided by widths, no part above 1."""
+    """Divide a loss in proportion to widths, with no part above 1."""
     found: dict[str, float] = {}
     while left := {name: width for name, width in widths.items() if name not in found}:
         whole = sum(left.values())

@@ -1,8 +1,8 @@
-"""Which categories and ranges are suppressed above their share, told so that no single value or person is.
+"""Categories and ranges with a suppression rate above average, without disclosure of single values or persons.
 
-Counts are tuples, rounded down to a multiple of k, and told only where k persons at least are behind them: of all
-tuples of a part, and of those suppressed. A category is an inner node of its hierarchy with two values at least. A
-range ends on a round grid, wherever the values lie.
+Counts are tuples, rounded down to a multiple of k. They are reported only where at least k persons are behind them,
+among all tuples of a part and among its suppressed ones. A category is an inner node of its hierarchy with at least two
+values. A range ends on a round grid, regardless of the values.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.evidence.sample import Sample
 
 _MORE = 1.2
-"""Times the share of all from which a part is told,"""
+"""Minimum ratio of a part's suppression rate to the overall rate."""
 _CLEARLY = 3.0
-"""and standard deviations of a count by chance."""
+"""Minimum deviation from the overall rate, in standard deviations of the count."""
 _CUTS = 8
-"""Quantiles that ranges are cut at, at most so many."""
+"""Number of quantile intervals that ranges are cut at, at most."""
 _GRID = 50
-"""Round steps in the range of a number, about."""
+"""Approximate number of round steps in the range of a number."""
 _FEWEST_WHOLE = 2
-"""Whole numbers in a range, at least."""
+"""Minimum number of whole numbers in a range."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Part:
     ----------
     column, label : the attribute, and a node of its hierarchy or an interval
     tuples, suppressed : rounded down to a multiple of k
-    times : how many times the share of all tuples is suppressed, by these counts
+    times : ratio of its suppression rate to the overall rate, by these counts
     """
 
     column: str
@@ -49,18 +49,18 @@ class Part:
 
     @property
     def share(self) -> float:
-        """Suppressed of its tuples, 0 to 1."""
+        """Suppressed share of its tuples, 0 to 1."""
         return self.suppressed / self.tuples
 
 
 def above_their_share(sample: Sample, suppressed: NDArray[np.bool_], k: int, most: int) -> list[Part]:
-    """Parts that are suppressed above their share, clearer ones first.
+    """Return parts with a suppression rate above average, the most significant first.
 
     Parameters
     ----------
     suppressed : (tuples,) whether each was
-    k : persons behind each count, at least; 1 or more
-    most : parts, at most
+    k : minimum number of persons behind each count, 1 or more
+    most : maximum number of parts
     """
     total = float(suppressed.mean()) if len(suppressed) else 0.0
     if not 0 < total < 1:
@@ -78,7 +78,7 @@ def above_their_share(sample: Sample, suppressed: NDArray[np.bool_], k: int, mos
 
 
 def persons(sample: Sample, chosen: NDArray[np.bool_]) -> int:
-    """How many are behind some tuples."""
+    """Count the persons behind some tuples."""
     subject = sample.tuples.subject
     return int(chosen.sum()) if subject is None else len(np.unique(subject[chosen]))
 
@@ -99,9 +99,9 @@ def _all(sample: Sample, suppressed: NDArray[np.bool_], k: int) -> Iterator[tupl
 
 
 def _nodes(category: Categorical, lost: NDArray[np.int64], k: int) -> Iterator[int]:
-    """Nodes between values and root that hold two values and more, each set of values once.
+    """Yield nodes between values and root with at least two values, each set of values once.
 
-    Only those below which k tuples at least were lost: hierarchies that are built may have very many nodes.
+    Only nodes with at least k suppressed tuples count, because built hierarchies may have very many nodes.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def _nodes(category: Categorical, lost: NDArray[np.int64], k: int) -> Iterator[i
 def _cuts(
     sample: Sample, number: Numeric, values: NDArray[np.float64], suppressed: NDArray[np.bool_], k: int
 ) -> list[float]:
-    """Where ranges begin: quantiles of all and of those suppressed, on the grid, k persons at least between them."""
+    """Return range starts: quantiles of all and of suppressed values, on the grid, at least k persons apart."""
     shares = np.arange(1, _CUTS) / _CUTS
     lower, upper = number.domain or np.quantile(values, (shares[0], shares[-1])).tolist()
     step = number.ends or _round_step((upper - lower) / _GRID)
@@ -142,7 +142,7 @@ def _cuts(
 
 
 def _round_step(about: float) -> float:
-    """1, 2 or 5 times a power of ten, no less than a number; 0 where that is 0."""
+    """Round up to 1, 2 or 5 times a power of ten; 0 for numbers up to 0."""
     if about <= 0:
         return 0.0
     power = 10.0 ** floor(log10(about))
