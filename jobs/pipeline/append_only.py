@@ -1,4 +1,4 @@
-"""A source must only add rows: what has left under a generalization cannot be taken back."""
+"""Check that a source only appends rows, because published rows cannot be retracted."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _SCAN = "TableSourceScan"
 
 
 def append_only(tables: StreamTableEnvironment, query: str) -> DataStream:
-    """The rows of a query as a stream.
+    """Return the rows of a query as a stream.
 
     Raises
     ------
     ConfigError
-        It updates or deletes rows that it has given.
+        The query updates or deletes earlier rows.
     """
     try:
         return tables.to_data_stream(tables.sql_query(query))

@@ -1,4 +1,4 @@
-"""The job: source, encode, operator and sinks, wired from a configuration."""
+"""Construction of the job from a configuration: source, encode, operator and sinks."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ _BLOCK = Types.ROW([Types.INT(), Types.PRIMITIVE_ARRAY(Types.BYTE())])
 
 
 def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
-    """Create the source and derive the columns of everything behind it.
+    """Create the source and derive all columns that depend on it.
 
     Raises
     ------
     ConfigError
-        A column of the source and the policy do not go together; it lists all of them. Or ``source.ddl`` creates no
-        table that can be read.
+        Columns of the source do not match the policy; the message lists all of them. Or ``source.ddl`` creates no
+        readable table.
     """
     create_table(tables, "source.ddl", config.source, SOURCE)
     query, records = config.source.query or "SELECT * FROM source", config.source.records
@@ -97,7 +97,7 @@ def read_layout(tables: StreamTableEnvironment, config: Config) -> Layout:
 
 
 def stored_under(config: Config, found: Layout) -> Fingerprint:
-    """What a restored shard must have in common with this job (``crenel.anonymity.model.fingerprint.fingerprint``)."""
+    """Return the fingerprint of restored state (``crenel.anonymity.model.fingerprint.fingerprint``)."""
     return fingerprint(
         found.policy,
         config.shards,
@@ -113,7 +113,7 @@ def stored_under(config: Config, found: Layout) -> Fingerprint:
 
 
 def operator_plan(config: Config, found: Layout, encoders: int = 1) -> OperatorPlan:
-    """What the operator must know of the job, in which so many encoders work side by side."""
+    """Return the operator's parameters; ``encoders``: number of parallel encoders."""
     numeric = [a.name for a in found.policy.quasi_identifiers if isinstance(a, Numeric)]
     null_text = written_null(config.sinks["released"])
     encode = found.encode_plan(config.shards, (0,) * config.shards.count, config.subject_key, null_text)
@@ -144,10 +144,10 @@ def build(
     config: Config,
     operator: Callable[[OperatorPlan], KeyedProcessFunction] = ShardFunction,
 ) -> Job:
-    """Wire the job; ``execute`` of what it returns starts it.
+    """Build the job; its ``execute`` starts it.
 
-    ``operator`` makes the function between encode and the sinks. Raises as ``read_layout`` does, and where an output
-    would mix with what the job reads, or has a connector or format that Flink lacks.
+    ``operator`` makes the function between encode and the sinks. Raises as ``read_layout`` does. Also raises where an
+    output would mix with the job's input, or needs a connector or format that Flink lacks.
     """
     found = read_layout(tables, config)
     of_sinks = {f"sinks.{name}": options for name, options in config.sinks.items()}
@@ -168,11 +168,11 @@ def build(
         blocks = blocks.union(without_watermarks(begun, f"begin-{config.epoch}"))
     plan = operator_plan(config, found, encoders)
     released = _key_by_shard(blocks).process(operator(plan), batch_type(plan))
-    # Under another name Flink finds no state for it, while that of source and sinks is theirs.
+    # Under another name Flink finds no state for the operator, while sources and sinks keep theirs.
     name = config.algorithm.stored_as if config.epoch == 1 else f"{config.algorithm.stored_as}-{config.epoch}"
     released = released.uid(f"crenel-{name}").name(config.algorithm.name)
     _view(tables, "crenel_batches", released, {"releases": f"ARRAY<{found.release_sql}>"})
-    # Every side output is taken, or PyFlink would send what it holds to the main output.
+    # Each side output is consumed, because PyFlink would send unclaimed ones to the main output.
     suppressed = {"shard": "INT", **arrays(found.suppressed_types)}
     _view(tables, "crenel_suppressed", released.get_side_output(SUPPRESSED), suppressed)
     _view(tables, "crenel_rejected", released.get_side_output(REJECTED), arrays(found.rejected_types))
@@ -184,7 +184,7 @@ def build(
     warnings, setup = tuple(cautions_of_job(tables, config)), job_setup(tables, config)
     job = Job(tables, released, warnings, setup, conceals=bool(config.source.varied))
     for name, (columns, origin) in outputs(found).items():
-        if name in config.sinks:  # Flink need not plan what nobody reads
+        if name in config.sinks:  # Flink need not plan unused outputs
             sink = f"crenel_sink_{name}"
             _create_sink(tables, sink, columns, config.sinks[name])
             job.insert(sink, f"SELECT {', '.join(column.selection for column in columns)} FROM {origin}")
@@ -192,7 +192,7 @@ def build(
 
 
 def job_setup(tables: StreamTableEnvironment, config: Config) -> JobSetup:
-    """Return what may be told of a job that fails; the tables that it reads have been created."""
+    """Return the facts that may be reported if a job fails; its input tables have been created."""
     sources = read_options(tables, config)
     used = tables.get_config()
     settings = {name: value for name in SETTINGS if (value := used.get(name, ""))}
@@ -200,18 +200,18 @@ def job_setup(tables: StreamTableEnvironment, config: Config) -> JobSetup:
 
 
 def _mixed(tables: StreamTableEnvironment, config: Config) -> Iterator[str]:
-    """Yield a message for each output that would mix with what the job reads, or with Flink's state."""
+    """Yield a message for each output that would mix with the job's input, or with Flink's state."""
     sources = read_options(tables, config)
     source, requests = sources["source.ddl"], sources.get("source.forget.ddl")
     is_filtered = config.source.forget is not None and config.source.forget.query is not None
     yield from find_sinks_in_inputs(config.sinks, source, requests, is_filtered=is_filtered)
-    # Those of the configuration's sinks are told before; the table of requests is known only here.
+    # The sinks of the configuration were checked before; only the table of requests is new here.
     settings = {name: tables.get_config().get(name, "") for name in FOLDERS}
     yield from find_sinks_in_state({}, settings, requests)
 
 
 def outputs(found: Layout) -> dict[str, tuple[tuple[Column, ...], str]]:
-    """The columns of each output, and what they are selected from."""
+    """Return the columns of each output, and the relation that they are selected from."""
     names, members, suppressed, rejected = (
         [name for name, _ in types]
         for types in (found.release_types, found.member_types, found.suppressed_types, found.rejected_types)
@@ -229,7 +229,7 @@ def outputs(found: Layout) -> dict[str, tuple[tuple[Column, ...], str]]:
 
 
 def encoded(tables: StreamTableEnvironment, config: Config, found: Layout) -> str:
-    """A query of what becomes of each row: ``e``, the key of a shard and the bytes of a block that ride on it."""
+    """Return the query of encoded rows: ``e`` holds the key of a shard and the bytes of a block."""
     keys = shard_keys(config.shards.count, MAX_PARALLELISM)
     plan = found.encode_plan(config.shards, keys, config.subject_key, written_null(config.sinks["released"]))
     records = config.source.records
@@ -245,27 +245,27 @@ def encoded(tables: StreamTableEnvironment, config: Config, found: Layout) -> st
 
 
 def _encode(tables: StreamTableEnvironment, config: Config, found: Layout) -> DataStream:
-    # The filter reads b and not e: a row of nulls is not null.
+    # The filter tests b and not e, because a row of nulls is not null.
     query = f"SELECT e.k AS k, ROW(e.k, e.b) AS v FROM ({encoded(tables, config, found)}) WHERE e.b IS NOT NULL"
     return append_only(tables, query)
 
 
 def _typed(stream: DataStream) -> DataStream:
-    """A stream of rows of a key and a block, as what Python reads."""
+    """Declare a stream as rows of a key and a block, which Python reads."""
     stream._j_data_stream.getTransformation().setOutputType(Types.ROW([Types.INT(), _BLOCK]).get_java_type_info())
     return stream
 
 
 def _parallelism(stream: DataStream) -> int:
-    """How many tasks make a stream."""
+    """Return the parallelism of a stream."""
     own = stream._j_data_stream.getTransformation().getParallelism()
     return int(own if own > 0 else stream._j_data_stream.getExecutionEnvironment().getParallelism())
 
 
 def _key_by_shard(blocks: DataStream) -> KeyedStream:
-    """What ``DataStream.key_by`` does, without its Python step: the key is a column already.
+    """Key blocks by shard as ``DataStream.key_by`` does, but without its Python step: the key is a column already.
 
-    That step would take every block through Python once more, and hold it for one more bundle time.
+    That step would pass every block through Python once more, and delay it by another bundle.
     """
     stream = blocks._j_data_stream
     key_type = Types.ROW([Types.INT()]).get_java_type_info()

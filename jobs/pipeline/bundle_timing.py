@@ -1,8 +1,9 @@
-"""How long rows wait for others before Python sees them.
+"""Bundle times of PyFlink, chosen by the boundedness of the source.
 
-PyFlink hands elements to Python in bundles. A bundle costs some milliseconds, and a row waits for its end in each of
-two steps: encode, and the anonymizer, which takes blocks. Beam's part in Java looks at what comes of a bundle when
-Python has ended it, so they take turns: where nobody waits for a single row, a bundle holds several blocks.
+PyFlink passes elements to Python in bundles. A bundle costs some milliseconds, and a row waits for the end of a bundle
+in each of two steps: encode, and the anonymizer, which takes blocks. The Java part of Beam reads the results only after
+Python has ended the bundle, so the two alternate. Where latency does not matter, a bundle therefore holds several
+blocks.
 """
 
 from __future__ import annotations
@@ -16,21 +17,22 @@ BUNDLE = "python.fn-execution.bundle.time"
 BUFFER = "execution.buffer-timeout.interval"
 
 BOUNDED, LIVE = 1000, 10
-"""Milliseconds of a bundle of rows where the source ends, which is read at full speed, and where it does not."""
+"""Milliseconds of a bundle of rows, for a bounded source, which is read at full speed, and for an unbounded one."""
 
 BLOCKS = 2
-"""Most milliseconds of a bundle of blocks where the source does not end; elsewhere they are as those of rows."""
+"""Maximum milliseconds of a bundle of blocks for an unbounded source; a bounded one has the time of rows."""
 
 _LIVE_BUFFER = 2
-"""Milliseconds that a block may wait in a network buffer, where the source does not end."""
+"""Milliseconds that a block may wait in a network buffer, for an unbounded source."""
 
 SEGMENT = "taskmanager.memory.segment-size"
 _SEGMENT, _FEW = "256 kb", 4
-"""Of what size network buffers are in a local run where the source ends, and for how many tasks side by side.
+"""Size of network buffers in a local run of a bounded source, and its maximum parallelism.
 
-A block of 20,000 rows is of 1 to 3 MB, and Flink has ten buffers for what goes from one task to another: with its own,
-of 32 kB, the task that reads waits with each block until the one before has been read. Where the source does not end,
-blocks are small, and what waits in buffers is late. With 64 MB for all, a local run has enough for a few tasks."""
+A block of 20,000 rows has 1 to 3 MB, and Flink has ten buffers between two tasks. With Flink's default size of 32 kB,
+the reading task waits with each block until the previous one has been consumed. An unbounded source has small blocks,
+and buffering only delays them. The 64 MB in total suffice for a few tasks of a local run.
+"""
 
 _OPERATOR = "org.apache.flink.streaming.api.operators.python.AbstractPythonFunctionOperator"
 _BOUNDEDNESS = "org.apache.flink.streaming.api.transformations.WithBoundedness"
@@ -40,13 +42,13 @@ _SIMPLE = "org.apache.flink.streaming.api.operators.SimpleOperatorFactory"
 
 
 def set_pace(environment: Any, operator: Any, above: Sequence[Any]) -> None:
-    """Choose what the settings of a job leave open; what is set there, or on the cluster, stays.
+    """Set the settings that a job leaves open; settings of the job or the cluster take precedence.
 
     Parameters
     ----------
-    environment : Java's, in which Python's operators have been configured
+    environment : Java's, in which the Python operators have been configured
     operator : the transformation of the anonymizer
-    above : it and all that it reads from
+    above : it and all transformations that it reads from
     """
     settings = environment.getConfiguration().toMap()
     live = not all(map(ends, above))
@@ -65,14 +67,14 @@ def set_pace(environment: Any, operator: Any, above: Sequence[Any]) -> None:
 
 
 def ends(transformation: Any) -> bool:
-    """False for a source that may not end."""
+    """Return False for a source that may be unbounded."""
     return not is_instance_of(transformation, _BOUNDEDNESS) or str(transformation.getBoundedness()) == "BOUNDED"
 
 
 def endless(transformation: Any) -> bool:
-    """True for a source that never ends.
+    """Return True for a source that never ends.
 
-    One of Flink's older interface may end though it does not say so: a socket, or datagen with a sequence.
+    Sources of Flink's older interface may end without declaring it: a socket, or datagen with a sequence.
     """
     return not ends(transformation) and is_instance_of(transformation, _SOURCE)
 

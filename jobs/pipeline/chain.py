@@ -1,4 +1,4 @@
-"""How the audit log of a job is chained."""
+"""Hash chain settings of a job's audit log."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from crenel.operators.shards.chain import ChainPlan
 
 
 def chain_plan(config: Config, found: Layout, null_text: str) -> ChainPlan | None:
-    """How the rows of a job's audit log are chained; None where they are not.
+    """Return the chain settings of a job's audit log; None without a chain.
 
-    ``null_text``: how the released output writes a missing value.
+    ``null_text``: text by which the released output writes a missing value.
     """
     if config.audit_chain is None:
         return None

@@ -1,9 +1,10 @@
-"""Beam's channels between Flink and its Python workers, bound to loopback.
+"""Patch that binds Beam's channels between Flink and its Python workers to loopback.
 
-A worker runs on the machine of the Java that starts it. Beam makes a loopback address for its servers, passes it to
-the worker, and then binds to the port alone, which is all addresses of the machine. No setting changes that, so one
-class of Beam's is replaced by a copy in which ``NettyServerBuilder.forPort(address.getPort())`` reads
-``NettyServerBuilder.forAddress(address)``. The copy is made of the class as Flink ships it, so nothing is compiled.
+A worker runs on the machine of the Java process that starts it. Beam passes a loopback address to the worker, but binds
+its servers to the port alone, which opens it on all addresses of the machine. No setting changes that, so a copy
+replaces one class of Beam. In the copy, ``NettyServerBuilder.forAddress(address)`` takes the place of
+``NettyServerBuilder.forPort(address.getPort())``. The copy is derived from the class that Flink ships, so nothing is
+compiled.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ _OUTER = "org.apache.beam.sdk.fn.server.ServerFactory"
 _CLASS = f"{_OUTER}$InetSocketAddressServerFactory"
 _BUILDER = "NettyServerBuilder"
 
-# Tags of a class file's constants (Java Virtual Machine Specification, 4.4), and the bytes behind each tag but Utf8's.
+# Tags of class file constants (Java Virtual Machine Specification, 4.4), and the number of bytes after each, except
+# Utf8.
 _UTF8, _CLASS_TAG, _METHOD, _NAME_AND_TYPE = 1, 7, 10, 12
 _BYTES = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
 _DOUBLE = (5, 6)  # these take two indices
@@ -27,17 +29,17 @@ _ALOAD_1, _INVOKE_VIRTUAL, _INVOKE_STATIC, _NOP = b"\x2b", b"\xb6", b"\xb8", b"\
 
 
 class UnknownChannelsError(RuntimeError):
-    """Beam's class is not the one that is known here, so its servers listen on all addresses."""
+    """Error for an unexpected version of Beam's class; its servers then listen on all addresses."""
 
 
 @cache
 def bind_channels() -> None:
-    """Have the Java of this process bind Beam's servers to loopback from here on; it must not have started one yet.
+    """Bind Beam's servers in this Java process to loopback; call it before the first one starts.
 
     Raises
     ------
     UnknownChannelsError
-        This Beam is another than the one that Flink 2.3 ships.
+        Beam's class differs from the one that Flink 2.3 ships.
     """
     jvm = _jvm()
     outer = _outer(jvm)
@@ -46,7 +48,7 @@ def bind_channels() -> None:
 
 
 def write_jar(path: Path) -> None:
-    """Write a jar of the replaced class, which must come before Flink's own jar for Python where classes are loaded.
+    """Write a jar of the replaced class, which must precede Flink's own Python jar on the classpath.
 
     Raises
     ------
@@ -59,18 +61,18 @@ def write_jar(path: Path) -> None:
 
 
 def bound(content: bytes) -> bytes:
-    """Return Beam's class, given as the bytes of its class file, with servers that bind to the address they tell.
+    """Return the class file of Beam's class, patched so that servers bind to the given address.
 
     Raises
     ------
     UnknownChannelsError
-        The class does not hold exactly one call as it is known here.
+        The class does not contain exactly one call of the expected form.
     """
     constants, end = _constants(content)
     names = {index: value for index, (tag, value) in constants.items() if tag == _UTF8}
 
     def method(owner: str, name: str) -> tuple[int, int, str]:
-        """Return the index of a method, of its class, and its descriptor."""
+        """Return the index of a method, the index of its class, and its descriptor."""
         for index, (tag, value) in constants.items():
             if tag == _METHOD:
                 of_class, of_type = struct.unpack(">HH", value)
@@ -101,7 +103,7 @@ def _text(value: str) -> bytes:
 
 
 def _constants(content: bytes) -> tuple[dict[int, tuple[int, bytes]], int]:
-    """Tag and bytes of each constant of a class file by its index, and where the constants end."""
+    """Return the tag and bytes of each constant of a class file by its index, and the offset behind them."""
     (count,) = struct.unpack_from(">H", content, 8)
     constants, index, at = {}, 1, 10
     while index < count:

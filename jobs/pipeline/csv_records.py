@@ -1,4 +1,4 @@
-"""Fields of lines of CSV, which encode reads: Flink's SQL has nothing that takes a line apart and knows of quotes."""
+"""Fields of CSV lines, which encode parses, because Flink's SQL cannot split quoted lines."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from crenel.operators.encode.records import Form, RecordsPlan
 
 
 def expressions(records: CsvRecords) -> list[str]:
-    """What stands for each field in a SELECT: its type."""
+    """Return the SELECT expression of each field: a NULL of its type."""
     return [f"CAST(NULL AS {kind}) AS {quote(name)}" for name, kind in records.fields.items()]
 
 
 def plan(records: CsvRecords, asked: Sequence[Asked | None]) -> RecordsPlan | None:
-    """What encode reads of a line; None where that is nothing. SQL gives other columns.
+    """Return the fields of a line that encode reads; None without any. SQL supplies other columns.
 
     Raises
     ------
     ConfigError
-        A field is asked for in a form that its type has not.
+        A field is requested in a form that its type does not have.
     """
     places = {name: place for place, name in enumerate(records.fields)}
     fields: dict[str, tuple[int, CsvType]] = {}

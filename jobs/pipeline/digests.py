@@ -1,4 +1,4 @@
-"""What a configuration and the code are told by: hashes."""
+"""Hashes that identify a configuration and the code."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from crenel.anonymity.model.secret import NO_KEY
 from crenel.jobs.config.load import Config
 
 _OURS = (anonymity, operators, state)
-"""The packages whose code decides what leaves."""
+"""The packages whose code decides about publication."""
 
 
 @cache
 def code_version() -> str:
-    """The version, and 16 digits of a hash of the code that decides what leaves."""
+    """Return the version, and 16 digits of a hash of the code that decides about publication."""
     found = hashlib.sha256()
     for package in _OURS:
         folder = Path(package.__path__[0])
@@ -33,7 +33,7 @@ def code_version() -> str:
 
 
 def policy_digest(config: Config) -> str:
-    """32 digits of a hash of all that stored state cannot outlive, but the subject key and types of columns."""
+    """Return 32 digits of a hash of the state fingerprint, without the subject key and column types."""
     fields = fingerprint(
         config.policy,
         config.shards,
@@ -47,7 +47,7 @@ def policy_digest(config: Config) -> str:
 
 
 def hierarchies_digest(config: Config) -> str:
-    """The same of the hierarchies, by attribute."""
+    """Return 32 digits of a hash of the hierarchies, by attribute."""
     return _digest(
         {a.name: hierarchy_digest(a.hierarchy) for a in config.policy.quasi_identifiers if not isinstance(a, Numeric)}
     )

@@ -1,4 +1,4 @@
-"""How encode is called: one or two arguments for each column that has a role, and which types a role can have."""
+"""Arguments of encode: one or two for each column with a role, and the SQL types that each role accepts."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from crenel.operators.encode.columns import Kind, Read
 from crenel.operators.encode.records import Form
 
 Asked: TypeAlias = tuple[str, Form]
-"""A column, and what an argument is of it."""
+"""A column, and the form in which an argument passes it."""
 
 _REALS = {"FLOAT": 3.4028234663852886e38, "DOUBLE": 1.7976931348623157e308}  # the largest of each
 _TIMES = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ")
 _SIMPLE = (*TEXTS, "BOOLEAN", *INTEGERS, "DECIMAL", *_REALS, *_TIMES)
 _MILLISECONDS = 3
 _EXACT_DIGITS = 15
-"""Decimal digits that float64 holds."""
+"""Decimal digits that float64 represents exactly."""
 
 _SHOWN = "text, BOOLEAN, whole numbers, DECIMAL, FLOAT, DOUBLE, DATE, TIME, TIMESTAMP and TIMESTAMP_LTZ"
 _CONVERT = "convert it in source.query"
 
 
 class Reader:
-    """Collects the arguments of encode, and what is wrong with the types of columns.
+    """Collector of the arguments of encode, and of problems with the types of columns.
 
-    ``arguments`` are expressions of SQL; ``asked`` tells what each is of a column, None where no ``Form`` is that.
+    ``arguments`` are SQL expressions. ``asked`` names the column and form of each; None where it has no ``Form``.
 
     Parameters
     ----------
-    types : type by column; None where the source has no such column, about which nothing more is said here
+    types : type by column; None where the source has no such column, which is reported elsewhere
     neutralized : ``Policy.neutralize_formulas``
     """
 
@@ -43,7 +43,7 @@ class Reader:
         self.problems: list[str] = []
 
     def quasi_identifier(self, attribute: QuasiIdentifier) -> Read:
-        """A quasi-identifier; numbers come as such, unless they are text to be parsed."""
+        """Add a quasi-identifier; numbers pass as such, unless they are text to be parsed."""
         name, sql = attribute.name, self._types[attribute.name]
         where = f"policy.quasi_identifiers.{name}"
         if sql is None:
@@ -87,14 +87,14 @@ class Reader:
     def _number(self, name: str, sql: SqlType) -> Read:
         if sql.name in TEXTS:
             return Read(name, "number_text", self._add(_as_text(name, sql), (name, "text")))
-        # Where no column needs an expression of its own, Flink copies no row before it goes to Python.
+        # If no column needs an expression of its own, Flink copies no rows on their way to Python.
         value = self._add(quote(name) if sql.name in INTEGERS else _cast(name, sql, "DOUBLE"), (name, "number"))
         if sql.name not in _REALS:
             return Read(name, "number", value)
         return Read(name, "single" if sql.name == "FLOAT" else "real", value, self._missing(name, sql))
 
     def noised(self, attribute: Noised) -> Read:
-        """A noised attribute, which comes as int64 or float64 and goes back as its own type."""
+        """Add a noised attribute, which passes as int64 or float64 and returns in its own type."""
         name, sql = attribute.name, self._types[attribute.name]
         if sql is None:
             return Read(name, "real", 0)
@@ -117,7 +117,7 @@ class Reader:
                 )
 
     def member(self, role: str, name: str) -> Read:
-        """A column that is published as it is; ``member_type`` tells how it comes back."""
+        """Add a column that is published unchanged; ``member_kind`` determines its form."""
         sql = self._types[name]
         if sql is None:
             return Read(name, "text", 0)
@@ -134,13 +134,13 @@ class Reader:
         if kind == "boolean":
             return Read(name, kind, self._add(quote(name), (name, "boolean")))
         if sql.name in ("CHAR", "VARCHAR"):
-            # Flink holds a source to no length, and its CAST back to the type does.
+            # Flink does not enforce the declared length of a source column, but its CAST back to the type does.
             text = self._add(_as_text(name, sql))
             return self._shown(Read(name, "text", text, longest=sql.precision, padded=sql.name == "CHAR"), sql)
         return self._shown(self._text(name, sql), sql)
 
     def subject(self, name: str) -> Read:
-        """The column that tells persons apart, as text."""
+        """Add the column that identifies persons, as text."""
         sql = self._types[name]
         if sql is None:
             return Read(name, "text", 0)
@@ -151,7 +151,7 @@ class Reader:
         return self._text(name, sql)
 
     def event_time(self, name: str) -> Read:
-        """Event time, as epoch milliseconds or as a timestamp in UTC."""
+        """Add event time, as epoch milliseconds or as a timestamp in UTC."""
         sql = self._types[name]
         if sql is None:
             return Read(name, "integer", 0)
@@ -175,14 +175,14 @@ class Reader:
         return self._integer(name, sql)
 
     def without_watermark(self, name: str, counted_by: str, *, elsewhere: bool) -> Iterator[str]:
-        """What is wrong where a field counts event time, and none passes.
+        """Yield a problem if a field counts event time, but event time does not advance.
 
         Parameters
         ----------
         name : the column of event time
         counted_by : the field
-        elsewhere : a column of the source other than this one has a watermark, which does for epoch milliseconds: a
-            number cannot have one
+        elsewhere : whether another column of the source has a watermark; this suffices for epoch milliseconds, because
+            a number cannot have one
         """
         sql = self._types[name]
         if sql is None or sql.processing_time or sql.rowtime or (elsewhere and sql.name == "BIGINT"):
@@ -198,7 +198,7 @@ class Reader:
         )
 
     def watermark(self, name: str) -> Read | None:
-        """The watermark when a row comes, which ``policy.event_time_limit`` is ahead of."""
+        """Add the watermark at the arrival of a row, which ``policy.event_time_limit`` refers to."""
         sql = self._types[name]
         if sql is None:
             return None
@@ -211,11 +211,11 @@ class Reader:
         return self.marks(name)
 
     def marks(self, name: str) -> Read:
-        """The watermark when a row comes; it is that of a column which has one."""
+        """Add the watermark at the arrival of a row, from a column that has one."""
         return Read(name, "timestamp", self._add(f"CURRENT_WATERMARK({quote(name)})"))
 
     def reference(self, name: str) -> Read:
-        """A column that is shown with rejected rows, as text."""
+        """Add a column that accompanies rejected rows, as text."""
         sql = self._types[name]
         if sql is None:
             return Read(name, "text", 0)
@@ -233,21 +233,21 @@ class Reader:
         return len(self.arguments) - 1
 
     def _missing(self, name: str, sql: SqlType) -> int | None:
-        """An argument that tells missing values, where there can be any."""
+        """Add an argument that marks missing values, for nullable columns."""
         return self._add(f"{quote(name)} IS NULL", (name, "missing")) if sql.nullable else None
 
     def _text(self, name: str, sql: SqlType) -> Read:
         return Read(name, "text", self._add(_as_text(name, sql), (name, "text")))
 
     def _shown(self, read: Read, sql: SqlType) -> Read:
-        """How a column is read that an output shows: a text of another type, such as -0.50, is no formula."""
+        """Mark a published text for neutralization; texts of other types, such as -0.50, are no formulas."""
         return replace(read, neutralized=True) if self._neutralized and sql.name in TEXTS else read
 
     def _real(self, name: str, sql: SqlType) -> Read:
         return Read(name, "real", self._add(_cast(name, sql, "DOUBLE"), (name, "number")), self._missing(name, sql))
 
     def _integer(self, name: str, sql: SqlType) -> Read:
-        # pandas has no missing integers: without COALESCE they would come as float64 and lose digits.
+        # pandas has no missing integers: without COALESCE they would become float64 and lose digits.
         value = _cast(name, sql, "BIGINT")
         return Read(
             name,
@@ -258,8 +258,8 @@ class Reader:
 
 
 def member_kind(role: str, sql: SqlType) -> Kind:
-    """How a column that is published as it is goes through the operator."""
-    # As text a timestamp costs ten times as much. What is told apart by codes has been told apart by those of its text.
+    """Return the form in which a column that is published unchanged passes through the operator."""
+    # A timestamp as text costs ten times as much. Sensitive columns stay text, because their codes derive from it.
     if role == "passthrough" and sql.name == "TIMESTAMP" and (sql.precision or 0) <= _MILLISECONDS:
         return "timestamp"
     if sql.name in INTEGERS:
@@ -278,7 +278,7 @@ def _cast(name: str, sql: SqlType, target: str) -> str:
 
 
 def extremes(sql: SqlType) -> tuple[float, float] | None:
-    """The least and the largest value of a numeric type; None where there is none."""
+    """Return the minimum and maximum of a numeric type; None where there are none."""
     if sql.name in INTEGERS:
         return -(2.0 ** (INTEGERS[sql.name] - 1)), float(2 ** (INTEGERS[sql.name] - 1) - 1)
     if sql.name == "DECIMAL":

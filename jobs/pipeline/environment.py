@@ -1,4 +1,4 @@
-"""The Flink environment of a job: our defaults, under whatever the configuration or the command line sets."""
+"""Flink environment of a job: defaults of Crenel, which the configuration and the command line override."""
 
 from __future__ import annotations
 
@@ -23,29 +23,30 @@ DEFAULTS: Mapping[str, str] = {
     **FIXED,
     # Rows hold arrays, and copying them between chained operators would cost more than the operators.
     "pipeline.object-reuse": "true",
-    # One block a shard and Arrow batch: larger ones cost less. ``crenel.jobs.pipeline.bundle_timing`` bounds latency.
+    # One block per shard and Arrow batch: larger ones cost less. ``crenel.jobs.pipeline.bundle_timing`` bounds latency.
     "python.fn-execution.arrow.batch.size": "20000",
     "python.fn-execution.bundle.size": "100000",
-    # A source of files reads so much at a time, and holds several of these as rows, which Java's collector copies again
-    # and again: at 1 MB, Flink's default, that took a quarter of the time of a row. A cluster must be told by itself.
+    # A file source reads this much at a time, and holds several such pieces as rows, which Java's collector copies
+    # repeatedly. At Flink's default of 1 MB that took a quarter of the time of a row. A cluster needs this setting in
+    # its own configuration.
     "source.file.stream.io-fetch-size": "64 kb",
-    # What is stored is read once, at a restore: PyFlink would keep the last entries, and the keys of all there were.
+    # Stored state is read once, at a restore: PyFlink would cache the last entries, and the keys of all.
     "python.map-state.read-cache-size": "0",
-    # An entry may be of 2 MB, and those that a restore reads at once must stay far below the 2 GB of a message.
+    # An entry may have 2 MB, and one batch of a restore must stay far below the 2 GB limit of a message.
     "python.map-state.iterate-response-batch-size": "100",
     # PyFlink takes the UTC wall clock of a TIMESTAMP_LTZ for local time.
     "table.local-time-zone": "UTC",
-    # Sources and sinks find their state again in a savepoint.
+    # Generated UIDs let sources and sinks find their state in a savepoint.
     "table.exec.uid.generation": "ALWAYS",
-    # Sinks publish at checkpoints, and what they publish is published once.
+    # Sinks publish at checkpoints, exactly once.
     "execution.checkpointing.interval": "30 s",
     "execution.checkpointing.mode": "EXACTLY_ONCE",
-    # A job that starts again for ever can only be canceled, and the tuples that wait are in its last checkpoint.
+    # A job that restarts forever can only be canceled, and its last checkpoint holds the buffered tuples.
     "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
 }
 
 LOOPBACK: Mapping[str, str] = {
-    # Flink's servers of a local run serve this process alone, and ask nobody for a password.
+    # Flink's servers of a local run serve this process alone, without authentication.
     "jobmanager.bind-host": "localhost",
     "taskmanager.bind-host": "localhost",
     "rest.bind-address": "localhost",
@@ -56,16 +57,16 @@ LOOPBACK: Mapping[str, str] = {
 
 
 def local_environment(settings: Mapping[str, str], *, checkpoints: bool = True) -> StreamTableEnvironment:
-    """A mini-cluster in this process; ``settings`` are Flink's and win over the defaults.
+    """Create a mini-cluster in this process; ``settings`` are Flink's and override the defaults.
 
-    ``checkpoints``: whether any are taken, and gone on from, as the settings say.
+    ``checkpoints``: whether to take checkpoints, and to resume from one, as the settings say.
 
     Raises
     ------
     crenel.jobs.local.java.JavaError
         No Java 17 or newer was found.
     ConfigError
-        A jar that the settings name is not there.
+        A jar that the settings name does not exist.
     """
     prepare_java()
     local = {"python.executable": sys.executable, "python.client.executable": sys.executable}
@@ -83,15 +84,15 @@ def local_environment(settings: Mapping[str, str], *, checkpoints: bool = True) 
 
 
 def cluster_environment(settings: Mapping[str, str]) -> StreamTableEnvironment:
-    """The environment that ``flink run`` prepared.
+    """Return the environment that ``flink run`` prepared.
 
-    ``settings`` win over the command line's ``-D`` and the cluster's file, and those over the defaults. Jars are added
+    ``settings`` override the command line's ``-D`` and the cluster's file, which override the defaults. Jars are added
     to those that are there.
 
     Raises
     ------
     ConfigError
-        A jar that the settings name is not there.
+        A jar that the settings name does not exist.
     """
     require_token()
     environment = StreamExecutionEnvironment.get_execution_environment()
@@ -107,7 +108,7 @@ def cluster_environment(settings: Mapping[str, str]) -> StreamTableEnvironment:
 
 
 def _with_bound_channels(listed: str) -> str:
-    """The jars of a job, behind one in which Beam's servers bind to loopback."""
+    """Prepend a jar to the jars of a job, in which Beam's servers bind to loopback."""
     jar = folder_until_exit("crenel-channels-") / "crenel-channels.jar"
     try:
         write_jar(jar)

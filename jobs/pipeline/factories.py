@@ -1,4 +1,4 @@
-"""Connectors and formats that a configuration names and Flink lacks: a jar is missing, or a name is misspelled."""
+"""Checks for connectors and formats that Flink lacks, because of a missing jar or a misspelled name."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from crenel.jobs.config.explain import listed, meant
 _FACTORIES = "org.apache.flink.table.factories"
 
 _CONNECTORS = ("blackhole", "datagen", "filesystem", "print")
-"""Connectors that come with Flink: to ask Java for all that there are takes a tenth of a second or more."""
+"""Connectors that come with Flink; asking Java for all connectors takes a tenth of a second or more."""
 
 _FORMATS = ("csv", "json", "raw")
 """Formats that come with Flink."""
 
 _INTERNAL = ("legacy-", "python-")
-"""Beginnings of the names of connectors that Flink keeps for itself."""
+"""Name prefixes of connectors that are internal to Flink."""
 
 _WITH_FORMATS = ("filesystem", "kafka", "upsert-kafka")
-"""Connectors whose formats are those of Flink; others may have an option of that name for formats of their own."""
+"""Connectors whose formats are Flink's; other connectors may use that option for formats of their own."""
 
 _ARTIFACTS: Mapping[str, str] = {
     "kafka": "flink-sql-connector-kafka",
@@ -38,17 +38,17 @@ _ARTIFACTS: Mapping[str, str] = {
     "parquet": "flink-sql-parquet",
     "protobuf": "flink-sql-protobuf",
 }
-"""How Maven calls the jars of connectors and formats, without versions."""
+"""Maven artifacts of connectors and formats, without versions."""
 
 _ADD = "flink.pipeline.jars (docs/operations.md#on-a-cluster)"
 
 
 def find_missing_factories(tables: StreamTableEnvironment, named: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """Yield a message for each connector and format that Flink does not find; none where Flink cannot tell.
+    """Yield a message for each connector and format that Flink does not find; none where Flink cannot list them.
 
     Parameters
     ----------
-    named : options of tables, by the field that gives them, such as ``sinks.audit`` or ``source.ddl``
+    named : options of tables, by the field that contains them, such as ``sinks.audit`` or ``source.ddl``
     """
     found: dict[str, set[str]] | None = None
     for field, options in named.items():
@@ -65,7 +65,7 @@ def find_missing_factories(tables: StreamTableEnvironment, named: Mapping[str, M
 
 
 def _asked(options: Mapping[str, str]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield each option that names a factory, of which kind it is, and those that come with Flink."""
+    """Yield each option that names a factory, the kind of factory, and the names that come with Flink."""
     if "connector" in options:
         yield "connector", "connector", _CONNECTORS
     if options.get("connector") in _WITH_FORMATS:

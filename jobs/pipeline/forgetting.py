@@ -1,4 +1,4 @@
-"""The control stream: requests to forget persons, side by side with the blocks of the source."""
+"""Control stream of requests to forget persons, which joins the blocks of the source."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _VIEW = "crenel_forget_source"
 
 
 def read_forget(tables: StreamTableEnvironment, source: ForgetSource, found: Layout) -> tuple[str, Read]:
-    """Create the table of requests; the SQL expression of a subject, and how it is read.
+    """Create the table of requests; return the SQL expression of a subject, and how encode reads it.
 
     Raises
     ------
     ConfigError
-        There is not one column, or it is of another type than the source's subject: they would never be the same. Or
-        ``source.forget.ddl`` creates no table that can be read.
+        The query does not return exactly one column, or its type differs from the source's subject, so that equal
+        values would not match. Or ``source.forget.ddl`` creates no readable table.
     """
     create_table(tables, "source.forget.ddl", source, FORGET)
     with parsing("source.forget.query", source.varied):
@@ -62,9 +62,9 @@ def read_forget(tables: StreamTableEnvironment, source: ForgetSource, found: Lay
 
 
 def requests(tables: StreamTableEnvironment, config: Config, source: ForgetSource, found: Layout) -> DataStream:
-    """Requests as rows (key of a shard, bytes), one for each shard that may know the person.
+    """Return requests as rows (key of a shard, bytes), one for each shard that may hold the person's tuples.
 
-    It never holds back the watermark of the source: it is idle from its first moment, as watermarks go.
+    The stream is idle from the start, so it never holds back the watermark of the source.
     """
     expression, read = read_forget(tables, source, found)
     plan = ForgetPlan(
@@ -83,12 +83,12 @@ def requests(tables: StreamTableEnvironment, config: Config, source: ForgetSourc
 
 
 def codes_of(tables: StreamTableEnvironment, config: Config, found: Layout, subjects: Sequence[str]) -> list[str]:
-    """What the output ``forgotten`` will call each of some persons.
+    """Return the code of each person, as the output ``forgotten`` will state it.
 
     Raises
     ------
     ConfigError
-        One of them is no value of the subject's type; it names the first by its number.
+        A subject is no value of the subject's type; the message states the number of the first.
     """
     kind = found.subject_type or "STRING"
     values = ", ".join(f"({number}, CAST({literal(text)} AS STRING))" for number, text in enumerate(subjects))
@@ -104,12 +104,12 @@ def codes_of(tables: StreamTableEnvironment, config: Config, found: Layout, subj
 
 
 def column_of(tables: StreamTableEnvironment) -> tuple[str, str]:
-    """Name and type of the one column of the table of requests, once ``read_forget`` has created it.
+    """Return name and type of the only column of the requests table, which ``read_forget`` has created.
 
     Raises
     ------
     ConfigError
-        The table has not one column alone: what else a request has is not known.
+        The table has other than one column, so the content of a request is unknown.
     """
     columns = [
         (column.getName(), column.getDataType().getLogicalType().asSummaryString())
@@ -132,7 +132,7 @@ def column_of(tables: StreamTableEnvironment) -> tuple[str, str]:
 def write_requests(
     tables: StreamTableEnvironment, source: ForgetSource, column: tuple[str, str], subjects: Sequence[str]
 ) -> None:
-    """Insert requests into the table, of one ``column``, and wait until they are there."""
+    """Insert requests into the table with one ``column``, and wait for completion."""
     with parsing("source.forget.ddl", source.varied):
         tables.execute_sql(source.ddl)
     name, kind = column
@@ -141,6 +141,6 @@ def write_requests(
 
 
 def _alike(one: SqlType, other: SqlType) -> bool:
-    """Whether equal values of two types are equal as text."""
+    """Return whether equal values of two types are equal as text."""
     texts = tuple(name for name in TEXTS if name != "CHAR")
     return one.text == other.text or any(one.name in kinds and other.name in kinds for kinds in (texts, (*INTEGERS,)))

@@ -1,7 +1,7 @@
-"""The connection between Python and the Java of a client, kept to this user by a token.
+"""Token authentication between Python and the Java of a client.
 
-Through py4j, a process that connects to Java runs any code there, and one that connects to Python calls the objects
-that Python handed over. PyFlink binds both servers to loopback without a token, so every user of the machine could
+Through py4j, a process that connects to Java can run any code there. A process that connects to Python can call the
+objects that Python exposes. PyFlink binds both servers to loopback without a token, so every user of the machine could
 connect.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def require_token() -> None:
-    """Have the gateway that PyFlink makes later require a token of each connection, in both directions.
+    """Make the gateway that PyFlink will create require a token of each connection, in both directions.
 
     Java accepts connections without a token until Python has connected, moments after Java listens.
     """

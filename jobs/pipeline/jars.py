@@ -13,21 +13,21 @@ from crenel.jobs.config.load import ConfigError
 from crenel.jobs.config.paths import local_path
 
 JARS = ("pipeline.jars", "pipeline.classpaths")
-"""Settings of Flink that list them. What ``flink run`` has set there holds Flink's own jar for Python."""
+"""Settings of Flink that list jars. ``flink run`` sets them to Flink's own jar for Python."""
 
 
 def jars(settings: Mapping[str, str], present: Mapping[str, str]) -> dict[str, str]:
-    """The settings of ``JARS`` that a job needs: what is present, and behind it what a configuration names.
+    """Return the settings of ``JARS`` for a job: present jars, followed by those of the configuration.
 
     Parameters
     ----------
-    settings : of the configuration; paths are relative to the working directory, and any URL will do
-    present : what the environment has, of these settings
+    settings : of the configuration; paths are relative to the working directory, and any URL is valid
+    present : values of these settings in the environment
 
     Raises
     ------
     ConfigError
-        A file of this machine is not there, or is not a jar.
+        A local file does not exist, or is not a jar.
     """
     problems: list[str] = []
     found: dict[str, str] = {}

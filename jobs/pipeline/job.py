@@ -1,4 +1,4 @@
-"""A wired job: its inserts, and the names under which its operators find their state again."""
+"""Executable job: its inserts, and stable names for the state of its operators."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from crenel.jobs.pipeline.bundle_timing import set_pace
 
 
 class Job:
-    """What ``crenel.jobs.pipeline.build.build`` makes.
+    """The job that ``crenel.jobs.pipeline.build.build`` returns.
 
     Parameters
     ----------
-    tables : where the job was wired
-    operator : what the anonymizer gives: all that its inserts read stems from it
-    warnings : what to know of it before it starts, each with its field
-    setup : what may be told of it where it fails
-    conceals : whether Flink's web page shows the names of operators alone, and not their descriptions, which hold texts
+    tables : environment of the job
+    operator : output of the anonymizer, which all inserts read
+    warnings : caveats to report before the start, each with its field
+    setup : facts to report if the job fails
+    conceals : whether Flink's web page shows only the names of operators, and not their descriptions, which hold texts
         of the query
     """
 
@@ -50,7 +50,7 @@ class Job:
         self._sinks.append(sink)
 
     def explain(self) -> str:
-        """Flink's plan; raises what Flink has against the job."""
+        """Return Flink's plan; raise Flink's errors about the job."""
         return str(self._statements.explain())
 
     def execute(self) -> JobClient:
@@ -69,8 +69,8 @@ class Job:
         return JobClient(self._environment.executeAsync(self._environment.getStreamGraph()))
 
     def _name_operators(self, ends: list[Any]) -> None:
-        # Flink numbers what SQL makes in the order in which it is planned: one more sink, and a savepoint's offsets
-        # and pending files would belong to nobody. So a name is what the operator does and for which table.
+        # Flink numbers SQL operators in planning order: with one more sink, the offsets and pending files of a
+        # savepoint would match no operator. So a name consists of the operator's kind and its table.
         if len(ends) != len(self._sinks):
             raise RuntimeError(f"{len(self._sinks)} inserts became {len(ends)} sinks")
         known: set[str] = set()
@@ -85,7 +85,7 @@ class Job:
 
 
 def upwards(transformation: Any, seen: set[int]) -> Iterator[Any]:
-    """A transformation and all that it reads from, each once; ``seen`` gets their numbers."""
+    """Yield a transformation and all that it reads from, each once; ``seen`` collects their ids."""
     if transformation.getId() not in seen:
         seen.add(transformation.getId())
         yield transformation

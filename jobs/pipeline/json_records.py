@@ -1,4 +1,4 @@
-"""Fields of records of JSON: the SQL that reads them, and what encode reads itself."""
+"""Fields of JSON records: SQL expressions for them, and the fields that encode parses itself."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _STEP = re.compile(r"\.([A-Za-z_]\w*)|\['((?:[^'\\]|\\['\\])*)'\]|\[(\d{1,9})\]"
 
 
 def expressions(records: JsonRecords) -> list[str]:
-    """What stands for each field in a SELECT."""
+    """Return the SELECT expression of each field."""
     return [_field(records.column, name, *field) for name, field in records.fields.items()]
 
 
 def plan(records: JsonRecords, asked: Sequence[Asked | None]) -> RecordsPlan | None:
-    """What encode reads of a record; None where that is nothing.
+    """Return the fields of a record that encode reads; None without any.
 
-    SQL gives what remains: other columns, fields of other types (such as times), and those whose path has more than
-    members and places in arrays.
+    SQL supplies the rest: other columns, fields of other types (such as times), and paths with more than members and
+    array indices.
     """
     fields: list[JsonField] = []
     numbers: dict[str, int] = {}
@@ -49,7 +49,7 @@ def _read_here(kind: str, path: str) -> JsonField | None:
 
 
 def _steps(path: str) -> tuple[str | int, ...] | None:
-    """The way of a JSON path; None where it is more than one to a single place."""
+    """Return the steps of a JSON path; None for paths with more than members and array indices."""
     steps: list[str | int] = []
     end = 1
     while end < len(path):

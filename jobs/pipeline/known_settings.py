@@ -1,4 +1,4 @@
-"""Which settings of Flink there are: it ignores any that it does not know, and says nothing of them."""
+"""Check for unknown Flink settings, which Flink ignores silently."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _OPEN = re.compile(
     r"|(?:env|kubernetes|yarn|containerized)\."
     r"|security\.delegation\.token\.provider\."
 )
-"""Names that file systems, reporters and platforms read by a prefix of theirs, with names of their own behind it."""
+"""Prefixes under which file systems, reporters and platforms read names of their own."""
 
 
 def unknown_settings(names: Iterable[str]) -> Iterator[str]:
-    """Those that no class of the Flink here has an option for, each with what may have been meant.
+    """Yield a message for each setting without an option in this Flink, with a suggestion.
 
-    A name behind a known one and a dot is taken for an entry of a mapping.
+    A known name, followed by a dot and a suffix, counts as an entry of a map option.
     """
     asked = {name: _and_above(name) for name in names if not _OPEN.match(name)}
     known: set[str] = set()
@@ -51,9 +51,9 @@ def _and_above(name: str) -> set[str]:
 
 
 def _options() -> Iterator[str]:
-    """Names of options, present and former ones: whatever looks like one in a class that knows options.
+    """Yield the names of options, current and deprecated: all strings of that form in classes that use options.
 
-    To ask each option in Java takes a second or two, and does not find those of classes that cannot be loaded here.
+    Asking Java for each option takes a second or two, and misses classes that cannot be loaded here.
     """
     home = Path(_find_flink_home())
     for jar in sorted([*home.glob("lib/flink-*.jar"), *home.glob("opt/flink-python*.jar")]):

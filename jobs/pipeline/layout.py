@@ -1,4 +1,4 @@
-"""From a policy and the source's columns: what encode is called with, and what every sink holds."""
+"""Derivation of the arguments of encode and the columns of all sinks, from a policy and the source's columns."""
 
 from __future__ import annotations
 
@@ -42,41 +42,41 @@ _PLAIN: dict[Kind, Plain] = {
 }
 _ROLES = "quasi_identifiers, sensitive, noised, passthrough, subject, event_time, reference or drop"
 _UNKNOWN = SqlType("STRING", "STRING")
-"""Stands for the type of a column that the source lacks, until the error is raised."""
+"""Placeholder type for a column that the source lacks, until the error is raised."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns on the way from the source to the sinks.
+    """The columns between the source and the sinks.
 
-    The operator's rows have columns of our own names, so that no name of the user's can clash with them.
+    The operator's rows use internal column names, so that user-defined names cannot clash with them.
 
     Attributes
     ----------
-    policy : roles of the source's columns; with the steps of noise, where there is any
-    arguments : SQL expressions that encode is called with
-    asked : what each of them is of a column; None where no ``Form`` is that
+    policy : roles of the source's columns; with noise steps, where noise is configured
+    arguments : SQL expressions of the arguments of encode
+    asked : column and form of each argument; None where it has no ``Form``
     quasi_identifiers, sensitive, noised, passthrough, subject, event_time, reference : how encode reads each column
-    watermark : how it reads the watermark; None where nothing counts event time or is limited by it
-    published : SQL type of each column that is published as it is, for
+    watermark : how encode reads the watermark; None where no setting depends on event time
+    published : SQL type of each column that is published unchanged, for
         ``crenel.anonymity.model.fingerprint.fingerprint``
-    subject_type : SQL type of the subject, for the same; None where there is none
-    source : the query, and how the source computes its columns, for the same
+    subject_type : SQL type of the subject, for the fingerprint; None where there is none
+    source : the query, and the computed columns of the source, for the fingerprint
     integers : for each numeric quasi-identifier, whether its ends are whole
         (``crenel.operators.bounds.integer_bounds``)
-    extremes : for each numeric quasi-identifier whose noise, or whose rounding of ends, no domain bounds, the least and
-        the largest value of its type, where that has any
+    extremes : minimum and maximum of the type, where it has them, of each numeric quasi-identifier with noise or
+        rounded ends and without a domain
     sinks : columns of ``released``, ``audit``, ``suppressed``, ``rejected`` and ``forgotten``, and those of the
         algorithm's further outputs; those of ``released`` read a release joined with its members
     release_types : columns of a release: ``release_id``, ``shard``, ``event_ms``, ``kind``, ``subjects``, ``tuples``,
-        ``d0``... (diversity), ``loss``, then by position in the policy ``q0_min`` and ``q0_max``, or ``q0``; where
-        attributes are noised, ``linked``, ``e0`` and ``x0``... (error of the noise and what was to be expected of it)
-        after ``loss``; with a hash chain ``crenel.operators.column_names.CHAIN`` behind all; an array of each of
-        ``member_types`` comes after them
-    member_types : columns of a member, the pseudonym last; where nothing is published as it is, one that is TRUE
+        ``d0``... (diversity), ``loss``, then by position in the policy ``q0_min`` and ``q0_max``, or ``q0``. Where
+        attributes are noised, ``linked``, ``e0`` and ``x0``... (actual and expected error of the noise) follow
+        ``loss``. With a hash chain ``crenel.operators.column_names.CHAIN`` follows. An array of each of
+        ``member_types`` comes last
+    member_types : columns of a member, the pseudonym last; where no column is published unchanged, one that is TRUE
     suppressed_types : columns of a suppressed tuple: ``reason``, ``seq``, ``event_ms``, which come as arrays
     rejected_types : columns of a rejected row: ``col``, ``reason``, ``event_ms``, ``reference``, which come as arrays
-    forgotten_types : columns of a request that was met: ``code``, ``shard``, ``event_ms``, ``clock_ms``, ``tuples``
+    forgotten_types : columns of a fulfilled request: ``code``, ``shard``, ``event_ms``, ``clock_ms``, ``tuples``
     """
 
     policy: Policy
@@ -116,9 +116,9 @@ class Layout:
     def encode_plan(
         self, shards: Shards, keys: tuple[int, ...], subject_key: SubjectKey, null_text: str = ""
     ) -> EncodePlan:
-        """What encode does with ``arguments``; ``keys`` as ``crenel.operators.shards.keys`` chooses them.
+        """Return the plan of encode for ``arguments``; ``keys`` as ``crenel.operators.shards.keys`` chooses them.
 
-        ``null_text``: how the released output writes a missing value.
+        ``null_text``: text by which the released output writes a missing value.
         """
         return EncodePlan(
             policy=self.policy,
@@ -158,22 +158,22 @@ def layout(
     ----------
     policy : roles
     columns : SQL type by column of the source's query, in order, such as ``{"age": "INT NOT NULL"}``
-    where : what an error names as its place, such as the path of the configuration
-    noise : whether numeric quasi-identifiers are noised; the policy of the layout has a step for each that is noised
+    where : place that an error names, such as the path of the configuration
+    noise : whether numeric quasi-identifiers are noised; the layout's policy has a step for each noised one
     representative : whether a number is published as one value, and not as an interval
     further : the algorithm's own outputs
-    in_force : further columns of the audit log, before the generalization: what is promised, the same in each row
+    in_force : columns of the audit log that state the privacy models, equal in each row, before the generalization
     chained : whether the audit log has a hash chain
-    counts_event_time : a field that counts event time, which then has to pass; None where none does
-    watermark : whether the source has a watermark, on whatever column
-    unfit : what is known to be wrong with the source already
+    counts_event_time : a field that depends on event time, which then must advance; None without one
+    watermark : whether any column of the source has a watermark
+    unfit : problems of the source that are already known
     source : texts for ``Layout.source``
 
     Raises
     ------
     ConfigError
-        Lists every column without a role, role without a column, type that its role cannot have, column that a sink
-        would have twice, step that is missing or does not fit its column, and a watermark that is missing.
+        Lists every column without a role, role without a column, type that its role cannot have, duplicate column of a
+        sink, missing or unfit step, and missing watermark.
     """
     found = {name: parse(text) for name, text in columns.items()}
     policy, stepless = fill_steps(policy, found, noise=noise)
@@ -271,7 +271,7 @@ def layout(
 def _generalization(
     policy: Policy, types: Mapping[str, SqlType], *, representative: bool
 ) -> tuple[list[Column], list[tuple[str, Plain]]]:
-    """The published columns of the quasi-identifiers, and the columns of the operator's rows behind them."""
+    """Return the published columns of the quasi-identifiers, and the operator's columns behind them."""
     columns: list[Column] = []
     rows: list[tuple[str, Plain]] = []
     for i, attribute in enumerate(policy.quasi_identifiers):
@@ -280,7 +280,7 @@ def _generalization(
             columns.append(Column(attribute.name, "STRING", f"q{i}"))
             continue
         if representative:
-            # A mean of whole numbers is none, so it has a type of its own.
+            # The mean of whole numbers may be fractional, so the column has the type DOUBLE.
             rows.append((f"q{i}", "DOUBLE"))
             columns.append(Column(attribute.name, "DOUBLE", f"q{i}"))
             continue
@@ -295,13 +295,13 @@ def _generalization(
 
 
 def _back(name: str, sql: SqlType, kind: Kind, row: str) -> Column:
-    """A column that is published as it is, in its own type again."""
+    """Return a column that is published unchanged, converted back to its own type."""
     if kind == "timestamp":
-        # Independent of the session's time zone, and exact in all years.
+        # This form is independent of the session's time zone, and exact in all years.
         stamp = f"TIMESTAMPADD(MILLISECOND, {row}, TIMESTAMP '1970-01-01 00:00:00.000')"
         return Column(name, sql.text, _cast(stamp, "TIMESTAMP(3)", sql.text))
     if sql.name == "DECIMAL" and sql.precision == sql.scale:
-        # Such a type has no digit before the point, and Flink takes the one in its own '0.5' for an overflow.
+        # Such a type has no digit before the point, and Flink takes the zero in its own '0.5' for an overflow.
         row = f"REPLACE({row}, '0.', '.')"
     return Column(name, sql.text, _cast(row, SQL[_PLAIN[kind]], sql.text))
 
@@ -311,10 +311,10 @@ def _cast(row: str, has: str, wanted: str) -> str:
 
 
 def _unmatched(policy: Policy, found: Mapping[str, SqlType]) -> Iterator[str]:
-    """Roles whose column the source lacks, and columns of the source that have no role.
+    """Yield roles whose column the source lacks, and columns of the source without a role.
 
-    Of a misspelled role the configuration is wrong and the source is right, so the column that it means is suggested
-    there and is no problem of its own.
+    A misspelled role is an error of the configuration, so its message suggests the intended column, and that column is
+    no problem of its own.
     """
     roles = policy.roles
     spare = [name for name in found if name not in roles]

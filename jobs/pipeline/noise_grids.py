@@ -1,4 +1,4 @@
-"""The grids of noise and of published ends, once the types of the source's columns are known."""
+"""Grids of noise and of published ends, derived from the types of the source's columns."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from crenel.jobs.pipeline.sql_types import INTEGERS, SqlType
 AnyNumeric = TypeVar("AnyNumeric", bound=Numeric)
 
 INTEGER_STEP = 1.0
-"""Of an integer column that names none."""
+"""Step of an integer column without a configured step."""
 
 
 def fill_steps(policy: Policy, types: Mapping[str, SqlType], *, noise: bool) -> tuple[Policy, list[str]]:
-    """The policy with a step for each attribute that is noised, and what is wrong with those that it has.
+    """Return the policy with a step for each noised attribute, and problems of configured steps.
 
-    ``types`` are by column; a column that is not among them is passed over. ``noise``: whether quasi-identifiers are
-    noised as well.
+    ``types`` are by column; missing columns are skipped. ``noise``: whether quasi-identifiers are noised as well.
     """
     problems: list[str] = []
     if not noise and not policy.noised:
@@ -56,7 +55,7 @@ def fill_steps(policy: Policy, types: Mapping[str, SqlType], *, noise: bool) -> 
 
 
 def unfit_ends(policy: Policy, types: Mapping[str, SqlType]) -> list[str]:
-    """What is wrong with the grids of published ends (``Numeric.ends``), given the types by column."""
+    """Return problems with the grids of published ends (``Numeric.ends``), given the types by column."""
     problems: list[str] = []
     for attribute in policy.numeric:
         sql = types.get(attribute.name)

@@ -1,7 +1,7 @@
-"""Columns that are fields of records in a column of text: a query of them, and what encode reads of a record itself.
+"""Records in a text column, whose fields become columns: the query, and the part that encode parses.
 
-Each format tells three things of its records: what stands for a field in the query, what encode reads of it, and what
-only encode can read.
+Each format defines the query expression of a field, the fields that encode reads, and the fields that only encode can
+read.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from crenel.operators.encode.records import RecordsPlan
 
 
 def records_query(records: Records, columns: Sequence[str], record: str | None = None) -> str:
-    """A SELECT of the fields, where what cannot be read is a missing value, and of all other columns of the source.
+    """Return a SELECT of the fields and of all other columns of the source; unreadable fields are missing values.
 
-    Fields that only encode can read have their types there, and no values.
+    Fields that only encode can read are NULLs of their types.
 
     Parameters
     ----------
-    columns : those of the table ``source``, by name
+    columns : names of the columns of the table ``source``
     record : a further column, which holds the record's bytes; None: there is none
 
     Raises
     ------
     ConfigError
-        The table has no such column of text, or one with the name of a field.
+        The table has no such text column, or has a column with the name of a field.
     """
     others = [column for column in columns if column != records.column]
     problems = []
@@ -54,14 +54,14 @@ def records_query(records: Records, columns: Sequence[str], record: str | None =
 
 
 def records_plan(records: Records, asked: Sequence[Asked | None]) -> RecordsPlan | None:
-    """What encode reads of a record, so that it is parsed once and not for each field; None where that is nothing.
+    """Return the fields that encode parses, once per record instead of once per field; None without any.
 
-    ``asked``: what each argument of encode is of a column. SQL gives what remains.
+    ``asked``: column and form of each argument of encode. SQL supplies the rest.
 
     Raises
     ------
     ConfigError
-        What only encode can read is asked for in a form that its type has not.
+        A field that only encode can read is requested in a form that its type does not have.
     """
     if isinstance(records, JsonRecords):
         return json_records.plan(records, asked)

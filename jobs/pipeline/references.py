@@ -1,4 +1,4 @@
-"""The reference distributions of a job, with the codes that its columns give their values."""
+"""Reference distributions of a job, with the codes of their values."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ Coded = Mapping[str, list[int | None]]
 
 
 def with_codes(privacy: Privacy, found: Layout, encode: EncodePlan, where: Path | str = "source") -> Privacy:
-    """The same promises, whose references have codes.
+    """Return the privacy models with codes for the values of their references.
 
     Parameters
     ----------
     encode : how encode reads the columns
-    where : what an error names as its place
+    where : place that an error names
 
     Raises
     ------
     ConfigError
-        Lists references of which a value is none of its column, or of which two are the same there.
+        Lists references with a value that its column cannot have, or with two values that are equal there.
     """
     privacy = replace(privacy, sensitive=tuple(_in_order(column, found) for column in privacy.sensitive))
     columns = [column for column in privacy.sensitive if column.reference is not None]
@@ -50,7 +50,7 @@ def with_codes(privacy: Privacy, found: Layout, encode: EncodePlan, where: Path 
 
 
 def _in_order(column: Sensitive, found: Layout) -> Sensitive:
-    """A column of numbers whose distance is ordered, with the values of its reference in their order."""
+    """Sort the reference values of a numeric column with ordered distance."""
     reference = column.reference
     kind = found.published[column.name] if reference is not None else ""
     if reference is None or reference.distance != "ordered" or not kind.startswith(_NUMBERS):
@@ -63,7 +63,7 @@ def _in_order(column: Sensitive, found: Layout) -> Sensitive:
 def _number(text: str) -> float:
     try:
         return float(text)
-    except ValueError:  # a missing one stands first; of others ``_problems`` tells
+    except ValueError:  # a missing value comes first; ``_problems`` reports others
         return -inf
 
 

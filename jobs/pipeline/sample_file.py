@@ -1,4 +1,4 @@
-"""A file of the source's rows, read in the place of the source."""
+"""Sample file that replaces the source's rows."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from crenel.jobs.pipeline.sql_types import literal
 
 _GIVEN = "crenel_given_source"
 _FORMATS = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
-_READ = (*dict.fromkeys(_FORMATS.values()), "raw")  # raw: whatever lines hold
+_READ = (*dict.fromkeys(_FORMATS.values()), "raw")  # raw: any content of lines
 
 
 class SampleError(InputError):
-    """Rows that are no sample; the message names the field or the option and what would be valid."""
+    """Error for a file that is no sample; the message names the field or the option and valid alternatives."""
 
 
 def read_from(tables: StreamTableEnvironment, source: Source, file: Path) -> str:
-    """The DDL of a table ``source`` with the same columns and watermark, whose rows are those of a file.
+    """Return the DDL of a table ``source`` with the same columns and watermark, whose rows come from a file.
 
-    A source that reads files reads this one instead, in its own format. Any other is taken to have such rows as CSV or
-    JSON: by its own format where that is one of these or takes lines as they are, else by the ending of the file.
+    A file source reads this file instead, in its own format. Other sources are read as CSV or JSON: by their own format
+    if it is one of these or raw, else by the ending of the file.
 
     Raises
     ------
     SampleError
-        The file is not there, or in no format that is known.
+        The file does not exist, or its format is unknown.
     """
     if not file.exists():
         raise SampleError(f"--sample: {file} is not there; give a file with rows as the source has them")
@@ -53,7 +53,7 @@ def read_from(tables: StreamTableEnvironment, source: Source, file: Path) -> str
 
 
 def _format(options: Mapping[str, str], file: Path) -> dict[str, str]:
-    """The options of the format that a file is in, from those of another connector."""
+    """Return the options of the file's format, derived from those of another connector."""
     given = {name.removeprefix("value."): value for name, value in options.items()}
     name = given.get("format")
     if name not in _READ:

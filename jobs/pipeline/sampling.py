@@ -1,4 +1,4 @@
-"""Blocks of a source, read here and not anonymized."""
+"""Blocks of a source, read locally without anonymization."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from crenel.jobs.pipeline.sample_file import read_from
 from crenel.state.block import Block
 
 _BEHIND = re.compile(r"watermark=\[-\(\S+, (\d+):INTERVAL")
-"""A watermark behind a column, as Flink's plan tells it."""
+"""Pattern of a watermark delay in Flink's plan."""
 
 
 class SourceBlocks:
@@ -28,18 +28,17 @@ class SourceBlocks:
 
     Parameters
     ----------
-    tables : where the source is created
-    config : of the job; how it divides the stream does not matter
-    file : whose rows are read in the place of the source's (``crenel.jobs.pipeline.sample_file``); None: those of the
-        source
+    tables : environment in which the source is created
+    config : of the job; its division of the stream is ignored
+    file : file that replaces the source's rows (``crenel.jobs.pipeline.sample_file``); None: read the source
 
     Attributes
     ----------
-    policy : with what follows from the columns
-    plan : what the operator of the job would know
-    ends : whether the source does
-    setup : what may be told where it cannot be read
-    lag : milliseconds by which the watermark is behind the event time of a row; 0 where it has another form
+    policy : completed by the columns of the source
+    plan : parameters of the job's operator
+    ends : whether the source is bounded
+    setup : facts to report if the source cannot be read
+    lag : milliseconds of the watermark behind the event time of a row; 0 where it has another form
 
     Raises
     ------
@@ -62,7 +61,7 @@ class SourceBlocks:
         self.lag = 0 if behind is None else int(behind[1])
 
     def read(self) -> Generator[Block, None, None]:
-        """Run a job that reads them; it is canceled where the iterator is closed."""
+        """Run a job that reads the blocks; closing the iterator cancels it."""
         with closing(self._table.execute().collect()) as rows:
             for number, row in enumerate(rows):
                 yield Block.from_bytes(bytes(row[0]), self._members, f"block {number}")

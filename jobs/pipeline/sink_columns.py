@@ -1,4 +1,4 @@
-"""Columns of the sinks that hold no members, and what a column is."""
+"""Columns of the sinks without members, and the definition of a column."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Column:
 
     Attributes
     ----------
-    name : as the user sees it
+    name : visible to the user
     sql_type : its type
     expression : its value, over the columns of the operator's rows
     """
@@ -36,22 +36,22 @@ class Column:
 
     @property
     def declaration(self) -> str:
-        """For CREATE TABLE."""
+        """Declaration for CREATE TABLE."""
         return f"{quote(self.name)} {self.sql_type}"
 
     @property
     def selection(self) -> str:
-        """For SELECT."""
+        """Expression for SELECT."""
         return f"{self.expression} AS {quote(self.name)}"
 
 
 def arrays(columns: tuple[tuple[str, Plain], ...]) -> dict[str, str]:
-    """SQL type of an array of each of some columns of the operator's rows."""
+    """Return the SQL array type of each column of the operator's rows."""
     return {name: f"ARRAY<{SQL[kind]}>" for name, kind in columns}
 
 
 def written_null(options: Mapping[str, str]) -> str:
-    """How a sink writes a missing value, as far as its format may write a value in the same way."""
+    """Return the text by which a sink writes a missing value, if its format may write a value as the same text."""
     literals = [value for name, value in options.items() if name.endswith("csv.null-literal")]
     return literals[0] if literals else ""
 
@@ -71,13 +71,13 @@ CHAINED = tuple(
         strict=True,
     )
 )
-"""What the audit log has of its hash chain, last of all columns."""
+"""Columns of the audit log's hash chain, after all others."""
 
 
 def in_force(privacy: Privacy, noise: SamplingAndNoise | None) -> Iterator[Column]:
-    """What the audit log tells of what is promised, the same in each row.
+    """Yield the audit columns that state the privacy models and mechanisms in force, equal in each row.
 
-    A policy may change when a job is restored: each release tells under which one it was made.
+    A policy may change when a job is restored, so each release states its own.
     """
     for name, value in promised_numbers(privacy, noise).items():
         kind = "BIGINT" if isinstance(value, int) else "DOUBLE"
@@ -85,7 +85,7 @@ def in_force(privacy: Privacy, noise: SamplingAndNoise | None) -> Iterator[Colum
 
 
 def promised_numbers(privacy: Privacy, noise: SamplingAndNoise | None) -> dict[str, float | None]:
-    """What is in force, by column of the audit log in their order; None where it is not promised."""
+    """Return the parameters in force, by audit column in order; None where one is not configured."""
     found: dict[str, float | None] = dict(privacy.in_force)
     found["sample_rate"] = None if noise is None else noise.sample_rate
     found["phi"] = None if noise is None else noise.phi
@@ -95,7 +95,7 @@ def promised_numbers(privacy: Privacy, noise: SamplingAndNoise | None) -> dict[s
 def records(
     policy: Policy, types: Mapping[str, SqlType], in_force: tuple[Column, ...], generalization: list[Column]
 ) -> dict[str, tuple[Column, ...]]:
-    """The sinks that every algorithm has and that hold no members."""
+    """Return the columns of the sinks that every algorithm has and that hold no members."""
     event_time = _event_time(policy, types, "event_ms")
     shard = Column("shard", "INT", "shard")
     reason = Column("reason", "STRING", "reason")
@@ -127,7 +127,7 @@ def records(
 
 
 def _of_noise(policy: Policy) -> Iterator[Column]:
-    """What the audit log tells of the noise within a release."""
+    """Yield the audit columns on the noise within a release."""
     if policy.noised:
         yield Column("linkable", "BIGINT", "linked")
     for i, attribute in enumerate(policy.noised):
@@ -136,7 +136,7 @@ def _of_noise(policy: Policy) -> Iterator[Column]:
 
 
 def noise_types(policy: Policy) -> tuple[tuple[str, Plain], ...]:
-    """The columns of a release behind these."""
+    """Return the operator's columns behind those of ``_of_noise``."""
     errors: list[tuple[str, Plain]] = [(f"{kind}{i}", "DOUBLE") for i in range(len(policy.noised)) for kind in "ex"]
     return (("linked", "LONG"), *errors) if policy.noised else ()
 
@@ -144,7 +144,7 @@ def noise_types(policy: Policy) -> tuple[tuple[str, Plain], ...]:
 def further_records(
     outputs: tuple[Output, ...], policy: Policy, types: Mapping[str, SqlType]
 ) -> dict[str, tuple[Column, ...]]:
-    """The sinks of an algorithm's own outputs."""
+    """Return the columns of the sinks of an algorithm's own outputs."""
     found = {}
     for output in outputs:
         rows = zip(output.columns, declared(output.columns).items(), strict=True)
@@ -156,12 +156,12 @@ def further_records(
 
 
 def declared(columns: Mapping[str, str]) -> dict[str, str]:
-    """SQL type of each column of the rows of such an output, by its name there."""
+    """Return the SQL type of each column of an algorithm's own output, by its internal name."""
     return {row: SQL[cast(Plain, kind)] for row, kind in named(columns).items()}
 
 
 def _event_time(policy: Policy, types: Mapping[str, SqlType], row: str) -> Column:
-    """Event time as the source has it, from a column of milliseconds."""
+    """Return event time in the source's type, from a column of milliseconds."""
     if policy.event_time is not None and types[policy.event_time].name == "TIMESTAMP_LTZ":
         return Column("event_time", "TIMESTAMP_LTZ(3)", f"TO_TIMESTAMP_LTZ({row}, 3)")
     return Column("event_time", "BIGINT", row)

@@ -1,6 +1,6 @@
-"""What a job writes into each of its sinks, by its configuration alone: names of columns, and how they are read back.
+"""Schemas of all sinks, from the configuration alone: names of columns, and types for reading them back.
 
-``crenel.jobs.pipeline.layout`` knows the types that a sink has; it asks Flink for those of the source.
+``crenel.jobs.pipeline.layout`` derives the exact types of a sink, for which it asks Flink for those of the source.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _READ = {
     "TIMESTAMP_LTZ(3)": pa.int64(),
 }
 _UNKNOWN: defaultdict[str, SqlType] = defaultdict(lambda: parse("BIGINT"))
-"""Types of the source's columns: nobody has asked for them, and no name depends on them."""
+"""Placeholder types of the source's columns, on which no name depends."""
 
 
 def written(config: Config) -> dict[str, pa.Schema]:
-    """Columns of each sink that a job with this configuration has, in their order, of types as in ``Outputs``."""
+    """Return the columns of each sink of a configuration, in their order, with types as in ``Outputs``."""
     policy = config.policy
     generalization = [Column(name, kind, "") for name, kind in _generalization(config)]
     of_all = records(policy, _UNKNOWN, tuple(in_force(config.privacy, config.sampling_and_noise)), generalization)
@@ -43,7 +43,7 @@ def written(config: Config) -> dict[str, pa.Schema]:
 
 
 def _generalization(config: Config) -> Iterator[tuple[str, str]]:
-    """Name and type of each column that the members of a release share."""
+    """Yield name and type of each column that the members of a release share."""
     for attribute in config.policy.quasi_identifiers:
         if not isinstance(attribute, Numeric):
             yield attribute.name, "STRING"

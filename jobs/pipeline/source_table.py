@@ -1,4 +1,4 @@
-"""A table that a configuration creates, as Flink has resolved it."""
+"""Table that a configuration creates, as Flink has resolved it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from crenel.jobs.failure import why_refused
 from crenel.jobs.pipeline.factories import find_missing_factories
 
 SOURCE, FORGET = "source", "forget"
-# Not of its frames, which begin with a tab: most of what goes wrong in planning has Calcite among them.
+# Stack frames, which begin with a tab, are excluded: most planning errors have Calcite among them.
 _OF_THE_PARSER = re.compile(
     r"^[^\t\n]*(?:SqlParser\w*Exception|org\.apache\.calcite|SQL validation failed)", re.MULTILINE
 )
@@ -27,11 +27,11 @@ _PLACE = re.compile(r"line (\d+), column (\d+)")
 
 @dataclass(frozen=True)
 class SourceTable:
-    """What a job must know of it beside the columns of a query.
+    """Properties of a source table beside the columns of a query.
 
     Attributes
     ----------
-    options : of its connector, as the DDL gives them; None where there is no such table, or it is a view
+    options : of its connector, from the DDL; None where there is no such table, or it is a view
     computed : columns that the DDL computes, each with its expression
     watermark : whether one of its columns has a watermark
     """
@@ -73,7 +73,7 @@ def create_table(tables: StreamTableEnvironment, field: str, read: Source | Forg
 
 
 def source_table(tables: StreamTableEnvironment, name: str = SOURCE) -> SourceTable:
-    """Look it up in the current database, once its DDL has been executed."""
+    """Look up the table in the current database, after its DDL has been executed."""
     place = get_gateway().jvm.org.apache.flink.table.catalog.ObjectIdentifier.of(
         tables.get_current_catalog(), tables.get_current_database(), name
     )
@@ -94,13 +94,13 @@ def source_table(tables: StreamTableEnvironment, name: str = SOURCE) -> SourceTa
 def parsing(field: str, varied: frozenset[str]) -> Iterator[None]:
     """Name the field of a statement that Flink's parser refuses.
 
-    The parser quotes the statement. Where that is one of ``varied``, the quotation may hold the value of a variable,
-    such as a password, and only its place is told.
+    The parser quotes the statement. A statement in ``varied`` may hold the value of a variable, such as a password, so
+    the error states only the position.
 
     Raises
     ------
     ConfigError
-        The parser refuses what the block executes.
+        The parser refuses a statement that the block executes.
     """
     try:
         yield
@@ -128,6 +128,6 @@ def read_options(tables: StreamTableEnvironment, config: Config) -> dict[str, Ma
 
 
 def column_names(tables: StreamTableEnvironment) -> list[str]:
-    """Of its columns, in order."""
+    """Return the names of the source's columns, in order."""
     names: list[str] = tables.from_path(SOURCE).get_schema().get_field_names()
     return names

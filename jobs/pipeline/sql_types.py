@@ -1,4 +1,4 @@
-"""Types of Flink SQL as a resolved schema prints them."""
+"""Types of Flink SQL, in the form that a resolved schema prints."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _SIMPLE = re.compile(
 
 @dataclass(frozen=True)
 class SqlType:
-    """A type.
+    """A type of Flink SQL.
 
     Attributes
     ----------
     name : without parameters, one name for all spellings, such as ``DECIMAL``
     text : as a table declares it, such as ``DECIMAL(10, 2)``, without nullability
-    nullable : may be NULL
+    nullable : whether it admits NULL
     precision, scale : of ``DECIMAL``; precision is also that of times and the length of ``CHAR`` and ``VARCHAR``
-    processing_time : a time attribute of the wall clock
-    rowtime : a time attribute of event time: it has a watermark
+    processing_time : whether it is a time attribute of the wall clock
+    rowtime : whether it is a time attribute of event time, which has a watermark
     """
 
     name: str
@@ -50,9 +50,9 @@ class SqlType:
 
 
 def parse(text: str) -> SqlType:
-    """Read a type such as ``DECIMAL(10, 2) NOT NULL`` or ``TIMESTAMP_LTZ(3) *ROWTIME*``.
+    """Parse a type such as ``DECIMAL(10, 2) NOT NULL`` or ``TIMESTAMP_LTZ(3) *ROWTIME*``.
 
-    Types that have no simple form (``ARRAY``, ``ROW<...>``) get their first word as name.
+    The name of a type without simple form (``ARRAY``, ``ROW<...>``) is its first word.
     """
     plain, _, attribute = text.strip().partition("*")
     plain = plain.strip()
@@ -73,10 +73,10 @@ def parse(text: str) -> SqlType:
 
 
 def literal(text: str) -> str:
-    """A text in SQL."""
+    """Quote a text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def quote(name: str) -> str:
-    """An identifier in backticks."""
+    """Quote an identifier in backticks."""
     return "`" + name.replace("`", "``") + "`"

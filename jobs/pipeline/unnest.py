@@ -1,4 +1,4 @@
-"""Arrays side by side, as rows again: what Python hands over in columns is taken apart in Java."""
+"""Conversion of parallel arrays to rows in Java, for columns that Python returns as arrays."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 
 def unnested(origin: str, kept: Sequence[str], arrays: Sequence[str]) -> str:
-    """A query that gives one row for each element of some arrays, which are of the same length.
+    """Return a query with one row for each element of some arrays of equal length.
 
-    A row object for each element would take Python longer than all else that the operator does with it, so the arrays
-    are zipped by Flink's own functions: ``MAP_FROM_ARRAYS`` lays two side by side and looks at no key (equal and
-    missing ones stay), and its entries are an array again, for more than two.
+    Building a row object per element would take Python longer than all other work of the operator, so Flink's own
+    functions zip the arrays. ``MAP_FROM_ARRAYS`` pairs two arrays and ignores duplicate and missing keys. Its entries
+    are an array again, which can be paired further.
 
     Parameters
     ----------
-    origin : what to read, such as a view
+    origin : relation to read, such as a view
     kept : columns that each row repeats
-    arrays : columns of arrays; in the result each has the element in its place
+    arrays : columns of arrays; in the result each column has one element
     """
     half = len(arrays) // 2
     parts = [_zipped(part) for part in (arrays[:half], arrays[half:]) if part]
@@ -28,7 +28,7 @@ def unnested(origin: str, kept: Sequence[str], arrays: Sequence[str]) -> str:
 
 
 def _zipped(arrays: Sequence[str]) -> tuple[str, list[str]]:
-    """An array of all of them, and where in its elements each one's are."""
+    """Return an expression that zips all arrays, and the path of each array's elements in it."""
     if len(arrays) == 1:
         return arrays[0], [""]
     half = len(arrays) // 2

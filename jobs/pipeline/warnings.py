@@ -1,4 +1,4 @@
-"""What to know of a job before it starts, as far as only its source and Flink's settings tell."""
+"""Warnings about a job before its start, which depend on its source and Flink's settings."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _INTERVAL = "execution.checkpointing.interval"
 
 
 def cautions_of_job(tables: StreamTableEnvironment, config: Config) -> Iterator[str]:
-    """Warnings, each with its field; the tables that the configuration reads have been created.
+    """Yield warnings, each with its field; the input tables of the configuration have been created.
 
-    ``crenel check``, ``crenel run`` and ``flink run`` begin with the same ones. The settings of ``tables`` count, from
-    wherever they come, but for names that Flink does not know: those are looked for in the configuration.
+    ``crenel check``, ``crenel run`` and ``flink run`` begin with the same ones. The effective settings of ``tables``
+    count; unknown names are looked for in the configuration alone.
     """
     settings = tables.get_config()
     sources = read_options(tables, config)

@@ -1,4 +1,4 @@
-"""Streams beside the source, and what their watermarks mean for it: nothing, until event time ends."""
+"""Auxiliary streams beside the source, which do not affect its watermarks except for the end of event time."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ _BEGIN = "crenel_begin"
 
 
 def without_watermarks(stream: DataStream, name: str) -> DataStream:
-    """The same stream, for whose watermarks nobody waits; that event time has ended is passed on."""
+    """Mark a stream as idle, so that no watermark waits for it; the end of event time still passes."""
     idle = WatermarkStrategy.no_watermarks().with_idleness(Duration.of_millis(1))
     return stream.assign_timestamps_and_watermarks(idle).uid(f"crenel-{name}-idle").name(name)
 
 
 def nothing(tables: StreamTableEnvironment) -> DataStream:
-    """A stream of blocks that brings none and does not end.
+    """Return a stream without blocks that does not end.
 
-    Where a job is drained (``flink stop --drain``), Flink has each source say that event time has ended. A source of
-    which all partitions are idle (``scan.watermark.idle-timeout``) is not heard then, in Flink 2.3, and what waits
-    would not leave. This one is never idle. Beside a source that may end it would keep the job from ending.
+    When a job is drained (``flink stop --drain``), Flink has each source signal the end of event time. In Flink 2.3,
+    this signal is lost for a source whose partitions are all idle (``scan.watermark.idle-timeout``). The buffered
+    tuples would then not be decided. This stream is never idle. Beside a bounded source it would keep the job from
+    ending.
     """
     tables.execute_sql(
         f"CREATE TEMPORARY TABLE {_TICKS} (tick INT) WITH ('connector' = 'datagen', 'rows-per-second' = '1', "
@@ -36,11 +37,11 @@ def nothing(tables: StreamTableEnvironment) -> DataStream:
 
 
 def beginnings(tables: StreamTableEnvironment, keys: Sequence[int], epoch: int) -> DataStream:
-    """Return a stream that brings one row without a block for each shard, and ends.
+    """Return a stream of one row without a block for each shard; the stream ends.
 
-    By it each shard of a chained job begins, whether or not a tuple comes: its closing record tells then that there was
-    none, and where the log of a shard is gone its record is missing. It is sent once for each ``epoch``: with it all
-    its operators have another name, or Flink would take it for one that has ended.
+    The row starts each shard of a chained job, even one without tuples, so that its closing record exists. A missing
+    closing record then shows that the log of a shard is gone. Each ``epoch`` sends these rows once: its operators have
+    other names, or Flink would consider the stream finished.
     """
     table = f"{_BEGIN}_{epoch}"
     tables.execute_sql(
