@@ -1,4 +1,4 @@
-"""Kafka brokers that a configuration names, and whether they answer this machine."""
+"""Kafka brokers that a configuration names, and their reachability from this machine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def cautions_of_brokers(tables: Mapping[str, Mapping[str, str]]) -> Iterator[str
 
 
 def _answer(servers: str) -> bool:
-    """Whether one of them accepts a connection; an address that is not HOST:PORT is left to Kafka."""
+    """Return whether a broker accepts a connection; addresses other than HOST:PORT are left to Kafka."""
     found = [_ADDRESS.fullmatch(server.strip()) for server in servers.split(",") if server.strip()]
     return any(address is None or _accepts(address["host"], int(address["port"])) for address in found)
 

@@ -1,7 +1,8 @@
-"""Whether what a job publishes is published once.
+"""Checks for exactly-once publication.
 
-A record that leaves twice leaves under two generalizations, and whoever sees both can intersect them (design, "What
-always holds", 7). After a failure Flink replays its input, so what had left by then must not be visible yet.
+A record published twice has two generalizations, and an attacker who sees both can intersect them (design, "What always
+holds", 7). After a failure Flink replays its input, so rows published since the last checkpoint must not be visible
+yet.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ _REPLAYED: Mapping[str, str] = {
     "kafka": "its checkpoints hold the offset of each partition",
     "datagen": "makes its rows up: a sequence goes on where it was, and a random row is a new one",
 }
-"""Connectors of which a restored job reads what came after its checkpoint, and nothing before it once more; and why.
+"""Connectors that resume exactly behind the checkpoint, and the reason.
 
-Not among them: what keeps no place that it could go back to (sockets, JDBC queries, which are read again from their
-beginning), and queues that deliver a message again until it is acknowledged.
+Excluded are connectors without a position to resume from (sockets, JDBC queries, which are read again from their
+beginning). Also excluded are queues that redeliver a message until it is acknowledged.
 """
 
 _CHANGES = "gives rows that are updated or deleted later, and what has left cannot be taken back"
@@ -37,13 +38,13 @@ CHANGES = {
     "TO_CHANGELOG(input => TABLE source)",
     "source.query": f"{_CHANGES}; a SELECT that only adds rows, without GROUP BY, DISTINCT, or a join of all that came",
 }
-"""Why rows that are updated or deleted cannot be read, and how they can, by the field that gives them."""
+"""Why updating or deleting sources cannot be read, with the remedy, by the field of the query."""
 
 _OF_CHANGES = ("upsert-kafka", "-cdc")
-"""How connectors are called that give rows and update or delete them later."""
+"""Names or suffixes of connectors that update or delete earlier rows."""
 
 OF_RECORDS = ("released", "audit", "suppressed", "rejected")
-"""Outputs that speak of single records, or tell a generalization; a summary and an algorithm's own do not."""
+"""Outputs that describe single records, or contain generalizations; the summary and an algorithm's own do not."""
 
 _PREFIX = "sink.transactional-id-prefix"
 
@@ -52,7 +53,7 @@ _OR_ACCEPT = "or accept that with 'accept_duplicates: true'"
 
 CHECKPOINTING: Mapping[str, tuple[Callable[[str], bool], str]] = {
     "execution.checkpointing.mode": (lambda mode: mode.upper() == "EXACTLY_ONCE", "EXACTLY_ONCE"),
-    # No digit but zeros is no time, in whatever unit: Flink then takes no checkpoints.
+    # Zero in any unit is no interval: Flink then takes no checkpoints.
     "execution.checkpointing.interval": (
         lambda text: re.search("[1-9]", text) is not None,
         "more than zero, as '30 s'",
@@ -61,15 +62,15 @@ CHECKPOINTING: Mapping[str, tuple[Callable[[str], bool], str]] = {
     "execution.checkpointing.checkpoints-after-tasks-finish.enabled": (lambda value: value.lower() == "true", "true"),
     "execution.runtime-mode": (lambda mode: mode.upper() == "STREAMING", "STREAMING"),
 }
-"""Settings of Flink without which nothing is published once: which values keep that, and what would be valid."""
+"""Flink settings that exactly-once publication requires: a test of the value, and a valid value."""
 
 
 CHECKPOINTS = ("execution.checkpointing.dir", "state.checkpoints.dir", "execution.checkpointing.storage")
-"""Settings of Flink that say where checkpoints are kept, by the present name first."""
+"""Flink settings for the location of checkpoints, current names first."""
 
 
 def repeating_sinks(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """What is wrong with sinks that may publish a record twice; ``sinks``: options of the connector by output."""
+    """Yield a message for each sink that may publish a record twice; ``sinks``: options of the connector by output."""
     for name in OF_RECORDS:
         options = sinks.get(name)
         if options is None:
@@ -97,7 +98,7 @@ def repeating_sinks(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
 
 
 def clashing_sinks(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """What is wrong with the transactions of Kafka sinks, whatever is accepted; ``sinks`` as above."""
+    """Yield problems with the transactions of Kafka sinks, even with duplicates accepted; ``sinks`` as above."""
     first: dict[str, str] = {}
     for name, options in sinks.items():
         if options["connector"] not in ("kafka", "upsert-kafka") or not in_transactions(options):
@@ -117,14 +118,14 @@ def clashing_sinks(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
 
 
 def _through_rest(options: Mapping[str, str]) -> bool:
-    # As a type, or by the name of its class.
+    # The catalog is named by type, or by the name of its class.
     return options.get("catalog-type", "").lower() == "rest" or options.get("catalog-impl", "").endswith("RESTCatalog")
 
 
 def repeating_source(options: Mapping[str, str] | None) -> Iterator[str]:
-    """What is wrong with a source that may deliver a row twice.
+    """Yield problems of a source that may deliver a row twice.
 
-    ``options``: of the table ``source``; None where the DDL makes no such table, or a view.
+    ``options``: of the table ``source``; None where the DDL creates no such table, or a view.
     """
     if options is None:
         yield (
@@ -141,7 +142,7 @@ def repeating_source(options: Mapping[str, str] | None) -> Iterator[str]:
 
 
 def repeating_settings(settings: Mapping[str, str]) -> Iterator[str]:
-    """What is wrong with settings of Flink under which even an exactly-once sink may publish a record twice."""
+    """Yield problems of Flink settings under which even an exactly-once sink may publish a record twice."""
     for name, (keeps, valid) in CHECKPOINTING.items():
         if name in settings and not keeps(settings[name]):
             yield f"flink.{name}: no longer lets sinks publish once, so {_TWICE}; {valid}, {_OR_ACCEPT}"

@@ -1,4 +1,4 @@
-"""What is wrong with a file, field by field, from what validation found."""
+"""Messages for validation errors, field by field."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ _RENAMED = {
     "suhdsa.neighbours": "suhdsa.neighbors",  # codespell:ignore
     "differential_privacy": "sampling_and_noise",
 }
-"""Fields of today by their names in version 0.1.0."""
+"""Current field names by their names in version 0.1.0."""
 
 _RENAMED_VALUES = {
     "window": "suhdsa",
     "generalise": "generalize",  # codespell:ignore
     "generalisation": "generalization",  # codespell:ignore
 }
-"""Choices of today by their names in version 0.1.0."""
+"""Current choices by their names in version 0.1.0."""
 
 
 def explain(error: ValidationError, model: type[Section]) -> Iterator[tuple[str, str]]:
-    """Each problem with the dotted name of its field."""
+    """Yield each problem with the dotted name of its field."""
     for detail in error.errors(include_url=False):
         parts = [part for part in detail["loc"] if part != "[key]"]
         cause = detail.get("ctx", {}).get("error")
@@ -68,7 +68,7 @@ def explain(error: ValidationError, model: type[Section]) -> Iterator[tuple[str,
         name = dotted(parts)
         section, about = _look_up(parts, model)
         if isinstance(cause, PolicyError):
-            yield name, str(cause)  # it names the field itself
+            yield name, str(cause)  # the message names the field itself
         elif detail["type"] == "extra_forbidden":
             known = list(section.model_fields)
             if name in _RENAMED:
@@ -91,13 +91,13 @@ def explain(error: ValidationError, model: type[Section]) -> Iterator[tuple[str,
 
 
 def _both(wrong: str, valid: str) -> str:
-    """What is wrong, and what would be valid; one clause where both name the same kind of value."""
+    """Return the problem and the valid form; one clause where both name the same kind of value."""
     kind = wrong.removeprefix("is not ").replace("is neither true nor false", "true or false")
     return f"must be {valid}" if re.match(rf"{re.escape(kind)}\b", valid) else f"{wrong}; {valid}"
 
 
 def _look_up(parts: Sequence[str | int], model: type[Section]) -> tuple[type[Section], FieldInfo | None]:
-    """The innermost section on the way to a field, and the innermost field that is declared."""
+    """Return the innermost section on the path to a field, and the innermost declared field."""
     section: type[Section] = model
     about: FieldInfo | None = None
     names = iter(parts)
@@ -107,7 +107,7 @@ def _look_up(parts: Sequence[str | int], model: type[Section]) -> tuple[type[Sec
             break
         about = found
         if get_origin(found.annotation) is dict:
-            next(names, None)  # a name of the user's own
+            next(names, None)  # a user-defined name
         inner = next(_sections(found.annotation), None)
         if inner is None:
             break
@@ -131,11 +131,11 @@ def _choices(annotation: Any) -> Iterator[str]:
 
 
 def meant(word: object, known: Sequence[str]) -> str:
-    """A question whether one of ``known`` was meant; empty where none is like it."""
+    """Return a question whether one of ``known`` was intended; empty where none is similar."""
     close = difflib.get_close_matches(word, known, 1) if isinstance(word, str) else []
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names for a message."""
+    """Join names for a message."""
     return ", ".join(names)

@@ -1,4 +1,4 @@
-"""Kinds of fields that a configuration is made of."""
+"""Field types of a configuration."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def _duration(value: object) -> object:
 
 
 def _as_typed(value: object) -> object:
-    # Python alone takes 1_000 for a number: who typed it may have meant 1.000.
+    # Only Python reads 1_000 as a number; the user may have intended 1.000.
     if isinstance(value, str) and "_" in value:
         raise ValueError("is not a number; digits without '_' between them")
     return value
 
 
 def _flat(value: object) -> object:
-    """Nested options under Flink's dotted names."""
+    """Flatten nested options to Flink's dotted names."""
     if not isinstance(value, dict):
         return value
     flat: dict[str, object] = {}

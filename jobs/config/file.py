@@ -1,4 +1,4 @@
-"""A configuration as it is written: YAML text, ``--set`` overrides, environment variables."""
+"""Raw configuration: YAML text, ``--set`` overrides, environment variables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NULL_TAG = "tag:yaml.org,2002:null"
 _DEEPEST = 100
 _TOO_DEEP = f"more than {_DEEPEST} levels inside each other; close the brackets, no field needs so many"
 _REPEATED = 10_000
-"""Values that aliases may stand for beside those that are written; every one is walked through more than once."""
+"""Maximum number of values that aliases repeat beyond the written ones; each is traversed several times."""
 _TOO_MANY = f"aliases repeat more than {_REPEATED:,} values; repeat less by '*'"
 _NOT_TEXT = "a key that is not text; put it in quotes"
 _REFERENCE = re.compile(
@@ -27,11 +27,11 @@ _REFERENCE = re.compile(
 
 
 class ConfigError(ValueError):
-    """A configuration that cannot be run.
+    """Error for an invalid configuration.
 
     Attributes
     ----------
-    problems : all that were found, each ``dotted.field: what is wrong; what would be valid``, never a field's value
+    problems : all problems, each ``dotted.field: what is wrong; what would be valid``, never a field's value
     """
 
     def __init__(self, path: Path | str, problems: Iterable[str]) -> None:
@@ -40,7 +40,7 @@ class ConfigError(ValueError):
 
 
 def dotted(parts: Iterable[str | int]) -> str:
-    """The name of a field: ``policy.sensitive[0]``."""
+    """Return the name of a field: ``policy.sensitive[0]``."""
     name = ""
     for part in parts:
         name += f"[{part}]" if isinstance(part, int) else f".{part}" if name else part
@@ -50,13 +50,13 @@ def dotted(parts: Iterable[str | int]) -> str:
 def read(path: Path | str) -> dict[str, Any]:
     """Read a YAML mapping; every scalar is its text as written, or None.
 
-    Which text is a number is for the schema to say: so a column may be called ``no``, ``2019`` or ``1e3``, and a
-    connector's option arrives as it was typed.
+    The schema decides which texts are numbers. So a column may have the name ``no``, ``2019`` or ``1e3``, and connector
+    options keep their spelling.
 
     Raises
     ------
     ConfigError
-        Cannot be read, not YAML, a key given twice, or not a mapping.
+        The file cannot be read, is not YAML, repeats a key, or is not a mapping.
     """
     try:
         text = Path(path).read_bytes().decode("utf-8-sig")
@@ -80,9 +80,9 @@ def read(path: Path | str) -> dict[str, Any]:
 
 
 def override(content: dict[str, Any], overrides: Sequence[str]) -> list[str]:
-    """Set fields of ``content`` in place, each from ``dotted.key=value`` with the value in YAML; returns problems.
+    """Set fields of ``content`` in place, each from ``dotted.key=value`` with the value in YAML; return problems.
 
-    Keys are split at dots; where the mapping holds a key that itself has dots, the longest such key is taken.
+    Keys are split at dots; where the mapping holds a key that contains dots, the longest such key applies.
     """
     problems = []
     for number, text in enumerate(overrides, 1):
@@ -105,14 +105,14 @@ def override(content: dict[str, Any], overrides: Sequence[str]) -> list[str]:
 def expand(value: Any, environment: Mapping[str, str] | None = None) -> tuple[Any, dict[str, str]]:
     """Replace ``${VAR}``, ``${VAR:-default}`` and ``${file:PATH}`` in every string; ``$$`` stands for one dollar.
 
-    The default is taken where the variable is unset or empty, as a shell does. A file, such as a mounted secret, stands
-    for its text without one line end at its end. In SQL (``crenel.jobs.config.sql.FIELDS``) a value is escaped in
-    literals and quoted identifiers, and outside of these it must be a name or a number, unless the variable is declared
-    to hold SQL: ``${VAR!raw}``. Comments stay as they are.
+    As in a shell, the default applies where the variable is unset or empty. A file, such as a mounted secret, is
+    replaced by its text without one line end at its end. In SQL (``crenel.jobs.config.sql.FIELDS``) a value is escaped
+    in literals and quoted identifiers. Outside of these it must be a name or a number, unless ``${VAR!raw}`` declares
+    that the variable holds SQL. Comments remain unchanged.
 
     Returns
     -------
-    The same structure with strings replaced, and what is wrong by the dotted name of the field.
+    The same structure with strings replaced, and problems by the dotted name of the field.
     """
     environment = os.environ if environment is None else environment
     problems: dict[str, str] = {}
@@ -187,7 +187,7 @@ def _outside_of_a_literal(found: re.Match[str]) -> str:
 
 
 def _assign(content: dict[str, Any], name: str, value: Any) -> str | None:
-    """Set ``name`` in ``content``; returns the part of the name that holds no keys, where there is one."""
+    """Set ``name`` in ``content``; return the prefix of the name that holds no keys, where there is one."""
     node, rest = content, name
     while True:
         key = max((k for k in node if rest == k or rest.startswith(f"{k}.")), key=len, default=rest.split(".", 1)[0])
@@ -198,23 +198,23 @@ def _assign(content: dict[str, Any], name: str, value: Any) -> str | None:
         below = node.get(key)
         if not isinstance(below, dict | None):
             return name[: -len(rest) - 1]
-        node[key] = dict(below or {})  # a copy: an alias may have put the same mapping elsewhere too
+        node[key] = dict(below or {})  # a copy, because an alias may refer to the same mapping elsewhere
         node = node[key]
 
 
 class _Loader(yaml.SafeLoader):
-    """Builds mappings, lists and text; types are left to the schema."""
+    """YAML loader that builds mappings, lists and text; the schema assigns types."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.repeated: list[str] = []
         self._depth = 0
         self._heights: dict[int, int] = {}  # levels below each node, by its id
-        self._sizes: dict[int, int] = {}  # values that each node stands for, by its id
+        self._sizes: dict[int, int] = {}  # number of values per node, by its id
         self._written = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        # PyYAML, and whoever walks the result, calls itself for each level: Python would run out of its stack.
+        # PyYAML and users of the result recurse per level, and would exhaust Python's stack.
         mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
         self._depth += 1
         node = super().compose_node(parent, index) if self._depth <= _DEEPEST else None
@@ -232,7 +232,7 @@ class _Loader(yaml.SafeLoader):
         return self._heights.get(id(node), 0)
 
     def _size(self, node: yaml.Node) -> int:
-        """Return how many values a node stands for with its aliases written out; a long text counts for several."""
+        """Return the number of values of a node with its aliases expanded; a long text counts as several."""
         if id(node) not in self._sizes:
             own, below = 1, 0
             if isinstance(node, yaml.ScalarNode):
@@ -253,7 +253,7 @@ class _Loader(yaml.SafeLoader):
                 self.repeated.append(f"line {key.start_mark.line + 1}: the key {key.value!r} is given twice; keep one")
             seen.add(key.value)
         self.flatten_mapping(node)
-        # Deep, so that an anchor inside itself is an error and not an endless structure.
+        # Deep construction makes an anchor inside itself an error instead of an endless structure.
         return self.construct_mapping(node, deep=True)
 
 
@@ -278,7 +278,7 @@ def _parse(text: str) -> tuple[Any, list[str]]:
 
 
 def _syntax(error: yaml.YAMLError) -> str:
-    """What is wrong with the text, without the text: it may hold a password."""
+    """Describe a syntax error without quoting the text, which may hold a password."""
     if not isinstance(error, yaml.MarkedYAMLError):
         return "holds a control character; YAML is plain text"
     mark = error.problem_mark or error.context_mark

@@ -1,4 +1,4 @@
-"""What ``hierarchy`` of a quasi-identifier may hold: the path of a file, or one builder with its parameters."""
+"""Sections for ``hierarchy`` of a quasi-identifier: the path of a file, or one builder with its parameters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _folder(info: ValidationInfo) -> Path:
 
 
 def reading(load: Callable[[Path], object]) -> Callable[[object, ValidationInfo], object]:
-    """What reads by ``load`` what is given as the path of a file, and leaves all else as it is."""
+    """Return a validator that loads file paths with ``load``, and leaves other values unchanged."""
 
     def read(value: object, info: ValidationInfo) -> object:
         return load(_folder(info) / value) if isinstance(value, str) and value else value
@@ -40,7 +40,7 @@ _loaded = reading(load)
 
 
 def _as_section(value: object, info: ValidationInfo) -> object:
-    """A path alone is short for ``{file: PATH}``."""
+    """Expand a path, which is short for ``{file: PATH}``."""
     return {"file": _loaded(value, info)} if isinstance(value, str) and value else value
 
 
@@ -52,7 +52,7 @@ def _day(value: object) -> object:
 
 
 def _lines(value: object, info: ValidationInfo) -> object:
-    """The lines of a file, where a path is given."""
+    """Return the lines of a file, if ``value`` is a path."""
     if not isinstance(value, str) or not value:
         return value
     return [line for line in read_text(_folder(info) / value, HierarchyError).splitlines() if line]
@@ -68,7 +68,7 @@ class BuilderSection(Section):
 
     @abstractmethod
     def core(self) -> Builder:
-        """The builder; raises ``BuilderError`` where its parameters make no hierarchy."""
+        """Return the builder; raise ``BuilderError`` if its parameters make no hierarchy."""
 
 
 class NumbersSection(BuilderSection):
@@ -140,7 +140,7 @@ class HierarchySection(Section):
 
     @property
     def builder(self) -> Builder | None:
-        """What builds it; None where it is a file."""
+        """The builder of the hierarchy; None for a file."""
         return next((value.core() for _, value in self if isinstance(value, BuilderSection)), None)
 
     @cached_property

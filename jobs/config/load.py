@@ -1,4 +1,4 @@
-"""The configuration of a job: one YAML file, read and validated once."""
+"""Configuration of a job: one YAML file, read and validated once."""
 
 from __future__ import annotations
 
@@ -47,17 +47,18 @@ class Config:
 
     Attributes
     ----------
-    algorithm : which one works
+    algorithm : to run
     parameters : of the algorithm
     sampling_and_noise : sampling and noise; None: neither
-    seed : fixes every random choice; None: drawn from the operating system
+    seed : determines every random choice; None: drawn from the operating system
     subject_key : key of the subject hash
-    sinks : options of the connector by output: ``released`` always, and those given of ``suppressed``,
-        ``rejected``, ``audit``, ``summary`` and the algorithm's own outputs
-    flink : settings passed to Flink as they are
-    epoch : of shards that began anew (``docs/operations.md``, "Start anew"), 1 or more
-    accept_duplicates : whether a record may leave twice, under two generalizations (``crenel.jobs.config.delivery``)
-    audit_chain : key of the hash chain through the audit log, which may be none; None: no chain
+    sinks : options of the connector by output: always ``released``, and where configured ``suppressed``, ``rejected``,
+        ``audit``, ``summary`` and the algorithm's own outputs
+    flink : settings passed to Flink unchanged
+    epoch : number of the shards' current beginning, 1 or more (``docs/operations.md``, "Start anew")
+    accept_duplicates : whether a record may be published twice, under two generalizations
+        (``crenel.jobs.config.delivery``)
+    audit_chain : key of the audit log's hash chain, possibly empty; None: no chain
     """
 
     policy: Policy
@@ -67,7 +68,7 @@ class Config:
     sampling_and_noise: SamplingAndNoise | None
     shards: Shards
     seed: int | None
-    # What may hold a secret stays out of the representation, which ends up in logs and tracebacks.
+    # Fields that may hold a secret stay out of the representation, which ends up in logs and tracebacks.
     subject_key: SubjectKey
     source: Source = field(repr=False)
     sinks: dict[str, dict[str, str]] = field(repr=False)
@@ -78,12 +79,12 @@ class Config:
 
     @property
     def counts_event_time(self) -> str | None:
-        """A field that counts event time, be it a delay or the size of a window; None where none does."""
+        """A field that depends on event time, such as a delay or a window size; None without one."""
         return next((f"{self.algorithm.name}.{path}" for path in self.algorithm.durations(self.parameters)), None)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is valid and promises less than it seems to, each with its field."""
+        """Warnings about valid settings with weak guarantees, each with its field."""
         general = cautions(
             self.policy,
             self.sampling_and_noise,
@@ -110,7 +111,7 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
     Raises
     ------
     ConfigError
-        Lists every problem that was found, each with its field and what would be valid.
+        Lists every problem, each with its field and a valid form.
     """
     content = read(path)
     problems = override(content, overrides)
@@ -123,7 +124,7 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
     try:
         file = model.model_validate(content, context={"folder": Path(path).parent})
     except ValidationError as error:
-        # A field that lacks its variable is empty, and whatever else is wrong with it follows from that.
+        # A field with an unset variable is empty, which would cause spurious further problems.
         problems += [problem for name, problem in explain(error, model) if name not in unset]
     regions = None
     if file is not None:
@@ -153,7 +154,7 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
 
 
 def _import_extensions(content: Mapping[str, Any]) -> Iterator[str]:
-    """Import the modules that bring further algorithms and promises, and those that come with Crenel."""
+    """Import the built-in algorithms and privacy models, and the modules with further ones."""
     import_module("crenel.anonymity.algorithms.builtin")
     import_module("crenel.anonymity.privacy_models.builtin")
     given = content.get("extensions")
@@ -165,7 +166,7 @@ def _import_extensions(content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _unreadable(file: File) -> list[str]:
-    """Return what is wrong with the places of keys: this process judges their lengths and hashes references by them."""
+    """Return problems with the sources of keys: this process checks key lengths and hashes references with them."""
     problems = []
     for secret in (file.subject_key, None if file.audit_chain is None else file.audit_chain.key):
         try:
@@ -177,7 +178,7 @@ def _unreadable(file: File) -> list[str]:
 
 
 def _contradictions(file: File) -> Iterator[str]:
-    """What is wrong between sections that are right in themselves."""
+    """Yield contradictions between sections that are valid separately."""
     policy, algorithm = file.policy.core(), file.chosen
     try:
         yield from problems_within(policy, file.promised)
@@ -230,7 +231,7 @@ def _contradictions(file: File) -> Iterator[str]:
 
 
 def _not_lasting(file: File, policy: Policy) -> Iterator[str]:
-    """What does not go with a promise that lasts."""
+    """Yield settings that are incompatible with a lasting privacy model."""
     field = "privacy.persons.promise: lasting"
     if not file.chosen.lasting:
         fit = " or ".join(f"'algorithm: {other.name}'" for other in known_algorithms().values() if other.lasting)
@@ -252,7 +253,7 @@ def _not_lasting(file: File, policy: Policy) -> Iterator[str]:
 
 
 def _not_pseudonymous(file: File, pseudonym: Pseudonym) -> Iterator[str]:
-    """What does not go with a code of the subject in each row."""
+    """Yield settings that are incompatible with a published pseudonym."""
     if file.subject_key is None:
         yield (
             "subject_key: is missing; without a key whoever guesses who is in the stream makes the codes of "
@@ -275,7 +276,7 @@ def _not_pseudonymous(file: File, pseudonym: Pseudonym) -> Iterator[str]:
 
 
 def _indivisible(file: File, policy: Policy) -> Iterator[str]:
-    """What is wrong with how tuples are divided."""
+    """Yield problems with the division into shards."""
     by, attributes = file.shards.by, {attribute.name: attribute for attribute in policy.quasi_identifiers}
     chosen = attributes.get(by)
     if file.shards.regions is not None:
@@ -301,14 +302,14 @@ def _indivisible(file: File, policy: Policy) -> Iterator[str]:
 
 
 def _regions(file: File, folder: Path) -> RegionTree | None:
-    """The regions that the file's shards are divided by; raises ``ConfigError`` about the file of them."""
+    """Return the configured regions of the shards; raise ``ConfigError`` about the regions file."""
     if file.shards.regions is None or file.shards.by != SHARD_BY_REGIONS:
         return None
     return read_regions(folder / file.shards.regions, file.policy.core(), file.shards.count)
 
 
 def _unnoisable(file: File, policy: Policy) -> Iterator[str]:
-    """What sampling and noise cannot go together with."""
+    """Yield settings that are incompatible with sampling and noise."""
     if file.sampling_and_noise is not None and file.sampling_and_noise.range == "declared":
         for name in without_domain(policy):
             yield (

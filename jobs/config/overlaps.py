@@ -1,4 +1,4 @@
-"""Outputs that would mix: with each other, with the input of the job, or with the state that Flink stores."""
+"""Checks for outputs that would mix with each other, with the job's input, or with Flink's state."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _PATHS = ("path", "table-path")
 _KAFKA = ("kafka", "upsert-kafka")
 
 _ALIASES = {"s3a": "s3", "s3n": "s3", "s3p": "s3", "abfss": "abfs", "wasbs": "wasb"}
-"""Schemes by which Flink's file systems know the same store under another name."""
+"""Alternative schemes for the same store in Flink's file systems."""
 
 _URI = re.compile(r"(?:(?P<scheme>[^/:]+):)?(?://(?P<authority>[^/]*)(?=/|$))?(?P<path>.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where an output, an input or state is stored.
+    """Location of an output, an input or state.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class _Place:
 
 
 def find_shared_sinks(sinks: Mapping[str, Options]) -> Iterator[str]:
-    """Yield a message for each sink that stores its records where an earlier one does.
+    """Yield a message for each sink that stores its records in the place of an earlier one.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def find_shared_sinks(sinks: Mapping[str, Options]) -> Iterator[str]:
 def find_sinks_in_inputs(
     sinks: Mapping[str, Options], source: Options, forget: Options | None, *, is_filtered: bool
 ) -> Iterator[str]:
-    """Yield a message for each sink that stores its records where the job reads.
+    """Yield a message for each sink that stores its records in a place that the job reads.
 
     Parameters
     ----------
@@ -108,8 +108,8 @@ def find_sinks_in_state(
     Parameters
     ----------
     sinks : options of the connector by output
-    settings : of Flink, be they of the configuration, of ``flink run -D`` or of the cluster's file
-    forget : options of the table ``forget``; None: they are not known
+    settings : of Flink, from the configuration, from ``flink run -D`` or from the cluster's file
+    forget : options of the table ``forget``; None: unknown
     """
     state = [_Place(f"flink.{name}", {"path": settings[name]}) for name in FOLDERS if settings.get(name)]
     for place in (*_places(sinks), _Place("source.forget.ddl", forget or {})):
@@ -128,7 +128,7 @@ def locate(path: str) -> tuple[str, ...]:
     found = _URI.fullmatch(path)
     scheme, authority, rest = (found["scheme"], found["authority"], found["path"]) if found else (None, None, path)
     scheme = (scheme or "file").lower()
-    # Flink takes away '..' before the file system follows a link.
+    # Flink removes '..' before the file system follows a link.
     rest = posixpath.normpath(re.sub("/+", "/", rest)) if rest else "/"
     if scheme == "file":
         root, rest = "file:", os.path.realpath(rest) if "\0" not in rest else rest
@@ -144,7 +144,7 @@ def _places(sinks: Mapping[str, Options]) -> list[_Place]:
 
 
 def _relations(place: _Place, others: Sequence[_Place]) -> Iterator[str]:
-    """Yield how a place meets others: at most one relation with each, with both of their fields."""
+    """Yield the relations of a place to others, at most one for each, with both of their fields."""
     for other in others:
         found = _relation(place.options, other.options)
         if found is not None:
@@ -153,7 +153,7 @@ def _relations(place: _Place, others: Sequence[_Place]) -> Iterator[str]:
 
 
 def _relation(one: Options, other: Options) -> tuple[str, str, str] | None:
-    """Return an option of one place, how it meets one of another place, and that one; None where they are apart."""
+    """Return an option of each place and their relation; None for disjoint places."""
     if one.get("connector") in _KAFKA and other.get("connector") in _KAFKA and _share_topic(one, other):
         return _topic_option(one), "names a topic of", _topic_option(other)
     table = _TABLE_OPTIONS.get(one.get("connector", ""))
@@ -176,7 +176,7 @@ def _folders(options: Options) -> Iterator[tuple[str, tuple[str, ...]]]:
     for option in _PATHS:
         if options.get(option):
             yield option, locate(options[option])
-    # Without a name the table is called as Crenel calls the sink, which is the name of no other folder.
+    # A table without a name gets the name of its sink, which is unique.
     if options.get("connector") == "iceberg" and options.get("warehouse") and options.get("catalog-table"):
         database = options.get("catalog-database", _ICEBERG_DATABASE)
         folder = database if options.get("catalog-type", "").lower() == "hadoop" else f"{database}.db"
@@ -187,7 +187,7 @@ _TABLE_OPTIONS = {"jdbc": "table-name", "iceberg": "catalog-table"}
 """The option that names a table, by connector."""
 
 _ICEBERG_DATABASE = "default"
-"""The database of an Iceberg table whose options name none."""
+"""Default database of an Iceberg table."""
 
 
 def _share_table(one: Options, other: Options) -> bool:
@@ -231,7 +231,7 @@ def _topic_option(options: Options) -> str:
 
 
 def _matches(pattern: str, topic: str) -> bool:
-    """Return whether a pattern of Java names a topic, as far as Python understands the pattern."""
+    """Return whether a Java pattern matches a topic, as far as Python understands the pattern."""
     try:
         return bool(pattern) and re.fullmatch(pattern, topic) is not None
     except re.error:
@@ -239,5 +239,5 @@ def _matches(pattern: str, topic: str) -> bool:
 
 
 def _addresses(options: Options, name: str) -> set[str]:
-    """Return the hosts that a list names, in whatever order."""
+    """Return the set of hosts in a comma-separated list."""
     return {address.strip().rstrip("/").lower() for address in options.get(name, "").split(",")} - {""}

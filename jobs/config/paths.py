@@ -1,4 +1,4 @@
-"""Files and folders of this machine that a configuration names."""
+"""Local files and folders that a configuration names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _URI = re.compile(r"(?P<scheme>[^/:]+):(?://[^/]*)?(?P<path>.*)", re.DOTALL)
 
 
 def local_path(text: str) -> Path | None:
-    """Return the path that a text or a URI names for Flink; None where it is not of this machine.
+    """Return the path that a text or a URI names for Flink; None if it is not local.
 
     Flink decodes nothing in a path: ``file:///a%20b`` is the file ``a%20b``.
     """
@@ -34,24 +34,24 @@ def local_path(text: str) -> Path | None:
 
 
 def file_uri(path: Path) -> str:
-    """Return the URI that names a path for Flink; what ``Path.as_uri`` encodes would name another file."""
+    """Return the URI that names a path for Flink; ``Path.as_uri`` encodes characters that Flink does not decode."""
     return f"file://{path.absolute()}"
 
 
 def local_folder(options: Mapping[str, str]) -> Path | None:
-    """Where a table of the connector ``filesystem`` has its files; None where it is another, or elsewhere."""
+    """Return the folder of a table with the connector ``filesystem``; None for other connectors and remote folders."""
     text = options.get("path", "")
     return local_path(text) if options.get("connector") == "filesystem" and text else None
 
 
 def places(sinks: Mapping[str, Mapping[str, str]], settings: Mapping[str, str]) -> dict[str, str]:
-    """Paths that sinks and settings of Flink name, by their fields."""
+    """Return the paths that sinks and settings of Flink name, by their fields."""
     of_sinks = {f"sinks.{name}.path": options["path"] for name, options in sinks.items() if options.get("path")}
     return of_sinks | {f"flink.{name}": settings[name] for name in FOLDERS if settings.get(name)}
 
 
 def without_scheme(settings: Mapping[str, str]) -> Iterator[str]:
-    """What is wrong with settings, be they of the configuration, of ``flink run -D`` or of the cluster's file."""
+    """Yield problems of settings, from the configuration, from ``flink run -D`` or from the cluster's file."""
     for name in FOLDERS:
         if name in settings and not urlparse(settings[name]).scheme:
             yield (
@@ -63,7 +63,7 @@ def without_scheme(settings: Mapping[str, str]) -> Iterator[str]:
 def cautions_of_places(
     sources: Mapping[str, Mapping[str, str]], sinks: Mapping[str, Mapping[str, str]]
 ) -> Iterator[str]:
-    """What is not there, or cannot be written, as this machine sees it, each with its field.
+    """Yield a warning for each missing input and unwritable output on this machine, with its field.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def cautions_of_places(
 
 
 def find_missing_inputs(sources: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """Yield a message for each source of files that is not on this machine, for a job that runs here.
+    """Yield a message for each file source that does not exist on this machine, for a local job.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def find_missing_inputs(sources: Mapping[str, Mapping[str, str]]) -> Iterator[st
 
 
 def cautions_of_leftovers(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """What an earlier job has left where one begins that has no state to go on from; ``sinks`` as above."""
+    """Yield a warning if a job without initial state would publish into folders with files; ``sinks`` as above."""
     folders = {name: local_folder(sinks.get(name, {})) for name in OF_RECORDS}
     held = [f"sinks.{name}.path" for name, folder in folders.items() if folder is not None and _holds_files(folder)]
     if held:
@@ -107,7 +107,7 @@ def cautions_of_leftovers(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[st
 
 
 def _unwritable(folder: Path) -> str | None:
-    """Why no file can be made in a folder; None where one can."""
+    """Return the reason why a folder is not writable; None if it is writable."""
     place = folder.absolute()
     while not place.exists() and place != place.parent:
         place = place.parent
@@ -117,7 +117,7 @@ def _unwritable(folder: Path) -> str | None:
 
 
 def _holds_files(folder: Path) -> bool:
-    """Whether there is a finished file; one that is not is hidden."""
+    """Return whether a folder holds a finished file; unfinished files are hidden."""
     for _, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if not _hidden(name)]
         if not all(map(_hidden, files)):

@@ -1,4 +1,4 @@
-"""The fields of a configuration that promises have: made from their records."""
+"""Configuration fields of privacy models, generated from their records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crenel.jobs.config.fields import Real, Section
 
 
 def promise_field(promise: PrivacyModel) -> tuple[Any, Any]:
-    """Type and description of the field that sets a promise's parameter."""
+    """Return type and description of the field for a privacy model's parameter."""
     if not promise.fields:
         return Real | None, Field(None, description=promise.parameter)
     numbers: dict[str, Any] = {name: (Real, Field(description=words)) for name, words in promise.fields.items()}
@@ -20,7 +20,7 @@ def promise_field(promise: PrivacyModel) -> tuple[Any, Any]:
 
 
 def further_of(section: Section) -> Asked:
-    """The promises beside k and l that a section asks for."""
+    """Return the privacy models beside k and l that a section requests."""
     known = known_privacy_models()
     given = {name: getattr(section, name) for name in known if name in type(section).model_fields}
     return tuple((known[name], _parameter(known[name], value)) for name, value in given.items() if value is not None)

@@ -1,4 +1,4 @@
-"""Columns that are fields of a record in a column of text: ``source.from_json`` and ``source.from_csv``."""
+"""Records in a text column, whose fields become columns: ``source.from_json`` and ``source.from_csv``."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _ASCII = re.compile(r"[\t -~]")
 
 @dataclass(frozen=True)
 class JsonRecords:
-    """Records of JSON in a column of text, so that one which cannot be read is a row like others.
+    """JSON records in a text column, so that an unreadable record is a row like others.
 
     Attributes
     ----------
     column : of the table ``source``, which holds a record's text
-    fields : SQL type and JSON path by the name of the column that is made of it
+    fields : SQL type and JSON path, by the name of the resulting column
     place : of its parameters in a configuration
-    told : what the query of the fields does not tell of how they are read
+    told : parsing options that the query of the fields does not contain
     """
 
     place: ClassVar[str] = "source.from_json"
@@ -39,13 +39,13 @@ class JsonRecords:
 
 @dataclass(frozen=True)
 class CsvRecords:
-    """Lines of CSV in a column of text, so that one which cannot be read is a row like others.
+    """CSV lines in a text column, so that an unreadable line is a row like others.
 
     Attributes
     ----------
     column : of the table ``source``, which holds a line
-    fields : SQL type by the name of the column that is made of it, in the order in which they stand in a line
-    delimiter, quote, null : as ``crenel.operators.encode.csv_fields.CsvFields`` has them
+    fields : SQL type by the name of the resulting column, in the order of the line
+    delimiter, quote, null : as in ``crenel.operators.encode.csv_fields.CsvFields``
     """
 
     place: ClassVar[str] = "source.from_csv"
@@ -57,7 +57,7 @@ class CsvRecords:
 
     @property
     def told(self) -> str:
-        """What the query of the fields does not tell of how they are read."""
+        """Parsing options that the query of the fields does not contain."""
         return f" {(self.delimiter, self.quote, self.null)}"
 
 
@@ -144,12 +144,12 @@ def _member(name: str) -> str:
 
 
 def one_way(**given: Any) -> None:
-    """Of several ways to columns, by name, one is given at the most.
+    """Check that at most one of several alternatives, by name, is given.
 
     Raises
     ------
     ValueError
-        Several are.
+        Several are given.
     """
     named = [name for name, value in given.items() if value is not None]
     if len(named) > 1:

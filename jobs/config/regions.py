@@ -1,4 +1,4 @@
-"""The file of regions: what ``crenel regions`` writes, and ``shards.regions`` names."""
+"""Regions file, which ``crenel regions`` writes and ``shards.regions`` names."""
 
 from __future__ import annotations
 
@@ -58,9 +58,12 @@ class _File(Section):
 
 
 def regions_text(policy: Policy, tree: RegionTree, rows: int, members: int) -> str:
-    """The text of a file that ``read_regions`` reads the same tree from; ``rows`` : of the sample it was learned from.
+    """Return the text of a file that ``read_regions`` reads the same tree from.
 
-    ``members`` : how many tuples the stated losses are of.
+    Parameters
+    ----------
+    rows : size of the sample that the tree was learned from
+    members : number of tuples behind the stated losses
     """
     numbers = iter(range(len(tree)))
     content = {
@@ -73,13 +76,13 @@ def regions_text(policy: Policy, tree: RegionTree, rows: int, members: int) -> s
 
 
 def read_regions(path: Path, policy: Policy, count: int) -> RegionTree:
-    """Read the file of regions of a job.
+    """Read the regions file of a job.
 
     Raises
     ------
     ConfigError
-        Lists what is wrong with it: no such file, of other attributes, of another domain or hierarchy, of more or fewer
-        regions than ``count``.
+        Lists all problems: a missing file, other attributes, another domain or hierarchy, or a number of regions other
+        than ``count``.
     """
     try:
         file = _File.model_validate(read(path))
@@ -112,7 +115,7 @@ def _described(attribute: QuasiIdentifier) -> dict[str, Any]:
 
 
 def _short(number: float) -> float:
-    """Whole numbers without a fraction."""
+    """Return whole numbers as integers."""
     return int(number) if number == round(number) and abs(number) < _EXACT else float(number)
 
 
@@ -131,7 +134,7 @@ def _written(branch: Branch, attributes: tuple[QuasiIdentifier, ...], numbers: I
 
 
 def _unlike(attributes: Mapping[str, _Attribute], policy: Policy) -> Iterator[str]:
-    """How a file's attributes differ from the policy's."""
+    """Yield the differences between a file's attributes and the policy's."""
     now = {attribute.name: attribute for attribute in policy.quasi_identifiers}
     if attributes.keys() != now.keys():
         yield f"attributes: are others than policy.quasi_identifiers, which are {listed(list(now))}; {_ANEW}"
@@ -151,7 +154,7 @@ def _unlike(attributes: Mapping[str, _Attribute], policy: Policy) -> Iterator[st
 
 
 def _bounds(attribute: QuasiIdentifier) -> tuple[float, float]:
-    """The least and the largest value that a cut is compared with."""
+    """Return the minimum and maximum of the values that a cut is compared with."""
     if isinstance(attribute, Numeric):
         return attribute.domain or (-inf, inf)
     return 0, attribute.hierarchy.leaves - 1
@@ -162,14 +165,14 @@ _NOWHERE = Region(0, 0)
 
 @dataclass(frozen=True)
 class _Reader:
-    """Makes a tree of nodes, and collects what is wrong with them and the numbers of the shards, from left to right."""
+    """Builder of a tree from nodes, which collects problems, and the shard numbers from left to right."""
 
     policy: Policy
     problems: list[str]
     shards: list[int]
 
     def branch(self, place: str, node: _Node, bounds: Mapping[str, tuple[float, float]]) -> Branch:
-        """A branch; ``bounds`` : the least and the largest value of each attribute in it."""
+        """Return a branch; ``bounds``: the minimum and maximum of each attribute in it."""
         given = {name for name, value in node if value is not None}
         if node.shard is not None and node.share is not None and node.loss is not None and len(given) == 3:
             self.shards.append(node.shard)

@@ -1,17 +1,17 @@
-"""Settings of Flink that are the job's own: its state would be lost, or lie elsewhere, under others."""
+"""Flink settings that users must not change, because stored state depends on them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 MAX_PARALLELISM = 128
-"""Key groups of the job: fixed from the first day, or no savepoint could be restored at another parallelism."""
+"""Number of key groups of every job; it never changes, or savepoints could not be restored at another parallelism."""
 
 FIXED: Mapping[str, str] = {"pipeline.max-parallelism": str(MAX_PARALLELISM)}
 
 
 def overridden(settings: Mapping[str, str]) -> Iterator[str]:
-    """What is wrong with settings, be they of the configuration, of ``flink run -D`` or of the cluster's file."""
+    """Yield problems of settings, from the configuration, from ``flink run -D`` or from the cluster's file."""
     for name, value in FIXED.items():
         if name in settings and settings[name].strip() != value:
             yield (

@@ -1,4 +1,4 @@
-"""What a configuration may hold: types, ranges and defaults of every field, and what to say where one is wrong."""
+"""Schema of a configuration: types, ranges and defaults of every field, and descriptions of valid values."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class PolicySection(Section):
         return self
 
     def core(self) -> Policy:
-        """The policy; where missing values are kept, each hierarchy has its leaf for them."""
+        """Return the policy; where missing values are kept, each hierarchy has a leaf for them."""
         return self._core
 
     @cached_property
@@ -171,7 +171,7 @@ class PersonsSection(Section):
 
 
 class SensitiveSection(Section):
-    """What is promised of one sensitive column; the promises that were made known add a field each."""
+    """Privacy models of one sensitive column; each registered model adds a field."""
 
     l: Positive | None = Field(  # noqa: E741 - the field's own name for it
         None, description="a whole number from 1 to k, or null for privacy.l"
@@ -197,14 +197,14 @@ class SensitiveSection(Section):
         return self
 
     def compared(self) -> Reference | None:
-        """The reference, with its distances."""
+        """Return the reference distribution with its distances."""
         if self.reference is None:
             return None
         return replace(self.reference, distance=self.distance, hierarchy=self.hierarchy)
 
 
 class PrivacySection(Section):
-    """k and l; the promises that were made known add a field each."""
+    """k and l; each registered privacy model adds a field."""
 
     k: Positive = Field(description="a whole number, 1 or more")
     l: Positive = Field(1, description="a whole number from 1 to k")  # noqa: E741 - the field's own name for it
@@ -243,7 +243,7 @@ class NoiseWithinSection(Section):
     )
 
     def core(self, policy: Policy) -> NoiseWithin:
-        """The noise, with shares in the order of the policy."""
+        """Return the noise, with shares in the order of the policy."""
         names = [attribute.name for attribute in policy.noised]
         if self.shares is not None and sorted(self.shares) != sorted(names):
             raise PolicyError(
@@ -277,7 +277,7 @@ class SamplingAndNoiseSection(Section):
         return self
 
     def core(self) -> SamplingAndNoise:
-        """Sampling and noise, with phi from the tolerance where that is given."""
+        """Return sampling and noise; a given tolerance determines phi."""
         if self.phi is not None and self.within is None:
             phi = self.phi
         elif self.phi is None and self.within is not None:
@@ -295,7 +295,7 @@ class ShardsSection(Section):
     )
 
     def core(self, regions: RegionTree | None) -> Shards:
-        """The division; ``regions`` are those of the file, where one is named."""
+        """Return the division into shards; ``regions`` are those of the file, where one is named."""
         return Shards(self.count, self.by, regions)
 
 
@@ -314,7 +314,7 @@ class SinksSection(Section):
 
 
 def _of_the_algorithm(section: _Section | None, info: ValidationInfo) -> _Section | None:
-    """The section of the algorithm that was chosen is there, and no other."""
+    """Check that the section of the chosen algorithm is given, and no other."""
     chosen, name = info.data.get("algorithm"), info.field_name
     if section is None and chosen == name:
         raise ValueError("is missing")
@@ -376,19 +376,19 @@ class File(Section):
 
     @property
     def promised(self) -> Privacy:
-        """k, l and further promises, and noise within releases."""
+        """k, l and further privacy models, and noise within releases."""
         noise = self.noise_within_release
         return replace(self.privacy.core(), noise_within=None if noise is None else noise.core(self.policy.core()))
 
     @property
     def parameters(self) -> Any:
-        """Those of the algorithm."""
+        """The parameters of the algorithm."""
         section: AlgorithmSection = getattr(self, self.algorithm)
         return section.core()
 
 
 def file_model() -> type[File]:
-    """The model of a file under the algorithms and promises that are known by now."""
+    """Return the model of a file with the currently registered algorithms and privacy models."""
     algorithms, promises = known_algorithms(), known_privacy_models()
     names = " or ".join(f"'{name}'" for name in algorithms)
     outputs = sorted({output.name for algorithm in algorithms.values() for output in algorithm.outputs})
@@ -411,6 +411,6 @@ def file_model() -> type[File]:
     tail: dict[str, Any] = {
         "sinks": (create_model("SinksSection", __base__=SinksSection, **sinks), File.model_fields["sinks"])
     }
-    # Of several bases the last one's fields come first.
+    # With several bases, the fields of the last one come first.
     bases: Any = (File, create_model("Head", __base__=_Head, **head))
     return cast(type[File], create_model("File", __base__=bases, **tail))

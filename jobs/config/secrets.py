@@ -1,4 +1,4 @@
-"""How a configuration gives a key: as text, or by the place where every process reads it."""
+"""Keys of a configuration: as text, or by a location that every process can read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PROVIDER = re.compile(r"(\w+(?:\.\w+)*):(\w+)")
 
 
 def secret_field(name: str) -> BeforeValidator:
-    """Return what turns the value of the field ``name`` into a ``Secret``; None stays None."""
+    """Return a validator that turns the value of the field ``name`` into a ``Secret``; None stays None."""
 
     def read(value: Any) -> Secret | None:
         if value is None:

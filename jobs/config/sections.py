@@ -1,4 +1,4 @@
-"""The part of a configuration that algorithms and promises have: made from their records."""
+"""Configuration sections of algorithms, generated from their records."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class AlgorithmSection(Section):
     """The section of one algorithm."""
 
     def core(self) -> Any:
-        """Its parameters; raises ``PolicyError`` where they contradict each other."""
+        """Return the parameters; raise ``PolicyError`` where they contradict each other."""
         raise NotImplementedError
 
 
 def section_of(algorithm: Algorithm) -> type[AlgorithmSection]:
-    """What the section of an algorithm may hold."""
+    """Return the section model of an algorithm."""
 
     def core(self: AlgorithmSection) -> Any:
         return _parameters(algorithm, self)
@@ -54,7 +54,10 @@ def section_of(algorithm: Algorithm) -> type[AlgorithmSection]:
 
 
 def _fields(algorithm: Algorithm, within: str) -> dict[str, Any]:
-    """Fields of a section by name, in the order of the settings; ``within``: its dotted path and a dot, or nothing."""
+    """Return the fields of a section by name, in the order of the settings.
+
+    ``within``: dotted path of the section and a dot, or empty.
+    """
     sections = {section.path: section for section in algorithm.sections}
     found: dict[str, Any] = {}
     for setting in algorithm.settings:
@@ -101,7 +104,7 @@ def _with_default(default: Any, of: Any) -> Any:
 
 
 def _default(kind: Any, path: list[str]) -> Any:
-    """The default of a field of a dataclass, by its dotted name."""
+    """Return the default of a dataclass field, by its dotted name."""
     (field,) = [field for field in dataclasses.fields(kind) if field.name == path[0]]
     if len(path) > 1:
         return _default(_dataclass_of(kind, path[0]), path[1:])
@@ -109,7 +112,7 @@ def _default(kind: Any, path: list[str]) -> Any:
 
 
 def _dataclass_of(kind: Any, name: str) -> Any:
-    """The dataclass that a field holds."""
+    """Return the dataclass in a field's type."""
     hint = get_type_hints(kind)[name]
     return next(found for found in (hint, *get_args(hint)) if dataclasses.is_dataclass(found))
 
@@ -132,7 +135,7 @@ def _parameters(algorithm: Algorithm, section: Section) -> Any:
 
 
 def _given(section: Any, path: str) -> tuple[bool, Any]:
-    """Whether all sections on the way to a setting are given, and its value; None where they are not."""
+    """Return whether all sections on the path to a setting are given, and its value; None where they are not."""
     for name in path.split("."):
         if section is None:
             return False, None

@@ -1,4 +1,4 @@
-"""Where tuples come from: the part ``source`` of a configuration."""
+"""Section ``source`` of a configuration: the input of tuples and of requests to forget."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _TOKEN = re.compile(r"--[^\n]*|/\*.*?\*/|`[^`]*`|'(?P<text>(?:[^']|'')*)'|\S", r
 
 @dataclass(frozen=True)
 class ForgetSource:
-    """Where requests to forget come from.
+    """Source of requests to forget.
 
     Attributes
     ----------
     ddl : the statement that creates the table ``forget``
     query : a SELECT of one column, the subject; None: the column of the table ``forget``
-    varied : which statements, by their fields, have variables in them, so that they may hold a secret
+    varied : fields of the statements with variables, which may hold a secret
     """
 
     ddl: str
@@ -34,15 +34,15 @@ class ForgetSource:
 
 @dataclass(frozen=True)
 class Source:
-    """Where tuples come from.
+    """Source of tuples.
 
     Attributes
     ----------
     ddl : the statement that creates the source table
     query : the SELECT whose columns have the roles of the policy; None: all columns of the table ``source``
-    records : of whose fields columns are made, in the place of a query; None: there are none
-    forget : of requests to forget; None: there are none
-    varied : which statements, by their fields, have variables in them, so that they may hold a secret
+    records : records whose fields become columns, instead of a query; None: there are none
+    forget : source of requests to forget; None: there is none
+    varied : fields of the statements with variables, which may hold a secret
     """
 
     ddl: str
@@ -90,7 +90,7 @@ class SourceSection(Section):
         return self
 
     def core(self, varied: frozenset[str]) -> Source:
-        """The source; ``varied`` as it has it."""
+        """Return the source; ``varied`` as in ``Source``."""
         records = self.from_json or self.from_csv
         return Source(
             self.ddl,
@@ -102,7 +102,7 @@ class SourceSection(Section):
 
 
 def parse_options(ddl: str) -> dict[str, str]:
-    """Return the options of the connector that a statement gives, as far as its text tells them without Flink."""
+    """Return the connector options of a statement, as far as its text shows them without Flink."""
     tokens = [found for found in _TOKEN.finditer(ddl) if not found[0].startswith(("--", "/*"))]
     return {
         name["text"].replace("''", "'"): value["text"].replace("''", "'")
@@ -112,5 +112,5 @@ def parse_options(ddl: str) -> dict[str, str]:
 
 
 def parse_texts(statement: str) -> list[str]:
-    """Return the texts that stand in a statement in SQL, without their quotes."""
+    """Return the string literals of an SQL statement, without their quotes."""
     return [text.replace("''", "'") for found in _TOKEN.finditer(statement) if (text := found["text"]) is not None]

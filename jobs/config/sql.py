@@ -1,4 +1,4 @@
-"""Variables in SQL: a value stays one string literal, one identifier or one word, whatever it holds."""
+"""Safe insertion of variables into SQL: a value stays one string literal, one identifier or one word."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ FIELDS = ("source.ddl", "source.query", "source.forget.ddl", "source.forget.quer
 
 _WORD = re.compile(r"[A-Za-z0-9_.]*")
 _ESCAPING = re.compile(r"(?<![\w$])(?:[eE]|[uU]&)$")
-"""Prefixes of a literal in which a backslash stands for something else."""
+"""Prefixes of a literal in which a backslash is an escape character."""
 
 
 def statements(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the statements of a configuration as it is written, by their fields."""
+    """Return the statements of a raw configuration, by their fields."""
     found: dict[str, Any] = {}
     for field in FIELDS:
         node: Any = content
@@ -26,17 +26,17 @@ def statements(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Statement:
-    """A statement that is put together of text and of the values of variables.
+    """A statement built from text and from the values of variables.
 
-    It knows what the next character is part of, as Flink's parser does: code, a literal, a quoted identifier or a
+    It tracks the context of the next character, as Flink's parser does: code, a literal, a quoted identifier or a
     comment. A hint (``/*+ ... */``) is code.
     """
 
     def __init__(self) -> None:
         self._text = ""
         self._state = "code"  # or "'", "\\'" (a literal in which a backslash escapes), "`", "--", "/*", or "/*?"
-        self._before = ""  # the character before, where the next one may make one token with it
-        self._closed = ""  # the kind of literal that the character before has closed
+        self._before = ""  # the previous character, if it may form one token with the next
+        self._closed = ""  # the kind of literal that the previous character closed
 
     def __str__(self) -> str:
         return self._text
@@ -47,13 +47,13 @@ class Statement:
         return self._state in ("--", "/*", "/*?")
 
     def add(self, text: str) -> None:
-        """Append text as it is."""
+        """Append text unchanged."""
         for character in text:
             self._step(character)
             self._text += character
 
     def insert(self, value: str) -> bool:
-        """Append the value of a variable; False where it could be taken for more than one value, and is left out."""
+        """Append the value of a variable; reject it and return False if it could be more than one token."""
         if self._state in ("'", "`"):
             self.add(value.replace(self._state, 2 * self._state))
         elif _WORD.fullmatch(value):
@@ -66,7 +66,7 @@ class Statement:
         before, self._before = self._before, ""
         closed, self._closed = self._closed, ""
         if self._state == "/*?":
-            # What follows a '+' is a hint. The '*' that begins a comment does not end it.
+            # A '+' starts a hint. The '*' that begins a comment does not end it.
             self._state = "code" if character == "+" else "/*"
         if self._state == "code":
             self._in_code(before, closed, character)
@@ -76,7 +76,7 @@ class Statement:
             self._state = "code" if before + character == "*/" else "/*"
             self._before = character if self._state == "/*" else ""
         elif self._state == "\\'" and before == "\\":
-            pass  # an escaped character, be it a quote
+            pass  # an escaped character, possibly a quote
         elif character == self._state[-1]:
             self._state, self._closed = "code", self._state
         else:
@@ -89,7 +89,7 @@ class Statement:
         elif pair == "/*":
             self._state = "/*?"
         elif character in "'`":
-            # A quote that is written twice does not end its literal.
+            # A doubled quote does not end its literal.
             escapes = closed == "\\'" if closed[-1:] == character else bool(_ESCAPING.search(self._text[-3:]))
             self._state = "\\'" if character == "'" and escapes else character
         elif pair != "*/":  # the end of a hint

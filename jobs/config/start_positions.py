@@ -1,4 +1,4 @@
-"""What a source does to a job that starts, and to one that runs, and does not tell: each a warning with its field."""
+"""Warnings about source options that affect a starting or running job silently, each with its field."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 STARTUP = "scan.startup.mode"
 IDLE = "scan.watermark.idle-timeout"
 IDLE_OF_ALL = "table.exec.source.idle-timeout"
-"""What a source takes for idle, where its table does not say: a setting of Flink."""
+"""Flink setting for the idle timeout of sources whose table does not set one."""
 
 STATE = ("execution.state-recovery.path", "execution.savepoint.path")
-"""Settings of Flink that name what a job goes on from, by the present name first; ``flink run -s`` sets it."""
+"""Flink settings for the state that a job resumes from, current name first; ``flink run -s`` sets it."""
 
 DRAIN_FIRST = "drain it (flink stop --drain) and go on from its savepoint with another epoch"
 
@@ -28,7 +28,7 @@ _AGAIN = ("earliest-offset", "timestamp", "specific-offsets")
 
 
 def cautions_of_start(options: Mapping[str, str]) -> Iterator[str]:
-    """Where a source begins that has no state to go on from; ``options``: of the table ``source``."""
+    """Yield warnings about the position at which a source starts without state; ``options``: of the table ``source``."""
     if options.get("connector") != "kafka":
         return
     mode = options.get(STARTUP)
@@ -48,7 +48,7 @@ def cautions_of_start(options: Mapping[str, str]) -> Iterator[str]:
 
 
 def cautions_of_rows(field: str, options: Mapping[str, str]) -> Iterator[str]:
-    """What becomes of records that cannot be read.
+    """Yield warnings about the fate of unreadable records.
 
     Parameters
     ----------
@@ -71,16 +71,16 @@ def cautions_of_rows(field: str, options: Mapping[str, str]) -> Iterator[str]:
 def cautions_of_idleness(
     options: Mapping[str, str], counted_by: str | None, settings: Mapping[str, str]
 ) -> Iterator[str]:
-    """What a partition without rows does.
+    """Yield a warning if a partition without rows would stop event time.
 
     Parameters
     ----------
     options : of the table ``source``
-    counted_by : a field that counts event time; None where none does
-    settings : Flink's, as far as they name ``IDLE_OF_ALL``
+    counted_by : a field that depends on event time; None without one
+    settings : Flink's, for ``IDLE_OF_ALL``
     """
     given = options.get(IDLE, settings.get(IDLE_OF_ALL, ""))
-    # No digit but zeros is no time, in whatever unit: Flink then waits for ever.
+    # Zero in any unit is no timeout: Flink then waits forever.
     if options.get("connector") == "kafka" and counted_by is not None and not re.search("[1-9]", given):
         yield (
             f"source.ddl: '{IDLE}' is not given, and {counted_by} counts event time, which passes only as it does in "

@@ -1,4 +1,4 @@
-"""For how long a transaction of a Kafka sink may be open: longer than between two checkpoints, and as brokers allow."""
+"""Timeouts of Kafka sink transactions, which must exceed the checkpoint interval and respect the broker's maximum."""
 
 from __future__ import annotations
 
@@ -7,28 +7,30 @@ from collections.abc import Iterator, Mapping
 TIMEOUT = "properties.transaction.timeout.ms"
 
 ALLOWED = 900_000
-"""Milliseconds that a broker allows by default (``transaction.max.timeout.ms``). Flink's default is four times that,
-which such a broker refuses at each start."""
+"""Milliseconds that a broker allows by default (``transaction.max.timeout.ms``).
+
+Flink's default is four times that, which such a broker refuses at each start.
+"""
 
 _CHECKPOINT = 60_000
-"""Milliseconds that a checkpoint, and a restart before it, may take on top of the time between two."""
+"""Milliseconds to allow for a checkpoint and a preceding restart, beyond the checkpoint interval."""
 
 _LARGEST = 2**31 - 1
 
 
 def in_transactions(options: Mapping[str, str]) -> bool:
-    """Whether a sink of Kafka with these options writes in transactions."""
+    """Return whether a Kafka sink with these options writes in transactions."""
     return options.get("sink.delivery-guarantee", "").lower() == "exactly-once"
 
 
 def with_timeout(options: Mapping[str, str]) -> dict[str, str]:
-    """Options of a sink, with a timeout where it writes to Kafka in transactions and names none."""
+    """Return the options of a sink, with a default timeout for Kafka transactions."""
     default = {TIMEOUT: str(ALLOWED)} if _kafka(options) and in_transactions(options) else {}
     return default | dict(options)
 
 
 def unfit_timeouts(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """What is wrong with the timeouts of sinks; ``sinks``: options of the connector by output."""
+    """Yield problems of the timeouts of sinks; ``sinks``: options of the connector by output."""
     for name, options in sinks.items():
         if _kafka(options) and TIMEOUT in options and _milliseconds(options) is None:
             yield (
@@ -38,7 +40,7 @@ def unfit_timeouts(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
 
 
 def cautions_of_timeouts(sinks: Mapping[str, Mapping[str, str]], interval: int) -> Iterator[str]:
-    """What to know of them before a job starts, each with its field.
+    """Yield warnings about the timeouts before a job starts, each with its field.
 
     Parameters
     ----------

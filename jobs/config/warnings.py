@@ -1,4 +1,4 @@
-"""What is valid and promises less than it seems to."""
+"""Warnings about valid settings with weaker guarantees than they suggest."""
 
 from __future__ import annotations
 
@@ -88,16 +88,16 @@ def cautions(
     duplicates: bool,
     lasting: Lasting | None = None,
 ) -> Iterator[str]:
-    """What a run with these begins with, each with its field.
+    """Yield the warnings for a run with these settings, each with its field.
 
     Parameters
     ----------
     within : noise within releases
-    seeded : random choices are fixed
-    key : of the subject hash; empty where none is given
-    derivation : of the keys that are made of it
-    duplicates : a record may leave twice
-    lasting : what holds of a person over all their releases
+    seeded : whether random choices are fixed
+    key : of the subject hash; empty without one
+    derivation : derivation of further keys from it
+    duplicates : whether a record may be published twice
+    lasting : privacy model over all releases of a person
     """
     if noise is not None:
         if noise.observed_range and policy.numeric:
@@ -124,17 +124,17 @@ def cautions(
 
 
 def cautions_of_chain(key: bytes | None) -> Iterator[str]:
-    """The same of the key of the audit log's hash chain; empty: it has none; None: there is no chain."""
+    """Yield the warnings about the key of the audit log's hash chain; empty: no key; None: no chain."""
     if key is not None and len(key) < SHORTEST_KEY:
         yield SHORT_CHAIN_KEY if key else UNKEYED_CHAIN
 
 
 def cautions_of_epoch(epoch: int, lasting: Lasting | None) -> Iterator[str]:
-    """The same of shards that began anew."""
+    """Yield the warnings about shards that began anew."""
     if epoch != 1 and lasting is not None:
         yield FORGETFUL
 
 
 def _outlasts(pseudonym: Pseudonym, lasting: Lasting) -> bool:
-    """Whether a code stays the same for longer than the promise holds of a person's rows."""
+    """Return whether a code stays the same for longer than the horizon of the lasting privacy model."""
     return lasting.horizon is not None and (pseudonym.scope == "stream" or lasting.horizon < 86_400_000)
