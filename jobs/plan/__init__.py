@@ -1,1 +1,1 @@
-"""Settings around a configured one: which there are, what each costs, and how a configuration writes it."""
+"""Planning: alternatives to a configured setting, their cost, and their configuration."""

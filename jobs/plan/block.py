@@ -1,4 +1,4 @@
-"""The sections of a configuration that make it a chosen setting, as text to paste."""
+"""Configuration sections of a chosen setting, as text to paste."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from crenel.jobs.plan.point import Point, Written
 
 
 def block(written: Written, point: Point, regions: str) -> str:
-    """YAML of ``privacy``, ``algorithm``, its section, ``shards``, and what else is set.
+    """Return YAML of ``privacy``, ``algorithm`` and its section, ``shards``, and further changed fields.
 
-    ``regions`` : the file that is named where the stream is divided by regions.
+    ``regions`` : file to name where regions divide the stream.
     """
     found = replace(written, regions=dict.fromkeys([*written.regions, point.shards], regions)).sections(point)
     privacy = dict(written.content.get("privacy") or {})
@@ -29,12 +29,12 @@ def block(written: Written, point: Point, regions: str) -> str:
 
 
 def pasted(text: str, written: Written, point: Point, path: Path, overrides: list[str], regions: str) -> Config:
-    """The configuration with a block in the place of what it had; ``regions`` is the file to read in fact.
+    """Return the configuration with a block in place of its sections; ``regions``: the actual regions file.
 
     Raises
     ------
     ConfigError
-        It is not valid, and so the block would be of no use.
+        The configuration with the block is not valid.
     """
     content = yaml.safe_load(text)
     if "regions" in content["shards"]:
@@ -44,7 +44,7 @@ def pasted(text: str, written: Written, point: Point, path: Path, overrides: lis
 
 
 def replaced(written: Written, point: Point) -> list[str]:
-    """What a block takes the place of, or makes useless: sections, and sinks of outputs that there are no more."""
+    """Return the sections and sinks that a block replaces or makes useless."""
     other = [] if point.algorithm == written.config.algorithm.name else [written.config.algorithm.name]
     sinks = [f"sinks.{name}" for name in written.unfit_sinks(point)]
     return ["privacy", "algorithm", point.algorithm, *other, "shards", *sinks]
@@ -63,7 +63,7 @@ def _set(content: dict[str, Any], configured: Mapping[str, Any], name: str, valu
 
 
 def _typed(value: Any) -> Any:
-    """Text that is a number as it is written, as a number: else it would be dumped in quotes."""
+    """Convert text that is a number as written to that number, because YAML would quote the text."""
     if isinstance(value, dict):
         return {key: _typed(inner) for key, inner in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The settings around a configured one that are worth trying."""
+"""Grid of alternatives around a configured setting."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from crenel.jobs.plan.point import Point, waits
 
 _FACTORS = (1.0, 0.5, 2.0, 0.25, 4.0)
 _WITHIN = (0.9, 0.45, 0.225, 0.1)
-"""Shares of a delay that is wanted at most."""
+"""Fractions of the maximum delay to try."""
 _OFTEN = 100
-"""Tuples that wait for each person of a release, where no bound is configured."""
+"""Buffered tuples per person of a release, where no delay bound is configured."""
 
 Wait = tuple[int | None, int | None]
 
 
 @dataclass(frozen=True)
 class Grid:
-    """What may be chosen of each dimension; the first of each is the nearest to what is configured.
+    """Values of each dimension; the first is the nearest to the configured one.
 
     Attributes
     ----------
     algorithms : by name
     k, l : values
-    waits : tuples and milliseconds
-    shards : count, and what the stream is divided by
+    waits : delay bounds in tuples and milliseconds
+    shards : count, and the attribute or method that divides the stream
     further : values by the dotted name of a field
-    values : of the sensitive column of the sample that has fewest; 1 where there is none. No l above can be kept
+    values : minimum number of distinct values over the sample's sensitive columns, 1 without any; it bounds l
     """
 
     algorithms: tuple[str, ...]
@@ -50,7 +50,7 @@ class Grid:
     values: int
 
     def points(self, most: int) -> list[Point]:
-        """Settings, the nearest to the first of each dimension first, as many of each algorithm; ``most`` at most."""
+        """Return settings, those nearest to the first values first, balanced over algorithms; ``most`` at most."""
         names, values = tuple(self.further), tuple(self.further.values())
         dimensions: list[Sequence[Any]] = [self.k, self.l, self.waits, self.shards, *values]
         places = sorted(product(*(range(len(of)) for of in dimensions)), key=lambda place: (sum(place), place))
@@ -68,12 +68,12 @@ class Grid:
 
 
 def around(config: Config, sample: Sample, wanted: Wanted, own: Mapping[str, tuple[str, ...]]) -> Grid:
-    """The grid around a configured setting.
+    """Return the grid around a configured setting.
 
     Parameters
     ----------
-    wanted : whose delay, where it is bounded, the waits are chosen for
-    own : dimensions of the user's own, as ``crenel.jobs.plan.options.varied`` gives them; they replace these
+    wanted : constraints; a bounded delay determines the delay bounds
+    own : user-defined dimensions, as ``crenel.jobs.plan.options.varied`` returns them; they replace these
     """
     k, l = wanted.k, wanted.l  # noqa: E741
     values = _values(sample)
@@ -112,7 +112,7 @@ def _waits(config: Config, sample: Sample, wanted: Wanted, k: int) -> tuple[Wait
     if not sample.milliseconds:
         most = wanted.delay / config.shards.count
         return tuple(dict.fromkeys((whole(most * share), None) for share in _WITHIN))
-    # Of what is wanted, what the watermark is behind is lost.
+    # The lag of the watermark reduces the usable delay.
     reach = max(wanted.delay - sample.lag, wanted.delay / 4)
     come = reach * len(sample) / sample.milliseconds / config.shards.count
     return tuple(
@@ -137,7 +137,7 @@ def _shards(config: Config) -> tuple[tuple[int, str], ...]:
 
 
 def scaled(wait: Wait, factor: float) -> Wait:
-    """A wait that is so many times as long, in round numbers; the same where the factor is 1."""
+    """Return a delay bound scaled by a factor, in round numbers; unchanged for the factor 1."""
     if factor == 1:
         return wait
     tuples, milliseconds = wait
@@ -148,12 +148,12 @@ def scaled(wait: Wait, factor: float) -> Wait:
 
 
 def whole(tuples: float) -> int:
-    """So many tuples in two digits, 1 or more."""
+    """Round tuples to two digits, at least 1."""
     return max(int(float(f"{tuples:.2g}")), 1)
 
 
 def whole_time(milliseconds: float) -> int:
-    """So many milliseconds in a unit of which it is some."""
+    """Round milliseconds down to a whole number of a suitable unit."""
     for unit in (3_600_000, 60_000, 1000):
         if milliseconds >= 10 * unit:
             return int(milliseconds // unit) * unit
@@ -161,7 +161,7 @@ def whole_time(milliseconds: float) -> int:
 
 
 def neighbors(point: Point, grid: Grid) -> Iterator[tuple[str, Point]]:
-    """One step to either side of a setting in each dimension, with the name of the dimension."""
+    """Yield one step in both directions of each dimension, with the name of the dimension."""
     for k in (max(point.k // 2, 1), 2 * point.k):
         if k >= point.l and k != point.k:
             yield "k", replace(point, k=k)

@@ -1,4 +1,4 @@
-"""What the options of ``crenel plan`` say: bounds, and dimensions of the user's own."""
+"""Options of ``crenel plan``: constraints, and user-defined dimensions."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _NAMES = {"algorithm": "algorithms", "k": "k", "l": "l", "delay": "waits", "shar
 
 
 class PlanError(InputError):
-    """An option that cannot be; the message names it and what would be valid."""
+    """Error for an invalid option; the message names it and valid values."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What is wanted, as the options have it; None: not said.
+    """Constraints from the options; None: not given.
 
     Attributes
     ----------
-    loss : the most, 0 to 1
-    delay : the most, in tuples of the sample or in milliseconds, and which
-    suppressed : the most, 0 to 1
-    k : the least
+    loss : maximum, 0 to 1
+    delay : maximum in tuples of the sample, or in milliseconds
+    suppressed : maximum, 0 to 1
+    k : minimum
     """
 
     loss: float | None = None
@@ -46,16 +46,16 @@ class Bounds:
 
     @property
     def given(self) -> bool:
-        """Whether anything is."""
+        """Whether any constraint is given."""
         return any(value is not None for value in (self.loss, self.delay, self.suppressed, self.k))
 
 
 def wait_of(text: str, option: str = "--vary delay") -> tuple[int | None, int | None]:
-    """Tuples, or milliseconds, of ``1000 tuples`` or ``10 min``; raises ``PlanError`` for anything else."""
+    """Parse ``1000 tuples`` or ``10 min`` to tuples or milliseconds; raise ``PlanError`` for anything else."""
     if found := _TUPLES.fullmatch(text):
         return int(found[1]), None
     try:
-        # A number alone would be milliseconds in a configuration, and tuples to many.
+        # A bare number would be milliseconds in a configuration, but many users would expect tuples.
         if not text.strip().isdigit():
             return None, _DURATION.validate_python(text)
     except ValidationError:
@@ -64,7 +64,7 @@ def wait_of(text: str, option: str = "--vary delay") -> tuple[int | None, int | 
 
 
 def share_of(text: str, option: str) -> float:
-    """A share of ``1%`` or ``0.01``; raises ``PlanError`` where it is none from 0 to 1."""
+    """Parse a share such as ``1%`` or ``0.01``; raise ``PlanError`` if it is not from 0 to 1."""
     found = _SHARE.fullmatch(text)
     share = float(found[1]) / (100 if found[2] else 1) if found else -1.0
     if not 0 <= share <= 1:
@@ -73,7 +73,7 @@ def share_of(text: str, option: str) -> float:
 
 
 def wanted_of(bounds: Bounds, config: Config, *, timed: bool) -> Wanted:
-    """What a setting has to keep; promises are never less than configured, unless ``--min-k`` says so.
+    """Return the constraints on a setting; k and l are at least the configured ones, unless ``--min-k`` changes k.
 
     ``timed``: whether the sample has event time.
 
@@ -104,12 +104,12 @@ def wanted_of(bounds: Bounds, config: Config, *, timed: bool) -> Wanted:
 
 
 def varied(texts: Sequence[str], content: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Dimensions and their values, of ``NAME=VALUE,VALUE``: those of ``crenel.jobs.plan.grid.Grid`` and dotted fields.
+    """Parse dimensions and values from ``NAME=VALUE,VALUE``, for ``crenel.jobs.plan.grid.Grid`` or dotted fields.
 
     Raises
     ------
     PlanError
-        A name that is none, or a value that it cannot have.
+        An unknown name, or an invalid value.
     """
     found: dict[str, tuple[str, ...]] = {}
     for text in texts:

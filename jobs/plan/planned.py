@@ -1,4 +1,4 @@
-"""From a sample and what is wanted to a plan: a grid replayed, a setting chosen, and the steps beside it."""
+"""Planning from a sample and constraints: replay of a grid, choice of a setting, and its neighbors."""
 
 from __future__ import annotations
 
@@ -25,32 +25,33 @@ from crenel.jobs.plan.replays import Given, Replays
 from crenel.state.block import Block
 
 _LEARNED = 20_000
-"""Tuples that regions are learned from, at most, as ``crenel regions`` does."""
+"""Maximum number of tuples to learn regions from, as in ``crenel regions``."""
 _ROUNDS = 3
-"""How often the search goes on from what was chosen to what is beside it."""
+"""Maximum number of rounds in which the search moves from the chosen setting to its neighbors."""
 _SLACK = 1.05
-"""By how much more than the configured delay one may be where none is wanted: steps tell it no closer."""
+"""Tolerance on the configured delay where no maximum is given, because steps do not resolve it more closely."""
 _SUPPRESSED = 0.01
-"""Most suppressed where nothing else is wanted, and the configured setting suppresses no more."""
+"""Maximum suppressed share where no constraint is given, and the configured setting suppresses no more."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is shown.
+    """The result of planning.
 
     Attributes
     ----------
-    beginning : what was read
-    configured : the setting as it is configured
-    wanted : what a setting has to keep
-    figures, totals : of all settings that were replayed, the nearest to the configured one first
-    impossible : why others cannot be
-    unfit : why algorithms were not tried, by their names
-    best : settings that none with the same promises beats
-    chosen : the recommended one, or the nearest where none keeps what is wanted; None where none promises enough
-    steps : beside it, by the name of the dimension, as far as they can be
-    text : the sections of a configuration that make it the chosen setting; empty where there is none
-    regions : the text of the file of regions that it names; None where it names none
+    beginning : the sample
+    configured : the configured setting
+    wanted : constraints
+    figures, totals : of all replayed settings, the nearest to the configured one first
+    impossible : reasons why other settings are invalid
+    unfit : reasons why algorithms were not tried, by their names
+    best : Pareto front among settings with equal k and l
+    chosen : the recommended setting, or the nearest where none meets the constraints; None where k and l are too low in
+        all
+    steps : valid neighbors of the chosen setting, by the name of the dimension
+    text : configuration sections of the chosen setting; empty without one
+    regions : content of the regions file that the text names; None where it names none
     """
 
     beginning: Beginning
@@ -75,16 +76,16 @@ class Plan:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a plan is asked for.
+    """A request for a plan.
 
     Attributes
     ----------
     path, overrides : of the configuration
-    content : the same as it is written
-    bounds : what is wanted
-    varied : dimensions of the user's own (``crenel.jobs.plan.options.varied``)
-    settings : most that are replayed, beside those next to what is chosen
-    regions : how the block names the file of regions
+    content : the raw configuration
+    bounds : constraints
+    varied : user-defined dimensions (``crenel.jobs.plan.options.varied``)
+    settings : maximum number of replays, beside neighbors of the chosen setting
+    regions : name of the regions file in the resulting block
     """
 
     path: Path
@@ -99,19 +100,19 @@ class Asked:
 def plan(
     config: Config, asked: Asked, beginning: Beginning, folder: Path, progress: Callable[[int], Callable[[], object]]
 ) -> Plan:
-    """Replay a grid and choose.
+    """Replay a grid of settings and choose one.
 
     Parameters
     ----------
-    folder : one of its own, for files of regions
-    progress : called with a number of replays before they begin; what it returns is called after each
+    folder : an exclusive folder for regions files
+    progress : called with the number of replays before they begin; its result is called after each
 
     Raises
     ------
     PlanError
-        What is wanted cannot be said of this sample.
+        The constraints do not apply to this sample.
     ConfigError
-        The chosen setting is not taken as it is written.
+        The configuration of the chosen setting is not valid.
     """
     sample = beginning.sample
     wanted = wanted_of(asked.bounds, config, timed=sample.milliseconds > 0)
@@ -171,7 +172,7 @@ def plan(
 
 
 def _unfit(asked: Asked, written: Written, grid: Grid, algorithm: str) -> str | None:
-    """Why an algorithm does not go with the configuration; None where it does."""
+    """Return the reason why an algorithm is incompatible with the configuration; None if it is compatible."""
     if algorithm == written.config.algorithm.name:
         return None
     (point,) = replace(grid, algorithms=(algorithm,), shards=((1, SHARD_BY_SUBJECT),)).points(1) or (None,)
@@ -183,12 +184,12 @@ def _unfit(asked: Asked, written: Written, grid: Grid, algorithm: str) -> str | 
 
 
 def _among(figures: Mapping[Point, Figures], asked: Asked, points: Sequence[Point]) -> dict[Point, Figures]:
-    """Settings that may be recommended: what the user said of dimensions leaves no others."""
+    """Return the settings that may be recommended; user-defined dimensions exclude all others."""
     return {point: of for point, of in figures.items() if not asked.varied or point in points}
 
 
 def _no_worse(wanted: Wanted, bounds: Bounds, now: Figures | None) -> Wanted:
-    """What is not said follows from the configured setting: where nothing is, to lose less at no other cost."""
+    """Derive missing constraints from the configured setting; without any, reduce the loss at no other cost."""
     suppressed = max(_SUPPRESSED, 0.0 if now is None else now.suppressed)
     if bounds.suppressed is None:
         wanted = replace(wanted, suppressed=suppressed)
@@ -198,7 +199,7 @@ def _no_worse(wanted: Wanted, bounds: Bounds, now: Figures | None) -> Wanted:
 
 
 class _Regions:
-    """Files of regions, learned from the sample where the configuration names none of that many."""
+    """Regions files, learned from the sample for numbers of regions that the configuration has no file for."""
 
     def __init__(self, config: Config, sample: Sample, folder: Path, content: Mapping[str, object]) -> None:
         self._config, self._sample, self._folder = config, sample, folder
@@ -209,7 +210,7 @@ class _Regions:
         self._learned: dict[int, str] = {}
 
     def learn(self, points: list[Point]) -> None:
-        """Have a file for each number of regions that these divide by, where the sample holds enough."""
+        """Provide a regions file for each number of regions in ``points``, if the sample suffices."""
         for count in sorted({point.shards for point in points if point.by == SHARD_BY_REGIONS} - self.files.keys()):
             members = members_of(self._config.privacy.k)
             try:
@@ -222,11 +223,11 @@ class _Regions:
             self.files[count] = str(path)
 
     def text(self, point: Point) -> str | None:
-        """The text of the file that was learned for a point; None where none was."""
+        """Return the content of the learned regions file of a point; None if none was learned."""
         return self._learned.get(point.shards) if point.by == SHARD_BY_REGIONS else None
 
     def name(self, point: Point, learned: str) -> str:
-        """How a block names the file."""
+        """Return the name of the regions file in a block."""
         return learned if point.shards in self._learned else self.path(point)
 
     def path(self, point: Point) -> str:

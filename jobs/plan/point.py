@@ -1,4 +1,4 @@
-"""A setting that may be planned, and how a configuration writes it."""
+"""Candidate setting of a plan, and its form in a configuration."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Point:
     ----------
     algorithm : its name
     k, l : as of ``crenel.anonymity.model.privacy.Privacy``
-    tuples, milliseconds : how long a tuple waits at most, in later ones of its shard and in event time; None: no such
-        bound. An algorithm that collects windows and carries tuples from one to the next has windows of half of it
+    tuples, milliseconds : maximum delay in later tuples of the shard, and in event time; None: unbounded. For an
+        algorithm with windows that carries tuples over to the next window, a window has half of it
     shards, by : as of ``crenel.anonymity.model.policy.Shards``
-    further : fields of the configuration by their dotted names, and what they are set to
+    further : values of further configuration fields by their dotted names
     """
 
     algorithm: str
@@ -41,31 +41,32 @@ class Point:
 
     @property
     def delay(self) -> str:
-        """How long a tuple waits at most, as a configuration writes it."""
+        """The delay bound, as a configuration writes it."""
         bounds = [] if self.tuples is None else [f"{self.tuples} tuples"]
         bounds += [] if self.milliseconds is None else [duration(self.milliseconds)]
         return ", ".join(bounds) or "all"
 
     @property
     def divided(self) -> str:
-        """How the stream is divided, in words."""
+        """The division of the stream, in words."""
         return "1" if self.shards == 1 else f"{self.shards} by {self.by}"
 
 
 def duration(milliseconds: int) -> str:
-    """A duration as a configuration writes it, in the largest unit of which it is a whole number."""
+    """Return a duration as a configuration writes it, in the largest unit of which it is a whole number."""
     scale, unit = next((scale, unit) for scale, unit in _UNITS if milliseconds % scale == 0 or scale == 1)
     return f"{milliseconds // scale} {unit}"
 
 
 @dataclass(frozen=True)
 class Written:
-    """How points become configurations, beside one that there is.
+    """Conversion of points to configurations, based on an existing one.
 
     Attributes
     ----------
-    config : the configured one, with ``content``, the same as it is written
-    regions : by how many there are, the file of regions to divide by
+    config : the existing configuration
+    content : the same in raw form
+    regions : the regions file, by number of regions
     """
 
     config: Config
@@ -73,7 +74,7 @@ class Written:
     regions: Mapping[int, str] = field(default_factory=dict)
 
     def sections(self, point: Point) -> dict[str, Any]:
-        """What replaces ``privacy.k``, ``privacy.l``, the algorithm with its section, and ``shards``."""
+        """Return the values of ``privacy.k``, ``privacy.l``, the algorithm with its section, and ``shards``."""
         shards: dict[str, Any] = {"count": point.shards}
         if point.shards > 1 or point.by == SHARD_BY_REGIONS:
             shards["by"] = point.by
@@ -88,9 +89,9 @@ class Written:
         }
 
     def overrides(self, point: Point) -> list[str]:
-        """The same as ``load`` takes it, with what does not go with it removed."""
+        """Return the changes as overrides for ``load``, which also remove incompatible fields."""
         found = {name: json.dumps(value) for name, value in self.sections(point).items()}
-        # JSON is YAML, and it needs no quotes that a value could break out of.
+        # JSON is YAML, and its quoting cannot be broken by a value.
         given = [f"{name}={value}" for name, value in found.items()]
         return [*self._removed(point), *given, *(f"{name}={value}" for name, value in point.further)]
 
@@ -102,7 +103,7 @@ class Written:
             yield f"sinks.{name}=~"
 
     def unfit_sinks(self, point: Point) -> list[str]:
-        """Sinks of outputs that the algorithm does not have."""
+        """Return the sinks of outputs that the algorithm does not have."""
         own = {output.name for output in known_algorithms()[point.algorithm].outputs}
         return sorted(self.config.sinks.keys() - own - set(SinksSection.model_fields))
 
@@ -111,7 +112,7 @@ class Written:
         given = self.content.get(configured.name) or {}
         section: dict[str, Any] = json.loads(json.dumps(given)) if algorithm is configured else {}
         if algorithm is not configured:
-            # What both have by the same name means the same.
+            # Settings of equal name and kind have the same meaning in both algorithms.
             ours = {setting.path: setting.kind for setting in algorithm.settings}
             for setting in configured.settings:
                 if ours.get(setting.path) == setting.kind and (value := _found(given, setting.path)) is not None:
@@ -126,7 +127,7 @@ class Written:
         found = bounds(algorithm, point.tuples, point.milliseconds)
         if algorithm is not self.config.algorithm:
             return found
-        # Those that are configured keep their proportions.
+        # Configured bounds keep their proportions.
         whole = dict(zip(_BOUNDS, waits(algorithm, self.config.parameters), strict=True))
         wanted = dict(zip(_BOUNDS, (point.tuples, point.milliseconds), strict=True))
         for setting in algorithm.settings:
@@ -139,12 +140,12 @@ class Written:
 
 
 def bounds(algorithm: Algorithm, tuples: int | None, milliseconds: int | None) -> dict[str, int | str | None]:
-    """What the settings of an algorithm that bound how long tuples wait are to be; None: not given."""
+    """Return the values of an algorithm's settings that bound the delay; None: not set."""
     paths = [setting.path for setting in algorithm.settings if setting.path.rpartition(".")[2] in _BOUNDS]
     both = any(path.startswith("delay.") for path in paths) and not all(path.startswith("delay.") for path in paths)
     found: dict[str, int | str | None] = {}
     for path in paths:
-        # A tuple that a window carries waits for one more.
+        # A tuple that a window carries over waits for one more window.
         parts = 2 if both and not path.startswith("delay.") else 1
         if path.endswith("tuples"):
             found[path] = None if tuples is None else max(tuples // parts, 1)
@@ -154,9 +155,10 @@ def bounds(algorithm: Algorithm, tuples: int | None, milliseconds: int | None) -
 
 
 def waits(algorithm: Algorithm, parameters: Any) -> tuple[int | None, int | None]:
-    """How long tuples wait at most, in tuples and in milliseconds, of what is configured; None: no such bound."""
+    """Return the configured delay bounds, in tuples and in milliseconds; None: unbounded."""
     found: dict[str, int | None] = {"tuples": None, "event_time": None}
-    for setting in sorted(algorithm.settings, key=lambda of: of.path.startswith("delay.")):  # the delay's win
+    # The delay section comes last, and so takes precedence.
+    for setting in sorted(algorithm.settings, key=lambda of: of.path.startswith("delay.")):
         kind = setting.path.rpartition(".")[2]
         if kind in found:
             value = attrgetter(setting.field)(parameters)
@@ -174,7 +176,7 @@ def _found(section: Mapping[str, Any], path: str) -> Any:
 
 
 def _put(section: dict[str, Any], path: str, value: Any) -> None:
-    """Set a field of a section; one that is None is removed."""
+    """Set a field of a section; None removes it."""
     name, dot, rest = path.partition(".")
     if dot:
         inner = section.get(name)

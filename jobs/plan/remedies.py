@@ -1,4 +1,4 @@
-"""What other settings near the configured one would have saved of what it suppresses."""
+"""Alternatives near the configured setting that suppress less."""
 
 from __future__ import annotations
 
@@ -22,25 +22,24 @@ from crenel.jobs.plan.replays import setting_of
 
 GENERALIZE = "generalize"
 _TIMES = (2.0, 4.0)
-"""How many times as long delays are tried."""
+"""Factors of longer delays to try."""
 _MOST = 0.5
-"""The share of a reason's tuples from which most of them are saved."""
+"""A remedy must avoid more than this share of the suppressions with a reason."""
 
 
 @dataclass(frozen=True)
 class Remedy:
-    """Another setting, and what a replay under it gives.
+    """An alternative setting, and the results of its replay.
 
     Attributes
     ----------
-    kind : ``delay``, ``shards``, ``hierarchy``, ``quasi_identifiers``, ``suppression``, ``promise``, ``l``
-        or ``k``
-    change : what it is, in the words of a configuration
+    kind : ``delay``, ``shards``, ``hierarchy``, ``quasi_identifiers``, ``suppression``, ``promise``, ``l`` or ``k``
+    change : the change, in the words of a configuration
     column : the quasi-identifier that it concerns; None: none
-    weaker : whether it promises less
+    weaker : whether it weakens a privacy model
     withheld : tuples that are not published, by reason
     mean_loss : of released tuples, by the configured hierarchies; None where none was released
-    losses : mean loss of each quasi-identifier that is left, by the configured hierarchies
+    losses : mean loss of each remaining quasi-identifier, by the configured hierarchies
     """
 
     kind: str
@@ -55,16 +54,16 @@ class Remedy:
 
 @dataclass(frozen=True)
 class Remedies:
-    """The configured setting and others beside it.
+    """The configured setting and its alternatives.
 
     Attributes
     ----------
     configured : its replay
-    withheld : of the configured setting, as ``Remedy.withheld``; those published fully generalized count with them
+    withheld : of the configured setting, as ``Remedy.withheld``, including tuples published fully generalized
     losses : as of ``Remedy``, of the configured setting
-    short : whether the sample is shorter than twice the configured delay, so that most left because it ended
-    tried : the nearest first: what promises the same before what promises less
-    impossible : why others cannot be, by what they change
+    short : whether the sample is shorter than twice the configured delay, so that its end decided most tuples
+    tried : the nearest first; those with the same privacy models precede weaker ones
+    impossible : reasons why other changes are invalid, by change
     """
 
     configured: Replayed
@@ -76,13 +75,14 @@ class Remedies:
 
     @property
     def left_out(self) -> dict[str, Remedy]:
-        """What leaving out each quasi-identifier gives."""
+        """Remedies that leave out a quasi-identifier, by its name."""
         return {r.column: r for r in self.tried if r.kind == "quasi_identifiers" and r.column is not None}
 
     def nearest(self, reason: str) -> Remedy | None:
-        """The nearest that saves most of what a reason withholds, and withholds no more altogether; None: none does.
+        """Return the nearest remedy that avoids most suppressions with a reason; None without one.
 
-        Of quasi-identifiers left out, and of hierarchies, the one that saves most stands for all.
+        A remedy must not increase the number of all suppressed tuples. Among omitted quasi-identifiers, and among
+        hierarchies, the most effective one counts.
         """
         enough = [remedy for remedy in self.tried if self.saves(remedy, reason) > _MOST]
         if not enough:
@@ -93,7 +93,7 @@ class Remedies:
         return max(alike, key=lambda remedy: self.saves(remedy, reason))
 
     def saves(self, remedy: Remedy, reason: str) -> float:
-        """The share of what a reason withholds that is not withheld, for any reason; 0 or less: nothing."""
+        """Return the share of suppressions with a reason that a remedy avoids altogether; 0 or less: none."""
         now = self.withheld[reason]
         fewer = min(now - remedy.withheld.get(reason, 0), sum(self.withheld.values()) - sum(remedy.withheld.values()))
         return fewer / now if now else 0.0
@@ -101,12 +101,12 @@ class Remedies:
 
 @dataclass(frozen=True)
 class Around:
-    """A configured setting, and what of it may be changed.
+    """A configured setting, as the base of alternatives.
 
     Attributes
     ----------
     path, overrides : of the configuration
-    written : the same as it is written
+    written : the raw configuration
     """
 
     path: Path
@@ -116,9 +116,9 @@ class Around:
 
 
 def remedies(around: Around, progress: Callable[[int], Callable[[], object]]) -> Remedies:
-    """Replay the configured setting and those beside it; of those, only without one attribute where nothing is lost.
+    """Replay the configured setting and its alternatives; without suppression, only those that omit an attribute.
 
-    ``progress`` : called with a number of replays before they begin; what it returns is called after each
+    ``progress``: called with the number of replays before they begin; its result is called after each.
     """
     sample, config = around.beginning.sample, around.written.config
     setting = setting_of(config, around.beginning.privacy)
@@ -184,7 +184,7 @@ def _representative(setting: Setting) -> bool:
 
 
 def _too_long(sample: Sample, point: Point) -> bool:
-    """Whether most of a sample would wait for no longer than to its end."""
+    """Return whether the end of the sample would decide most tuples."""
     tuples = (point.tuples or 0) * point.shards * 2 > len(sample)
     return tuples or (sample.milliseconds > 0 and (point.milliseconds or 0) * 2 > sample.milliseconds)
 
@@ -202,7 +202,7 @@ def _remedy(change: _Change, sample: Sample, changed: Sample, setting: Setting) 
     one = _representative(setting)
     of = losses(found.outputs, representative=one)
     if change.kind == "hierarchy" and change.column is not None and mean is not None:
-        # Of the one that is changed, measured as it is configured; the others are the same by both.
+        # The changed attribute is measured by its configured hierarchy; for the others both measures agree.
         configured = losses(found.outputs, policy=sample.policy, representative=one)[change.column]
         own = of[change.column]
         mean = None if configured is None or own is None else mean + (configured - own) / len(of)
@@ -225,7 +225,7 @@ def _configured(config: Config) -> Point:
 
 
 def _changes(around: Around) -> Iterator[tuple[_Change, Point]]:
-    """Settings beside the configured one, the nearest first."""
+    """Yield alternatives to the configured setting, the nearest first."""
     config = around.written.config
     algorithm, now = config.algorithm, _configured(config)
     wait = (now.tuples, now.milliseconds)

@@ -1,4 +1,4 @@
-"""Many replays of one sample, on all cores."""
+"""Parallel replays of one sample, on all cores."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from crenel.jobs.plan.point import Point, Written
 
 @dataclass(frozen=True)
 class Given:
-    """What all replays have in common.
+    """Common input of all replays.
 
     Attributes
     ----------
-    privacy : what the configuration promises, with the codes of its references
+    privacy : configured privacy models, with the codes of their references
     path, overrides : of the configuration
     """
 
@@ -42,13 +42,13 @@ class Given:
 
 
 class Replays:
-    """Replays settings in processes of their own, each once; to be used in a ``with``.
+    """Process pool that replays each setting once; use it as a context manager.
 
     Attributes
     ----------
-    figures : of each setting that was replayed
-    totals : the same in full
-    impossible : why a setting cannot be, of those that cannot
+    figures : of each replayed setting
+    totals : complete results of each replayed setting
+    impossible : reasons why other settings are invalid
     """
 
     def __init__(self, given: Given, written: Written) -> None:
@@ -56,7 +56,7 @@ class Replays:
         self.figures: dict[Point, Figures] = {}
         self.totals: dict[Point, Totals] = {}
         self.impossible: dict[Point, str] = {}
-        # Not forked: Java has threads here.
+        # Spawned and not forked, because Java has threads in this process.
         self._pool = ProcessPoolExecutor(
             cores(), mp_context=get_context("spawn"), initializer=_begin, initargs=(given,)
         )
@@ -74,7 +74,7 @@ class Replays:
                     process.terminate()
 
     def run(self, points: Iterable[Point], done: Callable[[], object] = lambda: None) -> None:
-        """Replay those that have not been, calling ``done`` after each."""
+        """Replay new settings, and call ``done`` after each."""
         wanted = [point for point in dict.fromkeys(points) if point not in self.figures | self.impossible.keys()]
         before = list(self.figures)
         begun: dict[Future[Totals | str], Point] = {}
@@ -94,14 +94,14 @@ class Replays:
             else:
                 self.totals[point], self.figures[point] = found, Figures.of(found)
             done()
-        # In the order in which they were asked for, and not in that in which they came.
+        # In the order of the requests, and not of completion.
         self.figures = {
             point: self.figures[point] for point in dict.fromkeys([*before, *wanted]) if point in self.figures
         }
 
 
 def cores() -> int:
-    """How many this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -115,7 +115,7 @@ def _begin(given: Given) -> None:
 
 
 def _one(overrides: Sequence[str]) -> Totals | str:
-    """A replay, or why the setting cannot be."""
+    """Return the totals of a replay, or the reason why the setting is invalid."""
     (given,) = _given
     try:
         config = load(given.path, [*given.overrides, *overrides])
@@ -127,7 +127,7 @@ def _one(overrides: Sequence[str]) -> Totals | str:
 
 
 def setting_of(config: Config, given: Privacy) -> Setting:
-    """What a configuration holds a replay to; ``given`` has the codes of references, as ``Given.privacy``."""
+    """Return the replay setting of a configuration; ``given`` has the codes of references, as ``Given.privacy``."""
     return Setting(
         algorithm=config.algorithm,
         privacy=_coded(config.privacy, given),
@@ -139,7 +139,7 @@ def setting_of(config: Config, given: Privacy) -> Setting:
 
 
 def _coded(privacy: Privacy, given: Privacy) -> Privacy:
-    """Promises whose references have the codes that the sample's columns give them."""
+    """Return the privacy models, whose references have the codes of the sample's columns."""
     coded = {column.name: column.reference for column in given.sensitive}
     return replace(
         privacy, sensitive=tuple(replace(of, reference=coded.get(of.name, of.reference)) for of in privacy.sensitive)
