@@ -1,4 +1,4 @@
-"""Columns of text, as sinks write them, as columns of their types."""
+"""Conversion of text columns, as sinks write them, to typed columns."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from crenel.jobs.local.sink_files import OutputsError
 
 
 def typed(place: str, text: Mapping[str, pa.ChunkedArray] | None, schema: pa.Schema) -> pa.Table:
-    """A table of these types from columns of text; an empty one from None.
+    """Return a typed table from columns of text; an empty one from None.
 
-    Whole numbers may also be written as times (``2024-03-01 08:00:00.5Z``, with a T or a blank), and are epoch
-    milliseconds then.
+    Whole numbers may also have the form of times (``2024-03-01 08:00:00.5Z``, with a T or a blank), and become epoch
+    milliseconds.
 
     Raises
     ------
     OutputsError
-        Names ``place`` and a column that cannot be read as its type; no value is in it.
+        Names ``place`` and a column that cannot be read as its type; the message holds no value.
     """
     if text is None:
         return schema.empty_table()
@@ -43,6 +43,6 @@ def _typed(text: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     try:
         return pc.cast(text, kind)
     except pa.ArrowInvalid:
-        # As casting to text and Kafka's formats write them, there may be no zone: it is UTC then.
+        # Casting to text and Kafka's formats may omit the zone, which then is UTC.
         zoned = pc.replace_substring_regex(text, r"(\d)$", r"\1Z")
         return pc.cast(pc.cast(zoned, pa.timestamp("ms", "UTC")), kind)

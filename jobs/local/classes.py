@@ -1,8 +1,7 @@
-"""Flink's classes as Java has parsed and verified them once: a third of the time to start a local run.
+"""Class-data-sharing archive of Flink's classes, which saves a third of the start time of a local run.
 
-Java calls it a class-data-sharing archive. It is made when the environment is set up (``python -m
-crenel.jobs.local.classes``); Java
-itself ignores one that does not go with its version or with Flink's files.
+The archive holds classes that Java has already parsed and verified. The setup of the environment makes it (``python -m
+crenel.jobs.local.classes``). Java ignores an archive of another Java version, or of other Flink files.
 """
 
 from __future__ import annotations
@@ -20,20 +19,20 @@ from pathlib import Path
 from crenel.anonymity.compiled.folders import cached
 from crenel.jobs.local.java import find_java
 
-_SECONDS = 120  # for Java to write the archive once the job has ended
+_SECONDS = 120  # for Java to write the archive after the end of the job
 
 
 def flags(java: Path) -> tuple[str, ...]:
-    """Those with which Java uses the archive; none where there is no archive."""
+    """Return the flags for the use of the archive; empty without an archive."""
     archive = _archive(java)
     if archive is None or not archive.exists():
         return ()
-    # Where it does not fit, Java would say so on stdout.
+    # Java would report an unusable archive on stdout.
     return f"-XX:SharedArchiveFile={archive}", "-Xlog:disable", "-Xlog:all=error:stderr"
 
 
 def main() -> int:
-    """Make the archive by running the smallest job; 0 where it is there in the end."""
+    """Make the archive by running the smallest job; return 0 if it exists afterwards."""
     java = find_java()
     archive = _archive(java)
     if archive is None:

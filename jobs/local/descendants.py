@@ -1,4 +1,4 @@
-"""The processes that a process has started, and what these have started."""
+"""Descendant processes of a process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PROCESSES = Path("/proc")
 
 
 def descendants(process: int | None = None) -> list[int]:
-    """Those of a process (without one, of this), parents before children; none that has ended and waits to be asked."""
+    """Return the living descendants of a process (default: of this one), parents before children."""
     children: dict[int, list[int]] = defaultdict(list)
     for child, parent in _listed():
         children[parent].append(child)
@@ -24,14 +24,14 @@ def descendants(process: int | None = None) -> list[int]:
 
 
 def _listed() -> Iterator[tuple[int, int]]:
-    """Number and parent of each process of this machine."""
+    """Yield number and parent of each process of this machine."""
     if not (_PROCESSES / "self" / "stat").exists():
         yield from _listed_by_ps()
         return
     for folder in _PROCESSES.iterdir():
         if folder.name.isdecimal():
             with suppress(OSError):  # it has ended
-                # Behind the name, which may hold anything, stand the state and the parent.
+                # State and parent follow the name, which may contain anything.
                 state, parent = (
                     (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[:2]
                 )

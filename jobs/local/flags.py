@@ -1,7 +1,7 @@
-"""How Java is started for a local run: sooner than by itself, and with a bound on the memory that nothing needs.
+"""Java flags for a local run: a quicker start, and a bound on garbage.
 
-On a cluster Flink gives Java its bounds; for a run in this process nobody does, and Java takes a quarter of the
-machine for what rows leave behind before it gathers any of that.
+On a cluster Flink sets memory bounds for Java. In this process Java would let garbage grow to a quarter of the
+machine's memory before it collects any.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from crenel.jobs.local.stop import folder_until_exit, watched
 from crenel.jobs.pipeline.gateway import require_token
 
 _MEMORY = (
-    # What rows leave behind is gathered each 256 MB. What is kept, such as tuples that wait, may take as much as Java
-    # lets it: a quarter of the machine.
+    # Garbage is collected each 256 MB. Live data, such as buffered tuples, may take as much as Java lets it: a quarter
+    # of the machine.
     "-Xmn256m",
-    # Java's own would gather all there is again and again while Flink's classes come in.
+    # At Java's default size, loading Flink's classes would trigger many full collections.
     "-XX:MetaspaceSize=256m",
 )
 _COLLECTOR = "-XX:+UseSerialGC"
 _START = (
-    # Ten times Java's own: planning runs once and keeps its best compiler busy for seconds of a core; what rows go
-    # through comes to these numbers soon enough.
+    # Ten times Java's defaults: planning runs once and would keep the optimizing compiler busy for seconds of a core.
+    # The code that processes rows reaches these thresholds soon enough.
     "-XX:Tier4InvocationThreshold=50000",
     "-XX:Tier4MinInvocationThreshold=6000",
     "-XX:Tier4CompileThreshold=150000",
@@ -37,7 +37,7 @@ _START = (
 
 
 def prepare_java() -> None:
-    """Choose the Java that this process will start, and how; ``JVM_ARGS`` of the environment win over what is here.
+    """Choose the Java that this process will start, and its flags; ``JVM_ARGS`` of the environment take precedence.
 
     Raises
     ------
@@ -51,18 +51,18 @@ def prepare_java() -> None:
     os.environ["JAVA_HOME"] = str(java)
     given = os.environ.get("JVM_ARGS", "")
     if _START[0] not in given:
-        # Two collectors are one too many for Java.
+        # Java refuses to start with two collectors.
         collector = () if re.search(r"-XX:\+Use\w+GC\b", given) else (_COLLECTOR,)
         chosen = (*classes.flags(java), *_MEMORY, *collector, *_START, *_temporary(), given)
         os.environ["JVM_ARGS"] = " ".join(chosen).strip()
 
 
 def _temporary() -> tuple[str, ...]:
-    """Where Java keeps what it takes away when it ends by itself, and leaves when it is killed."""
+    """Return the flag for a private temporary folder, because Java leaves its files if it is killed."""
     if not watched():
         return ()
     folder = folder_until_exit("crenel-java-")
-    # Where Java writes how to reach it. PyFlink takes that away, unless the process is told to stop just then.
+    # Java writes its address into this folder. PyFlink removes it, unless the process is stopped at that moment.
     kept = SimpleNamespace(mkdtemp=lambda: tempfile.mkdtemp(dir=folder), mkstemp=tempfile.mkstemp)
     import_module("pyflink.java_gateway").tempfile = kept  # type: ignore[attr-defined]
     return () if re.search(r"\s", str(folder)) else (f"-Djava.io.tmpdir={folder}",)

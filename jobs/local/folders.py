@@ -1,8 +1,8 @@
-"""Temporary folders of this user, each locked by the process that owns it until the process ends.
+"""Temporary folders of this user, each locked by its owner process until that process ends.
 
-A folder without a living owner is removed by the next command, whatever ended the process that made it. The lock is one
-of the kernel (``flock``) on a file inside: the kernel releases it with the process, also after ``kill -9``, and no
-number of a process can be mistaken for that of another. A folder without that file is none of these, and stays.
+The next command removes a folder without a living owner, however the owner ended. The lock is one of the kernel
+(``flock``) on a file inside. The kernel releases it with the process, even after ``kill -9``, and a lock cannot be
+confused by reused process numbers. A folder without that file is not managed here, and stays.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _locks: dict[Path, int] = {}
 
 @dataclass(frozen=True)
 class Cleaned:
-    """Folders of ended processes that were removed.
+    """Result of removing folders of ended processes.
 
     Attributes
     ----------
-    removed : number of folders that are gone
+    removed : number of removed folders
     size : bytes of the files in them
     owned : number of folders that a living process owns, which stay
-    failed : folders that could not be removed whole
+    failed : folders that could not be removed completely
     """
 
     removed: int
@@ -52,7 +52,7 @@ def make(path: Path) -> None:
     while True:
         path.mkdir(mode=0o700)
         lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with suppress(OSError):  # a file system without locks, where nobody else gets one either
+        with suppress(OSError):  # a file system without locks, where no process can lock
             fcntl.flock(lock, fcntl.LOCK_EX)
         if _is_at(lock, path / _LOCK):
             _locks[path] = lock
@@ -67,16 +67,16 @@ def remove(path: Path) -> None:
 
 
 def keep(path: Path) -> None:
-    """Let a folder outlive this process, until ``clean`` or ``KEPT_DAYS`` later."""
+    """Let a folder outlive this process, until ``clean`` removes it, or a command after ``KEPT_DAYS``."""
     with suppress(OSError):  # a full disk: the next command removes the folder
         (path / _KEPT).write_text(_KEPT_TEXT, encoding="utf-8")
     _release(path)
 
 
 def clean(*, kept: bool = False) -> Cleaned:
-    """Remove the folders that no living process owns; with ``kept`` also the logs that are younger than ``KEPT_DAYS``.
+    """Remove the folders that no living process owns; ``kept``: also logs younger than ``KEPT_DAYS``.
 
-    Only folders of this user that nobody else may enter are looked at, and no symbolic link is followed.
+    Only folders with exclusive access for this user are considered, and no symbolic link is followed.
     """
     removed = size = owned = 0
     failed: list[Path] = []
@@ -102,11 +102,11 @@ def _release(path: Path) -> None:
 
 
 def _candidates() -> Iterator[Path]:
-    """Folders of this user alone that have a name of ours."""
+    """Yield folders with a matching name and exclusive access for this user."""
     with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:
             if _NAME.fullmatch(entry.name):
-                with suppress(OSError):  # it has gone
+                with suppress(OSError):  # it was removed
                     found = entry.stat(follow_symlinks=False)
                     private = stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) == 0o700
                     if private and found.st_uid == os.geteuid():
@@ -115,9 +115,9 @@ def _candidates() -> Iterator[Path]:
 
 @contextmanager
 def _seized(path: Path) -> Iterator[bool | None]:
-    """Own an abandoned folder for as long as the block lasts.
+    """Own an abandoned folder for the duration of the block.
 
-    True: it is ours for now. False: a living process owns it. None: it is no folder of ours, or has gone.
+    True: this process owns it for now. False: a living process owns it. None: it is not managed here, or was removed.
     """
     try:
         lock = os.open(path / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -130,14 +130,14 @@ def _seized(path: Path) -> Iterator[bool | None]:
         except OSError:
             yield False
             return
-        # Whoever had the lock before may have removed the folder.
+        # The previous owner of the lock may have removed the folder.
         yield True if _is_at(lock, path / _LOCK) else None
     finally:
         os.close(lock)
 
 
 def _is_at(file: int, path: Path) -> bool:
-    """Whether an open file is still the one at a path."""
+    """Return whether an open file is still the one at a path."""
     try:
         return os.path.samestat(os.fstat(file), path.lstat())
     except OSError:
@@ -145,7 +145,7 @@ def _is_at(file: int, path: Path) -> bool:
 
 
 def _is_young(marker: Path) -> bool:
-    """Whether a folder is kept, and not for too long already."""
+    """Return whether a folder is kept, and its time has not passed."""
     try:
         return time.time() - marker.lstat().st_mtime < KEPT_DAYS * 86_400
     except OSError:
@@ -153,7 +153,7 @@ def _is_young(marker: Path) -> bool:
 
 
 def _remove(path: Path) -> None:
-    """Remove a folder, the lock last: by it the next command finds what a removal that was cut off has left."""
+    """Remove a folder, its lock file last, so that the next command can finish an interrupted removal."""
     with suppress(OSError), os.scandir(path) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
@@ -165,12 +165,12 @@ def _remove(path: Path) -> None:
         os.unlink(path / _LOCK)
         try:
             os.rmdir(path)
-        except OSError:  # Java, which ends a moment after the command that was killed, may have written again
+        except OSError:  # Java ends a moment after a killed command, and may have written again
             os.close(os.open(path / _LOCK, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _size(path: Path) -> int:
-    """Bytes of the files in a folder."""
+    """Return the bytes of the files in a folder."""
     total = 0
     for folder, _, files in os.walk(path):
         for name in files:

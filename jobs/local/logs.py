@@ -1,4 +1,4 @@
-"""Where Flink's logs of a run in this process go, and the failure that keeps them."""
+"""Folders for Flink's logs of a local run, kept after a failure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from crenel.jobs.local import folders
 from crenel.jobs.local.stop import make_folder, temporary_folder
 
 _PREFIX = "crenel-log-"
-_begun: list[Path] = []  # a folder that Java knows already, and no block of ``flink_logs`` yet
+_begun: list[Path] = []  # a folder that Java knows already, before a block of ``flink_logs`` uses it
 
 
 class JobError(RuntimeError):
-    """A job that did not reach its end.
+    """Error for a job that did not reach its end.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class JobError(RuntimeError):
 
 
 def begin_logs() -> None:
-    """Make the folder that the next block of ``flink_logs`` is for; gone when this process ends before there is one."""
+    """Make the log folder for the next block of ``flink_logs``; without one, this process removes it at its end."""
     folder = make_folder(_PREFIX)
     _begun.append(folder)
     _send_to(folder)
@@ -39,9 +39,9 @@ def begin_logs() -> None:
 
 @contextmanager
 def flink_logs() -> Iterator[Path]:
-    """Send the logs of Flink and of Python workers in this process to a folder; kept after a ``JobError``.
+    """Send the logs of Flink and of Python workers in this process to a folder, and keep it after a ``JobError``.
 
-    Must be entered before anything starts the Java gateway, which reads these settings once.
+    Enter it before anything starts the Java gateway, which reads these settings once.
     """
     with temporary_folder(_PREFIX, kept_on=(JobError,), made=_begun.pop() if _begun else None) as folder:
         _send_to(folder)

@@ -1,4 +1,4 @@
-"""What a run has left in the sinks of its configuration, as tables."""
+"""Reader of a run's outputs from the sinks of its configuration, as tables."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _FORMATS = ("csv", "json", "parquet")
 def read_outputs(config: Config, *, foreign: bool = False) -> Outputs:
     """Read every sink that a configuration names.
 
-    Files of CSV, JSON and Parquet are read as they lie there, finished ones only; all else through Flink, as far as it
-    goes at that moment. A sink that keeps nothing (``print``) counts as one that is not there. Flink makes no file
-    where there is nothing to write: a folder that is not there is empty, but where all of them are.
+    Finished files of CSV, JSON and Parquet are read directly, all other sinks through Flink, up to their current end. A
+    sink that stores nothing (``print``) counts as absent. A missing folder counts as empty, because Flink makes no file
+    without rows, unless all folders are missing.
 
-    ``foreign``: whether values are let in that the policy does not know, for a reader who judges them.
+    ``foreign``: whether to accept values that the policy does not know, for a caller that checks them.
 
     Raises
     ------
     OutputsError
-        In one line, with the field of the sink: nothing is there, a line is cut off, or what is there is not that of
-        this configuration, or of two runs. No value of a record is in it.
+        In one line, with the field of the sink: nothing was found, a line is truncated, or the outputs are of another
+        configuration or of two runs. The message holds no value of a record.
     crenel.jobs.config.file.ConfigError, crenel.jobs.local.run.JobError, crenel.jobs.local.java.JavaError
         As ``crenel.jobs.local.run.run`` does, where a sink is read through Flink.
     """
@@ -83,7 +83,7 @@ def read_outputs(config: Config, *, foreign: bool = False) -> Outputs:
 
 
 def _folder(options: dict[str, str]) -> Path | None:
-    """Where files lie that are read without Flink; None where they cannot be."""
+    """Return the folder of files that are read without Flink; None for other sinks."""
     if options["connector"] != "filesystem" or options.get("format") not in _FORMATS:
         return None
     return local_path(options.get("path", ""))
@@ -96,7 +96,7 @@ def _place(name: str, options: dict[str, str]) -> str:
 
 
 def _foreign(config: Config, table: pa.Table) -> Iterator[str]:
-    """What shows that a table with a generalization is not of this policy."""
+    """Yield the signs that a table with a generalization is of another policy."""
     for attribute in config.policy.quasi_identifiers:
         if not isinstance(attribute, Numeric):
             labels = pa.array(attribute.hierarchy.labels, pa.string())
@@ -109,7 +109,7 @@ def _foreign(config: Config, table: pa.Table) -> Iterator[str]:
             if table[name].null_count:
                 yield f"{table[name].null_count} rows have no {name!r}"
             if attribute.domain is not None:
-                least, most = floor(attribute.domain[0]), ceil(attribute.domain[1])  # a whole end is rounded outwards
+                least, most = floor(attribute.domain[0]), ceil(attribute.domain[1])  # rounding widens integer ends
                 outside = _count(pc.or_(pc.less(table[name], least), pc.greater(table[name], most)))
                 if outside:
                     yield f"{outside} rows of {name!r} lie outside of its domain"
@@ -124,7 +124,7 @@ def _count(mask: pa.ChunkedArray) -> int:
 
 
 def _require_counts(audit: pa.Table, place: str) -> None:
-    """Raise where a release lacks what every release has."""
+    """Raise if a release lacks one of its required numbers."""
     counted = ("release_id", "shard", "subjects", "tuples")
     for name in (name for name in audit.column_names if name in counted or name.startswith("diversity_")):
         if audit[name].null_count:
@@ -132,7 +132,7 @@ def _require_counts(audit: pa.Table, place: str) -> None:
 
 
 def _require_one_run(audit: pa.Table, place: str) -> None:
-    """Raise where release ids of a shard begin again: at 0 and at what follows, if anything does."""
+    """Raise if the release ids of a shard restart: if 0 is repeated, and 1 as well where it exists."""
     first = (
         audit.filter(pc.less_equal(audit["release_id"], 1))
         .group_by(["shard", "release_id"])

@@ -1,4 +1,4 @@
-"""What a local run needs later, begun while it does something else."""
+"""Background loading of Java, Flink and the compiled core for a local run."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from crenel.jobs.local.stop import kill_what_starts, starts_processes
 
 
 def begin_java() -> None:
-    """Start Java before it is known whether the command comes to need it, and where to write its logs.
+    """Start Java before it is known whether the command needs it, with its log folder.
 
-    ``start_java`` gives the thread. Where no usable Java is there, it is ``start_java`` that says so. Where the process
-    ends while Java is about to start, Java does too.
+    ``start_java`` returns the thread, and reports a missing Java. If the process ends while Java is starting, Java ends
+    too.
     """
     begin_logs()
     with suppress(JavaError):
@@ -30,9 +30,9 @@ def begin_java() -> None:
 
 @cache
 def start_java() -> Thread:
-    """Begin to start Java and to load Flink into it, while the caller imports what it needs; join before it is used.
+    """Start Java and load Flink in a thread, while the caller imports; join the thread before the first use.
 
-    Asked again, it is the same thread.
+    Repeated calls return the same thread.
 
     Raises
     ------
@@ -43,7 +43,8 @@ def start_java() -> Thread:
     get_gateway = import_module("pyflink.java_gateway").get_gateway
 
     def load() -> None:
-        # Nothing here imports in Python: two threads that import Apache Beam would meet in its circles.
+        # This thread must not import in Python: two threads that import Apache Beam would deadlock in its import
+        # cycles.
         flink = get_gateway().jvm.org.apache.flink
         environment = flink.streaming.api.environment.StreamExecutionEnvironment.getExecutionEnvironment()
         flink.table.api.bridge.java.StreamTableEnvironment.create(environment).sqlQuery("SELECT 1")
@@ -55,11 +56,11 @@ def start_java() -> Thread:
 
 @contextmanager
 def core_loading(load: Callable[[], object]) -> Iterator[None]:
-    """Load the compiled core, for which the first tuples would wait, while the block has Flink plan the job.
+    """Load the compiled core, which the first tuples need, while the block has Flink plan the job.
 
-    Garbage is not collected meanwhile. In the thread that loads it would let go of Java's objects there, by way of the
-    block's connection to Java; the block would go on by another, in another thread of Java, where Flink's planner does
-    not find what it keeps by thread (a NullPointerException: metadataHandlerProvider).
+    Garbage collection is off meanwhile. In the loading thread it would release Java objects there, through the block's
+    connection to Java. The block would continue on another connection, in another Java thread. There Flink's planner
+    misses its thread-local state (a NullPointerException: metadataHandlerProvider).
     """
     collected = gc.isenabled()
     gc.disable()
@@ -72,14 +73,14 @@ def core_loading(load: Callable[[], object]) -> Iterator[None]:
 
 
 def _end(thread: Thread) -> None:
-    """Have a thread that compiles end before this process does."""
+    """Make a compiling thread end before this process does."""
     import_module("crenel.anonymity.compiled.jit").stop_compiling()
     thread.join()
 
 
 def _begin(work: Callable[[], object]) -> Thread:
     def attempt() -> None:
-        with suppress(Exception):  # whoever needs it meets the same error, and reports it
+        with suppress(Exception):  # the later user meets the same error, and reports it
             work()
 
     thread = Thread(target=attempt, name="crenel-ahead", daemon=True)

@@ -1,4 +1,4 @@
-"""What a running job says of itself over Flink's REST interface."""
+"""Client for a running job's metrics over Flink's REST interface."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ENDED = ("FINISHED", "CANCELED", "FAILED")
 
 
 class Rest:
-    """Reads the anonymizer's metrics.
+    """Reader of the anonymizer's metrics.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class Rest:
         self._metrics: str | None = None
 
     def rows_read(self) -> int | None:
-        """Tuples let in and rows rejected so far; None where the cluster does not tell (yet, or any more)."""
+        """Return the tuples admitted and rows rejected so far; None where the cluster does not answer."""
         try:
             if self._metrics is None:
                 self._metrics = self._find()
@@ -39,12 +39,12 @@ class Rest:
             return None
 
     def get(self, path: str) -> Any:
-        """What the REST interface says of the job at ``path``; raises OSError where it does not answer."""
+        """Return the answer of the REST interface for the job at ``path``; raise OSError where it does not answer."""
         with urllib.request.urlopen(self._base + path, timeout=_TIMEOUT) as answer:
             return json.load(answer)
 
     def cancel(self, seconds: float) -> None:
-        """Cancel the job, and wait until it has ended, for so many seconds at most."""
+        """Cancel the job, and wait for its end, at most for ``seconds``."""
         until = time.monotonic() + seconds
         with suppress(OSError, ValueError, KeyError):  # a mini-cluster ends with its job
             request = urllib.request.Request(f"{self._base}?mode=cancel", method="PATCH")
@@ -54,7 +54,7 @@ class Rest:
                 time.sleep(0.1)
 
     def _find(self) -> str | None:
-        """The path of our counters; they appear when the operator has started."""
+        """Return the path of Crenel's counters, which appear when the operator has started."""
         for vertex in self.get("")["vertices"]:
             path = f"/vertices/{vertex['id']}/subtasks/metrics"
             names = [metric["id"] for metric in self.get(path)]

@@ -1,4 +1,4 @@
-"""A job on a mini-cluster in this process, from the start of Flink to the end of the input."""
+"""Run of a job on a mini-cluster in this process, from the start of Flink to the end of the input."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from crenel.jobs.local.stop import before_stopping, say_if_stopped, temporary_fo
 from crenel.jobs.local.summary import Summary
 from crenel.jobs.local.worker import fast_worker_startup
 
-_POLL = 0.2  # seconds between two looks at the job
-_CANCELLING = 10.0  # seconds that a job may take to end well where the run is told to stop
+_POLL = 0.2  # seconds between two checks of the job
+_CANCELLING = 10.0  # seconds that a job may take to end cleanly when the run is stopped
 
 LOCAL = {
-    # A number of tasks that depends on the machine would make the releases depend on it.
+    # Task counts that depend on the machine would make the releases depend on it.
     "parallelism.default": "1",
-    # Whoever waits for the end wants to see the first failure, not its repetitions.
+    # The operator needs to see the first failure, not its repetitions.
     "restart-strategy.type": "disable",
     "rest.address": "localhost",
     "metrics.fetcher.update-interval": "1000",
@@ -52,18 +52,18 @@ def run(
     rows: int | None = None,
     warn: Callable[[Iterable[str]], None] = lambda _: None,
 ) -> Summary:
-    """Run a job to the end of its input; shows progress where stderr is a terminal.
+    """Run a job to the end of its input; show progress where stderr is a terminal.
 
     Parameters
     ----------
     parallelism : of all operators; None: as ``config.flink`` says, else 1
-    rows : how many the source holds, where that is known
-    warn : told what to know of the job before it starts, beside ``config.warnings``
+    rows : number of rows in the source, where known
+    warn : called with the warnings about the job before it starts, beside ``config.warnings``
 
     Raises
     ------
     ConfigError
-        The policy and the columns of the source do not go together, the input is missing, or Flink refused the job.
+        The policy does not match the columns of the source, the input is missing, or Flink refused the job.
     JobError
         The job failed.
     JavaError
@@ -100,9 +100,9 @@ def run(
 
 
 def local_settings(settings: Mapping[str, str], parallelism: int | None, folder: Path) -> dict[str, str]:
-    """Flink's settings for a run in this process; ``folder`` is its own, for as long as it lasts.
+    """Return Flink's settings for a run in this process; ``folder`` exists only during the run.
 
-    ``settings`` are the configuration's and win.
+    ``settings`` are the configuration's and take precedence.
     """
     port = free_port()
     # Flink's default, the memory of its JobManager, takes no more than 5 MB of a shard.
@@ -112,9 +112,9 @@ def local_settings(settings: Mapping[str, str], parallelism: int | None, folder:
 
 
 def hang_up_quietly() -> None:
-    """Say nothing when Flink hangs up on the Python workers of this process because a job has ended.
+    """Suppress the error message when Flink disconnects from the Python workers of this process at the end of a job.
 
-    The thread that listens to it would print that as an error.
+    The thread that listens to Flink would print that as an error.
     """
     report = threading.excepthook
 
@@ -127,21 +127,21 @@ def hang_up_quietly() -> None:
 
 
 def require_inputs(sources: Mapping[str, Mapping[str, str]], settings: Mapping[str, str]) -> None:
-    """Raise ``ConfigError`` where files of a source are missing, which a job here would only tell once it reads them.
+    """Raise ``ConfigError`` if files of a source are missing, which a job would only report when it reads them.
 
     Parameters
     ----------
     sources : options of the tables that are read, by the field of their statement
     settings : of Flink
     """
-    # A path without a scheme belongs to another file system then.
+    # Paths without a scheme belong to another file system then.
     missing = [] if "fs.default-scheme" in settings else list(find_missing_inputs(sources))
     if missing:
         raise ConfigError("it", missing)
 
 
 def require_brokers(tables: Mapping[str, Mapping[str, str]]) -> None:
-    """Raise ``ConfigError`` where Kafka brokers refuse a connection: a job here would wait a minute or more for them.
+    """Raise ``ConfigError`` if Kafka brokers refuse a connection, for which a job would wait a minute or more.
 
     ``tables``: options of the tables that are read and written, by field.
     """
@@ -150,7 +150,7 @@ def require_brokers(tables: Mapping[str, Mapping[str, str]]) -> None:
 
 
 def refused(error: BaseException, config: Config) -> ConfigError:
-    """Return what to raise where Flink does not take what a configuration says."""
+    """Return the error to raise where Flink refuses a configuration."""
     why = why_full(error, JobSetup.of({}, config.sinks, config.flink)) or why_refused(error, config)
     return ConfigError("it", [f"Flink refuses the source, the query, a sink or a setting: {why}"])
 
@@ -158,7 +158,7 @@ def refused(error: BaseException, config: Config) -> ConfigError:
 def _start(
     config: Config, settings: dict[str, str], folder: Path, warn: Callable[[Iterable[str]], None]
 ) -> tuple[Any, JobSetup]:
-    # Flink takes seconds to import: not before the command line has been understood.
+    # Importing Flink takes seconds, so it waits until the command line has been parsed.
     hang_up_quietly()
     java = start_java()
     from py4j.protocol import Py4JError
@@ -175,7 +175,7 @@ def _start(
             tables = local_environment(settings)
             job = build(tables, config)
             require_inputs(read_options(tables, config), settings)
-            # A sink of our own beside the user's.
+            # An internal sink beside the user's.
             tables.execute_sql(
                 "CREATE TEMPORARY TABLE crenel_local_summary (shard INT, name STRING, amount DOUBLE) "
                 f"WITH ('connector' = 'filesystem', 'path' = {literal(file_uri(folder))}, 'format' = 'csv')"
@@ -205,7 +205,7 @@ def _wait(client: Any, rest: Rest, shown: _Shown, logs: Path, setup: JobSetup) -
 
 
 class _Shown:
-    """What the progress bar shows; ``progress`` is None where there is no bar."""
+    """Content of the progress bar; ``progress`` is None without a bar."""
 
     def __init__(self, progress: Progress | None, rows: int | None) -> None:
         self._progress = progress
@@ -254,7 +254,7 @@ def _read_summary(folder: Path) -> Iterator[tuple[int, str, float]]:
 
 
 def free_port() -> str:
-    """A port that nobody listens on."""
+    """Return a port without a listener."""
     with socket.socket() as probe:
         probe.bind(("localhost", 0))
         return str(probe.getsockname()[1])

@@ -1,4 +1,4 @@
-"""A sample of what a job would read, encoded, from a mini-cluster in this process."""
+"""Samples of a job's input, encoded by a mini-cluster in this process."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from crenel.jobs.pipeline.sampling import SourceBlocks
 
 _FEWEST = 2
-"""Tuples of a sample, at least."""
+"""Minimum number of tuples of a sample."""
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """What was read.
+    """A sample of a source, with its counts.
 
     Attributes
     ----------
-    policy : with what follows from the columns of the source
-    ends : whether the source does; all of it was read then, else only its beginning
-    tuples, rejected : how many were let in, and how many rows were not
-    sample : of those let in; None where none was
+    policy : completed by the columns of the source
+    ends : whether the source is bounded; if so all of it was read, else only its beginning
+    tuples, rejected : number of admitted tuples, and of rejected rows
+    sample : of the admitted tuples; None without any
     """
 
     policy: Policy
@@ -50,7 +50,7 @@ class Sampled:
 
 
 def read_sample(config: Config, rows: int) -> Sampled:
-    """Read a source that ends, and keep so many tuples of it at random; else its first tuples.
+    """Read a random sample of a bounded source, or the first tuples of an unbounded one.
 
     Raises
     ------
@@ -70,13 +70,13 @@ def read_sample(config: Config, rows: int) -> Sampled:
 
 @dataclass(frozen=True)
 class Beginning:
-    """The first tuples of a source, in order, as a replay takes them.
+    """The first tuples of a source, in order, for replays.
 
     Attributes
     ----------
     sample : the tuples
-    privacy : what the configuration promises, with the codes of its references
-    whole : whether the source has no more
+    privacy : configured privacy models, with the codes of their references
+    whole : whether the sample is the complete source
     """
 
     sample: TupleSample
@@ -85,19 +85,19 @@ class Beginning:
 
 
 def read_beginning(config: Config, rows: int, file: Path | None = None) -> Beginning:
-    """Read the first tuples of a source, or all where it ends before.
+    """Read the first tuples of a source, or all if it is shorter.
 
     Parameters
     ----------
     rows : tuples, 1 or more
-    file : rows as the source has them, which are read in its place; None: the source itself
+    file : file that replaces the source's rows; None: read the source
 
     Raises
     ------
     ConfigError, JobError, JavaError
         As ``crenel.jobs.local.run.run`` does.
     SampleError
-        Fewer than two tuples were read, or the file cannot stand for the source.
+        Fewer than two tuples were read, or the file cannot replace the source.
     """
     held: list[Block] = []
     whole = True
@@ -131,7 +131,7 @@ def _too_few(tuples: int, rejected: int) -> str:
 
 @contextmanager
 def reading(config: Config, file: Path | None = None) -> Iterator[tuple[SourceBlocks, Iterator[Block]]]:
-    """The source on a mini-cluster, and its blocks, which are read for as long as somebody asks."""
+    """Yield the source on a mini-cluster, and an iterator over its blocks, which reads on demand."""
     if file is None:
         require_inputs({"source.ddl": parse_options(config.source.ddl)}, config.flink)
     with flink_logs() as logs, temporary_folder("crenel-") as folder:
@@ -146,7 +146,7 @@ def reading(config: Config, file: Path | None = None) -> Iterator[tuple[SourceBl
         java.join()
         settings = local_settings(config.flink, None, folder)
         try:
-            # With checkpoints, what was read would only come with the next of them.
+            # Checkpoints would delay each result until the next of them.
             source = SourceBlocks(local_environment(settings, checkpoints=False), config, file)
         except (Py4JError, JavaException) as error:
             raise refused(error, config) from None

@@ -1,4 +1,4 @@
-"""Files that a sink of the connector ``filesystem`` has finished, read without Flink."""
+"""Reader of the finished files of a sink with the connector ``filesystem``, without Flink."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OR_CHAIN = ", or with another audit_chain"
 
 
 class OutputsError(InputError):
-    """Outputs that cannot be read, or are not those of the configuration: one line, which begins with a field."""
+    """Error for unreadable outputs, or those of another configuration: one line, which begins with a field."""
 
     lead = ": "
 
@@ -27,19 +27,20 @@ class OutputsError(InputError):
 def read_folder(
     sink: str, folder: Path, options: Mapping[str, str], columns: Sequence[str]
 ) -> tuple[dict[str, pa.ChunkedArray], tuple[tuple[str, int], ...]] | None:
-    """All rows of the finished files of a folder, as columns of text, and the name and the rows of each file.
+    """Return all rows of the finished files of a folder, as text columns, and name and row count of each file.
 
-    The rows come in the order of the files. None where there is no such file.
+    The rows come in the order of the files. None without such files.
 
     Parameters
     ----------
     options : of the sink; ``format`` is ``csv``, ``json`` or ``parquet``
-    columns : what each row must have, in this order where the format has no names
+    columns : required columns of each row, in this order where the format has no names
 
     Raises
     ------
     OutputsError
-        A file cannot be read, ends in the middle of a line, or has other columns. No value of a record is in it.
+        A file cannot be read, ends in the middle of a line, or has other columns. The message holds no value of a
+        record.
     """
     place = f"sinks.{sink}.path: {folder}"
     try:
@@ -60,7 +61,7 @@ def read_folder(
 
 
 def _finished(folder: Path) -> Iterator[Path]:
-    """Finished files: what Flink still writes to begins with a dot, and what it notes beside them with _."""
+    """Yield finished files: names of unfinished files begin with a dot, and those of metadata with an underscore."""
     if folder.is_file():
         yield folder
     for path in sorted(folder.rglob("*")):
@@ -129,7 +130,7 @@ def _json(
     least = set() if options.get("json.encode.ignore-null-fields", "false").lower() == "true" else held.keys()
     for number, line in enumerate(content.splitlines(), 1):
         try:
-            # Numbers stay as they were written.
+            # Numbers keep their spelling.
             row = json.loads(line, parse_float=str, parse_int=str, parse_constant=str)
         except ValueError:
             raise OutputsError(f"{place}: line {number} of {file.name} is not JSON") from None
@@ -160,7 +161,7 @@ def _parquet(
 
 
 def _whole(place: str, file: Path) -> bytes:
-    """The bytes of a file of lines."""
+    """Return the bytes of a file that consists of complete lines."""
     content = file.read_bytes()
     if content and not content.endswith(b"\n"):
         raise OutputsError(f"{place}: {file.name} is cut off in the middle of its last line")
@@ -168,6 +169,6 @@ def _whole(place: str, file: Path) -> bytes:
 
 
 def _character(options: Mapping[str, str], name: str, default: str) -> str:
-    r"""A character of the options of CSV, which Flink takes with escapes, as ``\t``."""
+    r"""Return a character from the CSV options, which Flink accepts with escapes, as ``\t``."""
     given = options.get(f"csv.{name}", default)
     return codecs.decode(given, "unicode_escape") if given.startswith("\\") and len(given) > 1 else given

@@ -1,4 +1,4 @@
-"""Sinks of any connector, read through Flink on a mini-cluster in this process, as far as they go now."""
+"""Reader of sinks with any connector, through Flink on a mini-cluster in this process, up to their current end."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from crenel.jobs.local.stop import temporary_folder
 _KAFKA = {
     "scan.startup.mode": "earliest-offset",
     "scan.bounded.mode": "latest-offset",
-    # What a failed run had not published was taken back.
+    # Transactions of a failed run were aborted.
     "properties.isolation.level": "read_committed",
 }
 
 
 def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str, dict[str, pa.ChunkedArray] | None]:
-    """All rows of some sinks, each as columns of text; None where it is empty.
+    """Return all rows of some sinks, each as text columns; None for an empty sink.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def read_tables(config: Config, sinks: Mapping[str, Sequence[str]]) -> dict[str,
     Raises
     ------
     OutputsError
-        Names a sink that Flink cannot read, such as one whose connector is not there.
+        Names a sink that Flink cannot read, such as one with a missing connector.
     ConfigError, JobError, JavaError
         As ``crenel.jobs.local.run.run`` does.
     """

@@ -1,4 +1,4 @@
-"""The first rows of a source that lies in files of this machine, as a job would take them."""
+"""Check of the first rows of a local file source against the configuration."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _UNKNOWN = "unknown_category"
 
 
 def cautions_of_first_rows(config: Config, source: Mapping[str, str]) -> Iterator[str]:
-    """What they tell of the configuration, each with its field; nothing where the source lies elsewhere, or has no end.
+    """Yield warnings about unknown categories, each with its field; none for remote or unbounded sources.
 
-    ``source``: options of the table. No value of a row is told.
+    ``source``: options of the table. No warning holds a value of a row.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def cautions_of_first_rows(config: Config, source: Mapping[str, str]) -> Iterato
 
 
 def _first(blocks: Iterator[Block]) -> tuple[int, Counter[int]]:
-    """How many rows were read, and how many of them lack which column's category, by the column's position."""
+    """Return the number of rows read, and the rows with an unknown category by the column's position."""
     rows, strange = 0, Counter[int]()
     for block in blocks:
         rejected = block.rejected

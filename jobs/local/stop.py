@@ -1,8 +1,8 @@
-"""A command that is told to stop, by Ctrl-C, SIGTERM or the end of its terminal, at whatever moment that comes.
+"""Clean stop of a command by Ctrl-C, SIGTERM or the end of its terminal, at any moment.
 
-An exception that a signal raises is not enough: it may be raised where Python drops it, as while garbage is collected,
-or where it breaks off another's tidying up. So the signal holds the main thread where it stands, for good; a thread
-apart does what is left to do, and ends the process.
+An exception that a signal handler raises is not enough. Python drops it during garbage collection, and it may interrupt
+the cleanup of another exception. So the signal handler blocks the main thread forever. A separate thread cleans up and
+ends the process.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from crenel.jobs.local.descendants import descendants
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TWICE = 0.3  # seconds within which one signal may come twice: to the process, and to its group
-_TO_END = 3.0  # seconds for processes that are killed to be gone
+_TO_END = 3.0  # seconds for killed processes to end
 _HELD = 60.0  # seconds after which the main thread ends the process itself
 _SET_CHILD_SUBREAPER = 36  # of prctl(2)
-_CLEAN = b"\r\x1b[2K\x1b[?25h"  # takes a progress bar away, and shows the cursor
+_CLEAN = b"\r\x1b[2K\x1b[?25h"  # removes a progress bar, and shows the cursor
 
 
 class _Told:
-    """What is to be done and said where this process is told to stop."""
+    """The steps and the message for a stop of this process."""
 
     def __init__(self) -> None:
         self.watched = False
-        self.held = False  # whether the main thread stands still
+        self.held = False  # whether the main thread is blocked
         self.word = "stopped"
         self.steps: list[Callable[[], object]] = []
         self.folders: list[Path] = []
@@ -52,23 +52,23 @@ _told = _Told()
 
 
 def watch() -> None:
-    """From here on a signal ends this process as this module says; one that it was started to ignore is ignored.
+    """Make signals end this process as this module describes; signals that were ignored at the start stay ignored.
 
-    The exit code is 128 and the signal's number: 130 after Ctrl-C, 143 after SIGTERM, 129 where the terminal ends. A
-    second signal skips what takes time. To be called in the main thread.
+    The exit code is 128 plus the signal's number: 130 after Ctrl-C, 143 after SIGTERM, 129 at the end of the terminal.
+    A second signal skips slow steps. Call it in the main thread.
     """
     chosen = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     Thread(target=_listen, args=(reading, chosen), name="crenel-stop", daemon=True).start()
-    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)  # tells at once, whatever the main thread does
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)  # notifies at once, even while the main thread is busy
     for number in chosen:
         signal.signal(number, _hold)
     _told.watched = True
     _adopt()
 
     def give_back() -> None:
-        # In a process that is forked, and in the last moments of this one, nobody listens any more.
+        # In a forked process, and in the last moments of this one, no thread listens any more.
         signal.set_wakeup_fd(-1)
         for number in chosen:
             signal.signal(number, signal.SIG_DFL)
@@ -78,9 +78,9 @@ def watch() -> None:
 
 
 def _adopt() -> None:
-    """Become the parent of processes whose own ends before them, so that they are found among the descendants.
+    """Become the parent of orphaned descendants, so that they stay among the descendants.
 
-    Flink ends the shell that runs a Python worker, and not the worker. Only Linux can do this.
+    Flink ends the shell that runs a Python worker, and not the worker. Only Linux supports this.
     """
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
@@ -88,18 +88,18 @@ def _adopt() -> None:
 
 
 def watched() -> bool:
-    """Whether ``watch`` was called in this process."""
+    """Return whether ``watch`` was called in this process."""
     return _told.watched
 
 
 def say_if_stopped(word: str) -> None:
-    """What to say from here on where the process is told to stop."""
+    """Set the message for a stop of the process from now on."""
     _told.word = word
 
 
 @contextmanager
 def before_stopping(step: Callable[[], object]) -> Iterator[None]:
-    """Have ``step`` done first where the process is told to stop within the block, in a thread of its own."""
+    """Run ``step`` first if the process is stopped within the block, in a thread of its own."""
     _told.steps.append(step)
     try:
         yield
@@ -111,10 +111,10 @@ def before_stopping(step: Callable[[], object]) -> Iterator[None]:
 def temporary_folder(
     prefix: str, kept_on: tuple[type[Exception], ...] = (), made: Path | None = None
 ) -> Iterator[Path]:
-    """A new folder, for this user alone, that is gone after the block, or where the process is told to stop within it.
+    """Yield a new private folder, which is removed after the block, or if the process is stopped within it.
 
-    It stays where the block raises one of ``kept_on``, until ``crenel.jobs.local.folders`` removes it. With ``made`` it
-    is that one, of ``make_folder``.
+    After one of the exceptions ``kept_on`` the folder stays until ``crenel.jobs.local.folders`` removes it. ``made``: a
+    folder of ``make_folder`` to use instead.
     """
     path = made or make_folder(prefix)
     keep = False
@@ -129,40 +129,39 @@ def temporary_folder(
 
 
 def folder_until_exit(prefix: str) -> Path:
-    """A new folder that is gone when this process has ended."""
+    """Return a new folder that is removed when this process ends."""
     path = make_folder(prefix)
     atexit.register(folders.remove, path)
     return path
 
 
 def make_folder(prefix: str) -> Path:
-    """A new folder, for this user alone, that is gone where the process is told to stop; the caller takes it away.
+    """Return a new private folder that is removed if the process is stopped; the caller removes it otherwise.
 
-    It is owned by this process (``crenel.jobs.local.folders``). The first one has what ended processes have left
-    removed.
+    This process owns it (``crenel.jobs.local.folders``). The first call also removes folders of ended processes.
     """
     _begin_cleaning()
     path = Path(tempfile.gettempdir()) / f"{prefix}{uuid4().hex}"
-    _told.folders.append(path)  # first, as the process may be told to stop between the two
+    _told.folders.append(path)  # first, because the process may be stopped between the two
     folders.make(path)
     return path
 
 
 @cache
 def _begin_cleaning() -> None:
-    """Remove what no living process owns, beside what this one does: gigabytes of checkpoints may take seconds."""
+    """Remove folders without a living owner in the background: gigabytes of checkpoints may take seconds."""
     Thread(target=folders.clean, name="crenel-clean", daemon=True).start()
 
 
 def starts_processes(thread: Thread) -> None:
-    """Wait for the end of a thread that may start another process at any moment, before the last of them is killed."""
+    """Register a thread that may start another process at any moment, so that a stop waits for its end."""
     _told.starting.append(thread)
 
 
 def kill_what_starts() -> None:
-    """Where a thread may start another process even now, kill all processes of this one, until it does not.
+    """Kill all descendants until no registered thread can start another process.
 
-    To be called by the main thread, which starts none from here on, and has said all that it has to say.
+    Call it in the main thread, after its last output, when it starts no further processes.
     """
     if any(thread.is_alive() for thread in _told.starting):
         _told.held = True
@@ -172,9 +171,9 @@ def kill_what_starts() -> None:
 
 @contextmanager
 def left_to_us() -> Iterator[None]:
-    """Processes that this thread starts within the block do not hear what a terminal tells all of them.
+    """Shield processes that this thread starts within the block from the signals of a terminal.
 
-    Python would print a traceback in each. They are killed where this process is told to stop.
+    Python would print a traceback in each. A stop of this process kills them.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGHUP))
     try:
@@ -204,7 +203,7 @@ def _listen(reading: int, chosen: list[signal.Signals]) -> None:
 
 
 def _fall_silent() -> None:
-    """From here on nobody writes to stderr but the last word: not a progress bar, nor who is cut off from Java."""
+    """Discard further output to stderr, such as progress bars, except the final message."""
     with suppress(OSError):
         _told.error = os.dup(2)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
@@ -221,7 +220,7 @@ def _stop(number: int) -> None:
 
 def _end(number: int) -> None:
     if not _told.ending.acquire(blocking=False):
-        return  # another thread is about to
+        return  # another thread is ending the process
     try:
         _kill()
         for folder in _told.folders:
@@ -232,11 +231,11 @@ def _end(number: int) -> None:
 
 
 def _kill() -> None:
-    """Kill all that this process has started, and what these have."""
+    """Kill all descendants of this process."""
     until = time.monotonic() + _TO_END
     while time.monotonic() < until:
         found: list[int] = []
-        # Whoever is stopped starts nothing more.
+        # Stopped processes start no others.
         while more := [process for process in descendants() if process not in found]:
             found += more
             _send(more, signal.SIGSTOP)

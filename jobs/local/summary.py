@@ -1,4 +1,4 @@
-"""What a job did, over all of its shards."""
+"""Summary of a job over all of its shards."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COMMON = ("tuples_in", "sampled_out", "released")
 
 
 _ENOUGH = 100
-"""Tuples from which shares of them say something."""
+"""Minimum number of tuples for meaningful shares."""
 
 _MANY_SUPPRESSED = 0.1
 _WIDE = 2.0
@@ -41,13 +41,13 @@ _OF_VALUES = (
 
 @dataclass(frozen=True)
 class Delay:
-    """How many later tuples of their shard the tuples waited for.
+    """Delays in later tuples of the shard.
 
     Attributes
     ----------
     p50, p99 : percentiles (nearest rank), from 64 on rounded down by less than 1 in 32
-    longest : the longest of all, exact
-    tuples : how many waited for how many, rounded as percentiles are
+    longest : the longest delay, exact
+    tuples : tuples by delay, rounded as the percentiles are
     """
 
     p50: int
@@ -58,31 +58,31 @@ class Delay:
 
 @dataclass(frozen=True)
 class Summary:
-    """What became of the rows that were read.
+    """Numbers of a run.
 
     Attributes
     ----------
-    rows_in : rows read: tuples that were let in, those that were sampled out, and rejected rows
-    sampled_out : tuples that sampling did not let in
+    rows_in : rows read: admitted tuples, tuples that sampling excluded, and rejected rows
+    sampled_out : tuples that sampling excluded
     released : tuples released
-    suppressed, rejected : tuples and rows by reason, every reason named; where the policy publishes suppressed tuples
-        fully generalized, these are among the released ones too
-    forgotten : tuples of persons who were forgotten while they waited
+    suppressed, rejected : tuples and rows by reason, every reason named; suppressed tuples that are published fully
+        generalized also count as released
+    forgotten : tuples of persons who were forgotten while the tuples were buffered
     releases : releases by kind (``crenel.anonymity.model.outcomes.KINDS``), every kind named
-    persons_below_k : persons of whom a row left under a generalization in which fewer than k companions lay; None where
-        no promise lasts
-    linked : released tuples whose noised values are nearest to their own subject's; None where nothing is noised
-    counts : what the algorithm counts beside that, by name
-    algorithm : the one that worked
+    persons_below_k : persons with a row published under a generalization with fewer than k members of their anonymity
+        set; None without a lasting privacy model
+    linked : released tuples whose noised values are nearest to their own subject's; None without noise
+    counts : further counts of the algorithm, by name
+    algorithm : of the run
     mean_loss : mean InfoLoss in [0, 1] of the released tuples; None where none was released
-    delay : None where no tuple was let in
-    parameters : what was promised, by name: k, l, and sample_rate and phi where there is noise
+    delay : None where no tuple was admitted
+    parameters : privacy parameters by name: k, l, and sample_rate and phi where there is noise
     seconds : from the start of the run to the end of the job
-    event_time_field : the field that counts event time; None where none does
-    overdue : tuples that left after more than twice that time
-    stretch : by numeric attribute without a domain, how many times as wide a few far values make the range
-    fullest : the shard that got most against its expected share of the tuples, and how many times that share; None
-        where no shares are expected, or no tuple was let in
+    event_time_field : the field that depends on event time; None without one
+    overdue : tuples with a delay of more than twice that field's time
+    stretch : by numeric attribute without a domain, the factor by which a few outliers widen the range
+    fullest : the shard with the largest ratio of actual to expected share of the tuples, and that ratio; None where no
+        shares are expected, or no tuple was admitted
     """
 
     rows_in: int
@@ -115,15 +115,15 @@ class Summary:
         event_time_field: str | None = None,
         expected: Sequence[float] = (),
     ) -> Summary:
-        """Add up what the shards reported at the end of the input.
+        """Add up the reports of the shards at the end of the input.
 
         Parameters
         ----------
         rows : (shard, name, amount) as ``crenel.operators.shards.function.summary`` names them, in any order
-        algorithm : the one that worked
-        reasons : why a tuple may be suppressed (``Privacy.reasons``)
-        event_time_field : the field that counts event time; None where none does
-        expected : the share of the tuples that each shard is expected to get, where it is known
+        algorithm : of the run
+        reasons : possible reasons for suppression (``Privacy.reasons``)
+        event_time_field : the field that depends on event time; None without one
+        expected : the expected share of the tuples by shard, where it is known
 
         Raises
         ------
@@ -191,16 +191,16 @@ class Summary:
 
     @property
     def reused(self) -> int:
-        """Releases under a generalization that had been released before."""
+        """Releases under an earlier generalization."""
         return self.releases["reused"]
 
     @property
     def warnings(self) -> list[str]:
-        """What these figures should be read with, each with its field and what to do about it."""
+        """Warnings about unexpected results, each with its field and a remedy."""
         return list(run_warnings(self))
 
     def as_json(self) -> dict[str, Any]:
-        """The same as plain values for ``json.dumps``."""
+        """Return the summary as plain values for ``json.dumps``."""
         return {
             "rows_in": self.rows_in,
             "sampled_out": self.sampled_out,
@@ -223,7 +223,7 @@ class Summary:
         }
 
     def as_table(self) -> Table:
-        """The same for people to read."""
+        """Return the summary as a table for people."""
         suppressed, rejected = sum(self.suppressed.values()), sum(self.rejected.values())
         table = Table.grid(padding=(0, 2))
         table.add_column()
@@ -277,7 +277,7 @@ def _fullest(came: Sequence[float], expected: Sequence[float]) -> tuple[int, flo
 
 
 def _percentile(counts: dict[int, int], percent: int) -> int:
-    """Nearest rank: the smallest value that at least ``percent`` of all do not exceed."""
+    """Return the nearest-rank percentile: the smallest value that at least ``percent`` of all do not exceed."""
     rank = -(-sum(counts.values()) * percent // 100)
     reached = 0
     for value in sorted(counts):

@@ -1,4 +1,4 @@
-"""By which programs a run worked, and hashes of what it followed."""
+"""Versions of the programs of a run, and hashes of its configuration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crenel.jobs.pipeline.digests import code_version, hierarchies_digest, polic
 
 
 def versions(config: Config) -> Iterator[tuple[str, str]]:
-    """Versions of programs, and hashes of policy, hierarchies and code as a chained audit log has them."""
+    """Yield versions of programs, and hashes of policy, hierarchies and code as in a chained audit log."""
     yield "Crenel, with a hash of its code", code_version()
     yield "Apache Flink", version("apache-flink")
     yield "Python", platform.python_version()
@@ -26,7 +26,10 @@ def versions(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def settings_digest(config: Config) -> str:
-    """A hash of promises, algorithm and parameters, which may change while a job goes on; of no secret and no place."""
+    """Return a hash of privacy models, algorithm and parameters, which may change at a restore.
+
+    Secrets and locations are not included.
+    """
     privacy = config.privacy
     said = {
         "promises": privacy.in_force,

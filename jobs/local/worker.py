@@ -1,8 +1,8 @@
-"""A Python worker of a local run, sooner than PyFlink starts one.
+"""Python workers of a local run with a quicker start than PyFlink's.
 
-In a mini-cluster a worker is a thread of the process that has the job. PyFlink has Flink run a program that asks for
-the thread, and waits for its end: it imports all of Apache Beam for that, which takes 1.5 s and 150 MB. Here Flink runs
-``crenel.jobs.local.worker_boot``, which hands over what it was told, and the process asks itself.
+In a mini-cluster a worker is a thread of the process that runs the job. PyFlink has Flink run a program that requests
+the thread, and waits for its end. That program imports all of Apache Beam, which takes 1.5 s and 150 MB. Here Flink
+runs ``crenel.jobs.local.worker_boot`` instead, which forwards its arguments, and this process makes the request.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _LONGEST = 100  # bytes of a socket's path; systems differ from 103 to 107
 
 @contextmanager
 def fast_worker_startup(settings: Mapping[str, str], folder: Path) -> Iterator[dict[str, str]]:
-    """``settings`` of Flink with which workers start sooner, for as long as the block lasts.
+    """Yield Flink ``settings`` that make workers start sooner, for the duration of the block.
 
-    They are the same where these name a Python of their own, or where ``folder``, which is this process's own, cannot
-    hold a socket or what Flink may run.
+    The settings are unchanged if they name a Python executable, or if ``folder``, which is private to this process,
+    cannot hold a socket or an executable.
     """
     program, address = folder / "python", folder / "workers"
     # PyFlink's own script does not quote the path.
@@ -49,7 +49,7 @@ def fast_worker_startup(settings: Mapping[str, str], folder: Path) -> Iterator[d
         encoding="utf-8",
     )
     program.chmod(0o700)
-    if not os.access(program, os.X_OK):  # a file system from which nothing may be run
+    if not os.access(program, os.X_OK):  # a file system without execute permission
         yield {**settings}
         return
     with socketserver.ThreadingUnixStreamServer(str(address), _Asked) as server:
@@ -62,9 +62,9 @@ def fast_worker_startup(settings: Mapping[str, str], folder: Path) -> Iterator[d
 
 
 def keep_pool_private() -> None:
-    """Have PyFlink's pool of workers, which executes what it is sent, listen where only this user connects.
+    """Make PyFlink's worker pool, which executes any code it receives, accept connections of this user alone.
 
-    PyFlink starts it on all addresses of the machine, and another one for each statement.
+    PyFlink opens it on all addresses of the machine, and another one for each statement.
     """
     from pyflink.fn_execution.beam.beam_worker_pool_service import BeamFnLoopbackWorkerPoolServicer
 
@@ -75,7 +75,7 @@ _pools: list[str] = []
 
 
 def _pool_address(servicer: Any) -> str:
-    """Address of this process's one pool: a socket in a private folder, or a port of loopback if its path is long."""
+    """Return the address of this process's only pool: a private socket, or a loopback port for long paths."""
     if not _pools:
         import grpc  # type: ignore[import-untyped]
         from apache_beam.portability.api import beam_fn_api_pb2_grpc
@@ -94,19 +94,19 @@ def _pool_address(servicer: Any) -> str:
 
 
 class _Asked(socketserver.StreamRequestHandler):
-    """One worker: from when it is asked for until it has ended."""
+    """Handler of one worker, from its request until its end."""
 
     def handle(self) -> None:
         try:
             told = _work(json.loads(self.rfile.readline()))
-        except Exception as error:  # Flink tells it as the reason of the job's failure
+        except Exception as error:  # Flink reports it as the reason of the job's failure
             told = f"the Python worker did not start: {error}"
-        with suppress(OSError):  # Flink has ended who asked
+        with suppress(OSError):  # Flink has ended the requesting program
             self.wfile.write(f"{told}\n".encode())
 
 
 def _work(asked: Mapping[str, Any]) -> str:
-    # All of it is imported by now.
+    # These modules are loaded already.
     import grpc
     from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc, endpoints_pb2
 

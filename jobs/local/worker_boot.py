@@ -1,7 +1,7 @@
-"""What Flink runs for a Python worker of a local run: it asks the process that has the job, which has all imported.
+"""Program that Flink runs for a Python worker of a local run, which delegates to the process with the job.
 
-A program of its own, without anything of Crenel or of a package: ``python worker_boot.py SOCKET -m MODULE
---id=ID --provision_endpoint=ENDPOINT``. Where nobody answers at SOCKET, it becomes ``python -m MODULE ...``.
+It is self-contained, without imports of Crenel or other packages: ``python worker_boot.py SOCKET -m MODULE --id=ID
+--provision_endpoint=ENDPOINT``. If SOCKET does not answer, it becomes ``python -m MODULE ...``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 
 
 def main(address: str, arguments: list[str]) -> int:
-    """Ask for a worker, and wait until it has ended; 0 where it ended well."""
+    """Request a worker, and wait for its end; return 0 if it ended without error."""
     given = dict(argument.removeprefix("--").split("=", 1) for argument in arguments if "=" in argument)
     asked = {
         "worker_id": given.get("id"),
