@@ -27,9 +27,9 @@ _IN_MEMORY = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Submit a job, and wait for its end unless ``flink run`` is detached; the exit code.
+    """Submit a job, and wait for its end unless ``flink run`` is detached; return the exit code.
 
-    0: submitted, or ended well; 1: the job failed; 2: the configuration is not valid.
+    0: submitted, or ended successfully; 1: the job failed; 2: the configuration is not valid.
     """
     parser = argparse.ArgumentParser(prog="anonymize.py", description="Anonymize a stream on a Flink cluster.")
     parser.add_argument("--config", required=True, help="a YAML file that can be read where 'flink run' is called")
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         config = load(options.config, options.set)
         _warn(config.warnings)
         tables = cluster_environment(config.flink)
-        # The cluster's file and -D may say what the configuration does not.
+        # The cluster's file and -D may set options that the configuration leaves open.
         named = (*CHECKPOINTING, *FIXED, *FOLDERS)
         settings = {name: value for name in named if (value := tables.get_config().get(name, ""))}
         problems = [*overridden(settings), *without_scheme(settings), *find_sinks_in_state(config.sinks, settings)] + (

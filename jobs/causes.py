@@ -1,7 +1,7 @@
-"""Known causes of a running job's end: how each is recognized, and the field, cause and remedy that are told.
+"""Known causes of job failures: a pattern for each, and the field, cause and remedy to report.
 
-What is told is text of this module and values of the configuration. A message of Java decides at most which cause is
-told, so a message that holds a value of a record, or imitates another error, shows nothing of it.
+Reports contain only text of this module and values of the configuration. A Java message decides at most which cause is
+reported. A message that holds a value of a record, or imitates another error, therefore discloses nothing.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ SETTINGS = (*FOLDERS, _TEMPORARY)
 _LOCAL = ("blackhole", "datagen", "filesystem", "print")
 _AT_FIELD = re.compile(r"\AFail to deserialize at field: (.+)\.\Z")
 _SHORTEST = 3
-"""Characters of a path at least that a message is searched for: "/" is in most of them."""
+"""Minimum length of a path to search a message for: most messages contain "/"."""
 
 
 @dataclass(frozen=True)
 class JobSetup:
-    """What the client knows of a job, and may therefore be told of it.
+    """The client's knowledge of a job, which error messages may contain.
 
     Attributes
     ----------
@@ -75,8 +75,8 @@ class Thrown:
     Attributes
     ----------
     name : of its class
-    message : may hold anything
-    frames : its stack trace, without messages; of an exception that came as text, its first frame or nothing
+    message : of any content, including values of records
+    frames : its stack trace, without messages; of an exception in text form, its first frame or nothing
     """
 
     name: str
@@ -86,14 +86,14 @@ class Thrown:
 
 @dataclass(frozen=True)
 class Cause:
-    """A cause that is told.
+    """A known cause of a failure.
 
     Attributes
     ----------
     name : pattern of the whole name of an exception's class
     told : the cause, as a phrase
-    remedy : what helps, as a sentence
-    field : the fields that are concerned, with their values; empty where none is known
+    remedy : as a sentence
+    field : the affected fields, with their values; empty where none is known
     message : pattern that must be in the exception's message
     frames : pattern that must be in its stack trace
     """
@@ -106,7 +106,7 @@ class Cause:
     frames: str = ""
 
     def explains(self, thrown: Thrown) -> bool:
-        """Whether an exception is of this cause."""
+        """Return whether an exception matches this cause."""
         return bool(
             re.fullmatch(self.name, thrown.name)
             and re.search(self.message, thrown.message)
@@ -115,7 +115,7 @@ class Cause:
 
 
 def path_in(setup: JobSetup, chain: Sequence[Thrown]) -> str:
-    """Return the longest configured path that a message has, with its field; empty where there is none."""
+    """Return the longest configured path that a message contains, with its field; empty without one."""
     plain = {field: re.sub("^file:/*", "/", path).rstrip("/") for field, path in setup.paths.items()}
     for field in sorted(plain, key=lambda field: -len(plain[field])):
         if len(plain[field]) >= _SHORTEST and any(plain[field] in thrown.message for thrown in chain):
@@ -163,7 +163,7 @@ def _checkpoints(setup: JobSetup, _: Sequence[Thrown]) -> str:
 
 
 def _free(path: str) -> int | None:
-    """Bytes that are free on the disk of a path; None where this machine does not tell."""
+    """Return the free bytes on the disk of a path; None where this machine cannot know."""
     folder = local_path(path)
     if folder is None:
         return None
@@ -278,4 +278,4 @@ CAUSES = (
         "Start it again from its last checkpoint or savepoint",
     ),
 )
-"""In this order, of the innermost exception that has one."""
+"""Known causes, the first match of the innermost matching exception counts."""

@@ -1,4 +1,4 @@
-"""Why Flink refused or ended a job, in one sentence that holds nothing of a record."""
+"""Explanations of why Flink refused or ended a job, in one sentence without values of records."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 _SERIALIZED = "org.apache.flink.util.SerializedThrowable"
 _LONGEST = 100
-"""Exceptions of a chain that are looked at: causes may go round in a circle."""
+"""Maximum number of exceptions of a chain to read, because causes may form a cycle."""
 
 _DEEPEST = 40
-"""Frames of an exception that are looked at: each is a call into Java."""
+"""Maximum number of frames of an exception to read, because each costs a call into Java."""
 
 _IN_PYTHON = "Traceback (most recent call last):"
 _CAUSE = re.compile(r"^(?:Caused by: )?(?P<name>(?:[\w$]+\.)+[\w$]+)(?:: (?P<message>.*))?$", re.DOTALL)
@@ -32,7 +32,7 @@ _HARMLESS = tuple(
     f".{name}"
     for name in ("connector", "format", "path", "topic", "table-name", "catalog-name", "hostname", "port", SERVERS)
 )
-"""Ends of the names of options, with a dot in front, whose values a message shows."""
+"""Suffixes of option names, with a leading dot, whose values a message may show."""
 
 _NAMES_A_SECRET = re.compile(r"passw|pwd|secret|token|credential|auth|jaas|api-?key|access-?key|account\.key", re.I)
 """Matches the names of options and settings whose values a message never shows."""
@@ -41,7 +41,7 @@ _MEASURE = re.compile(r"true|false|[\d.:-]+ ?[a-z]{0,12}", re.I)
 """Matches values that a message shows: a switch, a number, a duration or a size."""
 
 _SHORTEST = 4
-"""The fewest characters of a value to search a message for: most messages contain a shorter one, as a separator is."""
+"""Minimum length of a value to search a message for, because most messages contain shorter ones by chance."""
 
 _USER = re.compile(r"(?<=://)[^/\s]\S*@")
 """Matches user and password of a URL, up to the last ``@``: a password may hold any character but white space."""
@@ -54,19 +54,19 @@ _LITERAL = re.compile(r"_UTF-16LE'(?:[^']|'')*'")
 
 
 def without_passwords(text: str) -> str:
-    """Replace user and password of each URL in a text, and its parameters that are named as secrets."""
+    """Mask user and password of each URL in a text, and its parameters that are named as secrets."""
     return _PARAMETER.sub(rf"\g<name>{_MASK}", _USER.sub(f"{_MASK}@", text))
 
 
 def why_refused(error: BaseException, config: Config | None = None) -> str:
-    """Return why a job did not start: the message of the last cause. Flink has read no record by then.
+    """Return the reason why a job did not start: the message of the last cause. Flink has read no record by then.
 
     The message quotes options of tables and parts of the query. Values of options that may be secret, texts of the
     query and passwords within URLs are replaced by ``******``.
 
     Parameters
     ----------
-    error : what py4j raised
+    error : error that py4j raised
     config : of the job; names the field of a path that the message contains. None: the message is about a statement
         without variables
     """
@@ -84,7 +84,7 @@ def why_refused(error: BaseException, config: Config | None = None) -> str:
 def _withheld(config: Config) -> Iterator[str]:
     """Yield the values of a configuration that a message must not show."""
     for key in (config.subject_key, config.audit_chain):
-        with suppress(PolicyError):  # its place cannot be read any more
+        with suppress(PolicyError):  # the source of the key is no longer readable
             yield "" if key is None else key.read().decode(errors="replace")
     yield from (value for name, value in config.flink.items() if _NAMES_A_SECRET.search(name))
     source = config.source
@@ -101,7 +101,7 @@ def _withheld(config: Config) -> Iterator[str]:
 
 
 def _masked(message: str, withheld: Iterable[str]) -> str:
-    """Replace in a message of Flink what may be secret; ``withheld``: values as a configuration has them."""
+    """Mask possible secrets in a message of Flink; ``withheld``: values of the configuration."""
     for value in sorted(withheld, key=len, reverse=True):  # a value may be part of another
         if len(value) >= _SHORTEST:
             # Flink doubles quotes where it lists options.
@@ -110,18 +110,18 @@ def _masked(message: str, withheld: Iterable[str]) -> str:
 
 
 def why_failed(error: BaseException | str, setup: JobSetup | None = None, name: str = "") -> str:
-    """Return why a running job ended: field, cause and remedy, without any message that may hold a record.
+    """Return the reason why a running job ended: field, cause and remedy, without any message that may hold a record.
 
-    What is told is text of ours, values of the configuration, names of classes, and what a worker has signed
-    (``crenel.operators.signed_errors``). No message of Java is shown, whatever its class: a message may quote a record,
-    and hold lines that look like causes or frames. Classes are those of the exceptions themselves; of an error that
-    came as text they decide which cause is told and are not shown.
+    The result contains text of ours, values of the configuration, class names, and signed errors of a worker
+    (``crenel.operators.signed_errors``). Java messages are never shown, whatever their class: a message may quote a
+    record, and hold lines that look like causes or frames. Class names come from exception objects. Class names in an
+    error's text only select the cause, and are not shown.
 
     Parameters
     ----------
-    error : what py4j raised, or a stack trace as text
-    setup : of the job; None: neither fields nor remedies are told
-    name : of the class of an error that came as text
+    error : error that py4j raised, or a stack trace as text
+    setup : of the job; None: neither fields nor remedies are reported
+    name : class name of an error in text form
     """
     found = _objects(error)
     text = error if isinstance(error, str) else str(getattr(error, "stack_trace", None) or "")
@@ -145,7 +145,7 @@ def why_failed(error: BaseException | str, setup: JobSetup | None = None, name: 
 
 
 def why_full(error: BaseException, setup: JobSetup) -> str | None:
-    """Return which disk is full, where that kept a job from its start; else None."""
+    """Return which disk is full, if that prevented the start of a job; else None."""
     for thrown in reversed(_objects(error)):
         if DISK_FULL.explains(thrown):
             return _explained(DISK_FULL, _short(thrown.name), setup, [thrown])
@@ -153,7 +153,7 @@ def why_full(error: BaseException, setup: JobSetup) -> str | None:
 
 
 def _explained(cause: Cause, name: str, setup: JobSetup | None, chain: Sequence[Thrown]) -> str:
-    """Field, cause and remedy; ``name`` of the exception's class, empty where it is not certain."""
+    """Return field, cause and remedy; ``name`` of the exception's class, empty where it is uncertain."""
     told = f"{cause.told} ({name})" if name else cause.told
     if setup is None:
         return told
@@ -162,7 +162,7 @@ def _explained(cause: Cause, name: str, setup: JobSetup | None, chain: Sequence[
 
 
 def _objects(error: object) -> list[Thrown]:
-    """The exceptions that Java has thrown, the outermost first; nothing where they are not there, or Java is gone."""
+    """Return the exceptions that Java threw, outermost first; empty if there are none, or if Java has ended."""
     chain: list[Thrown] = []
     try:
         thrown: Any = getattr(error, "java_exception", None)
@@ -179,7 +179,7 @@ def _objects(error: object) -> list[Thrown]:
 
 
 def _of_text(text: str) -> Iterator[Thrown]:
-    """What looks like exceptions in a stack trace, the outermost first: any of it may be part of a message."""
+    """Yield apparent exceptions in a stack trace, outermost first; any of them may be part of a message."""
     for part in re.split(r"^(?=Caused by: )", text, flags=re.MULTILINE):
         head, *frames = re.split(r"^\tat ", part, maxsplit=1, flags=re.MULTILINE)
         if found := _CAUSE.match(head.strip()):
@@ -187,7 +187,7 @@ def _of_text(text: str) -> Iterator[Thrown]:
 
 
 def _place(causes: Sequence[tuple[str, str]], places: Mapping[str, str]) -> str:
-    """The longest path that a message has, with its field."""
+    """Return the longest path that a message contains, with its field."""
     plain = {field: re.sub("^file:/*", "/", path).rstrip("/") for field, path in places.items()}
     for field in sorted(places, key=lambda field: -len(plain[field])):
         if any(plain[field] in message for _, message in causes):
@@ -196,7 +196,7 @@ def _place(causes: Sequence[tuple[str, str]], places: Mapping[str, str]) -> str:
 
 
 def _causes(error: BaseException | str) -> Iterator[tuple[str, str]]:
-    """Class and message of each cause of a Java error, the outermost first, read from its stack trace."""
+    """Yield class and message of each cause of a Java error, outermost first, from its stack trace."""
     text = getattr(error, "stack_trace", None) or str(error)
     # py4j begins with a line of its own.
     text = re.sub(r"\AAn error occurred while calling [^\n]*\n: ", "", text)

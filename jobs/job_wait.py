@@ -1,4 +1,4 @@
-"""What ``flink run`` says of a job while it waits for its end: each restart, and why."""
+"""Progress of ``flink run`` while it waits for a job: each restart, and its reason."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from crenel.jobs.causes import JobSetup
 from crenel.jobs.failure import why_failed, without_passwords
 from crenel.jobs.local.rest import Rest
 
-_POLL = 0.5  # seconds between two looks at whether the job has ended
-_EVERY = 4  # of these looks, one at whether it was restarted
+_POLL = 0.5  # seconds between two checks for the end of the job
+_EVERY = 4  # number of these checks per check for restarts
 _FOR_GOOD = ("FAILING", "FAILED")
 
 
 def wait(client: JobClient, setup: JobSetup) -> None:
-    """Wait for the end of a job, and print each of its restarts on stderr; raises as the job failed."""
+    """Wait for the end of a job, and print each of its restarts on stderr; raise if the job failed."""
     ended = client.get_job_execution_result()
     address = _rest_address()
     restarts = None if address is None else Restarts(Rest(address, str(client.get_job_id())), setup)
@@ -39,7 +39,7 @@ def wait(client: JobClient, setup: JobSetup) -> None:
 
 
 class Restarts:
-    """Reads from the REST interface why a job was restarted; tells of each restart once."""
+    """Reader of restarts and their reasons over the REST interface; reports each restart once."""
 
     def __init__(self, rest: Rest, setup: JobSetup) -> None:
         self._rest = rest
@@ -48,9 +48,10 @@ class Restarts:
         self._last = -1  # milliseconds
 
     def told(self) -> Iterator[str]:
-        """A line for each restart since the last call: its number, the task that failed, and why, with no record.
+        """Yield a line for each restart since the last call: its number, the failed task, and the reason.
 
-        A failure that ends the job is none of them. Nothing, where the cluster does not answer.
+        The lines hold no records. A failure that ends the job is no restart. Yield nothing if the cluster does not
+        answer.
         """
         with suppress(OSError, ValueError, KeyError, TypeError):
             if self._rest.get("")["state"] in _FOR_GOOD:
@@ -65,7 +66,7 @@ class Restarts:
 
 
 def _failed(failure: dict[str, Any]) -> str:
-    # Of a chain of operators the first, without the number of the attempt; none where no task failed but the job did.
+    # A chain of operators is shown as its first, without the attempt number; empty if the job failed without a task.
     name = str(failure.get("taskName") or "").partition(" - execution")[0]
     first, _, rest = name.partition(" -> ")
     task = " ".join((first, *name.rpartition(" ")[2:])) if rest else first
@@ -73,7 +74,7 @@ def _failed(failure: dict[str, Any]) -> str:
 
 
 def _rest_address() -> str | None:
-    """Where the cluster's REST interface answers, as Flink's own client finds it; None where it has none."""
+    """Return the address of the cluster's REST interface, as Flink's own client finds it; None without one."""
     client = get_gateway().jvm.org.apache.flink.client
     with suppress(Py4JError, JavaException):
         environment = StreamExecutionEnvironment.get_execution_environment()
