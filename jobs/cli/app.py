@@ -1,4 +1,4 @@
-"""The command line."""
+"""Command-line interface."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def run(
     """Run a job here until its input ends, and tell what became of the rows."""
     with reported(configuration):
         place = None
-        if report is not None:  # what draws it is imported only where it is wanted, here and below
+        if report is not None:  # drawing packages are imported only on demand, here and below
             from crenel.jobs.cli.report import Place, report_of_run
 
             place = Place(report)
@@ -230,7 +230,7 @@ def demo(
             show_files(keep.absolute(), shown)
             return
         with temporary_folder("crenel-demo-") as folder:
-            run_demo(folder / "demo", rows, seed, shown)  # a new one: the temporary folder holds its lock
+            run_demo(folder / "demo", rows, seed, shown)  # a subfolder, because the temporary folder holds its lock
         shown.print(
             f"\nThe files are gone again; 'crenel demo --keep DIR' keeps them, with {REPORT}, a page for people."
         )

@@ -1,4 +1,4 @@
-"""What ``crenel attack`` does: attack what a run has left, and replays of its input, and tell what came of it."""
+"""Implementation of ``crenel attack``: attacks on a run's outputs and on replays of its input."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _DURATION: TypeAdapter[int] = TypeAdapter(Duration)
 
 @dataclass(frozen=True)
 class Options:
-    """The options of the command beside those of every other.
+    """Options of the command, beside those of every command.
 
     Attributes
     ----------
-    sample : a file in the place of the source
+    sample : a file that replaces the source
     rows : tuples of the input, at most
-    replay : whether the run's outputs are passed over
-    within_rows, within_time : what the observer knows of when people came; none given: some of each
+    replay : whether to ignore the run's outputs
+    within_rows, within_time : precision of the attacker's knowledge of arrivals; without any, a default selection
     seeds, targets : as of ``crenel.evidence.attack.attack_config.Effort``
     """
 
@@ -48,7 +48,7 @@ class Options:
     targets: int
 
     def effort(self) -> Effort:
-        """What is tried; raises ``AttackError`` where a time is none."""
+        """Return the settings of the attacks; raise ``AttackError`` for an invalid time."""
         usual = Effort()
         given = bool(self.within_rows or self.within_time)
         return Effort(
@@ -61,14 +61,14 @@ class Options:
 
 @dataclass(frozen=True)
 class Attacked:
-    """What was found.
+    """Results of the attacks.
 
     Attributes
     ----------
-    left : on the outputs of the run; None where these were not judged
+    left : on the outputs of the run; None if these were not attacked
     replayed : on replays of the input
-    tuples : of the input
-    whole : whether the input has no more
+    tuples : number of tuples of the input
+    whole : whether these are the complete input
     """
 
     left: Found | None
@@ -77,7 +77,7 @@ class Attacked:
     whole: bool
 
     def as_json(self) -> dict[str, Any]:
-        """For ``--json``."""
+        """Return the results for ``--json``."""
         found = {"outputs": self.left, "replays": self.replayed}
         told = {name: None if of is None else _as_json(of) for name, of in found.items()}
         return {"tuples": self.tuples, "whole": self.whole, **told}
@@ -91,9 +91,9 @@ def attack(path: Path, overrides: Sequence[str], options: Options) -> Attacked:
     ConfigError, JobError, JavaError
         As ``crenel.jobs.local.sample.read_beginning`` does.
     OutputsError
-        There are no outputs that can be read, and ``replay`` does not pass them over.
+        There are no readable outputs, and ``replay`` does not ignore them.
     AttackError
-        There is nothing to attack, the outputs are of another input, or an option says nothing.
+        There is nothing to attack, the outputs are of another input, or an option is invalid.
     """
     effort, config = options.effort(), load(path, overrides)
     with progress_bar("attacking replays") as show_replays:
@@ -135,7 +135,7 @@ def _setting(config: Config, beginning: Beginning) -> Setting:
 
 
 def show(found: Attacked, options: Options, console: Console) -> None:
-    """Print what was found."""
+    """Print the results."""
     if found.left is not None:
         console.print(f"The run's outputs, {found.left.released:,} rows, beside {found.tuples:,} that came in")
         _show(found.left, console)
@@ -189,7 +189,7 @@ def _show(found: Found, console: Console) -> None:
 
 
 def _short(knows: str) -> str:
-    """What is known, in a column that leaves room for figures."""
+    """Return the attacker's knowledge, shortened for a table with room for figures."""
     return knows.replace(ALL, "all").removesuffix(" of them")
 
 
@@ -207,7 +207,7 @@ def _as_json(found: Found) -> dict[str, Any]:
 
 def _time_of(text: str) -> int:
     try:
-        # A number alone would be milliseconds, and rows to many.
+        # A bare number would be milliseconds, but many users would expect rows.
         if not text.strip().isdigit():
             return _DURATION.validate_python(text)
     except ValidationError:

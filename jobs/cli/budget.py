@@ -1,4 +1,4 @@
-"""What ``crenel budget`` shows: the figures that follow from a configuration's sampling and noise."""
+"""Implementation of ``crenel budget``: privacy figures of a configuration's sampling and noise."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from crenel.anonymity.noise.budget import Noise, delta, largest_sample_rate, log
 from crenel.jobs.config.load import Config
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0)
-"""Of these, those that a sample rate can give are shown where none are asked for."""
+"""Epsilons to show by default, as far as a sample rate can reach them."""
 
 SHARES = (0.5, 0.95, 0.99)
-"""Shares of tuples for which it is told how far noise moves them at most."""
+"""Shares of tuples for which the maximum displacement by noise is shown."""
 
 _WORDS = ("attribute", "unit", "of its domain")
 _GRID = "1 is the step of a column of whole numbers; another column must be given one."
@@ -33,7 +33,7 @@ _ASSUMED = (
 
 
 class NothingToAccountError(InputError):
-    """A configuration that neither samples nor adds noise."""
+    """Error for a configuration without sampling and noise."""
 
     lead = " "
 
@@ -43,17 +43,17 @@ class NothingToAccountError(InputError):
 
 @dataclass(frozen=True)
 class Reach:
-    """How far noise moves one attribute.
+    """Displacement of one attribute by noise.
 
     Attributes
     ----------
     name, kind : of the attribute
-    unit : of range, step, scale and distances: ``own``, ``leaves`` of the hierarchy, or ``% of range``, of the one
-        that was seen so far
-    range : from the lowest to the highest value; None: as it is seen
+    unit : of range, step, scale and distances: ``own``, ``leaves`` of the hierarchy, or ``% of range`` for the observed
+        range
+    range : from the lowest to the highest value; None: observed
     step : of the grid; None: not known yet
     scale : of the Laplace distribution, range / phi
-    within : for each of ``SHARES``, the distance that this share of tuples is moved by at most
+    within : for each of ``SHARES``, the maximum distance by which this share of tuples is moved
     """
 
     name: str
@@ -65,7 +65,7 @@ class Reach:
     within: tuple[float, ...]
 
     def in_words(self) -> str:
-        """The scale and the grid, and how far most tuples are moved at most."""
+        """Return the scale and the grid, and the maximum displacement of most tuples."""
         unit = "" if self.unit == "own" else f" {self.unit}"
         grid = f", in steps of {self.step:.6g}" if self.unit != "leaves" and self.step is not None else ""
         return f"scale {self.scale:.6g}{unit}{grid}; 95 % move by {self.within[SHARES.index(0.95)]:.6g}{unit} or less"
@@ -77,10 +77,10 @@ class Budget:
 
     Attributes
     ----------
-    deltas : (epsilon, ln delta); None: no delta goes with it, as it is below ``smallest``
-    smallest : epsilon; infinite where every tuple is let in
-    assumed_step : whether a step of 1 was taken for an attribute that names none
-    wanted : (epsilon, delta, the largest sample rate for it or None), where that was asked for
+    deltas : (epsilon, ln delta); None: there is no delta for it, because it is below ``smallest``
+    smallest : epsilon; infinite without sampling
+    assumed_step : whether a step of 1 was assumed for an attribute without one
+    wanted : (epsilon, delta, the largest sample rate for it or None), if requested
     """
 
     k: int
@@ -95,7 +95,7 @@ class Budget:
     warnings: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """For ``--json``; what is infinite is null, and a delta is never 0."""
+        """Return the figures for ``--json``; infinity becomes null, and a delta is never 0."""
         return {
             "k": self.k,
             "sample_rate": self.sample_rate,
@@ -125,7 +125,7 @@ class Budget:
         }
 
     def in_short(self) -> Iterator[tuple[str, str]]:
-        """What ``crenel check`` shows of it."""
+        """Yield the figures that ``crenel check`` shows."""
         yield "sample_rate", f"{self.sample_rate:.12g} of all tuples are let in"
         yield "epsilon, delta", "none is guaranteed" if self.smallest == inf else f"{self._least()}; {self._floor()}"
         yield "phi", f"{self.phi:.6g}: the scale is the {'observed' if self.observed_range else 'declared'} range / phi"
@@ -133,7 +133,7 @@ class Budget:
             yield "noise", f"{reach.name}: {reach.in_words()}"
 
     def show(self, console: Console) -> None:
-        """Print all of it as tables."""
+        """Print all figures as tables."""
         console.print(f"sample_rate {self.sample_rate:.12g} and k {self.k}", style="bold")
         if self.smallest == inf:
             console.print("  Every tuple is let in: no epsilon is guaranteed.\n")
@@ -183,8 +183,8 @@ def account(
 
     Parameters
     ----------
-    epsilons : whose delta is wanted; None: the smallest, and those of ``EPSILONS`` above it
-    wanted : (epsilon, delta) whose largest sample rate is wanted
+    epsilons : epsilons to compute delta for; None: the smallest, and those of ``EPSILONS`` above it
+    wanted : (epsilon, delta) to compute the largest sample rate for
 
     Raises
     ------
@@ -231,7 +231,7 @@ def _reaches(policy: Policy, chosen: SamplingAndNoise) -> Iterator[Reach]:
 
 
 def _up(logarithm: float, digits: int = 3) -> str:
-    """A number by its natural logarithm, rounded up: a promise is never shown better than it is."""
+    """Format a number by its natural logarithm, rounded up so that no guarantee is overstated."""
     return _rounded(logarithm, digits, lambda number: ceil(number * (1 - 1e-12)))
 
 
@@ -254,7 +254,7 @@ def _decimal(rate: float) -> str:
 
 
 def figures(*columns: str) -> Table:
-    """A table of figures, with words at the left."""
+    """Return a table of figures, with words at the left."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in columns:
         table.add_column(column, justify="left" if column in _WORDS else "right")
@@ -262,5 +262,5 @@ def figures(*columns: str) -> Table:
 
 
 def indent(console: Console, what: Table | str, below: int = 0) -> None:
-    """Print below a title."""
+    """Print indented below a title."""
     console.print(Padding(what, (0, 0, below, 2), expand=False))

@@ -1,4 +1,4 @@
-"""What ``crenel check`` shows: a configuration with everything that follows from it."""
+"""Implementation of ``crenel check``: a configuration with its derived settings."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
 
 def show_configuration(path: Path, overrides: Sequence[str], console: Console, against: str | None = None) -> None:
-    """Validate a configuration and print what it means.
+    """Validate a configuration and print its effect.
 
-    ``against`` is the folder of a savepoint that a job with this configuration is to go on from.
+    ``against`` is the folder of a savepoint that a job with this configuration is to resume from.
 
     Raises
     ------
     ConfigError
-        Lists all that is wrong with it.
+        Lists all problems of the configuration.
     SavepointError
-        The savepoint cannot be read, or the configuration differs in what cannot change.
+        The savepoint cannot be read, or the configuration differs in a field that cannot change.
     JavaError
         No usable Java.
     """
     config = load(path, overrides)
-    # What takes no Flink comes first: it starts slowly.
+    # Checks without Flink come first, because it starts slowly.
     stored = read_shards(against) if against is not None else []
     planned = _plan(config, against)
     layout = planned.layout
@@ -68,7 +68,7 @@ def show_configuration(path: Path, overrides: Sequence[str], console: Console, a
     _print(console, "policy", roles(config))
     _print(console, f"privacy and {config.algorithm.name}", promises(config))
     if config.sampling_and_noise is not None:
-        # With the steps that follow from the columns' types.
+        # The layout has the steps that follow from the columns' types.
         found = account(replace(config, policy=layout.policy))
         _print(console, "differential privacy", found.in_short())
     for name, columns in layout.sinks.items():
@@ -79,7 +79,7 @@ def show_configuration(path: Path, overrides: Sequence[str], console: Console, a
 
 @dataclass(frozen=True)
 class _Planned:
-    """A job that would run; ``warnings``: what to know of it before it starts."""
+    """A planned job; ``warnings``: caveats before its start."""
 
     layout: Layout
     warnings: tuple[str, ...]
@@ -88,7 +88,7 @@ class _Planned:
 def _plan(config: Config, against: str | None) -> _Planned:
     settings = {**config.flink, **({} if against is None else {STATE[0]: against})}
     with flink_logs():
-        # Flink takes seconds to start and to import: not before the configuration is known to be good.
+        # Flink takes seconds to start and to import, so it waits until the configuration is valid.
         java = start_java()
         from py4j.protocol import Py4JError
         from pyflink.util.exceptions import JavaException
@@ -101,12 +101,13 @@ def _plan(config: Config, against: str | None) -> _Planned:
         try:
             tables = local_environment(config.flink)
             layout = read_layout(tables, config)
-            # Planning the job finds what is wrong with a sink. In a catalog of its own: the source is there by now.
+            # Planning the job finds problems with sinks. It needs its own catalog, because the source exists in the
+            # first.
             job = build(local_environment(settings), config)
             job.explain()
         except (Py4JError, JavaException) as error:
             raise refused(error, config) from None
-    # A job that goes on from state reads other rows.
+    # A job that resumes from state reads other rows.
     warnings = (*job.warnings, *cautions_of_brokers(job.setup.tables))
     if not settings.keys().isdisjoint(STATE):
         return _Planned(layout, warnings)
@@ -115,7 +116,7 @@ def _plan(config: Config, against: str | None) -> _Planned:
 
 
 def roles(config: Config) -> Iterator[tuple[str, str]]:
-    """The role of each column, in words."""
+    """Yield the role of each column, in words."""
     policy = config.policy
     yield "subject", policy.subject or "none: every row is its own person"
     yield "event time", policy.event_time or "none"
@@ -145,7 +146,7 @@ def _described(attribute: QuasiIdentifier) -> str:
 
 
 def promises(config: Config) -> Iterator[tuple[str, str]]:
-    """What is promised, and by which settings, in words."""
+    """Yield the privacy models and settings, in words."""
     privacy, parameters, shards = config.privacy, config.parameters, config.shards
     yield "k", f"{privacy.k} distinct subjects in every release"
     yield "l", f"{privacy.l}-diversity of each sensitive column in every release"

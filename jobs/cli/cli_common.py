@@ -1,4 +1,4 @@
-"""What all commands have in common: the program, their first arguments, and how they end when something is wrong."""
+"""Common parts of all commands: the program, their first arguments, and error reporting."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ Overrides = Annotated[
 
 
 def warn(warnings: Iterable[str]) -> None:
-    """Say on stderr what to know before something works."""
+    """Print warnings on stderr, before the work starts."""
     for warning in warnings:
         typer.echo(f"crenel: warning: {without_passwords(warning)}", err=True)
 
 
 def console() -> Console:
-    """Where results are printed."""
-    # What is printed holds names and text of the user's own, which are no markup.
+    """Return the console for results."""
+    # Results hold names and text of the user, which are not markup.
     return Console(markup=False, highlight=False, emoji=False)
 
 
 @contextmanager
 def reported(configuration: Path) -> Iterator[None]:
-    """End with a message and an exit code, not with a traceback."""
+    """Convert errors to a message and an exit code, instead of a traceback."""
     try:
         yield
     except ConfigError as error:
@@ -68,6 +68,6 @@ def _listed(problems: Sequence[str]) -> str:
 
 
 def end(message: str, code: int) -> NoReturn:
-    """End the program with a word on stderr."""
+    """End the program with a message on stderr."""
     typer.echo(f"crenel: {without_passwords(message)}", err=True)
     raise typer.Exit(code)

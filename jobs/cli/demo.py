@@ -1,4 +1,4 @@
-"""The demo: a made-up stream through the whole job, and what became of it."""
+"""Demo: a synthetic stream through the whole job, with its results."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from crenel.jobs.local.summary import Summary
 _SHOWN = 4  # rows before and after
 
 REPORT = "report.html"
-"""The file in the demo's folder that tells people what left."""
+"""Name of the report in the demo's folder."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """A demo that has ended: under which configuration, by the name of its file, and with what summary."""
+    """A finished demo: the file name of its configuration, the configuration, and the summary."""
 
     name: str
     config: Config
@@ -38,18 +38,18 @@ class Ended:
 
 
 def demo(folder: Path, rows: int, seed: int, console: Console) -> Ended:
-    """Write a stream into ``folder``, anonymize it there, and show what came out.
+    """Write a stream into ``folder``, anonymize it there, and show the results.
 
     Parameters
     ----------
-    folder : absolute and empty, or not there yet
+    folder : absolute and empty, or not existing
     rows : of the stream, 0 or more
     seed : of the stream and of the job's random choices, 0 or more
 
     Raises
     ------
     ConfigError
-        ``folder`` holds files already, or the demo's configuration is not installed.
+        ``folder`` contains files, or the demo's configuration is not installed.
     JobError, JavaError
         As ``crenel.jobs.local.run.run`` does.
     """
@@ -79,7 +79,7 @@ def demo(folder: Path, rows: int, seed: int, console: Console) -> Ended:
 
 
 def show_files(folder: Path, console: Console) -> None:
-    """Name what the demo has left behind."""
+    """List the files of the demo."""
     console.print(f"\nFiles in {folder}:", soft_wrap=True)
     table = Table.grid(padding=(0, 2))
     for name, content in (
@@ -96,7 +96,7 @@ def show_files(folder: Path, console: Console) -> None:
 
 
 def _find_configuration() -> Path:
-    # A link in a checkout, files in a wheel; resolved, the path is the one that a reader of the checkout knows.
+    # A checkout has a link, a wheel has files; the resolved path is the one that users of a checkout know.
     path = Path(str(files("crenel.jobs"))) / "examples" / "demo.yaml"
     if not path.is_file():
         raise ConfigError(path, [f"{path}: was not found; install Crenel anew"])
@@ -108,14 +108,14 @@ def _relative(path: Path) -> Path:
 
 
 def _before_and_after(folder: Path, policy: Policy) -> Iterator[RenderableType]:
-    """Some visits of one release as they left, and visits that could be theirs as they came."""
+    """Yield some published visits of one release, and visits of the input that fit them."""
     released = _read(folder / "released", _released_columns(policy))
     columns = ("id", "shard", "time", "kind", "subjects", "tuples", "diversity", "loss", "k", "l", "sample_rate", "phi")
     audit = _read(folder / "audit", columns)
     first = sorted((row for row in audit if row["kind"] in ("cluster", "split")), key=lambda row: float(row["loss"]))
     if not first:
         return
-    # A release like most: neither the best nor the worst.
+    # A typical release: neither the best nor the worst.
     chosen = first[len(first) // 2]
     ends = chosen[None]
     after = [row for row in released if list(row.values())[: len(ends)] == ends]
@@ -152,7 +152,7 @@ def _read(folder: Path, columns: Sequence[str]) -> list[dict[Any, Any]]:
 
 
 def _fitting(stream: Path, policy: Policy, released: dict[str, str]) -> Iterator[dict[str, str]]:
-    """Rows of the stream that lie inside a generalization."""
+    """Yield rows of the stream that lie inside a generalization."""
     with stream.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file, fieldnames=synthetic.COLUMNS):
             numbers = all(

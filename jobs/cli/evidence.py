@@ -1,4 +1,4 @@
-"""The commands of ``evidence/``, which import what they need only when they are called: others start without it."""
+"""Commands of ``evidence/``, which import their dependencies on call so that other commands start quickly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``crenel forget`` does: write requests into the table that the job reads them from."""
+"""Implementation of ``crenel forget``: writes requests into the table that the job reads them from."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO_STREAM = (
 
 
 def request(path: Path, overrides: Sequence[str], subjects: Sequence[str], console: Console) -> None:
-    """Write a request for each of some persons, and print by which code the job's output will tell of each.
+    """Write a request for each of some persons, and print the codes under which the job's output reports them.
 
     Parameters
     ----------
@@ -30,8 +30,8 @@ def request(path: Path, overrides: Sequence[str], subjects: Sequence[str], conso
     Raises
     ------
     ConfigError
-        The configuration is not valid, has no ``source.forget``, its table cannot be written to, or a subject is none
-        of the column's type. No subject is in any message.
+        The configuration is not valid or has no ``source.forget``, its table cannot be written to, or a subject is no
+        value of the column's type. No message holds a subject.
     JavaError
         No usable Java.
     """
@@ -56,8 +56,8 @@ def request(path: Path, overrides: Sequence[str], subjects: Sequence[str], conso
             read_forget(tables, source, found)
             codes = codes_of(tables, config, found, subjects)
             column = column_of(tables)
-            # What is written in batches is there once the command ends, and not with the next checkpoint; and where
-            # nothing is read in batches, the table may be one without an end.
+            # Rows of a batch job are visible once the command ends, and not with the next checkpoint. The table may be
+            # unbounded, because the batch job does not read it.
             batches = local_environment({**settings, "execution.runtime-mode": "BATCH"}, checkpoints=False)
             write_requests(batches, source, column, subjects)
         except (Py4JError, JavaException) as error:

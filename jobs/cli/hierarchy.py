@@ -1,4 +1,4 @@
-"""What ``crenel hierarchy`` writes: a hierarchy of a policy, as a file of one would have it."""
+"""Implementation of ``crenel hierarchy``: writes a hierarchy of a policy as a hierarchy file."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from crenel.anonymity.model.policy import Policy
 
 
 class UnknownHierarchyError(InputError):
-    """It is not clear which hierarchy is meant; the message names those that there are."""
+    """Error for an ambiguous or unknown hierarchy; the message lists the existing ones."""
 
     lead = " "
 
 
 def hierarchy_text(policy: Policy, column: str | None = None) -> str:
-    """The text of a hierarchy file that makes the same tree; without the leaf for missing values.
+    """Return the text of a hierarchy file that makes the same tree, without the leaf for missing values.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""The command ``crenel``.
+"""Entry point of the command ``crenel``.
 
-It listens to signals before all else, as what it imports next takes a second; and it starts Java before that where the
-command needs Flink, as that takes two.
+It installs signal handlers first, because the following imports take a second. Where the command needs Flink, it starts
+Java before these imports, because that takes two seconds.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from crenel.jobs.local.stop import watch
 
 _ON_FLINK = ("run", "demo", "check", "plan", "why", "regions", "forget")
-"""Commands that need Flink where nothing is wrong with what they are given."""
+"""Commands that need Flink if their arguments are valid."""
 
 
 def main() -> None:

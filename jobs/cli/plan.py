@@ -1,4 +1,4 @@
-"""What ``crenel plan`` shows: what other settings would cost, and which of them to take."""
+"""Implementation of ``crenel plan``: the cost of other settings, and a recommendation."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from crenel.jobs.plan.point import Point
 
 _MINUTE = 60_000
 _SHOWN = 20
-"""Rows of the table, at most, unless all are asked for."""
+"""Maximum number of table rows, unless all are requested."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """The options of the command beside those of every other.
+    """Options of the command, beside those of every command.
 
     Attributes
     ----------
-    sample : a file in the place of the source
+    sample : a file that replaces the source
     rows : tuples of the sample, at most
     settings : replays, at most
-    vary : dimensions of the user's own
-    bounds : what is wanted
-    regions : where learned regions are written
-    picture : where the picture is drawn
-    everything : whether all settings are shown
-    as_json : whether one JSON object is printed
+    vary : user-defined dimensions
+    bounds : constraints
+    regions : file for learned regions
+    picture : file for the picture
+    everything : whether to show all settings
+    as_json : whether to print one JSON object
     """
 
     sample: Path | None
@@ -59,14 +59,14 @@ class Options:
 
 
 def show_plan(path: Path, overrides: Sequence[str], options: Options, console: Console) -> bool:
-    """Replay settings around a configured one, and show them; whether one keeps what is wanted.
+    """Replay settings around a configured one, and show them; return whether one meets the constraints.
 
     Raises
     ------
     ConfigError, JobError, JavaError
         As ``crenel.jobs.local.sample.read_beginning`` does.
     PlanError
-        An option that cannot be, or a file of regions that cannot be written.
+        An option is invalid, or the regions file cannot be written.
     SampleError
         As ``crenel.jobs.local.sample.read_beginning`` does.
     PlotError
@@ -106,7 +106,7 @@ def show_plan(path: Path, overrides: Sequence[str], options: Options, console: C
 
 
 def as_json(found: Plan) -> dict[str, Any]:
-    """A plan as plain values for ``json.dumps``."""
+    """Return a plan as plain values for ``json.dumps``."""
     sample, chosen = found.beginning.sample, found.chosen
     return {
         "sample": {
@@ -240,12 +240,12 @@ def _amounts(found: Plan, costs: Figures) -> list[str]:
 
 def _delay(found: Plan, delay: float) -> str:
     if delay == inf:
-        return "-"  # nothing left before the sample ended
+        return "-"  # no tuple was published before the sample ended
     return minute(delay) if found.timed else f"{delay:,.0f}"
 
 
 def minute(milliseconds: float) -> str:
-    """A time in minutes."""
+    """Format a duration in minutes."""
     minutes = milliseconds / _MINUTE
     return f"{minutes:,.0f} min" if minutes >= 100 else f"{minutes:.3g} min"
 

@@ -1,4 +1,4 @@
-"""A plan as a picture: loss, suppression and delay of all settings against each other, with the front."""
+"""Picture of a plan: loss, suppression and delay of all settings against each other, with the Pareto front."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from crenel.jobs.plan.planned import Plan
 from crenel.jobs.plan.point import Point
 
 _FORMATS = (".png", ".svg")
-# Okabe and Ito's colors for those who see colors differently; shapes say the same.
+# Okabe and Ito's palette for color-blind readers; shapes carry the same information.
 _STYLES = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"), ("#56B4E9", "v"), ("#E69F00", "P"))
 _MINUTE = 60_000
 
 
 def require_drawable(path: Path) -> None:
-    """Raise ``PlotError`` where no picture can be drawn, before anything else takes time."""
+    """Raise ``PlotError`` if no picture can be drawn, before the slow steps."""
     if path.suffix.lower() not in _FORMATS:
         raise PlotError(f"--plot: {path.name} has an ending that is not known; one of {', '.join(_FORMATS)}")
     try:
@@ -28,7 +28,7 @@ def require_drawable(path: Path) -> None:
 
 
 def draw(path: Path, plan: Plan) -> None:
-    """Write the picture; ``path`` ends in .png or .svg, and is written anew where it is there already.
+    """Write the picture; ``path`` ends in .png or .svg, and an existing file is replaced.
 
     Raises
     ------
@@ -88,5 +88,5 @@ def _value(plan: Plan, figures: Figures, name: str) -> float:
         return 100 * figures.suppressed
     if name == "loss":
         return figures.loss
-    # Nothing is at 0 on a logarithmic axis.
+    # A logarithmic axis has no 0.
     return max(figures.delay / _MINUTE, 1e-3) if plan.timed else max(figures.delay, 1.0)

@@ -1,4 +1,4 @@
-"""Delta against epsilon as a picture."""
+"""Plot of delta against epsilon."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _FORMATS = (".png", ".svg")
 
 
 class PlotError(InputError):
-    """A picture that cannot be drawn; the message names the option and what would help."""
+    """Error for a picture that cannot be drawn; the message names the option and a remedy."""
 
 
 def draw(path: Path, k: int, sample_rate: float) -> None:
-    """Write the curve of delta over epsilon, from the smallest epsilon on, on a logarithmic scale.
+    """Plot delta over epsilon, from the smallest epsilon on, on a logarithmic scale.
 
     Parameters
     ----------
-    path : ends in .png or .svg; written anew where it is there already
+    path : ends in .png or .svg; an existing file is replaced
 
     Raises
     ------
     PlotError
-        Another ending, a rate of 1, matplotlib is not installed, or the file cannot be written.
+        The path has another ending, the rate is 1, matplotlib is not installed, or the file cannot be written.
     """
     if path.suffix.lower() not in _FORMATS:
         raise PlotError(f"--plot: {path.name} has an ending that is not known; one of {', '.join(_FORMATS)}")
@@ -43,7 +43,7 @@ def draw(path: Path, k: int, sample_rate: float) -> None:
     powers = [log_delta(k, sample_rate, epsilon) / log(10) for epsilon in epsilons.tolist()]
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.subplots()
-    # The logarithm itself is drawn: delta may be smaller than a float holds.
+    # The plot uses logarithms, because delta may underflow a float.
     axes.plot(epsilons, powers)
     axes.axhline(k * log(sample_rate) / log(10), linestyle="--", color="gray", label="sample_rate^k, the least delta")
     axes.axvline(least, linestyle=":", color="gray", label="-ln(1 - sample_rate), the least epsilon")

@@ -1,4 +1,4 @@
-"""How far a command has come that replays a sample."""
+"""Progress bar of commands that replay a sample."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 @contextmanager
 def progress_bar(doing: str = "replaying settings") -> Iterator[Callable[[int], Callable[[], object]]]:
-    """A bar on stderr; what it gives is called with how many replays there are to come, and gives what each calls."""
+    """Show a bar on stderr; yield a function that adds replays, and returns a function to call after each."""
     console = Console(stderr=True)
     columns = (
         SpinnerColumn(),

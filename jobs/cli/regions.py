@@ -1,4 +1,4 @@
-"""What ``crenel regions`` does: learn how to divide a stream by regions, and write it down."""
+"""Implementation of ``crenel regions``: learns a division of a stream by regions, and writes it to a file."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _NOISE = (
 
 
 def write_regions(path: Path, overrides: Sequence[str], count: int, rows: int, output: Path, console: Console) -> None:
-    """Read a sample of a job's source, learn regions from it, write them, and tell what they are.
+    """Read a sample of a job's source, learn regions from it, write them, and print them.
 
     Parameters
     ----------
-    path : of the configuration; its own ``shards`` are passed over
+    path : of the configuration; its own ``shards`` are ignored
     count : regions, 1 or more
     rows : tuples of the sample, 1 or more
-    output : the file that is written
+    output : the regions file
 
     Raises
     ------
     ConfigError, JobError, JavaError
         As ``crenel.jobs.local.run.run`` does.
     RegionsError
-        The sample holds too little for so many regions.
+        The sample is too small for so many regions.
     OSError
         The file cannot be written.
     """

@@ -1,4 +1,4 @@
-"""What ``crenel budget`` shows of noise within releases: how far it moves a value, by the width of its class."""
+"""Figures of noise within releases for ``crenel budget``: displacement of values by the width of their class."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _WIDTHS = {"a tenth": 0.1, "a half": 0.5, "whole": 1.0}
 
 @dataclass(frozen=True)
 class ReachWithin:
-    """How far noise moves one attribute in a class of one width.
+    """Displacement of one attribute by noise, in an equivalence class of one width.
 
     Attributes
     ----------
     name : of the attribute
     of : the width as a part of the domain, in words
     width, scale : of the class, and of the Laplace distribution, in the attribute's unit
-    linking_range : distance within which others are looked for ((k, epsilon)-anonymity, Section V-C); None without
+    linking_range : distance within which other persons must lie ((k, epsilon)-anonymity, Section V-C); None without
         confidence
-    within : for each of ``SHARES``, the distance that this share of values is moved by at most
+    within : for each of ``SHARES``, the maximum distance by which this share of values is moved
     """
 
     name: str
@@ -40,9 +40,9 @@ class ReachWithin:
 
 
 def reaches(policy: Policy, noise: NoiseWithin) -> Iterator[ReachWithin]:
-    """Of each noised attribute: in a class of the least width, of a middle one, and of the whole domain.
+    """Yield the displacement of each noised attribute, for classes from the minimum width to the whole domain.
 
-    A column of whole numbers whose step is not known yet has steps of 1.
+    An integer column with an unknown step has steps of 1.
     """
     widths = {"least": noise.least, **_WIDTHS}
     if noise.scale == "domain":
@@ -57,7 +57,7 @@ def reaches(policy: Policy, noise: NoiseWithin) -> Iterator[ReachWithin]:
 
 
 def as_json(config: Config) -> list[dict[str, Any]]:
-    """For ``--json``."""
+    """Return the displacements for ``--json``."""
     noise = config.privacy.noise_within
     return [
         {
@@ -73,7 +73,7 @@ def as_json(config: Config) -> list[dict[str, Any]]:
 
 
 def show(console: Console, config: Config) -> None:
-    """Print it as a table, where anything is noised."""
+    """Print the displacements as a table, if any attribute is noised."""
     noise = config.privacy.noise_within
     if noise is None:
         return

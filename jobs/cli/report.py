@@ -1,4 +1,4 @@
-"""What ``crenel report``, and ``crenel run`` and ``crenel demo`` at their end, write: a page for people."""
+"""Implementation of ``crenel report``, which ``crenel run`` and ``crenel demo`` also use: an HTML page for people."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from crenel.jobs.local.summary import Summary
 from crenel.jobs.local.versions import versions
 
 FIRST_ROWS = 100_000
-"""So many tuples are read of a source that does not end."""
+"""Maximum number of tuples to read from an unbounded source."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A file that can be written, as far as that can be known before.
+    """A writable file for the report, as far as this can be checked in advance.
 
     Raises
     ------
     ReportError
-        It cannot be, or a package that makes the page is not installed.
+        The file is not writable, or a package for the page is not installed.
     """
 
     path: Path
@@ -49,7 +49,7 @@ class Place:
             raise ReportError(f"{self.path} cannot be written: its folder is not there")
 
     def write(self, text: str) -> None:
-        """Write the page, for its owner alone to read; raises ``ReportError`` where that is not possible."""
+        """Write the page with read access for its owner alone; raise ``ReportError`` if that fails."""
         try:
             with open(self.path, "w", encoding="utf-8", newline="", opener=_private) as file:
                 file.write(text)
@@ -58,7 +58,7 @@ class Place:
 
 
 def _private(path: str, flags: int) -> int:
-    """Open a file that only its owner can read, also where it was there with other rights."""
+    """Open a file with access for its owner alone, even if it existed with wider permissions."""
     file = os.open(path, flags, 0o600)
     if stat.S_ISREG(os.fstat(file).st_mode):
         os.fchmod(file, 0o600)
@@ -66,18 +66,18 @@ def _private(path: str, flags: int) -> int:
 
 
 def report(path: Path, overrides: Sequence[str], place: Place, *, source: bool, attacks: Path | None = None) -> Config:
-    """Write the page of a run from what is in its sinks.
+    """Write the page of a run from the contents of its sinks.
 
     Parameters
     ----------
     path, overrides : of its configuration
-    source : whether to read what came in too; of a source without an end, the first ``FIRST_ROWS``
-    attacks : what ``crenel attack --json`` printed of this run; None: nothing is said of attacks
+    source : whether to read the input too; of an unbounded source, the first ``FIRST_ROWS``
+    attacks : output of ``crenel attack --json`` for this run; None: the page omits attacks
 
     Raises
     ------
     ConfigError, JobError, JavaError, OutputsError, ReportError
-        The configuration, the outputs or the source cannot be read, or the page not written.
+        The configuration, the outputs or the source cannot be read, or the page cannot be written.
     """
     config, tried = load(path, overrides), () if attacks is None else _attacks(attacks)
     outputs = read_outputs(config)
@@ -105,14 +105,14 @@ def report(path: Path, overrides: Sequence[str], place: Place, *, source: bool, 
 
 @dataclass(frozen=True)
 class _Tried:
-    """What ``crenel attack --json`` prints of one kind."""
+    """Output of ``crenel attack --json`` for one kind of attacks."""
 
     attacks: tuple[Attack, ...]
 
 
 @dataclass(frozen=True)
 class _Attacked:
-    """What ``crenel attack --json`` prints, as far as it is shown."""
+    """Output of ``crenel attack --json``, as far as the page shows it."""
 
     outputs: _Tried | None
     replays: _Tried
@@ -132,7 +132,7 @@ def _attacks(path: Path) -> tuple[Attack, ...]:
 
 
 def report_of_run(config: Config, name: str, place: Place, summary: Summary) -> None:
-    """Write the page of a run that has just ended; raises as ``report`` does."""
+    """Write the page of a run that has just ended; raise as ``report`` does."""
     outputs = read_outputs(config)
     warnings = [*_warnings(summary, outputs)]
     write(config, name, place, outputs, _flow(summary), source=True, warnings=warnings, ended=summary)
@@ -155,9 +155,10 @@ def write(
     Parameters
     ----------
     name : of the configuration
-    source : whether to read what came in
-    attacks : what an observer could do; none: the page says nothing of it
-    ended : of the run, where it has read the source just now; what is read again is left out where it is not as much
+    source : whether to read the input
+    attacks : results of attacks; none: the page omits them
+    ended : summary of a run that has just read the source; if a second read gives another number of rows, the page
+        omits the input
     """
     page = Report(outputs, _about(config, name, (*config.warnings, *warnings)))
     if not source or not page.axes:
@@ -171,7 +172,7 @@ def write(
 
 
 def _came(config: Config, page: Report) -> tuple[Came, bool]:
-    """What came in, by the bins of a page, and whether the source ends."""
+    """Count the input by the bins of a page; return the counts, and whether the source is bounded."""
     with reading(config) as (source, blocks):
         came = Came(page.axes, source.policy)
         for block in blocks:
@@ -182,7 +183,7 @@ def _came(config: Config, page: Report) -> tuple[Came, bool]:
 
 
 def _about(config: Config, name: str, warnings: Sequence[str]) -> About:
-    # Whoever knows the seed can make the same random choices.
+    # Knowledge of the seed would allow an attacker to reproduce the random choices.
     seed = {"seed": "fixed"} if config.seed is not None else {}
     told = ((name, seed.get(name, _timed(text))) for name, text in promises(config))
     return About(
@@ -200,7 +201,7 @@ def _about(config: Config, name: str, warnings: Sequence[str]) -> About:
 
 
 def _timed(text: str) -> str:
-    """A text with its milliseconds, where they are many, in a unit that people count in."""
+    """Convert large numbers of milliseconds in a text to a larger unit."""
     return re.sub(r"\b(\d+) ms\b", lambda found: _duration(int(found[1])), text)
 
 
@@ -226,14 +227,14 @@ def _flow(summary: Summary) -> Flow:
 
 
 def _flow_of_outputs(outputs: Outputs) -> Flow:
-    """What the outputs tell of rows, where nobody kept the summary."""
+    """Derive the numbers of rows from the outputs, in the absence of a summary."""
     published = 0 if outputs.audit is None else outputs.audit["kind"].to_pylist().count("generalized")
     suppressed, rejected = (
         None if table is None else dict(Counter(table["reason"].to_pylist()).most_common())
         for table in (outputs.suppressed, outputs.rejected)
     )
     if published and suppressed is not None:
-        # Their reason is in the summary only: the sink tells of those that were held back.
+        # Only the summary has their reason, because the sink holds the unpublished ones alone.
         suppressed["reason not kept"] = published
     forgotten = outputs.further.get("forgotten")
     return Flow(

@@ -1,8 +1,7 @@
-"""What a savepoint holds of this job, read from its files: nothing is restored, and no Flink is needed.
+"""Reader of this job's state in the files of a savepoint, without a restore and without Flink.
 
-In Flink's canonical format a value of keyed state lies in the file as it was stored, and ours are blobs that tell
-where they end and whether they are whole (``crenel.state.codec``). So they can be found in the midst of what is
-Flink's.
+In Flink's canonical format a value of keyed state is stored verbatim. Crenel's values are blobs with a length and a
+checksum (``crenel.state.codec``), so they can be found among Flink's own data.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from crenel.state.codec import KINDS, MAGIC, StateError, blob_at, unpack
 
 _KINDS = {number: kind for kind, number in KINDS.items()}
 _ANY_VERSION = 65535
-_MOST = 10  # damaged places that are told
+_MOST = 10  # maximum number of damaged places to report
 _CANONICAL = (
     "a compressed savepoint, or one in RocksDB's native format, cannot be read: take it with '--type canonical' and "
     "without execution.checkpointing.snapshot-compression"
@@ -37,12 +36,12 @@ _CANONICAL = (
 
 
 class SavepointError(ValueError):
-    """A savepoint that a job cannot go on from.
+    """Error for a savepoint that a job cannot resume from.
 
     Attributes
     ----------
-    place : the savepoint, as it was given
-    problems : all that were found; never a record's values
+    place : the savepoint, as given
+    problems : all problems; never a record's values
     """
 
     def __init__(self, place: str, problems: Iterable[str]) -> None:
@@ -52,12 +51,12 @@ class SavepointError(ValueError):
 
 
 def read_shards(place: str) -> list[StateOfShard]:
-    """The shards whose state a savepoint holds, by number; ``place`` is its folder, a path or a ``file:`` URI.
+    """Return the shards whose state a savepoint holds, by number; ``place``: its folder, a path or a ``file:`` URI.
 
     Raises
     ------
     SavepointError
-        Not a folder of a savepoint, no state of a shard in it, or state that is damaged or of an unknown version.
+        The folder is no savepoint, holds no state of a shard, or holds state that is damaged or of an unknown version.
     """
     files = [path for path in sorted(_folder(place).iterdir()) if path.is_file()]
     shards: list[StateOfShard] = []
@@ -90,12 +89,12 @@ def require_same(place: str, shards: Sequence[StateOfShard], now: Mapping[str, s
 
     Returns
     -------
-    Whether the job goes on with these shards; False: it is of another epoch, and they were drained.
+    Whether the job resumes with these shards; False: they are of another epoch, and were drained.
 
     Raises
     ------
     SavepointError
-        Names every field that would have to be as it was; or tuples wait in shards of another epoch.
+        Names every field that must not change; or tuples are buffered in shards of another epoch.
     """
     waiting = sum(_waits(state) for state in shards)
     if any(state.fingerprint.get(EPOCH) != now.get(EPOCH) for state in shards):
@@ -115,7 +114,7 @@ def require_same(place: str, shards: Sequence[StateOfShard], now: Mapping[str, s
         for name in changed:
             field = STORED_NAMES.get(name, name)
             what = "is new" if field not in stored else "is gone" if field not in now else "has changed"
-            # CASTLE's is not stored: earlier versions knew no other.
+            # State of CASTLE does not name it, because early versions had no other algorithm.
             what = "has changed" if name in ("algorithm", DERIVATION) else what
             problems[name] = (
                 f"{name}: {what} since the state was stored, and cannot; undo that{direct * (name == DERIVATION)}, or "
@@ -128,12 +127,12 @@ def require_same(place: str, shards: Sequence[StateOfShard], now: Mapping[str, s
 
 
 def _waits(state: StateOfShard) -> bool:
-    """Whether tuples wait in a shard; state of a version that does not tell may hold some."""
+    """Return whether a shard holds buffered tuples; state of early versions counts as if it does."""
     return state.entries is None or bool(state.entries.get("blocks", [0])[0])
 
 
 def told(shards: Iterable[StateOfShard], now: Mapping[str, str]) -> list[str]:
-    """What has changed since shards were stored and may have been meant, or not: a sentence for each field."""
+    """Return a sentence for each field that changed since the state was stored, possibly by intention."""
     changed = {name for state in shards for name in reported_fields(state.fingerprint, now)}
     return [
         f"{name}: {REPORTED_FIELDS[name]} has changed since the state was stored. Where it gives a column another "
@@ -144,7 +143,7 @@ def told(shards: Iterable[StateOfShard], now: Mapping[str, str]) -> list[str]:
 
 
 def _states(path: Path) -> Iterator[StateOfShard | StateError | None]:
-    """What each blob of a file is: a shard, damaged, or None for other state that is whole."""
+    """Yield for each blob of a file the shard's state, an error for damage, or None for other intact state."""
     if not path.stat().st_size:
         return  # cannot be mapped
     with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as stored:
@@ -157,7 +156,7 @@ def _states(path: Path) -> Iterator[StateOfShard | StateError | None]:
                 blob = blob_at(stored, offset)
                 try:
                     yield _read(kind, blob, where)
-                    # What a blob holds may be a record's text, and is not looked into.
+                    # The content of a blob may be a record's text, so the search skips it.
                     following = offset + len(blob or b"")
                 except StateError as error:
                     yield error

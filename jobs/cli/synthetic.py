@@ -1,4 +1,4 @@
-"""A made-up stream for the demo: people who visit clinics. Nothing in it is about anyone."""
+"""Synthetic stream of clinic visits for the demo, without data of real persons."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 COLUMNS = ("line", "person", "name", "age", "area", "education", "salary", "diagnosis", "clinic", "visited_ms")
-"""The columns in the order of the file, which has no header. Empty: missing."""
+"""Columns in the order of the file, which has no header; an empty field is a missing value."""
 
 Integers: TypeAlias = NDArray[np.int64]
 
@@ -85,7 +85,7 @@ _VISITS_A_PERSON = 6
 
 @dataclass(frozen=True)
 class _People:
-    """What stays the same about a person, one entry each; categories as positions."""
+    """Constant attributes of persons, one entry each; categories as positions."""
 
     name: NDArray[np.object_]
     age: Integers
@@ -97,9 +97,9 @@ class _People:
 def write(path: Path | str, rows: int = 50_000, seed: int = 1) -> None:
     """Write a stream as a CSV file without a header; the same arguments give the same bytes.
 
-    People come again, some of them often; age, area, education and salary hang together; diagnoses are skewed and
-    depend on age. Visits are densest at noon, and arrive some minutes out of order. A few rows in a thousand
-    have a missing value, an impossible age, an unknown area or a salary that is no number.
+    Persons return, some of them often. Age, area, education and salary are correlated; diagnoses are skewed and depend
+    on age. Visits are densest at noon, and arrive some minutes out of order. A few rows in a thousand have a missing
+    value, an impossible age, an unknown area or a salary that is no number.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def write(path: Path | str, rows: int = 50_000, seed: int = 1) -> None:
     """
     random = np.random.default_rng(seed)
     people = _draw_people(random, max(rows // _VISITS_A_PERSON, 1))
-    # Few come often: a person's share of the visits is skewed.
+    # Few persons come often: a person's share of the visits is skewed.
     share = random.gamma(0.8, size=len(people.age))
     who = random.choice(len(people.age), size=rows, p=share / share.sum())
     area = people.area[who]
@@ -159,7 +159,7 @@ def _draw_people(random: np.random.Generator, count: int) -> _People:
 
 
 def _draw(random: np.random.Generator, weights: NDArray[np.float64], row: Integers) -> Integers:
-    """One position for each entry of ``row``, drawn by that row of ``weights``."""
+    """Draw one position for each entry of ``row``, with that row of ``weights`` as probabilities."""
     reached = np.cumsum(weights / weights.sum(axis=1, keepdims=True), axis=1)[row]
     drawn = (random.random(len(row))[:, None] >= reached).sum(axis=1)
     # Rounding may leave the last sum just below one.
@@ -168,7 +168,7 @@ def _draw(random: np.random.Generator, weights: NDArray[np.float64], row: Intege
 
 
 def _draw_times(random: np.random.Generator, rows: int) -> Integers:
-    """Epoch milliseconds in order of arrival, which is not quite that of the visits."""
+    """Draw epoch milliseconds in order of arrival, which differs slightly from the order of the visits."""
     days = rows / _VISITS_A_DAY
     grid = np.linspace(0, days, int(np.ceil(days * 96)) + 2)
     visits_so_far = grid - 0.9 * np.sin(2 * np.pi * grid) / (2 * np.pi)

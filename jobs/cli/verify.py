@@ -1,4 +1,4 @@
-"""What ``crenel verify`` does: check what a run has left, and tell it."""
+"""Implementation of ``crenel verify``: checks the outputs of a run, and prints the verdict."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST = 10
 _SHOWN = {HOLDS: "holds", BROKEN: "BROKEN", UNCHECKED: "NOT CHECKED", UNSEEN: "not seen"}
 
 EXIT_CODES: Mapping[Outcome, int] = {HOLDS: 0, BROKEN: 1, UNCHECKED: 3}
-"""What the command ends with; 2 says that the outputs cannot be read."""
+"""Exit codes of the command by outcome; code 2 means that the outputs cannot be read."""
 
 
 def verdict_of(config: Config, since: Path | None = None, *, runs_on: bool = False) -> Verdict:
@@ -29,7 +29,7 @@ def verdict_of(config: Config, since: Path | None = None, *, runs_on: bool = Fal
 
     Parameters
     ----------
-    since : a file of what ``crenel verify --json`` printed before, whose ``heads`` must be there still
+    since : an earlier output of ``crenel verify --json``, whose ``heads`` must still exist
     runs_on : whether the job is known to run on, so that its chain has no end yet
 
     Raises
@@ -42,7 +42,7 @@ def verdict_of(config: Config, since: Path | None = None, *, runs_on: bool = Fal
 
 
 def promised(config: Config) -> Promised:
-    """What a configuration promises of its outputs."""
+    """Return the guarantees and settings of a configuration that its outputs can be checked against."""
     return Promised(
         privacy=config.privacy,
         in_force=promised_numbers(config.privacy, config.sampling_and_noise),
@@ -75,7 +75,7 @@ def _chained(config: Config) -> Chained | None:
 
 
 def show(verdict: Verdict, console: Console) -> None:
-    """Print what was found."""
+    """Print the verdict."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
@@ -97,7 +97,7 @@ def show(verdict: Verdict, console: Console) -> None:
 
 
 def _sentence(checks: Sequence[Check]) -> str:
-    """What all of it comes to."""
+    """Return the verdict in one sentence."""
     broken = sum(check.outcome == BROKEN for check in checks)
     skipped = [check.name for check in checks if check.outcome == UNCHECKED]
     found = [f"{broken} of {len(checks)} statements are broken."] if broken else []

@@ -1,4 +1,4 @@
-"""What ``crenel why`` shows: what was suppressed, rejected or lost, and what would have saved it."""
+"""Implementation of ``crenel why``: suppressed and rejected tuples, information loss, and remedies."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from crenel.jobs.plan.point import Written
 from crenel.jobs.plan.remedies import Around, Remedies, Remedy, remedies
 
 _PARTS = 12
-"""Categories and ranges that are shown, at most."""
+"""Maximum number of categories and ranges to show."""
 
 _FEW = 30
-"""Suppressed tuples below which other random choices may do as much as another setting."""
+"""Number of suppressed tuples below which other random choices may have as much effect as a setting."""
 
 _HELPS = {
     "missing": "policy.missing: value keeps rows that lack a category, where a number has to be there",
@@ -48,19 +48,19 @@ _HELPS = {
     "bad_type": "source.query has to make numbers of them",
     "unreadable": "a defect of Crenel; report the line of the TaskManager's log that names its place in the code",
 }
-"""What lets in rows that were rejected."""
+"""Remedies for rejections, by reason."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """The options of the command beside those of every other.
+    """Options of the command, beside those of every command.
 
     Attributes
     ----------
-    sample : a file in the place of the source
+    sample : a file that replaces the source
     rows : tuples of the sample, at most
-    outputs : whether what a run has left is looked at as well
-    as_json : whether one JSON object is printed
+    outputs : whether to read the outputs of a run as well
+    as_json : whether to print one JSON object
     """
 
     sample: Path | None
@@ -70,7 +70,7 @@ class Options:
 
 
 def show_why(path: Path, overrides: Sequence[str], options: Options, console: Console) -> None:
-    """Replay a sample as configured and otherwise, and show what was lost to what.
+    """Replay a sample under the configured setting and alternatives, and show the causes of loss.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def show_why(path: Path, overrides: Sequence[str], options: Options, console: Co
 
 
 def _regions(config: Config, content: Mapping[str, Any]) -> dict[int, str]:
-    """The file of regions that the configuration names, by their number."""
+    """Return the configured regions file, by its number of regions."""
     return {} if config.shards.regions is None else {config.shards.count: str(content["shards"]["regions"])}
 
 
@@ -223,7 +223,7 @@ def _delay(of: Remedy | Replayed) -> str:
 
 
 def _table(first: str, *columns: str, words: int = 0) -> Table:
-    """A table of figures behind a name, and so many further words."""
+    """Return a table with a name, ``words`` text columns, and columns of figures."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(first, overflow="fold")
     for i, column in enumerate(columns):

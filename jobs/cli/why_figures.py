@@ -1,4 +1,4 @@
-"""The figures of ``crenel why``, and the same as plain values."""
+"""Figures of ``crenel why``, and their form as plain values."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from crenel.jobs.plan.remedies import Remedies, Remedy
 
 @dataclass(frozen=True)
 class Why:
-    """What is shown.
+    """The content to show.
 
     Attributes
     ----------
-    found : the configured setting and others beside it
-    parts : suppressed above their share; None where sampling hides which tuples were
-    run : outputs of a run; None: they were not asked for
+    found : the configured setting and its alternatives
+    parts : categories and ranges with a suppression rate above average; None where sampling hides the suppressed tuples
+    run : outputs of a run; None: not requested
     """
 
     config: Config
@@ -39,12 +39,12 @@ class Why:
 
     @property
     def k(self) -> int:
-        """Below, no count of a part is told."""
+        """The minimum count of a part that is shown."""
         return self.config.privacy.k
 
 
 def suppressed_tuples(replayed: Replayed) -> NDArray[np.bool_] | None:
-    """(tuples of the sample,) whether each was suppressed, published or not; None where it is not known."""
+    """Return (tuples of the sample,) whether each was suppressed, published or not; None where it is unknown."""
     totals, audit = replayed.totals, replayed.outputs.audit
     if totals.sampled_out or (replayed.suppressed_row < 0).any() or audit is None:
         return None
@@ -59,7 +59,7 @@ def suppressed_tuples(replayed: Replayed) -> NDArray[np.bool_] | None:
 
 
 def as_json(why: Why) -> dict[str, Any]:
-    """All that is shown as plain values for ``json.dumps``."""
+    """Return all content as plain values for ``json.dumps``."""
     found, totals = why.found, why.found.configured.totals
     return {
         "sample": {
@@ -109,7 +109,7 @@ def _remedy(found: Remedies, remedy: Remedy) -> dict[str, Any]:
 
 
 def of_run(run: Outputs, config: Config) -> dict[str, Any]:
-    """What a run has left: how much, why what was suppressed was, and the loss of each attribute."""
+    """Return the number of released tuples of a run, the reasons of suppression, and the loss of each attribute."""
     counts = None if run.suppressed is None else _counts(run.suppressed, ["reason"])
     return {
         "released": run.released.num_rows,
@@ -125,7 +125,7 @@ def _fully_generalized(audit: pa.Table) -> int:
 
 
 def rejected_rows(table: pa.Table | None, k: int) -> list[dict[str, Any]]:
-    """Rows not let in, by column and reason, most first; ``rows`` are rounded down to a multiple of k."""
+    """Return rejected rows by column and reason, largest count first; ``rows`` are rounded down to a multiple of k."""
     found = [] if table is None else _counts(table, ["column", "reason"])
     return [{"column": row["column"], "reason": row["reason"], "rows": row["count_all"] // k * k} for row in found]
 
@@ -137,18 +137,18 @@ def _counts(table: pa.Table, columns: list[str]) -> list[dict[str, Any]]:
 
 
 def share_of_loss(of: Mapping[str, float | None], name: str) -> float | None:
-    """Of all loss, 0 to 1; None where it is not known."""
+    """Return an attribute's share of the total loss, 0 to 1; None where it is unknown."""
     whole = sum(loss or 0.0 for loss in of.values())
     loss = of[name]
     return None if loss is None or not whole else loss / whole
 
 
 def others(found: Remedies, name: str) -> float | None:
-    """The mean loss of all other attributes, as it stands; None where that of this one is not known, or it is alone."""
+    """Return the mean loss of all other attributes; None where that of this one is unknown, or there is no other."""
     mean, own, count = found.configured.totals.mean_loss, found.losses.get(name), len(found.losses)
     return None if mean is None or own is None or count == 1 else max(mean * count - own, 0.0) / (count - 1)
 
 
 def waited(of: Remedy | Replayed) -> Waited | None:
-    """How long tuples waited: event time where there is any, else tuples of the sample."""
+    """Return the delays: in event time where there is any, else in tuples of the sample."""
     return of.totals.sample_delay if of.totals.event_delay is None else of.totals.event_delay
