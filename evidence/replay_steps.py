@@ -20,7 +20,7 @@ _MOST = 2000
 """Maximum number of tuples of a shard per step."""
 _LEAST = 16
 _PARTS = 8
-"""Where release times matter, a step is this fraction of the delay bound, but at least ``_LEAST`` tuples."""
+"""Where release times matter, a step is the delay bound divided by this, but at least ``_LEAST`` tuples."""
 _TICKS = 2000
 """Maximum number of steps of event time over all shards; each step costs as much as some tuples."""
 

@@ -23,7 +23,7 @@ _MORE = 1.2
 _CLEARLY = 3.0
 """Minimum deviation from the overall rate, in standard deviations of the count."""
 _CUTS = 8
-"""Number of quantile intervals that ranges are cut at, at most."""
+"""Number of quantile intervals whose ends are candidates for the ends of ranges."""
 _GRID = 50
 """Approximate number of round steps in the range of a number."""
 _FEWEST_WHOLE = 2

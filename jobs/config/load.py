@@ -55,7 +55,7 @@ class Config:
     sinks : options of the connector by output: always ``released``, and where configured ``suppressed``, ``rejected``,
         ``audit``, ``summary`` and the algorithm's own outputs
     flink : settings passed to Flink unchanged
-    epoch : number of the shards' current beginning, 1 or more (``docs/operations.md``, "Start anew")
+    epoch : of the shards, 1 or more; another epoch starts them without state (``docs/operations.md``, "Start anew")
     accept_duplicates : whether a record may be published twice, under two generalizations
         (``crenel.jobs.config.delivery``)
     audit_chain : key of the audit log's hash chain, possibly empty; None: no chain

@@ -28,7 +28,7 @@ _AGAIN = ("earliest-offset", "timestamp", "specific-offsets")
 
 
 def cautions_of_start(options: Mapping[str, str]) -> Iterator[str]:
-    """Yield warnings about the position at which a source starts without state; ``options``: of the table ``source``."""
+    """Yield warnings about the first position of a source without state; ``options``: of the table ``source``."""
     if options.get("connector") != "kafka":
         return
     mode = options.get(STARTUP)

@@ -1,8 +1,8 @@
 """Clean stop of a command by Ctrl-C, SIGTERM or the end of its terminal, at any moment.
 
 An exception that a signal handler raises is not enough. Python drops it during garbage collection, and it may interrupt
-the cleanup of another exception. So the signal handler blocks the main thread forever. A separate thread cleans up and
-ends the process.
+the cleanup of another exception. So the signal handler blocks the main thread until the process ends. A separate thread
+cleans up and ends the process.
 """
 
 from __future__ import annotations
