@@ -1,1 +1,1 @@
-"""Buffered tuples of a shard, their deadlines, releases and reuse: what all algorithms share."""
+"""Buffered tuples of a shard, with their deadlines, releases and reuse, shared by all algorithms."""

@@ -1,7 +1,7 @@
-"""The arrays of a shard, which the compiled procedures of CASTLE share.
+"""Arrays of one shard, shared by the compiled procedures of CASTLE.
 
-A tuple lives in a *slot*; an open cluster in a *row*. Both are reused, so nothing may depend on their numbers:
-whatever must be the same after a restore is ordered by position (tuples) or by id (clusters, releases).
+A tuple occupies a *slot*, an open cluster a *row*. The code reuses slots and rows, so no result may depend on their
+numbers. State that must survive a restore is ordered by position (tuples) or by id (clusters, releases).
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from crenel.anonymity.space.domain import NONE, Boxes, Domain, boxes, domain
 
 
 class Tuples(NamedTuple):
-    """Tuples that wait, one a slot.
+    """Buffered tuples, one per slot.
 
     Attributes
     ----------
-    numeric : (slots, numeric) values
-    leaf : (slots, categorical) values, as nodes
-    subject : (slots,) keyed hash
-    sensitive : (slots, sensitive) codes
+    numeric : (slots, numeric) values of the numeric quasi-identifiers
+    leaf : (slots, categorical) values of the categorical quasi-identifiers, as hierarchy nodes
+    subject : (slots,) keyed hash of the person
+    sensitive : (slots, sensitive) codes of the sensitive values
     event_time : (slots,) epoch milliseconds
-    position : (slots,) in the shard's stream, from 0
-    cluster : (slots,) row of its cluster, ``NONE`` where the slot is free
-    next, previous : (slots,) neighbors in its cluster, in order of position
-    younger, older : (slots,) neighbors among all that wait, in order of position
+    position : (slots,) position in the shard's stream, from 0
+    cluster : (slots,) row of the tuple's cluster, ``NONE`` where the slot is free
+    next, previous : (slots,) neighbors in the tuple's cluster, in order of position
+    younger, older : (slots,) neighbors among all buffered tuples, in order of position
     """
 
     numeric: NDArray[np.float64]
@@ -60,19 +60,19 @@ class Tuples(NamedTuple):
 
 
 class Clusters(NamedTuple):
-    """Gamma.
+    """Open clusters of one shard: the set Gamma of CASTLE.
 
     Attributes
     ----------
-    rows : (rows,) the open clusters' rows, ``now.open`` of them in no order, then the free rows
-    place : (rows,) where in ``rows`` each row stands
+    rows : (rows,) the rows of the ``now.open`` open clusters in arbitrary order, then the free rows
+    place : (rows,) index of each row in ``rows``
     box : the range intervals of each cluster (CASTLE, Definition 3.1)
-    by_attribute : the same by ``place``, so that the first ``now.open`` are those of the open clusters
-    id : (rows,) counts the clusters of the shard from 0
-    head, tail : (rows,) first and last member
-    tuples : (rows,) members
-    subjects : (rows,) distinct subjects: the paper's C.size
-    changed : (rows,) whether it differs from what is stored
+    by_attribute : the same intervals, indexed by ``place``; the first ``now.open`` belong to open clusters
+    id : (rows,) number of the cluster in the shard, from 0
+    head, tail : (rows,) slots of the first and the last member
+    tuples : (rows,) number of members
+    subjects : (rows,) number of distinct subjects: C.size in the paper
+    changed : (rows,) whether the cluster differs from its stored copy
     """
 
     rows: NDArray[np.int32]
@@ -88,12 +88,14 @@ class Clusters(NamedTuple):
 
 
 class Expiry(NamedTuple):
-    """Tuples that wait, by deadline and position; empty arrays where they are due in order of position, or never.
+    """Buffered tuples in order of deadline, then position.
+
+    The arrays are empty where tuples fall due in order of position, or where no such deadline exists.
 
     Attributes
     ----------
-    slots : (slots,) a binary heap of ``now.waiting`` slots, the first due at its top
-    place : (slots,) where in ``slots`` each slot stands
+    slots : (slots,) a binary heap of ``now.waiting`` slots with the next due tuple at its top
+    place : (slots,) index of each slot in ``slots``
     due : (slots,) the deadline: the last position, or epoch milliseconds, until which the tuple may wait
     """
 
@@ -103,16 +105,16 @@ class Expiry(NamedTuple):
 
 
 class Omega(NamedTuple):
-    """Generalizations kept for reuse: a ring, oldest overwritten first.
+    """Published generalizations kept for reuse (Omega in CASTLE): a ring that overwrites its oldest row first.
 
     Attributes
     ----------
-    box : what was published
-    by_attribute : the same
-    subjects : (rows,) distinct subjects behind it
-    diversity : (rows, sensitive) l-diversity behind it
-    release : (rows,) id of the release it stems from
-    span : (rows, 2, noised) lowest and highest values of its noised attributes
+    box : the published generalizations
+    by_attribute : the same generalizations, by attribute
+    subjects : (rows,) distinct subjects in the original release
+    diversity : (rows, sensitive) l-diversity of the original release
+    release : (rows,) id of the original release
+    span : (rows, 2, noised) minimum and maximum of its noised attributes
     """
 
     box: Boxes
@@ -124,19 +126,20 @@ class Omega(NamedTuple):
 
 
 class CastleArrays(NamedTuple):
-    """One shard.
+    """All arrays of one shard.
 
     Attributes
     ----------
-    now : how it stands. ``next_position``, ``next_cluster``, ``next_release``: numbers that are given out next;
-        ``waiting``, ``open``: tuples that wait, open clusters; ``oldest``, ``youngest``: slots; ``ring_used``,
-        ``ring_next``, ``omega_used``, ``omega_next``: of the two rings; ``merges``, ``splits`` so far; ``tau``
-    of : what it was told. ``k``; ``delay_tuples``, ``delay_event_time``: -1 where there is none; ``early_tuples``,
-        ``early_event_time``: by how much at most a deadline of one's own comes before; ``max_clusters``;
-        ``generalize``, ``by_name``, ``keep_all`` (whatever a release loses, it is kept for reuse): 0 or 1;
-        ``least_values`` that each release has
-    ring : (loss_window,) the losses that tau averages
-    by_position, by_time : when tuples must leave
+    now : current scalars. ``next_position``, ``next_cluster``, ``next_release``: the next numbers to assign;
+        ``waiting``, ``open``: numbers of buffered tuples and open clusters; ``oldest``, ``youngest``: slots;
+        ``ring_used``, ``ring_next``, ``omega_used``, ``omega_next``: fill level and next index of the two rings;
+        ``merges``, ``splits``: counts so far; ``tau``: mean loss of recent releases
+    of : configured scalars. ``k``; ``delay_tuples``, ``delay_event_time``: delay bounds, -1 where there is none;
+        ``early_tuples``, ``early_event_time``: the most by which jitter advances a tuple's deadline; ``max_clusters``;
+        ``generalize``, ``by_name`` (the policy names a subject), ``keep_all`` (keep each release for reuse, whatever
+        its loss): 0 or 1; ``least_values``: minimum of sensitive values per release
+    ring : (loss_window,) losses of recent releases, whose mean is tau
+    by_position, by_time : deadlines of buffered tuples by position and by event time
     """
 
     now: Any
@@ -161,7 +164,7 @@ class CastleArrays(NamedTuple):
 def empty_arrays(
     policy: Policy, privacy: Privacy, castle: Any, random: RandomStream, clusters: int = 0
 ) -> CastleArrays:
-    """A shard before its first tuple, with room for ``clusters`` open ones, and ``max_clusters`` at least."""
+    """Return a shard without tuples and with room for at least ``clusters`` and ``max_clusters`` open clusters."""
     rows = max(castle.max_clusters, clusters)
     sensitive = len(policy.sensitive)
     now = record(
@@ -227,7 +230,7 @@ def _told(policy: Policy, privacy: Privacy, castle: Any) -> Any:
 
 
 def with_slots(arrays: CastleArrays, slots: int, policy: Policy, castle: Any) -> CastleArrays:
-    """The same shard with ``slots`` slots or more; what it holds keeps its slots."""
+    """Return the same shard with at least ``slots`` slots; buffered tuples keep their slots."""
     held = len(arrays.tuples.position)
     if slots <= held:
         return arrays
@@ -273,5 +276,5 @@ def _expiry(slots: int) -> Expiry:
 
 @inner
 def points(tuples: Tuples) -> Boxes:
-    """Tuples seen as boxes: a point is an interval of one value."""
+    """Return tuples as boxes: a point is an interval of one value."""
     return Boxes(tuples.numeric, tuples.numeric, tuples.leaf)

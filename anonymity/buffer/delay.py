@@ -1,4 +1,4 @@
-"""Bounds on the delay of a tuple: validation, and warnings."""
+"""Validation of delay settings, and warnings about them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ NO_DELAY = "give 'tuples', 'event_time', or both; without either nothing would l
 
 
 def require_delay(parameters: Any, algorithm: str, *least: tuple[str, int]) -> None:
-    """Raise ``PolicyError`` where there is no delay, or a number is below its least, which is 0 for delays."""
+    """Raise ``PolicyError`` where no delay is set, or a setting lies below its minimum.
+
+    ``least`` holds pairs of a setting and its minimum; the minimum of a delay is 0.
+    """
     if parameters.delay_tuples is None and parameters.delay_event_time is None:
         raise PolicyError(f"{algorithm}.delay: {NO_DELAY}")
     delays = ("delay.tuples", parameters.delay_tuples, 0), ("delay.event_time", parameters.delay_event_time, 0)
@@ -25,7 +28,7 @@ def require_delay(parameters: Any, algorithm: str, *least: tuple[str, int]) -> N
 
 
 def cautions_of_delay(parameters: Any, algorithm: str) -> Iterator[str]:
-    """Return warnings about tuples that are published alone, each with its field."""
+    """Yield warnings about tuples that are published alone, each with its field."""
     if parameters.reuse_limit:
         yield (
             f"{algorithm}.reuse_limit: is {parameters.reuse_limit}, so tuples are published alone under an earlier "
@@ -42,7 +45,7 @@ def cautions_of_delay(parameters: Any, algorithm: str) -> Iterator[str]:
 
 
 def problems_of_delay(policy: Policy, parameters: Any, algorithm: str) -> Iterator[str]:
-    """Yield settings that contradict each other where tuples wait for a delay."""
+    """Yield conflicts between the policy and the settings of an algorithm that buffers tuples."""
     if parameters.suppression == "generalize":
         for name in without_domain(policy):
             yield (

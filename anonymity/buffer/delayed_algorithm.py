@@ -1,4 +1,4 @@
-"""What all algorithms have whose tuples wait for their delay, as others know them."""
+"""Registration of algorithms that buffer tuples up to a delay bound."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def delayed_algorithm(
     entries: tuple[str, ...] = (),
     lasting: bool = False,
 ) -> Algorithm:
-    """Make known an algorithm whose shards are ``DelayedShard``: what ``Algorithm`` has beside what all of them have.
+    """Register an algorithm whose shards are ``DelayedShard``, with the settings that all of these share.
 
-    ``settings``, ``counted``, ``gauges`` and ``tell`` are those beside the delay's, reuse's and suppression's;
-    ``entries`` are kinds beside those of ``crenel.anonymity.buffer.stored_shard``.
+    ``settings``, ``counted``, ``gauges`` and ``tell`` add to those of delay, reuse and suppression. ``entries`` adds
+    kinds of stored entries to those of ``crenel.anonymity.buffer.stored_shard``.
     """
 
     def tell_all(given: Any) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Shards whose tuples wait for their delay: what goes in, what comes out, and how it is remembered."""
+"""Shards that buffer tuples up to a delay bound: admission, release, storage and restore."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ _NO_SLOTS = np.zeros(0, np.int32)
 
 
 class DelayedShard(Shard):
-    """The live form of one shard whose tuples wait for their delay, as CASTLE has them.
+    """Live state of one shard that buffers tuples up to a delay bound, as CASTLE does.
 
     Parameters
     ----------
-    terms : what it is held to
-    snapshot : what is stored of it (``crenel.anonymity.buffer.stored_shard``)
-    remembers : whether each step tells what is to be stored; a shard that is thrown away need not
+    terms : policy, privacy models and parameters of the shard
+    snapshot : the stored state of the shard (``crenel.anonymity.buffer.stored_shard``)
+    remembers : whether each step returns the state changes to store; a discarded shard needs none
     """
 
     _outlive: ClassVar[tuple[str, ...]] = ("now", "ring", "domain", "clusters", "omega", "totals")
-    """Arrays that are not by slot."""
+    """Names of the arrays that are not indexed by slot."""
 
     def __init__(self, terms: ShardContext, snapshot: Snapshot, *, remembers: bool = True) -> None:
         self.terms, self.number = terms, snapshot.state.shard
@@ -65,9 +65,10 @@ class DelayedShard(Shard):
             self._restore_block(number, buffered, snapshot, rows)
 
     def push(self, block: Block, watermark: int = NO_TIME) -> Step:
-        """As ``Shard.push``; with noise, tuples are sampled and perturbed first.
+        """Admit a block of tuples and release the due ones, as ``Shard.push`` does.
 
-        Those that are sampled out leave no trace but a count (CASTLEGUARD, Algorithm 1).
+        With noise, sampling and perturbation come first. Tuples that sampling rejects leave no trace but a count
+        (CASTLEGUARD, Algorithm 1).
         """
         return self._step(block if self._noise is None else self._noise.let_in(block), watermark, ended=False)
 
@@ -75,7 +76,7 @@ class DelayedShard(Shard):
         return self._step(None, watermark, ended=False)
 
     def finish(self) -> Step:
-        """The input has ended: release everything, in order of expiry."""
+        """Release all buffered tuples in order of expiry, because the input has ended."""
         return self._step(None, NO_TIME, ended=True)
 
     def forget(self, subjects: NDArray[np.uint64]) -> Step:
@@ -84,22 +85,23 @@ class DelayedShard(Shard):
         slots = slots[theirs(self.terms.policy, tuples.subject[slots], subjects)]
         slots = slots[np.argsort(tuples.position[slots])]
         positions = tuples.position[slots]
-        # A cluster's box is the least around those who wait in it, so none of a forgotten person's values shapes it: it
-        # shrinks to those of the others, and closes with the last of them.
+        # A cluster's box is the smallest around its buffered tuples. It shrinks to the tuples of the remaining persons
+        # and closes with the last of them, so no value of a forgotten person shapes it.
         self._take_out(slots)
         self._strike(subjects)
         self._unsee(slots)
         self._slots.give_back(slots)
         self._empty_out()
         if self.terms.policy.noised:
-            # What is reused knows the ends of the noised values behind it, as they came, and not whose they were.
+            # Reusable generalizations hold the minimum and maximum of noised values but not their owners, so all are
+            # dropped.
             now.omega_used = now.omega_next = 0
         self._history.forgotten += len(slots)
         return self._told(self._collected(), Moved(None, _NO_SLOTS, positions, positions[:0], forgets=True))
 
     @property
     def _counted(self) -> Seen:
-        """How common sensitive values have been."""
+        """Frequencies of sensitive values in the stream so far."""
         seen: Seen = self.arrays.checks.lookup.seen
         return seen
 
@@ -162,26 +164,26 @@ class DelayedShard(Shard):
 
     @abstractmethod
     def _problems(self) -> Iterator[str]:
-        """What does not go together in the terms."""
+        """Yield conflicts among the terms."""
 
     @abstractmethod
     def _begin(self, random: RandomStream, clusters: int) -> Any:
-        """The arrays of a shard with room for so many clusters and no tuple."""
+        """Return the arrays of a shard without tuples and with room for ``clusters`` clusters."""
 
     @abstractmethod
     def _enlarged(self, arrays: Any, slots: int) -> Any:
-        """The same with so many slots."""
+        """Return the same arrays with ``slots`` slots."""
 
     @abstractmethod
     def _run(self, admitted: NDArray[np.int32], marks: NDArray[np.int64], watermark: int, *, ended: bool) -> None:
-        """Let in tuples, and let leave what falls due; ``marks`` as ``crenel.anonymity.buffer.watermarks`` has them."""
+        """Admit tuples and release the due ones; ``marks`` as in ``crenel.anonymity.buffer.watermarks``."""
 
     @abstractmethod
     def _take_out(self, slots: NDArray[np.int32]) -> None:
-        """Let waiting tuples, in order of position, wait no more."""
+        """Remove buffered tuples, given in order of position, from their clusters and from the queue."""
 
     def _unsee(self, slots: NDArray[np.int32]) -> None:
-        """Let what has been counted of sensitive values tell nothing of a person whose tuples wait no more."""
+        """Remove forgotten tuples from the frequencies of sensitive values."""
         arrays = self.arrays
         if self._counted.follows.any():
             remove_value(self._counted, arrays.tuples.sensitive[slots], self.terms.privacy.k)
@@ -189,26 +191,26 @@ class DelayedShard(Shard):
             renumber(arrays.checks.lookup, arrays.waiting.value, arrays.tuples.sensitive, waits)
 
     def _strike(self, subjects: NDArray[np.uint64]) -> None:
-        """Forget what is known of persons beside their tuples, none of which waits any more; most know nothing."""
+        """Erase further knowledge about persons without buffered tuples; most algorithms have none."""
 
     @abstractmethod
     def _relink(self, slots: NDArray[np.int32], rows: NDArray[np.int32]) -> None:
-        """Let tuples wait again in the clusters in which they waited, in order of position."""
+        """Return buffered tuples to their clusters after a restore, in order of position."""
 
     @abstractmethod
     def _left_alone(self, releases: Releases) -> NDArray[np.bool_]:
-        """(members,) which of those that were released left others of their cluster behind."""
+        """Return (members,) whether a published tuple left other tuples of its cluster behind."""
 
     @abstractmethod
     def _restore_gamma(self, snapshot: Snapshot) -> dict[int, int]:
-        """Open the clusters that were stored; the row of each, by id."""
+        """Open the stored clusters and return the row of each, by id."""
 
     def _further(self) -> Mapping[str, dict[int, bytes | None]]:
-        """What is to be written of other kinds than those of the ledger."""
+        """Return changed entries of kinds that the ledger does not write."""
         return {}
 
     def _admit(self, tuples: TupleColumns) -> NDArray[np.int32]:
-        """Copy tuples into free slots; the slots, in the tuples' order."""
+        """Copy tuples into free slots and return these, in the tuples' order."""
         self._reserve(len(tuples))
         slots = self._slots.take(len(tuples), tuples.members) if len(tuples) else _NO_SLOTS
         let_in(self.arrays.noise, slots, tuples.members)
@@ -258,7 +260,7 @@ class DelayedShard(Shard):
     def _restore_omega(self, snapshot: Snapshot) -> None:
         omega, now = self.arrays.omega, self.arrays.now
         size, row = len(omega.release), 0
-        for entry in reversed(snapshot.omega.values()):  # the youngest at the end of the ring
+        for entry in reversed(snapshot.omega.values()):  # the newest at the end of the ring
             rows = np.arange(len(entry.id))[::-1][: size - row]
             into = np.arange(size - 1 - row, size - 1 - row - len(rows), -1)
             omega.release[into] = entry.id[rows]
@@ -285,7 +287,7 @@ class DelayedShard(Shard):
             self._ledger.blocks.add(number, slots, buffered.position, len(kept))
 
     def _shrink(self) -> None:
-        """Give back the memory that a burst took: tuples move to the first slots, in order of position."""
+        """Free the memory of a past burst by moving tuples to the first slots, in order of position."""
         before = self.arrays
         used = np.flatnonzero(before.tuples.cluster != NONE).astype(np.int32)
         used = used[np.argsort(before.tuples.position[used])]

@@ -1,6 +1,6 @@
-"""How tuples leave that waited for their delay: together, alone under what was published before, or not at all.
+"""Publication of chosen tuples under one generalization, their reuse of an earlier one, or their suppression.
 
-What CASTLE does once it has chosen them. Whoever calls these takes the tuples out of what waits.
+The caller removes the tuples from the buffer.
 """
 
 from __future__ import annotations
@@ -25,10 +25,14 @@ from crenel.anonymity.space.ends import published_loss, round_outwards
 
 @leaf
 def release_part(shard: Any, members: NDArray[np.int64], due: Int, kind: Int) -> Int:
-    """Release some tuples under one generalization (output_cluster, steps 6 to 11).
+    """Release tuples as one equivalence class (CASTLE, output_cluster, steps 6 to 11).
 
-    Where they cannot leave together, all but ``due`` may wait on: they come first in ``members`` then, and have no
-    cluster; how many.
+    Noise may leave too few tuples for a release. Then the tuple ``due`` is suppressed and the others may wait.
+
+    Returns
+    -------
+    int
+        The number of tuples that may wait. They come first in ``members`` and belong to no cluster; 0 after a release.
     """
     tuples, out, tally = shard.tuples, shard.out, shard.counter.tally
     release, start = out.filled.releases, out.filled.members
@@ -46,7 +50,7 @@ def release_part(shard: Any, members: NDArray[np.int64], due: Int, kind: Int) ->
     if not leaves:
         return waiting
     newest = enclose_all(domain, box, release, others, out.members[start:stop], tuples.event_time)
-    loss = info_loss(domain, box, release)  # before ends are rounded, as that of the clusters which tau is a bound of
+    loss = info_loss(domain, box, release)  # before ends are rounded, as for the clusters that tau bounds
     round_outwards(domain, box, release)
     for i in range(start, stop):
         note_wait(shard, np.int64(out.members[i]))
@@ -75,7 +79,7 @@ def _keep_waiting(shard: Any, members: NDArray[np.int64], due: Int, start: Int, 
 
 @leaf
 def reuse(shard: Any, slot: Int, published: Int) -> None:
-    """Release a tuple under a generalization of Omega."""
+    """Publish a tuple under an earlier generalization (Omega in CASTLE)."""
     omega, out = shard.omega, shard.out
     release = out.filled.releases
     enforce_counted(shard.checks, shard.of.k, omega.subjects[published], omega.diversity[published])
@@ -88,7 +92,7 @@ def reuse(shard: Any, slot: Int, published: Int) -> None:
 
 @leaf
 def suppress(shard: Any, slot: Int, reason: Int) -> None:
-    """Withhold a tuple, or publish it fully generalized as the paper does (delay_constraint, steps 15 and 18)."""
+    """Suppress a tuple, or publish it fully generalized as the paper does (delay_constraint, steps 15 and 18)."""
     if shard.of.generalize != 0:
         shard.totals.suppressed[reason] += 1
         release = shard.out.filled.releases
@@ -112,7 +116,7 @@ def _leave_alone(shard: Any, slot: Int, kind: Int, subjects: Int) -> None:
     if shard.noise.value.shape[1] > 0:
         note_scale(shard.noise, out.filled.releases)
         add_noise(shard.noise, shard.random, out.members[start:stop])
-        shard.noise.linked[slot] = False  # among whom it is, is not known any more
+        shard.noise.linked[slot] = False  # the members of its class are no longer known
     loss = published_loss(shard.domain, out.box, out.filled.releases)
     close_release(out, shard.totals, kind, subjects, loss, stop, shard.tuples.event_time[slot])
     shard.now.next_release += 1
@@ -120,5 +124,5 @@ def _leave_alone(shard: Any, slot: Int, kind: Int, subjects: Int) -> None:
 
 @leaf
 def note_wait(shard: Any, slot: Int) -> None:
-    """Count how long a tuple has waited that leaves."""
+    """Count the delay of a tuple that is published or suppressed."""
     note_delay(shard.totals, shard.now.next_position - 1 - shard.tuples.position[slot])

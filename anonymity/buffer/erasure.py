@@ -1,4 +1,4 @@
-"""Whose tuples are to be forgotten."""
+"""Selection of the tuples of persons to forget."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from crenel.anonymity.model.policy import Policy
 
 
 def theirs(policy: Policy, subject: NDArray[np.uint64] | None, persons: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """(tuples,) which tuples are of some persons.
+    """Return (tuples,) whether each tuple belongs to one of the given persons.
 
     Parameters
     ----------
-    subject : (tuples,) keyed hashes
-    persons : (persons,) the same
+    subject : (tuples,) keyed hashes of the tuples' persons
+    persons : (persons,) keyed hashes of the persons to forget
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""Deadlines of tuples that wait, and who is due first: a binary heap that knows where each tuple stands.
+"""Deadlines of buffered tuples: a binary heap that knows the index of each tuple.
 
-Who is due leaves, alone where a generalization is reused for it. Were a deadline always the whole delay after the tuple
-came, the moment would tell whose it is; so each tuple may have a deadline of its own, drawn when it comes.
+A due tuple may be published alone under a reused generalization. A fixed delay would then reveal its arrival time and
+its person. Therefore each tuple may draw a deadline of its own on arrival.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _LAST = np.iinfo(np.int64).max
 
 @procedure
 def schedule(shard: Any, slot: Int) -> None:
-    """Give a tuple that has just arrived its deadlines; ``now.waiting`` counts it.
+    """Set the deadlines of a tuple that has just arrived; ``now.waiting`` counts it already.
 
-    They lie between (1 - jitter) of the delay and all of it, uniformly, and by position and by event time at the same
-    share. What is drawn follows from the tuple's position alone, so it is the same after a restore.
+    Deadlines are uniform between (1 - jitter) of the delay and the whole delay, with one share for position and event
+    time. The share depends on the tuple's position alone, so a restore does not change it.
     """
     of, position = shard.of, np.int64(shard.tuples.position[slot])
     share = lot(shard.lots, position) if of.early_tuples > 0 or of.early_event_time > 0 else 0.0
@@ -34,7 +34,7 @@ def schedule(shard: Any, slot: Int) -> None:
 
 @procedure
 def unschedule(shard: Any, slot: Int) -> None:
-    """Drop a tuple that is about to depart, so that ``now.waiting`` still counts it."""
+    """Remove the deadlines of a tuple that is about to depart; ``now.waiting`` still counts it."""
     if len(shard.by_position.slots) > 0:
         _drop(shard, shard.by_position, slot)
     if len(shard.by_time.slots) > 0:

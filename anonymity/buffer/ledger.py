@@ -1,6 +1,6 @@
-"""What of a shard is written down after each step.
+"""State changes of a shard to store after each step.
 
-Whatever was kept at a checkpoint is the shard as it stood: restored (``stored``), it goes on as if nothing had happened
+A shard restored from a checkpoint (``crenel.anonymity.buffer.stored_shard``) continues as if nothing had happened
 (design, "What always holds", 6).
 """
 
@@ -26,15 +26,15 @@ from crenel.state.stored import Changes
 
 @dataclass(frozen=True)
 class Moved:
-    """Which tuples came and went in a step.
+    """Tuples that a step admitted, published or suppressed.
 
     Attributes
     ----------
-    block : the tuples that were let in, as they were let in (perturbed, where noise is on); None where none came
-    admitted : (tuples,) their slots, in order
-    left : (tuples,) positions of those that left
-    left_alone : (tuples,) positions of those among them that left their cluster behind
-    forgets : whether those that left are to be forgotten, with all that their persons have left behind
+    block : the admitted tuples (perturbed, where noise is on); None where there are none
+    admitted : (tuples,) slots of the admitted tuples, in order
+    left : (tuples,) positions of the published and suppressed tuples
+    left_alone : (tuples,) positions of those among them that left others of their cluster behind
+    forgets : whether the step erases persons, with all stored traces of them
     """
 
     block: Block | None
@@ -45,13 +45,13 @@ class Moved:
 
 
 class Ledger:
-    """What is stored of one shard.
+    """Stored state of one shard, and its changes after each step.
 
     Parameters
     ----------
-    terms : of the shard
-    snapshot : what it was made from; its blocks are noted in ``blocks``
-    tuples : tuples that wait as they are stored, by slots in order of position
+    terms : policy, privacy models and parameters of the shard
+    snapshot : the stored state of the shard; the caller adds its blocks to ``blocks``
+    tuples : returns the stored form of buffered tuples, given slots in order of position
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Ledger:
         self._gone = state.gone
         self._gamma = set(snapshot.gamma)
         self._next_cluster = int(state.numbers[1])
-        # Stored entries, oldest first, and the last release in each.
+        # Stored entries, oldest first, with the last release of each.
         self._omega = {i: int(entry.id[-1]) for i, entry in snapshot.omega.items()}
         self._forgotten = dict(snapshot.forgotten)
         self._inventory = snapshot.inventory
@@ -77,11 +77,14 @@ class Ledger:
         moved: Moved,
         further: Mapping[str, dict[int, bytes | None]],
     ) -> Changes:
-        """What to write after one step; ``further``: changed entries of kinds that others write."""
+        """Return the entries to write after one step.
+
+        ``further`` holds changed entries of kinds that other modules write.
+        """
         now = arrays.now
         oldest = int(arrays.tuples.position[now.oldest]) if now.waiting else int(now.next_position)
         blocks = self._changed_blocks(arrays, moved)
-        # What left in the step in which it came was never stored.
+        # A tuple that arrived and departed in the same step was never stored.
         before = moved.left_alone[moved.left_alone < now.next_position - len(moved.admitted)]
         gone = np.concatenate([self._gone, before])
         self._gone = gone[(gone >= oldest) & self.blocks.within(gone)]
@@ -96,7 +99,7 @@ class Ledger:
         return Changes(self._state(arrays, noise, history, oldest).to_bytes(), entries)
 
     def _changed_blocks(self, arrays: CastleArrays, moved: Moved) -> dict[int, bytes | None]:
-        # Tuples of the block that is being pushed are not counted yet.
+        # Tuples of the pushed block are not counted yet.
         first = int(arrays.now.next_position) - len(moved.admitted)
         changed: dict[int, bytes | None] = dict.fromkeys(self.blocks.leave(moved.left[moved.left < first]))
         if moved.block is None or not len(moved.block):
@@ -112,7 +115,8 @@ class Ledger:
         return changed
 
     def _moved_on(self, arrays: CastleArrays, moved: Moved) -> NDArray[np.int64]:
-        # Positions of stored tuples that wait in a cluster that is younger than they are: they could not leave theirs.
+        # Positions of stored tuples whose cluster is younger than they are. They could not leave with their first
+        # cluster.
         tuples, clusters, now = arrays.tuples, arrays.clusters, arrays.now
         stored_before = int(now.next_position) - len(moved.admitted)
         rows = clusters.rows[: now.open]
@@ -127,7 +131,8 @@ class Ledger:
     def _rewritten_blocks(self, arrays: CastleArrays, moved: Moved) -> dict[int, bytes | None]:
         entries: dict[int, bytes | None] = {}
         position, cluster = arrays.tuples.position, arrays.tuples.cluster
-        # Nobody knows who has left and is stored: whoever is forgotten may be among them, wherever anybody is.
+        # The store does not say which departed tuples it still contains, so any block with departed tuples may hold
+        # some of a forgotten person.
         anew = self.blocks.partly_left() if moved.forgets else self.blocks.sparse()
         for number, slots in {**dict(anew), **dict(self.blocks.holding(self._moved_on(arrays, moved)))}.items():
             first, end = self.blocks.span(number)

@@ -1,4 +1,4 @@
-"""What has left a shard so far, between its arrays, what is stored of it, and what its counters tell."""
+"""Counts of published and suppressed tuples over a shard's lifetime, converted between arrays, state and metrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from crenel.anonymity.model.privacy import Privacy
 
 
 class Told(Protocol):
-    """The part of a stored state that tells it."""
+    """Fields of a stored state that hold the lifetime counts."""
 
     @property
     def released(self) -> int: ...
@@ -34,17 +34,17 @@ class Told(Protocol):
 
 
 class LifetimeCounters:
-    """What has left one shard.
+    """Lifetime counts of one shard.
 
     Parameters
     ----------
-    totals : counts by compiled procedures; begins with what is stored
-    privacy : names the reasons
-    state : what is stored
+    totals : counts of the compiled procedures; initialized with the stored counts
+    privacy : names the reasons of suppression
+    state : the stored counts
 
     Attributes
     ----------
-    forgotten : tuples of forgotten persons
+    forgotten : tuples of erased persons
     """
 
     def __init__(self, totals: Totals, privacy: Privacy, state: Told) -> None:
@@ -55,18 +55,18 @@ class LifetimeCounters:
             totals.suppressed[i] = state.suppressed.get(reason, 0)
         totals.kinds[: len(state.kinds)] = state.kinds
         totals.delays[state.delays[:, 0]] = state.delays[:, 1]
-        # Counted under promises that are no longer made.
+        # Counts under privacy models that the job no longer has.
         self._earlier = {
             reason: amount for reason, amount in state.suppressed.items() if reason not in self._reasons and amount
         }
 
     @property
     def suppressed(self) -> dict[str, int]:
-        """Tuples by reason."""
+        """Suppressed tuples by reason."""
         return self._earlier | dict(zip(self._reasons, self._totals.suppressed.tolist(), strict=True))
 
     def counted(self) -> dict[str, Any]:
-        """The fields of ``crenel.anonymity.algorithm.Counters`` that tell it."""
+        """Return the lifetime counts as fields of ``crenel.anonymity.algorithm.Counters``."""
         totals, sums = self._totals, self._totals.sums
         return {
             "released": int(sums.released),
@@ -80,7 +80,7 @@ class LifetimeCounters:
         }
 
     def stored(self) -> dict[str, Any]:
-        """The fields of a stored state that tell it."""
+        """Return the lifetime counts as fields of a stored state."""
         totals, sums = self._totals, self._totals.sums
         buckets = np.flatnonzero(totals.delays)
         return {
@@ -96,5 +96,5 @@ class LifetimeCounters:
 
 
 def _told(kinds: NDArray[np.int64]) -> int:
-    """Of how many kinds counts are stored: of those that there were always, and up to the last that there is any of."""
+    """Return the number of stored kinds: at least the first ones, and up to the last with a count."""
     return max([FIRST_KINDS, *(np.flatnonzero(kinds) + 1).tolist()])

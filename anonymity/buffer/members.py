@@ -1,4 +1,4 @@
-"""The published columns of the tuples that wait, by slot."""
+"""Published columns of the buffered tuples, by slot."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _NUMPY = {
 
 
 def in_milliseconds(column: pa.Array) -> pa.Array:
-    """A column of timestamps as int64, as they are published; any other as it is."""
+    """Return timestamps as int64, the form in which they are published; return other columns unchanged."""
     return column.view(pa.int64()) if pa.types.is_timestamp(column.type) else column
 
 
 class Members:
-    """Columns of sensitive, noised and pass-through values, one slot a tuple.
+    """Columns of sensitive, noised and pass-through values, one tuple per slot.
 
     Parameters
     ----------
-    schema : names and types (int64, float64, bool, string or timestamp in ms, which is taken as int64) of the
-        published columns
+    schema : names and types of the published columns (int64, float64, bool, string, or timestamp in ms, stored as
+        int64)
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -44,7 +44,7 @@ class Members:
         self._missing: list[NDArray[np.bool_]] = [np.zeros(0, np.bool_) for _ in schema]
 
     def reserve(self, slots: int) -> None:
-        """Make room for ``slots`` slots; what is held stays where it is."""
+        """Make room for ``slots`` slots; stored values keep theirs."""
         for columns in (self._values, self._missing):
             for i, column in enumerate(columns):
                 larger = zeros(slots, column.dtype)
@@ -69,7 +69,7 @@ class Members:
                 self._missing[i][slots] = False
 
     def take(self, slots: NDArray[np.int32]) -> tuple[list[Any], ...]:
-        """The values in ``slots``, a list for each column; None where a value is missing. The slots are emptied."""
+        """Remove the values in ``slots`` and return them, one list per column; None where a value is missing."""
         columns = []
         for values, missing in zip(self._values, self._missing, strict=True):
             column = values[slots].tolist()
@@ -82,7 +82,7 @@ class Members:
         return tuple(columns)
 
     def batch(self, slots: NDArray[np.int32]) -> pa.RecordBatch:
-        """The values in ``slots``, which stay there."""
+        """Return the values in ``slots`` without removing them."""
         columns = [
             pa.array(values[slots], field.type, mask=None if values.dtype == object else missing[slots])
             for field, values, missing in zip(self.schema, self._values, self._missing, strict=True)
@@ -90,7 +90,7 @@ class Members:
         return pa.record_batch(columns, schema=self.schema)
 
     def moved(self, slots: NDArray[np.int32], count: int) -> Members:
-        """The values in ``slots`` alone, in the first of ``count`` slots."""
+        """Return only the values in ``slots``, moved to the first of ``count`` slots."""
         made = Members(self.schema)
         made.reserve(count)
         for old, new in ((self._values, made._values), (self._missing, made._missing)):

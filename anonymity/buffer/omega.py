@@ -1,4 +1,4 @@
-"""Omega: what was published and may be handed out again, and tau, the loss that clusters are measured by."""
+"""Omega, the generalizations kept for reuse, and tau, the mean loss that bounds the loss of clusters."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from crenel.anonymity.space.domain import NONE
 
 @leaf
 def reusable(shard: Any, slot: Int) -> Int:
-    """The row of a random one of the published generalizations that contain a tuple, ``NONE`` where none does.
+    """Return the row of a random published generalization that contains a tuple, ``NONE`` where none does.
 
-    Never the best of them: that would tell where the tuple is not (CASTLE, Section 3.2.2).
+    The choice is random because the best generalization would reveal where the tuple is not (CASTLE, Section 3.2.2).
     """
-    # Who else would be near what is published is not known any more, nor how often each value was.
+    # Reuse is impossible with these settings: Omega keeps neither the neighbors in the class nor the frequency of each
+    # value.
     if shard.noise.of.subjects > 0 or not only_diversity(shard.checks):
         return np.int64(NONE)
     found = containing_rows(shard, slot)
@@ -32,7 +33,10 @@ def reusable(shard: Any, slot: Int) -> Int:
 
 @leaf
 def containing_rows(shard: Any, slot: Int) -> Int:
-    """How many published generalizations contain a tuple; their rows, oldest first, begin ``by_attribute.matches``."""
+    """Count the published generalizations that contain a tuple.
+
+    Their rows, oldest first, are written to the beginning of ``by_attribute.matches``.
+    """
     omega, now = shard.omega, shard.now
     size, used = len(omega.release), now.omega_used
     found: Int = np.int64(0)
@@ -48,7 +52,7 @@ def containing_rows(shard: Any, slot: Int) -> Int:
 
 @leaf
 def keep(shard: Any, release: Int, subjects: Int, loss: float) -> None:
-    """Keep a release of this step for reuse: one that loses less than tau (output_cluster, steps 8 to 11), or all."""
+    """Keep a release of this step for reuse if it loses less than tau (output_cluster, steps 8 to 11), or always."""
     omega, now, out = shard.omega, shard.now, shard.out
     if (loss < now.tau or shard.of.keep_all != 0) and len(omega.release) > 0:
         row = now.omega_next
@@ -68,7 +72,7 @@ def keep(shard: Any, release: Int, subjects: Int, loss: float) -> None:
 
 @leaf
 def update_tau(shard: Any, loss: float) -> None:
-    """Tau is the mean loss of the most recent releases (CASTLE, Section 3.2.3)."""
+    """Update tau, the mean loss of the most recent releases (CASTLE, Section 3.2.3)."""
     now, ring = shard.now, shard.ring
     ring[now.ring_next] = loss
     now.ring_next = (now.ring_next + 1) % len(ring)
