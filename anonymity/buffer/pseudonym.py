@@ -1,11 +1,11 @@
-"""Pseudonyms: codes by which rows of one person are known to be one person's, and nobody is known by name.
+"""Pseudonyms: codes that link the records of one person without naming the person.
 
-A code is 128 bits of BLAKE2b, keyed, over the person's keyed hash that state holds and what it changes with: nothing,
-the UTC day of the row's event time, or the release. Its key is derived from the subject key under a personalisation of
-its own, so who reads state and output cannot say which hash a code is of. Who knows the subject key can make the code
-of anybody.
+A code is a keyed BLAKE2b hash of 128 bits. Its input is the keyed hash of the person, as stored in state, and the
+pseudonym's scope: nothing, the UTC day of the record's event time, or the release. The code's key is derived from the
+subject key with a BLAKE2b personalization of its own. A reader of state and output therefore cannot link a code to a
+stored hash. A holder of the subject key can compute the code of any person.
 
-What is hashed is fixed for ever: codes of earlier runs must be found again.
+The hash input never changes, so that codes of earlier runs can be found again.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _DAY = 86_400_000
 
 
 def codes(pseudonym: Pseudonym, key: bytes, random_key: bytes, releases: Releases) -> list[str]:
-    """A code of 32 hexadecimal digits for each member of some releases of a shard, in their order.
+    """Return a code of 32 hexadecimal digits for each member of the releases of one shard, in their order.
 
     Parameters
     ----------
     key : ``crenel.anonymity.model.secret.SubjectKey.pseudonym_key``
-    random_key : 32 bytes that no other shard has and no other run: release numbers begin anew in each, and codes of the
-        scope ``release`` shall not
+    random_key : 32 bytes unique to this shard and run. Release numbers start at 0 in each shard, and codes of the scope
+        ``release`` must not repeat
     releases : with ``subject``, and ``member_event_time`` for the scope ``day``
     """
     subjects = releases.subject.astype("<u8")

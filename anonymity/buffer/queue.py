@@ -1,4 +1,4 @@
-"""All that waits, in order of arrival: how tuples get into it and out of it, and which is due."""
+"""Queue of all buffered tuples in order of arrival: insertion, removal, and the next due tuple."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ def number(shard: Any, slot: Int) -> None:
 
 @leaf
 def arrive(shard: Any, slot: Int) -> None:
-    """Put a tuple at the young end of all that wait, and count it."""
+    """Append a tuple to the queue and count its person and values."""
     line_up(shard, slot)
     come(shard.waiting, shard.checks, slot, shard.tuples.subject[slot], shard.tuples.sensitive, shard.of.by_name != 0)
 
 
 @leaf
 def depart(shard: Any, slot: Int) -> None:
-    """Take a tuple out of all that wait; its slot is free once the step is over."""
+    """Remove a tuple from the queue and from the counts; its slot is free after the step."""
     step_out(shard, slot)
     go(shard.waiting, shard.checks, slot, shard.tuples.subject[slot], shard.tuples.sensitive, shard.of.by_name != 0)
 
 
 @leaf
 def line_up(shard: Any, slot: Int) -> None:
-    """Put a tuple at the young end of the queue."""
+    """Append a tuple to the queue."""
     now, tuples = shard.now, shard.tuples
     tuples.older[slot] = now.youngest
     tuples.younger[slot] = NONE
@@ -60,7 +60,7 @@ def line_up(shard: Any, slot: Int) -> None:
 
 @leaf
 def step_out(shard: Any, slot: Int) -> None:
-    """Take a tuple out of the queue."""
+    """Remove a tuple from the queue."""
     now, tuples = shard.now, shard.tuples
     if len(shard.by_position.slots) > 0 or len(shard.by_time.slots) > 0:
         unschedule(shard, slot)
@@ -79,9 +79,9 @@ def step_out(shard: Any, slot: Int) -> None:
 
 @leaf
 def next_due(shard: Any, watermark: Int, ended: bool) -> Int:
-    """The tuple that must leave next, ``NONE`` where all may wait (CASTLE, Definition 2.2; Algorithm 1, step 11).
+    """Return the next due tuple, ``NONE`` where all may wait (CASTLE, Definition 2.2; Algorithm 1, step 11).
 
-    At the end of the input everything is due in order of deadlines: by event time where that bounds the delay, else by
+    At the end of the input every tuple is due, in order of deadlines: by event time where it bounds the delay, else by
     position.
     """
     now = shard.now
@@ -103,7 +103,7 @@ def next_due(shard: Any, watermark: Int, ended: bool) -> Int:
 
 @leaf
 def lacking(shard: Any) -> Int:
-    """Why no tuples that wait could leave together, ``NONE`` where all of them could, or some."""
+    """Return the reason why no set of buffered tuples can be released, ``NONE`` where some set may be."""
     if shard.waiting.tally.persons[0] < shard.of.k:
         return np.int64(TOO_FEW_SUBJECTS)
     check = impossible(shard.waiting, shard.checks)
@@ -112,6 +112,6 @@ def lacking(shard: Any) -> Int:
 
 @leaf
 def lacking_together(shard: Any) -> Int:
-    """Why all that waits could not leave together, though some of it might; ``NONE`` where it could."""
+    """Return the reason why the whole buffer cannot be one release, ``NONE`` where it can; a subset still might."""
     check = np.int64(broken(shard.checks, shard.waiting.tally))
     return np.int64(NONE) if check == NONE else np.int64(shard.checks.reason[check])

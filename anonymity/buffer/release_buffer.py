@@ -1,4 +1,4 @@
-"""What leaves in one step, and what has left so far: written by compiled procedures, the same for all algorithms."""
+"""Releases of one step, and totals over all steps, written by the compiled procedures of all algorithms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from crenel.anonymity.compiled.jit import Int, inner, leaf
 from crenel.anonymity.space.domain import Boxes
 
 CLUSTER, MERGED, SPLIT, REUSED, GENERALIZED, AGAIN, WIDENED = range(7)
-"""Positions in ``crenel.anonymity.model.outcomes.KINDS``."""
+"""The kinds of releases, as positions in ``crenel.anonymity.model.outcomes.KINDS``."""
 
 DELAY_STEPS = 32
 DELAY_BUCKETS = DELAY_STEPS * 60
@@ -20,14 +20,14 @@ DELAY_BUCKETS = DELAY_STEPS * 60
 
 
 class ReleaseBuffer(NamedTuple):
-    """What one step releases; ``crenel.anonymity.buffer.releases.Releases`` tells the meaning of each column.
+    """Releases of one step; ``crenel.anonymity.buffer.releases.Releases`` describes each column.
 
     Attributes
     ----------
-    filled : how many ``releases``, ``members`` and ``suppressed`` tuples there are
-    end : (releases,) where the members of each end
+    filled : numbers of ``releases``, ``members`` and ``suppressed`` tuples written so far
+    end : (releases,) index after the last member of each release
     members : (members,) slots of members, release by release
-    suppressed, reason : (suppressed,) slots of suppressed tuples, and why
+    suppressed, reason : (suppressed,) slots of suppressed tuples, and their reasons
     """
 
     filled: Any
@@ -44,15 +44,15 @@ class ReleaseBuffer(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """What has left so far.
+    """Totals over all steps so far.
 
     Attributes
     ----------
-    sums : ``released`` tuples, those of them that were ``linked`` (``crenel.anonymity.noise.release_noise``), the
+    sums : ``released`` tuples, the ``linked`` ones among them (``crenel.anonymity.noise.release_noise``), the
         ``longest`` delay in tuples, and ``loss``, InfoLoss summed over released tuples
-    suppressed : (reasons,) tuples by ``Privacy.reasons``
+    suppressed : (reasons,) suppressed tuples by ``Privacy.reasons``
     kinds : (kinds,) releases by ``crenel.anonymity.model.outcomes.KINDS``
-    delays : (buckets,) tuples by ``delay_bucket``
+    delays : (buckets,) departed tuples by ``delay_bucket``
     """
 
     sums: Any
@@ -62,7 +62,7 @@ class Totals(NamedTuple):
 
 
 def empty_out(slots: int, boxes: Boxes, sensitive: int) -> ReleaseBuffer:
-    """Room for what one step releases of ``slots`` tuples; ``boxes`` are as many."""
+    """Return an empty buffer for the releases of ``slots`` tuples; ``boxes`` has as many rows."""
     return ReleaseBuffer(
         filled=record("releases members suppressed"),
         box=boxes,
@@ -79,7 +79,7 @@ def empty_out(slots: int, boxes: Boxes, sensitive: int) -> ReleaseBuffer:
 
 
 def empty_totals(reasons: int, kinds: int) -> Totals:
-    """Nothing has left."""
+    """Return totals of 0."""
     return Totals(
         record("released linked longest", "loss"),
         np.zeros(reasons, np.int64),
@@ -92,9 +92,9 @@ def empty_totals(reasons: int, kinds: int) -> Totals:
 def close_release(
     out: ReleaseBuffer, totals: Totals, kind: Int, subjects: Int, loss: float, stop: Int, event_time: Int
 ) -> None:
-    """Complete the release whose box and members, up to ``stop``, were written.
+    """Complete the release whose box and members, up to ``stop``, are written.
 
-    ``event_time`` is that of the newest member: an unrelated tuple may be dated far ahead.
+    ``event_time`` is that of the newest member. The watermark would not do: an unrelated tuple may be dated far ahead.
     """
     release, start = out.filled.releases, out.filled.members
     out.kind[release] = kind
@@ -111,7 +111,7 @@ def close_release(
 
 @inner
 def withhold(out: ReleaseBuffer, totals: Totals, slot: Int, reason: Int) -> None:
-    """Note that a tuple leaves unpublished."""
+    """Record the suppression of a tuple."""
     totals.suppressed[reason] += 1
     out.suppressed[out.filled.suppressed] = slot
     out.reason[out.filled.suppressed] = reason
@@ -127,7 +127,7 @@ def note_delay(totals: Totals, waited: Int) -> None:
 
 @leaf
 def delay_bucket(waited: Int) -> Int:
-    """The histogram's bucket of a delay in tuples."""
+    """Return the histogram bucket of a delay in tuples."""
     shift = 0
     while waited >> shift >= 2 * DELAY_STEPS:
         shift += 1
@@ -135,6 +135,6 @@ def delay_bucket(waited: Int) -> Int:
 
 
 def delay_of_bucket(bucket: int) -> int:
-    """The smallest delay, in tuples, that is counted in a bucket of the histogram."""
+    """Return the smallest delay, in tuples, of a histogram bucket."""
     shift = max(bucket // DELAY_STEPS - 1, 0)
     return (bucket - shift * DELAY_STEPS) << shift

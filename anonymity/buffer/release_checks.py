@@ -1,6 +1,6 @@
-"""Tuples that leave under one generalization: their noise, what they promise, and their order.
+"""Noise, privacy checks and shuffling of the members of a release, shared by all algorithms.
 
-What every algorithm does with the members of a release, once it has chosen them.
+An algorithm calls these procedures after it has chosen the members.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from crenel.state.block import NO_TIME
 def validate_and_shuffle(
     shard: Any, subject: NDArray[np.uint64], value: NDArray[np.int32], start: Int, stop: Int
 ) -> tuple[Int, bool]:
-    """Judge the members of the next release, counted from themselves, and shuffle them.
+    """Check the members of the next release against all privacy models, and shuffle them.
 
-    Where there is noise within releases, those of whom it shows too much are withheld first; the others may be too few
-    to leave then.
+    The check counts the members anew. With noise inside releases, members whose noised values reveal too much are
+    suppressed first. The remaining members may then be too few for a release.
 
     Parameters
     ----------
@@ -37,13 +37,13 @@ def validate_and_shuffle(
         ``totals`` and ``noise``
     subject : (slots,) keyed hashes
     value : (slots, sensitive) numbers of the sensitive values
-    start, stop : where the members stand in ``out.members``
+    start, stop : range of the members in ``out.members``
 
     Returns
     -------
     tuple
-        Where those end that were not withheld, and whether they may leave. Their diversity is written to the release;
-        ``counter.tally`` is theirs.
+        The index after the last remaining member, and whether the remaining members may be released. Their diversity is
+        written to the release; ``counter.tally`` counts them.
     """
     out, tally, whole = shard.out, shard.counter.tally, stop
     noised = shard.noise.value.shape[1] > 0
@@ -64,9 +64,9 @@ def validate_and_shuffle(
 def enclose_all(
     domain: Domain, boxes: Boxes, row: Int, points: Boxes, members: Slots, event_time: NDArray[np.int64]
 ) -> Int:
-    """Let a box be the least around some tuples; the event time of the newest.
+    """Set a box to the smallest around the given tuples, and return the event time of the newest.
 
-    Around those that leave, not those that were withheld: an end of the box would be the value of one of them.
+    The members must exclude suppressed tuples, or an end of the box might be the value of one of them.
     """
     newest = NO_TIME
     assign(boxes, row, points, np.int64(members[0]))
@@ -78,11 +78,11 @@ def enclose_all(
 
 @procedure
 def settle(shard: Any, subject: NDArray[np.uint64], start: Int, stop: Int) -> Int:
-    """Add noise to the members of the next release, and withhold those of whom it shows too much.
+    """Add noise to the members of the next release, and suppress those whose noised values reveal too much.
 
     Returns
     -------
-    stop : where those that stay end; they keep their order
+    stop : index after the last remaining member; these keep their order
     """
     noise, out = shard.noise, shard.out
     members = out.members[start:stop]
@@ -113,6 +113,6 @@ def settle(shard: Any, subject: NDArray[np.uint64], start: Int, stop: Int) -> In
 
 @leaf
 def withhold_all(shard: Any, start: Int, stop: Int) -> None:
-    """Withhold what is left of a class that cannot leave without those that were withheld."""
+    """Suppress the remaining members of a class that became too small through suppression."""
     for i in range(start, stop):
         withhold(shard.out, shard.totals, np.int64(shard.out.members[i]), shard.noise.of.reason)

@@ -1,4 +1,4 @@
-"""What leaves a shard: releases with their members, and suppressed tuples."""
+"""Output of a shard: releases with their members, and suppressed tuples."""
 
 from __future__ import annotations
 
@@ -16,32 +16,31 @@ from crenel.anonymity.noise.release_noise import NoiseArrays
 
 @dataclass(frozen=True)
 class Releases:
-    """Everything that left during one step, as columns.
+    """All releases and suppressed tuples of one step, as columns.
 
     Attributes
     ----------
-    release_id : (releases,) counts the releases of the shard from 0
+    release_id : (releases,) number of the release in the shard, from 0
     kind : (releases,) position in ``crenel.anonymity.model.outcomes.KINDS``
-    subjects : (releases,) distinct subjects behind the generalization; for ``reused`` those of the first release
-    tuples : (releases,) members that leave now
-    diversity : (releases, sensitive attributes) l-diversity behind the generalization, counted by persons
+    subjects : (releases,) distinct subjects in the equivalence class; for ``reused`` those of the original release
+    tuples : (releases,) members published now
+    diversity : (releases, sensitive attributes) l-diversity of the equivalence class, counted by persons
         (``crenel.anonymity.privacy_models.distinct_diversity``)
     loss : (releases,) InfoLoss in [0, 1] (CASTLE, Section 2.2)
     event_time : (releases,) epoch milliseconds of the newest member, ``crenel.state.block.NO_TIME`` without event time
     lower, upper : (releases, numeric quasi-identifiers) the published interval, both ends included
     node : (releases, categorical quasi-identifiers) the published node of each hierarchy
     offsets : (releases + 1,) release i has the members offsets[i] to offsets[i + 1]
-    members : one list a published column, in the order of ``Policy.members``; None where a value is missing
-    linked : (releases,) members whose published noised values are nearest to an original of their own subject, of
-        those that leave with them (``crenel.anonymity.noise.linking``); 0 for ``reused``, whose class is not known any
-        more
-    noise_expected, noise_error : (releases, noised) mean relative error of the noise, as it is to be expected
-        ((k, epsilon)-anonymity, equation 7) and as it came out; of values that are not 0
+    members : one list per published column, in the order of ``Policy.members``; None where a value is missing
+    linked : (releases,) members whose noised values are nearest to an original value of their own subject, among the
+        members of the release (``crenel.anonymity.noise.linking``); 0 for ``reused``, whose class is no longer known
+    noise_expected, noise_error : (releases, noised) mean relative error of the noise over values other than 0: expected
+        ((k, epsilon)-anonymity, equation 7) and actual
     suppressed_reason : (suppressed,) position in ``Privacy.reasons``
     suppressed_position : (suppressed,) position in the shard, counted from 0
     suppressed_event_time : (suppressed,) epoch milliseconds, ``NO_TIME`` without event time
-    subject, member_event_time : (members,) keyed hashes, from which pseudonyms are made, and epoch milliseconds; none
-        where the policy has no pseudonym
+    subject, member_event_time : (members,) keyed hashes, the input of pseudonyms, and epoch milliseconds; empty where
+        the policy has no pseudonym
     """
 
     release_id: NDArray[np.int64]
@@ -70,7 +69,7 @@ class Releases:
 
     @staticmethod
     def joined(parts: Sequence[Releases], nothing: Releases) -> Releases:
-        """What left in several parts of a step, in their order; ``nothing`` where there are none."""
+        """Concatenate the releases of several parts of a step, in order; return ``nothing`` where there are none."""
         if not parts:
             return nothing
         columns: dict[str, Any] = {}
@@ -85,14 +84,14 @@ class Releases:
 
 @dataclass(frozen=True)
 class Leaving:
-    """Tuples that leave in one step, by slot.
+    """Published and suppressed tuples of one step, by slot.
 
     Attributes
     ----------
     released : (members,) slots of members, release by release
     suppressed : (suppressed,) slots of suppressed tuples
     position, event_time : (slots,) of all tuples
-    subject : (slots,) keyed hashes of all tuples; None where no pseudonym is made of them
+    subject : (slots,) keyed hashes of all tuples; None where the policy has no pseudonym
     """
 
     released: NDArray[np.int32]
@@ -103,7 +102,7 @@ class Leaving:
 
     @property
     def whose(self) -> dict[str, NDArray[Any]]:
-        """``Releases.subject`` and ``member_event_time``."""
+        """``Releases.subject`` and ``member_event_time``, as keyword arguments."""
         if self.subject is None:
             return {}
         return {"subject": self.subject[self.released], "member_event_time": self.event_time[self.released]}
@@ -112,7 +111,7 @@ class Leaving:
 def collect(
     out: ReleaseBuffer, following: int, leaving: Leaving, slots: Slots, nodes: NDArray[np.int32], noise: NoiseArrays
 ) -> Releases:
-    """Copy what the procedures wrote, with the published values of what leaves, and free its slots.
+    """Copy the output of the compiled procedures with the members' published values, and free their slots.
 
     Parameters
     ----------
@@ -145,12 +144,12 @@ def collect(
 
 
 def noise_of(noise: NoiseArrays, released: NDArray[np.int32], offsets: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-    """What is told of the noise of some releases: ``Releases.linked``, ``noise_expected`` and ``noise_error``.
+    """Return the noise statistics of releases: ``Releases.linked``, ``noise_expected`` and ``noise_error``.
 
     Parameters
     ----------
     released : (members,) slots of members, release by release
-    offsets : (releases + 1,) where the members of each begin
+    offsets : (releases + 1,) index of the first member of each release
     """
     releases, count = len(offsets) - 1, noise.value.shape[1]
     if count == 0 or releases == 0:
@@ -168,7 +167,7 @@ def noise_of(noise: NoiseArrays, released: NDArray[np.int32], offsets: NDArray[n
 
 
 def with_noise(releases: Releases, noise: NoiseArrays, released: NDArray[np.int32]) -> Releases:
-    """Releases whose members, in these slots, show their noised values."""
+    """Return the releases with noised values in place of the originals; ``released`` holds the members' slots."""
     members = list(releases.members)
     for place, shown in zip(noise.place.tolist(), noise.shown[released].T, strict=True):
         whole = bool(members[place]) and isinstance(members[place][0], int)

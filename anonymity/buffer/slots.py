@@ -1,4 +1,4 @@
-"""Where the tuples of a shard live: a slot each, reused once the tuple has left."""
+"""Slots that hold the tuples of a shard; a slot is reused once its tuple has departed."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from crenel.anonymity.buffer.members import Members
 from crenel.anonymity.model.policy import Policy
 
 _SPARE = 4
-"""Slots are given back where so many times as many are held as are used,"""
+"""Capacity is spare where it exceeds usage by this factor."""
 _LONG = 8
-"""in so many steps, one after the other: what large blocks take in turn is not given back between them."""
+"""Spare slots are freed after this many consecutive steps, so that alternating large blocks do not free them."""
 
 
 class Slots:
-    """The slots of one shard, and the published values of the tuples in them.
+    """Slots of one shard, and the published values of the tuples in them.
 
     Parameters
     ----------
-    policy : names the columns that are published as they are
-    members : names and types of these, in the order of ``policy.members``
-    fewest : slots to begin with, once there is a tuple
+    policy : names the published columns
+    members : names and types of these columns, in the order of ``policy.members``
+    fewest : number of slots after the first tuple
 
     Raises
     ------
     ValueError
-        ``members`` are other columns.
+        ``members`` has other columns than the policy.
     """
 
     def __init__(self, policy: Policy, members: pa.Schema, fewest: int) -> None:
@@ -39,11 +39,11 @@ class Slots:
         self._fewest = fewest
         self._count = 0
         self._most = self._spare_steps = 0
-        self._free: NDArray[np.int32] = np.zeros(0, np.int32)  # a stack, as long as there are slots
+        self._free: NDArray[np.int32] = np.zeros(0, np.int32)  # a stack with room for all slots
         self._left = 0
 
     def reserve(self, count: int) -> int | None:
-        """Make room for so many more tuples; how many slots there are then, where more had to be made."""
+        """Make room for ``count`` more tuples; return the new number of slots, or None where the room sufficed."""
         if self._left >= count:
             return None
         held, self._count = self._count, max(self._fewest, 2 * self._count, self._count + count)
@@ -53,10 +53,11 @@ class Slots:
         return self._count
 
     def take(self, count: int, members: pa.RecordBatch) -> NDArray[np.int32]:
-        """Free slots for so many tuples with these published values, in their order; ``reserve`` has made room.
+        """Take free slots for ``count`` tuples and store their published values.
 
-        They ascend, so that tuples that come together lie together in memory. Where nothing is published as it is,
-        ``members`` has no column and cannot tell how many there are.
+        The slots are in the tuples' order and ascend, so that tuples of one block lie close in memory. ``reserve`` must
+        have made room. ``count`` is needed because ``members`` has no columns, and no length, where the policy
+        publishes none.
         """
         left = self._left - count
         slots = np.sort(self._free[left : self._left])
@@ -66,25 +67,25 @@ class Slots:
         return slots
 
     def give_back(self, slots: NDArray[np.int32]) -> tuple[list[Any], ...]:
-        """Free slots, and return the published values that were in them, a list for each column."""
+        """Free slots, and return the published values that were in them, one list per column."""
         left = self._left
         self._left += len(slots)
         self._free[left : self._left] = slots
         return self._members.take(slots)
 
     def batch(self, slots: NDArray[np.int32]) -> pa.RecordBatch:
-        """The published values in some slots, which stay there."""
+        """Return the published values in some slots without removing them."""
         return self._members.batch(slots)
 
     def spare(self) -> bool:
-        """Whether most slots are free for good: after a burst, say. To be asked at the end of each step."""
+        """Return whether capacity has exceeded usage for long, as after a burst; call it at the end of each step."""
         most, self._most = self._most, self._count - self._left
         spare = self._count > _SPARE * max(most, self._fewest)
         self._spare_steps = self._spare_steps + 1 if spare else 0
         return self._spare_steps >= _LONG
 
     def shrink(self, used: NDArray[np.int32]) -> int:
-        """Keep what is in the used slots, which become the first ones in this order; how many slots there are then."""
+        """Move the used slots, in the given order, to the first ones, and free the rest; return the new number."""
         self._count = max(self._fewest, 2 * len(used))
         self._spare_steps = 0
         self._members = self._members.moved(used, self._count)

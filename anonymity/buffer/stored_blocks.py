@@ -1,4 +1,4 @@
-"""Which blocks of a shard are stored, and how many of each block's tuples still wait."""
+"""Stored blocks of a shard, and the number of tuples of each that are still buffered."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 _SPARSE = 4
-"""A stored block is rewritten when so many times as many tuples are stored in it as wait."""
+"""A block is rewritten when its stored tuples outnumber its buffered ones by this factor."""
 
 
 class StoredBlocks:
-    """A block is stored when it comes, under a number that counts the blocks, and removed when its last tuple has left.
+    """Index of the stored blocks of one shard.
 
-    One of which little is left is sparse, and stored anew with what waits: so what is stored is bounded by what waits,
-    and each tuple is written no more than one and a third times.
+    A block is stored on arrival under a sequence number, and removed when its last tuple has departed. A sparse block,
+    most of whose tuples have departed, is rewritten with its buffered tuples only. Stored data is therefore bounded by
+    buffered data, and each tuple is written at most one and a third times on average.
 
     Parameters
     ----------
@@ -32,12 +33,12 @@ class StoredBlocks:
         self._slots: dict[int, NDArray[np.int32]] = {}
 
     def number(self) -> int:
-        """A number for a block that has come, stored or not."""
+        """Return a number for a new block, whether it will be stored or not."""
         self.next_number += 1
         return self.next_number - 1
 
     def add(self, number: int, slots: NDArray[np.int32], positions: NDArray[np.int64], waiting: int) -> None:
-        """Note a stored block, younger than all others: slots and positions of its tuples, ascending."""
+        """Add a stored block, newer than all others, with slots and positions of its tuples, ascending."""
         self._numbers = np.append(self._numbers, number)
         self._first = np.append(self._first, positions[0])
         self._end = np.append(self._end, positions[-1] + 1)
@@ -46,7 +47,7 @@ class StoredBlocks:
         self._slots[number] = slots.copy()
 
     def leave(self, positions: NDArray[np.int64]) -> list[int]:
-        """Count stored tuples that left; the numbers of the blocks that are to be removed."""
+        """Count the departure of stored tuples, and return the numbers of the blocks to remove."""
         index = np.searchsorted(self._first, positions, side="right") - 1
         self._waiting -= np.bincount(index, minlength=len(self._waiting))
         kept = self._waiting > 0
@@ -58,35 +59,35 @@ class StoredBlocks:
         return removed
 
     def sparse(self) -> Iterable[tuple[int, NDArray[np.int32]]]:
-        """Number and slots of each block that is to be stored anew; a slot may hold another tuple by now."""
+        """Yield number and slots of each sparse block, to be rewritten; a slot may hold a newer tuple by now."""
         for number in self._numbers[self._stored > _SPARSE * self._waiting].tolist():
             yield number, self._slots[number]
 
     def partly_left(self) -> Iterable[tuple[int, NDArray[np.int32]]]:
-        """The same of each block in which anybody is stored who has left."""
+        """Yield number and slots of each block that stores departed tuples."""
         for number in self._numbers[self._stored > self._waiting].tolist():
             yield number, self._slots[number]
 
     def holding(self, positions: NDArray[np.int64]) -> Iterable[tuple[int, NDArray[np.int32]]]:
-        """The same of each block in which tuples at some positions are stored."""
+        """Yield number and slots of each block that stores the tuples at some positions."""
         for index in np.unique(np.searchsorted(self._first, positions, side="right") - 1).tolist():
             number = int(self._numbers[index])
             yield number, self._slots[number]
 
     def rewrite(self, number: int, slots: NDArray[np.int32], positions: NDArray[np.int64]) -> None:
-        """Note what of a block is stored now: all of it waits."""
+        """Record that a block was rewritten with these buffered tuples only."""
         index = int(np.flatnonzero(self._numbers == number)[0])
         self._first[index], self._end[index] = positions[0], positions[-1] + 1
         self._stored[index] = self._waiting[index] = len(slots)
         self._slots[number] = slots.copy()
 
     def span(self, number: int) -> tuple[int, int]:
-        """The positions from the first stored tuple of a block to behind the last."""
+        """Return the position of a block's first stored tuple, and the one after its last."""
         index = int(np.flatnonzero(self._numbers == number)[0])
         return int(self._first[index]), int(self._end[index])
 
     def within(self, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which positions lie within a stored block."""
+        """Return (positions,) whether each position lies inside a stored block."""
         index = np.searchsorted(self._first, positions, side="right") - 1
         known = index >= 0
         found = np.zeros(len(positions), np.bool_)
@@ -94,6 +95,6 @@ class StoredBlocks:
         return found
 
     def renumber(self, slots: NDArray[np.int32]) -> None:
-        """Tuples were moved: (slots,) the new slot by the old one, -1 where no tuple waits."""
+        """Update the slots after tuples moved: (slots,) the new slot by the old one, -1 where no tuple is buffered."""
         moved = {number: slots[held] for number, held in self._slots.items()}
         self._slots = {number: held[held >= 0] for number, held in moved.items()}

@@ -15,25 +15,25 @@ from crenel.state.codec import readable
 from crenel.state.seen import SeenValues
 
 SEEN = "seen"
-"""The kind of its entries."""
+"""The kind of the stored entries that hold frequencies."""
 
 _ENTRIES = MOST_SEEN // TOGETHER
-"""Of a column."""
+"""Entries per column."""
 
 
 class StoredSeen:
-    """What is stored of it.
+    """Stored entries of the frequencies, and their changes.
 
     Parameters
     ----------
-    seen : before anything came; it becomes what was stored
+    seen : empty frequencies, which receive the stored ones
     stored : entries by key
-    shard : how errors name it
+    shard : name of the shard in errors
 
     Raises
     ------
     crenel.state.codec.StateError
-        They are damaged, or do not belong together.
+        The entries are damaged, or do not belong together.
     """
 
     def __init__(self, seen: Seen, stored: Mapping[int, bytes], shard: str) -> None:
@@ -46,7 +46,10 @@ class StoredSeen:
             require(not entries or name_rows(seen), "values")
 
     def changes(self, seen: Seen) -> dict[str, dict[int, bytes | None]]:
-        """What to write after a step, by kind; nothing where no column is compared with the stream, or was."""
+        """Return the entries to write after a step, by kind.
+
+        The result is empty where no column is, or was, compared with the stream.
+        """
         found, self._obsolete = self._obsolete, {}
         for a, entry in np.argwhere(seen.changed).tolist():
             rows = slice(entry * TOGETHER, min((entry + 1) * TOGETHER, int(seen.used[a])))

@@ -1,4 +1,4 @@
-"""What is stored of a shard, read back and judged; ``ledger`` writes it."""
+"""Stored state of a shard: decoding and validation; ``crenel.anonymity.buffer.ledger`` writes it."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ ENTRIES = ("blocks", "gamma", "omega")
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A shard as it was stored.
+    """Decoded state of one shard.
 
     Attributes
     ----------
-    state : all but its tuples, clusters and generalizations
-    blocks : tuples that waited when their block had been placed, by its number
-    gamma : the open clusters, one a row of each entry, by id
-    omega : generalizations kept for reuse, by the first of each entry; those that promise too little are left out
-    forgotten : entries of omega that hold less, or nothing, since it was read
-    inventory : of the entries as they are stored
-    further : entries of other kinds, which an algorithm or a promise adds, as they are stored
+    state : scalars, counts, random key and fingerprint
+    blocks : tuples buffered when their block was stored, by block number
+    gamma : the open clusters, one per entry, by cluster id
+    omega : generalizations kept for reuse, by the first release of each entry; those below the current privacy models
+        are left out
+    forgotten : entries of omega that lost rows when they were read, with the new bytes; None where no row remains
+    inventory : of the entries in the store
+    further : entries of other kinds, which an algorithm or a privacy model adds, as stored
     """
 
     state: CastleState
@@ -46,7 +47,7 @@ class Snapshot:
 
 
 def begun(terms: ShardContext, number: int, key: bytes) -> Snapshot:
-    """A shard before its first tuple; ``key``: the 32 bytes of its random stream."""
+    """Return the state of a shard without tuples; ``key``: the 32 bytes of its random stream."""
     space = domain(terms.policy)
     state = CastleState(
         shard=number,
@@ -74,17 +75,17 @@ def begun(terms: ShardContext, number: int, key: bytes) -> Snapshot:
 
 
 def read(terms: ShardContext, stored: Stored, where: str = "") -> Snapshot:
-    """Read what is stored, under terms that may differ where that is safe.
+    """Decode and validate a stored shard under a context that may differ where this is safe.
 
-    Generalizations that promise less than the terms are forgotten for good. ``where`` names the shard in errors beside
-    its number, such as ``key 3``.
+    Generalizations that do not satisfy the current privacy models are dropped for good. ``where`` names the shard in
+    errors next to its number, such as ``key 3``.
 
     Raises
     ------
     crenel.state.codec.StateError
         The bytes are damaged, of an unknown version, or do not belong together.
     crenel.anonymity.model.errors.PolicyError
-        The terms differ from the stored ones in something that cannot change; it names the fields.
+        A setting that cannot change differs from the stored one; the message names the fields.
     """
     state = CastleState.from_bytes(stored.shard, where)
     shard = f"shard {state.shard}" + (f" ({where})" if where else "")
@@ -103,7 +104,8 @@ def read(terms: ShardContext, stored: Stored, where: str = "") -> Snapshot:
     with readable(f"state of {shard}"):
         _require_well_formed(terms, state, blocks, gamma, omega)
     kept = {i: _promising(entry, terms, state) for i, entry in omega.items()}
-    # Kept in the store, they would be back under a later policy, or not, as releases were stored together.
+    # If they stayed in the store, a later policy could revive some of them, depending on how releases were stored
+    # together.
     forgotten = {
         i: entry.to_bytes("omega") if len(entry.id) else None
         for i, entry in kept.items()
@@ -125,7 +127,7 @@ def _promising(entry: Generalizations, terms: ShardContext, state: CastleState) 
 
 
 def _on_grid(entry: Generalizations, terms: ShardContext) -> NDArray[np.bool_]:
-    """(rows,) which of them have their ends where intervals are published now."""
+    """Return (rows,) whether each interval has its ends where intervals are published now."""
     if all(attribute.ends is None for attribute in terms.policy.numeric):
         return np.ones(len(entry.id), np.bool_)
     rounded = Boxes(np.array(entry.lower), np.array(entry.upper), np.array(entry.node))
@@ -135,13 +137,13 @@ def _on_grid(entry: Generalizations, terms: ShardContext) -> NDArray[np.bool_]:
 
 
 def _counted_people(state: CastleState, terms: ShardContext) -> bool:
-    """Whether the stored diversity is that of people: before version 3 it counted values, which is more."""
+    """Return whether the stored diversity counts persons; before version 3 it counted values, which is more."""
     diverse = any(terms.privacy.l_of(column)[0] > 1 for column in terms.policy.sensitive)
     return state.version >= 3 or not diverse or terms.policy.subject is None
 
 
 def promised(terms: ShardContext) -> dict[str, float]:
-    """The numbers of what is promised of each sensitive column beside l."""
+    """Return the parameters of each sensitive column's privacy models, except l, by model and column."""
     return {
         f"{name}:{column}": number
         for column in terms.policy.sensitive
@@ -157,7 +159,7 @@ def _require_well_formed(
     gamma: dict[int, Generalizations],
     omega: dict[int, Generalizations],
 ) -> None:
-    """Raise ``ValueError`` where a number is one that compiled code, which looks at no bounds, could not take."""
+    """Raise ``ValueError`` where a number is out of range for compiled code, which does not check bounds."""
     next_position, next_cluster, next_release, next_block, _ = state.numbers.tolist()
     require(min(state.numbers) >= 0 and 0 <= state.oldest <= next_position, "numbers")
     require(len(state.ring) > 0 and 0 <= state.ring_used <= len(state.ring), "ring")

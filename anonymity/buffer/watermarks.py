@@ -1,4 +1,4 @@
-"""What event time had passed when each tuple of a block came: so none waits for the end of its block."""
+"""Watermarks of each tuple in a block, so that no due tuple waits for the end of its block."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _NONE = np.zeros(0, np.int64)
 
 
 def tuple_watermarks(block: Block | None, watermark: int) -> NDArray[np.int64]:
-    """(tuples,) epoch milliseconds that event time had passed when each tuple came; empty where nobody knows.
+    """Return (tuples,) the watermark at each tuple's arrival, in epoch milliseconds; empty where unknown.
 
-    They never fall, and none is below ``watermark``, which had passed before all of them.
+    The watermarks never fall, and none lies below ``watermark``, the one before the block.
     """
     if block is None or block.watermark is None:
         return _NONE
@@ -23,5 +23,5 @@ def tuple_watermarks(block: Block | None, watermark: int) -> NDArray[np.int64]:
 
 @leaf
 def passed(marks: NDArray[np.int64], i: Int, watermark: Int) -> Int:
-    """What event time had passed when a tuple of a block came; behind the last of them, when that one did."""
+    """Return the watermark at the arrival of a block's tuple; after the last tuple, that of the last."""
     return np.int64(marks[min(i, len(marks) - 1)]) if len(marks) > 0 else watermark

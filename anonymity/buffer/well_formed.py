@@ -1,4 +1,4 @@
-"""Whether stored arrays are such that compiled code, which looks at no bounds, can take them."""
+"""Validation of stored arrays for compiled code, which does not check bounds."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from crenel.state.block import TupleColumns
 
 
 def require(holds: bool, what: str) -> None:
-    """Raise ``ValueError`` where something does not hold."""
+    """Raise ``ValueError`` with the message ``what`` where a condition does not hold."""
     if not holds:
         raise ValueError(what)
 
 
 def require_tuples(tuples: TupleColumns, position: NDArray[np.int64], policy: Policy) -> None:
-    """Raise ``ValueError`` where tuples are not of a policy, or not in order of ``position``, (tuples,) from 0."""
+    """Raise ``ValueError`` where tuples do not fit a policy, or ``position``, (tuples,) from 0, does not rise."""
     count = len(tuples)
     shapes: dict[str, tuple[NDArray[Any], tuple[int, ...], type[np.generic]]] = {
         "numeric": (tuples.numeric, (count, len(policy.numeric)), np.float64),
@@ -46,7 +46,7 @@ def require_tuples(tuples: TupleColumns, position: NDArray[np.int64], policy: Po
 def require_boxes(
     lower: NDArray[np.float64], upper: NDArray[np.float64], node: NDArray[np.int32], policy: Policy
 ) -> None:
-    """Raise ``ValueError`` where generalizations are not of a policy."""
+    """Raise ``ValueError`` where generalizations do not fit a policy."""
     require(lower.shape == upper.shape == (len(node), len(policy.numeric)), "intervals")
     require(bool(np.isfinite(lower).all() and np.isfinite(upper).all() and (lower <= upper).all()), "intervals")
     require(node.shape == (len(node), len(policy.categorical)), "nodes")
@@ -55,7 +55,7 @@ def require_boxes(
 
 
 def require_counts(suppressed: Mapping[str, int], kinds: NDArray[np.int64], delays: NDArray[np.int64]) -> None:
-    """Raise ``ValueError`` where counts of what has left are not such: by reason, by kind, and of the histogram."""
+    """Raise ``ValueError`` where lifetime counts are invalid: by reason, by kind, or of the delay histogram."""
     counted = isinstance(suppressed, dict) and all(
         isinstance(amount, int) and 0 <= amount < 2**62 for amount in suppressed.values()
     )

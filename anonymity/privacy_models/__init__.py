@@ -1,7 +1,7 @@
-"""What must hold of every release, and all that counts persons for it.
+"""Privacy models: conditions that every release must satisfy, and the counts of persons that they need.
 
-k is a promise of its own, because algorithms form groups by it. All others (``l`` and what a job adds) look at how many
-persons of a set have each value of a sensitive column: a ``Tally``. A promise is a record (``record``); compiled code
-asks ``checks`` whether a set keeps all that was promised, by how much it falls short, and for the last word before a
-release leaves.
+k-anonymity has code of its own, because algorithms form equivalence classes by it. All other models (``l`` and those
+that a job adds) use a ``Tally``: the number of persons with each value of a sensitive column. A ``PrivacyModel`` record
+describes a model. Compiled code uses ``checks`` to test a set of tuples, to measure its shortfall, and for the final
+check before a release.
 """

@@ -1,6 +1,6 @@
-"""(alpha, k)-anonymity: no value is held by more than a share of the persons (Wong and others, KDD 2006, Definition 2).
+"""(alpha, k)-anonymity: a bound on the share of any one value (Wong and others, KDD 2006, Definition 2).
 
-The paper names one sensitive value; here it is asked of each (its general case, Section 3).
+The paper names one sensitive value; here the bound applies to each value (its general case, Section 3).
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from crenel.anonymity.model.privacy_model import PrivacyModel, add_privacy_model
 
 
 def lacking(persons: int, counts: Any, parameters: Any) -> float:
-    """By how much the share of the commonest value is above alpha."""
+    """Return the excess of the most common value's share over alpha."""
     return max(counts[0] / persons - parameters[0], 0.0) if len(counts) else 0.0
 
 
 def least_values(alpha: float) -> int:
-    """So many values share the persons, alpha of them each; 1 / alpha may be a little more than it is."""
+    """Return the minimum number of values, 1 / alpha rounded up with tolerance for rounding errors."""
     return ceil(1 / alpha - 1e-9)
 
 

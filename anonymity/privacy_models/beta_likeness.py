@@ -1,8 +1,8 @@
-"""Basic beta-likeness: no value is much commoner in a release than elsewhere (Cao and Karras, PVLDB 2012).
+"""Basic beta-likeness: a bound on how much more common a value is in a release (Cao and Karras, PVLDB 2012).
 
-Of each value with a share p of the release and a share q of the reference, p above q, (p - q) / q is beta at most
-(Definition 2). Two sets that satisfy do so together; a set may stop to satisfy when one tuple comes to it. Everybody
-who has a value counts for it: so many an observer may pick.
+For each value with share p in the release and share q < p in the reference, (p - q) / q is at most beta (Definition 2).
+The union of two satisfying sets satisfies; adding a single tuple to a set may violate the model. Each person with a
+value counts for it, because an attacker may pick any of a person's values.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ from typing import Any
 from crenel.anonymity.model.privacy_model import PrivacyModel, add_privacy_model
 
 _EXACT = 1e-9
-"""(p - q) / q of just beta may be a little more in rounded numbers."""
+"""Relative tolerance for rounding errors where (p - q) / q equals beta."""
 
 _NEVER = 1e12
-"""What a share of the release lacks of a value that the reference has not got: far more than any other, and finite, so
-that fewer persons who have it are better."""
+"""Shortfall per share of a value that is absent from the reference.
+
+It exceeds any other shortfall. It is finite, so that fewer persons with such a value count as an improvement.
+"""
 
 
 def lacking(persons: int, counts: Any, parameters: Any, rows: Any, reference: Any) -> float:
-    """By how much the largest (p - q) / q is above beta."""
+    """Return the excess of the largest (p - q) / q over beta."""
     most = 0.0
     for i in range(len(counts)):
         usual = reference[rows[i]] if rows[i] >= 0 else 0.0

@@ -1,4 +1,7 @@
-"""All that waits, counted as it comes and goes: what tells whether any set of it could keep the promises."""
+"""Counts of persons and sensitive values among all buffered tuples.
+
+They tell whether any set of buffered tuples can satisfy the privacy models.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +24,16 @@ _OF_GROUP, _OF_ALL, _OF_ATTRIBUTE, _OF_VALUE = range(4)
 
 
 class Waiting(NamedTuple):
-    """The persons that wait, and the numbers of their sensitive values.
+    """Counts of the buffered persons, and numbers of their sensitive values.
 
     Attributes
     ----------
-    counts : how many tuples of each subject there are, in all and in each group of an algorithm's; and the numbers of
-        values
-    tally : of all that wait; of values only where any check asks for them
-    value : (slots, attributes) number of each tuple's value among those that wait
-    tuples : (attributes, values) tuples that have each value
-    free : (attributes, values) numbers that may be given out again, ``freed`` of them
-    freed : (attributes,)
+    counts : tuples of each subject, in total and in each group of an algorithm; and the numbers of values
+    tally : of all buffered tuples; of values only where a check needs them
+    value : (slots, attributes) number of each tuple's value among the buffered ones
+    tuples : (attributes, values) tuples with each value
+    free : (attributes, values) numbers to assign again, ``freed`` of them
+    freed : (attributes,) length of ``free``
     """
 
     counts: Counts
@@ -43,7 +45,7 @@ class Waiting(NamedTuple):
 
 
 def empty_waiting(counts: Counts, attributes: int, slots: int) -> Waiting:
-    """Nobody, with room for ``slots`` tuples."""
+    """Return counts of no persons, with room for ``slots`` tuples."""
     return Waiting(
         counts=counts,
         tally=empty_tally(attributes, slots),
@@ -55,7 +57,7 @@ def empty_waiting(counts: Counts, attributes: int, slots: int) -> Waiting:
 
 
 def with_slots(waiting: Waiting, slots: int) -> Waiting:
-    """The same persons with room for more tuples."""
+    """Return the same counts with room for ``slots`` tuples."""
     attributes = len(waiting.freed)
     larger = empty_waiting(waiting.counts, attributes, slots)
     held = len(waiting.value)
@@ -80,25 +82,25 @@ def with_slots(waiting: Waiting, slots: int) -> Waiting:
 
 
 def entries_of(attributes: int, *, by_name: bool, checked: bool) -> int:
-    """Most entries of the table of counts that one tuple takes."""
+    """Return the maximum number of entries that one tuple takes in the table of counts."""
     return attributes + by_name * (2 + checked * attributes)
 
 
 @leaf
 def join_group(waiting: Waiting, group: Int, subject: Int) -> bool:
-    """Count a subject's tuple for a group; whether it is the subject's first there."""
+    """Count a subject's tuple for a group; return whether it is the subject's first there."""
     return add(waiting.counts, 4 * group + _OF_GROUP, subject)
 
 
 @leaf
 def leave_group(waiting: Waiting, group: Int, subject: Int) -> bool:
-    """Count it out again; whether it was the subject's last there."""
+    """Remove a subject's tuple from a group's count; return whether it was the subject's last there."""
     return discard(waiting.counts, 4 * group + _OF_GROUP, subject)
 
 
 @inner_leaf
 def come(waiting: Waiting, checks: Checks, slot: Int, subject: Int, codes: NDArray[np.uint64], by_name: bool) -> None:
-    """Count a tuple in, and number its values."""
+    """Count a buffered tuple, and number its values."""
     tally = waiting.tally
     attributes = len(waiting.freed)
     if not by_name or add(waiting.counts, np.int64(_OF_ALL), subject):
@@ -114,7 +116,7 @@ def come(waiting: Waiting, checks: Checks, slot: Int, subject: Int, codes: NDArr
         elif fresh_value:
             tally.used[a] += 1
             tally.named[a, found] = found
-        if fresh_value or checks.lookup.seen.follows[a]:  # a value that is known may have been counted as others
+        if fresh_value or checks.lookup.seen.follows[a]:  # a known value may have been counted as "others" before
             note_number(checks.lookup, np.int64(a), found, codes[slot, a])
         waiting.tuples[a, found] += 1
         waiting.value[slot, a] = found
@@ -128,7 +130,7 @@ def come(waiting: Waiting, checks: Checks, slot: Int, subject: Int, codes: NDArr
 
 @inner_leaf
 def go(waiting: Waiting, checks: Checks, slot: Int, subject: Int, codes: NDArray[np.uint64], by_name: bool) -> None:
-    """Count a tuple out."""
+    """Remove a tuple from the counts."""
     tally = waiting.tally
     attributes = len(waiting.freed)
     if not by_name or discard(waiting.counts, np.int64(_OF_ALL), subject):
@@ -150,7 +152,7 @@ def go(waiting: Waiting, checks: Checks, slot: Int, subject: Int, codes: NDArray
 
 @leaf
 def impossible(waiting: Waiting, checks: Checks) -> Int:
-    """The first check that no set of those who wait could satisfy; -1 where there is none."""
+    """Return the first check that no set of buffered tuples can satisfy; -1 where there is none."""
     for check in range(len(checks.address)):
         if checks.address[check] != 0:
             if waiting.tally.values[checks.attribute[check]] < checks.values[check]:

@@ -1,4 +1,4 @@
-"""The privacy models that come with Crenel beside k and l.
+"""Built-in privacy models beside k-anonymity and l-diversity.
 
 Importing this module registers them (``crenel.anonymity.model.privacy_model``), in the order in which a set of tuples
 is checked: the first that is violated is the reason of a suppression.

@@ -1,4 +1,4 @@
-"""The promises of a job as compiled code asks for them."""
+"""Privacy models of a job in the form of arrays for compiled code."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 SUBJECTS, VALUES = 1, 2
 """Positions of the reasons of k and l in ``crenel.anonymity.model.outcomes.SUPPRESSIONS``."""
 
-_DIVERSITY = 0  # the address of what is part of the compiled code
+_DIVERSITY = 0  # the address of l-diversity, which is part of the compiled code
 
 
 class Checks(NamedTuple):
-    """What is promised of sensitive values, one entry for each promise and sensitive column.
+    """Conditions on sensitive values, one entry per privacy model and sensitive column.
 
     Attributes
     ----------
-    address : where the compiled ``PrivacyModel.lacking`` is; 0 for l
+    address : address of the compiled ``PrivacyModel.lacking``; 0 for l-diversity
     attribute : position of the column among the sensitive ones
-    parameter : l, or the first number of what was promised
-    parameters : (checks, numbers) all of it; numbers that a promise has not are 0
-    values : how many values a set that satisfies has at least
+    parameter : l, or the first number of the model's parameter
+    parameters : (checks, numbers) all numbers of the parameter, padded with 0
+    values : minimum number of values in a satisfying set
     reason : position in ``Privacy.reasons``
-    length : how many numbers it compares with; 0 where ``PrivacyModel.compares`` is not
-    reference : (checks, numbers) these, as ``PrivacyModel.lacking`` takes them
-    lookup : where values stand in the references
+    length : number of reference numbers; 0 where ``PrivacyModel.compares`` is false
+    reference : (checks, numbers) the reference, as ``PrivacyModel.lacking`` takes it
+    lookup : rows of the values in the references
     """
 
     address: NDArray[np.int64]
@@ -56,11 +56,15 @@ class Checks(NamedTuple):
 
 
 def checks_of(policy: Policy, privacy: Privacy, *, aimed: bool = False) -> Checks:
-    """The checks of a job; none for l = 1, which every tuple satisfies, but where an ``aim`` may ask for more.
+    """Return the checks of a job.
 
-    Values have no numbers yet (``crenel.anonymity.privacy_models.lookup``). Raises
-    ``crenel.anonymity.model.errors.PolicyError`` where something is promised of a column that is not sensitive, or of
-    one without the reference that it takes.
+    There is none for l = 1, which every tuple satisfies, unless ``aimed``, so that an ``aim`` may raise it. Values have
+    no numbers yet (``crenel.anonymity.privacy_models.lookup``).
+
+    Raises
+    ------
+    crenel.anonymity.model.errors.PolicyError
+        A privacy model names a column that is not sensitive, or lacks the reference that it needs.
     """
     privacy.require_columns(policy.sensitive)
     rows: list[tuple[int, int, tuple[float, ...], int, int]] = []
@@ -94,7 +98,10 @@ def checks_of(policy: Policy, privacy: Privacy, *, aimed: bool = False) -> Check
 
 
 def _compared(promise: PrivacyModel, reference: Reference) -> tuple[float, ...]:
-    """What a promise takes of a reference; of the stream so far what comes before the shares, and a place for one."""
+    """Return the numbers that a model takes from a reference.
+
+    For the stream so far, these are the numbers before the shares, and room for one share.
+    """
     return promise.table(Reference(("",), (1.0,)) if reference.of_stream else reference)
 
 
@@ -113,11 +120,11 @@ def _lacking_at(address: Int, tally: Tally, attribute: Int, parameters: NDArray[
         if tally.counts[attribute, i] > 0:
             falling[found] = -tally.counts[attribute, i]
             found += 1
-    order = stable_order(falling)  # so that it does not matter which value stands where
+    order = stable_order(falling)  # so that the order of values in the tally does not matter
     counts = np.empty(len(order), np.int64)
-    # Who has several values counts for the commonest that is not full yet. However an observer picks one value of each
-    # person, the first values together name no more of them: no pick is more uneven than these counts, and what they
-    # satisfy every pick does.
+    # A person with several values counts for the most common one that is not yet full. However an attacker picks one
+    # value per person, the first n values never cover more persons than these counts. No pick is more uneven, so all
+    # picks satisfy what these counts satisfy.
     left, values = tally.persons[0], 0
     for i in range(len(order)):
         counts[i] = min(-falling[order[i]], left)
@@ -136,7 +143,7 @@ def _lacking_beside(checks: Checks, check: Int, tally: Tally) -> float:
             rows[found] = checks.lookup.row[attribute, tally.named[attribute, i]]
             held[found] = tally.counts[attribute, i]
             found += 1
-    order = stable_order(rows)  # so that sums are rounded alike, whichever value stands where
+    order = stable_order(rows)  # so that sums are rounded alike, whatever the order of values in the tally
     rising, counts = np.empty(found, np.int64), np.empty(found, np.int64)
     for i in range(found):
         rising[i], counts[i] = rows[order[i]], held[order[i]]
@@ -152,7 +159,7 @@ def _lacking_beside(checks: Checks, check: Int, tally: Tally) -> float:
 
 @inner
 def lack(checks: Checks, check: Int, tally: Tally) -> float:
-    """By how much a set falls short of one check; 0 where it satisfies."""
+    """Return the shortfall of a set for one check; 0 where it satisfies the check."""
     attribute = checks.attribute[check]
     if checks.address[check] == 0:
         return max(checks.parameter[check] - diversity(tally, attribute), 0.0)
@@ -163,7 +170,7 @@ def lack(checks: Checks, check: Int, tally: Tally) -> float:
 
 @inner
 def broken(checks: Checks, tally: Tally) -> Int:
-    """The first check that a set does not satisfy; -1 where it satisfies all."""
+    """Return the first check that a set violates; -1 where it satisfies all."""
     for check in range(len(checks.address)):
         if lack(checks, np.int64(check), tally) > 0.0:
             return np.int64(check)
@@ -172,11 +179,11 @@ def broken(checks: Checks, tally: Tally) -> Int:
 
 @inner
 def unsatisfiable(checks: Checks, tally: Tally) -> Int:
-    """The first check that no part of a set could satisfy; -1 where there is none.
+    """Return the first check that no subset of a set can satisfy; -1 where there is none.
 
-    Of l-diversity, what a part satisfies, the whole does: so a check is hopeless that the whole does not satisfy. But
-    above l = 2 the number for it is one on the safe side, where somebody has several values, and a part's may be
-    larger. Of other promises a part may satisfy what the whole does not, as long as there are values enough.
+    A set satisfies l-diversity whenever a subset does, so a check that the set violates is unsatisfiable. Above l = 2,
+    ``diversity`` is conservative where a person has several values, so a subset's may be larger. For other models a
+    subset may satisfy a check that the set violates, as long as it has enough values.
     """
     for check in range(len(checks.address)):
         attribute = checks.attribute[check]
@@ -191,7 +198,7 @@ def unsatisfiable(checks: Checks, tally: Tally) -> Int:
 
 @inner_leaf
 def only_diversity(checks: Checks) -> bool:
-    """Whether l is all that is asked of sensitive values."""
+    """Return whether l-diversity is the only condition on sensitive values."""
     for address in checks.address:
         if address != 0:
             return False
@@ -200,15 +207,15 @@ def only_diversity(checks: Checks) -> bool:
 
 @inner
 def keeps_promises(checks: Checks, k: Int, tally: Tally) -> bool:
-    """Whether a set has k subjects and satisfies all checks."""
+    """Return whether a set has k subjects and satisfies all checks."""
     return bool(tally.persons[0] >= k and broken(checks, tally) < 0)
 
 
 @inner
 def enforce(checks: Checks, k: Int, tally: Tally, diversities: NDArray[np.int64]) -> None:
-    """The last word before a release leaves: raise where its members break a promise.
+    """Perform the final check of a release: raise if its members violate a privacy model.
 
-    ``diversities`` (attributes,) becomes what the audit log tells.
+    ``diversities`` (attributes,) receives the diversity for the audit log.
     """
     for attribute in range(len(diversities)):
         diversities[attribute] = diversity(tally, np.int64(attribute))
@@ -222,14 +229,14 @@ def enforce(checks: Checks, k: Int, tally: Tally, diversities: NDArray[np.int64]
 
 @leaf
 def guarantee_subjects(k: Int, subjects: Int) -> None:
-    """Raise where a release has too few distinct subjects."""
+    """Raise if a release has too few distinct subjects."""
     if subjects < k:
         raise InvariantError("a release has fewer than k distinct subjects; nothing of it was emitted")
 
 
 @leaf
 def enforce_counted(checks: Checks, k: Int, subjects: Int, diversities: NDArray[np.int64]) -> None:
-    """The same for a generalization that is reused, of which only counts are kept."""
+    """Perform the final check of a reused generalization, for which only counts are kept."""
     guarantee_subjects(k, subjects)
     for check in range(len(checks.address)):
         if checks.address[check] == 0 and diversities[checks.attribute[check]] < checks.parameter[check]:
@@ -238,7 +245,7 @@ def enforce_counted(checks: Checks, k: Int, subjects: Int, diversities: NDArray[
 
 @leaf
 def aim(checks: Checks, aims: Checks, values: Int) -> None:
-    """Let ``aims`` ask for what ``checks`` do, and for ``values`` values where these ask for l."""
+    """Copy the parameters of ``checks`` to ``aims``, and raise those of l-diversity to at least ``values``."""
     for check in range(len(checks.address)):
         aims.parameter[check] = checks.parameter[check]
         if checks.address[check] == 0:

@@ -1,4 +1,4 @@
-"""A table of counts: what makes "distinct" cheap to know while tuples come and go."""
+"""Hash table of counts, for cheap distinct counts while tuples arrive and depart."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _FREE = -1
 
 
 class Counts(NamedTuple):
-    """An open-addressing table from (owner, value) to a count.
+    """Open-addressing hash table from (owner, value) to a count.
 
     Attributes
     ----------
-    owner : (slots,) which distinct count an entry belongs to, from 0 to 2**31 - 1; -1 where the slot is free
+    owner : (slots,) number of the distinct count, from 0 to 2**31 - 1; -1 where the slot is free
     value : (slots,) subject hash or sensitive code
-    tuples : (slots,) tuples that have it, 1 or more; or the number that a value was given
-    used : (1,) entries
+    tuples : (slots,) number of tuples, at least 1; or the number assigned to a value
+    used : (1,) number of entries
     """
 
     owner: NDArray[np.int32]
@@ -32,13 +32,13 @@ class Counts(NamedTuple):
 
 
 def empty_counts(entries: int) -> Counts:
-    """A table with room for ``entries`` at a load of five sixths or less."""
+    """Return a table with room for ``entries`` at a load of at most five sixths."""
     slots = max(16, 6 * entries // 5 + 1)
     return Counts(full(slots, _FREE, np.int32), zeros(slots, np.uint64), zeros(slots, np.int32), np.zeros(1, np.int64))
 
 
 def grown(counts: Counts, more: int) -> Counts:
-    """The same counts with room for ``more`` entries; the table itself where it has that room already."""
+    """Return the counts with room for ``more`` entries; the same table where it has that room already."""
     entries = int(counts.used[0]) + more
     if 5 * len(counts.owner) >= 6 * entries:
         return counts
@@ -63,7 +63,7 @@ def _after(slot: Int, slots: Int) -> Int:
 
 @leaf
 def add(counts: Counts, owner: Int, value: Int) -> bool:
-    """Count one more; true where this is the first of its kind."""
+    """Increase a count by 1; return whether the entry is new."""
     slots = len(counts.owner)
     slot = _home(owner, value, slots)
     while counts.owner[slot] != _FREE:
@@ -80,7 +80,7 @@ def add(counts: Counts, owner: Int, value: Int) -> bool:
 
 @leaf
 def discard(counts: Counts, owner: Int, value: Int) -> bool:
-    """Count one less of what was added; true where it was the last of its kind."""
+    """Decrease a count by 1; return whether the entry is gone."""
     slot = _find(counts, owner, value)
     counts.tuples[slot] -= 1
     if counts.tuples[slot] > 0:
@@ -121,7 +121,7 @@ def _remove(counts: Counts, slot: Int) -> None:
 
 @leaf
 def number(counts: Counts, owner: Int, value: Int, fresh: Int) -> Int:
-    """The number that a value was given, or ``fresh`` where it had none yet."""
+    """Return the number of a value, and assign ``fresh`` where it has none yet."""
     slots = len(counts.owner)
     slot = _home(owner, value, slots)
     while counts.owner[slot] != _FREE:
@@ -137,7 +137,7 @@ def number(counts: Counts, owner: Int, value: Int, fresh: Int) -> Int:
 
 @leaf
 def numbered(counts: Counts, owner: Int, value: Int) -> Int:
-    """The number that a value was given, -1 where it has none."""
+    """Return the number of a value, -1 where it has none."""
     slots = len(counts.owner)
     slot = _home(owner, value, slots)
     while counts.owner[slot] != _FREE:
@@ -149,7 +149,7 @@ def numbered(counts: Counts, owner: Int, value: Int) -> Int:
 
 @leaf
 def unnumber(counts: Counts, owner: Int, value: Int) -> None:
-    """Forget the number of a value."""
+    """Remove the number of a value."""
     _remove(counts, _find(counts, owner, value))
 
 
@@ -169,5 +169,5 @@ def _copy(source: Counts, target: Counts) -> None:
 
 @procedure
 def stable_order(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Indices that sort ``keys``, equal ones in their order."""
+    """Return the indices of a stable sort of ``keys``."""
     return np.argsort(keys, kind="mergesort")

@@ -1,11 +1,11 @@
-"""How far a release is from a reference: the Earth Mover's Distance (Li, Li and others, ICDE 2007, Section 5).
+"""Earth Mover's Distance between a release and a reference (Li, Li and others, ICDE 2007, Section 5).
 
-Values are as far from each other as the column says: all equally far, by their places in an order, or by the level of
-their lowest common ancestor, the farthest 1. A value that the reference has not got is 1 from every other, and stands
-for some of all of them alike.
+The column defines the ground distance of two values: equal for all pairs, by rank, or by the level of the lowest common
+ancestor. The maximum is 1. A value absent from the reference has distance 1 from every other.
 
-Of somebody who has several values any may be picked: the share of some values in a release lies between that of the
-persons who have no other, and that of all who have one of them. No pick is farther than what is told here.
+Any value of a person with several values may be picked. The share of a set of values in a release therefore has two
+bounds: persons with no other value, and persons with at least one of them. The returned distance is an upper bound over
+all picks.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _KINDS = {"equal": EQUAL, "ordered": ORDERED, "hierarchical": HIERARCHICAL}
 
 
 def table_of(reference: Reference) -> tuple[float, ...]:
-    """What ``distance`` takes of a reference: the kind of distance first.
+    """Return a reference in the form that ``distance`` takes, beginning with the kind of distance.
 
-    Then, of ``EQUAL``, the shares. Of ``ORDERED``, how many values there are, the shares up to each, and the sums of
-    these before each and of all. Of ``HIERARCHICAL``, how many values and nodes there are, the level of the root and
-    what is moved across all edges together where a release has no share of any value; the leaf of each value; and of
-    each node its parent, its level, the length of the edge to the parent, and the share below it.
+    For ``EQUAL``, the shares follow. For ``ORDERED``, the number of values, the cumulative shares, and the sums of
+    these before each value and in total. For ``HIERARCHICAL``, the numbers of values and nodes, the level of the root,
+    and the cost of all edges for a release without any value. Then the leaf of each value, and four columns over the
+    nodes: parent, level, length of the edge to the parent, and share below.
     """
     kind, shares = _KINDS[reference.distance], np.array(reference.shares)
     if kind == EQUAL:
@@ -54,12 +54,12 @@ def table_of(reference: Reference) -> tuple[float, ...]:
 
 @register_jitable
 def distance(persons: int, counts: Any, rows: Any, table: Any) -> float:
-    """How far a set is from a reference, 0 to 1.
+    """Return the distance of a set from a reference, from 0 to 1.
 
     Parameters
     ----------
-    persons, counts, rows : as ``PrivacyModel.lacking`` takes them
-    table : as ``table_of`` makes it
+    persons, counts, rows : as for ``PrivacyModel.lacking``
+    table : result of ``table_of``
     """
     held, others = 0, 0
     for i in range(len(counts)):
@@ -77,7 +77,7 @@ def distance(persons: int, counts: Any, rows: Any, table: Any) -> float:
 
 @register_jitable
 def _equal(persons: int, held: int, counts: Any, rows: Any, table: Any) -> float:
-    # Of persons in excess all are counted, then what the reference has of their values is taken off.
+    # Count all persons with values in excess, then subtract the reference's share of these values.
     excess, share = 0, 0.0
     if held == persons:  # nobody has several values
         for i in range(len(counts)):
@@ -86,7 +86,7 @@ def _equal(persons: int, held: int, counts: Any, rows: Any, table: Any) -> float
                 excess += counts[i]
                 share += usual
         return excess / persons - share
-    # Those count first of whose values the reference has least, as far as counts sum up to the persons.
+    # Values with the least reference share per person count first, until the counts reach the number of persons.
     price = np.zeros(len(counts))
     for i in range(len(counts)):
         price[i] = table[1 + rows[i]] / counts[i] if rows[i] >= 0 else 0.0
@@ -100,7 +100,7 @@ def _equal(persons: int, held: int, counts: Any, rows: Any, table: Any) -> float
 
 @register_jitable
 def _ordered(persons: int, held: int, counts: Any, rows: Any, table: Any, fewest: float, most: float) -> float:
-    # ``fewest`` and ``most``: the share of the release that is of values of the reference.
+    # ``fewest`` and ``most``: bounds of the release's share of values in the reference.
     values, total, before, begin = int(table[1]), 0.0, 0, 0
     if values < 2:
         return 0.0
@@ -108,7 +108,7 @@ def _ordered(persons: int, held: int, counts: Any, rows: Any, table: Any, fewest
         if i < len(counts) and rows[i] < 0:
             continue
         end = rows[i] if i < len(counts) else values - 1
-        # From one value of the release to the next the share up to a place stays, and that of the reference grows.
+        # Between two values of the release its cumulative share is constant, and that of the reference grows.
         high, low = min(before / persons, 1.0), max(1.0 - (held - before) / persons, 0.0)
         turn, stop = begin, end
         while turn < stop:
@@ -127,7 +127,7 @@ def _ordered(persons: int, held: int, counts: Any, rows: Any, table: Any, fewest
 
 @register_jitable
 def _hierarchical(persons: int, held: int, counts: Any, rows: Any, table: Any, fewest: float, most: float) -> float:
-    # On a tree what must be moved across the edge above a node is the difference of the shares below it.
+    # On a tree, the amount moved across the edge above a node is the difference of the shares below it.
     values, nodes, highest = int(table[1]), int(table[2]), int(table[3])
     parents = 5 + values
     node, below, used = np.zeros(len(counts), np.int64), np.zeros(len(counts), np.int64), 0

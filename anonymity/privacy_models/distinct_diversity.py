@@ -1,12 +1,11 @@
-"""l-diversity that counts people, not values.
+"""l-diversity that counts persons, not values.
 
-A set is l-diverse when no l - 1 values are enough to name, for every person in it, a value that this person has. Were
-they enough, an observer would know of everybody one of l - 1 values. Where nobody has several values this is distinct
-l-diversity.
+A set is l-diverse if no l - 1 values include a value of every person in it. Otherwise an attacker would know that each
+person has one of l - 1 values. Where no person has several values, this is distinct l-diversity.
 
-The l - 1 values that most persons have cannot name a value for each person if, persons summed over these values, they
-are held by fewer persons than there are: each person needs one of them, and each other choice of l - 1 values is held
-by no more. So the sum is enough; for l = 2, and where nobody has several values, it is needed as well.
+Take the l - 1 most common values and sum their counts of persons. If the sum is below the number of persons, these
+values cannot include a value of every person. Any other l - 1 values have a smaller sum or the same one. The test is
+therefore sufficient. It is also necessary for l = 2, and where no person has several values.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from crenel.anonymity.privacy_models.tally import Tally
 
 @leaf
 def diversity(tally: Tally, attribute: Int) -> Int:
-    """The largest l for which a set is l-diverse, by the sum of its commonest values."""
+    """Return the largest l for which the counts of the most common values prove a set l-diverse."""
     persons = tally.persons[0]
     if tally.held[attribute] == persons:  # nobody has several values
         return tally.values[attribute]

@@ -1,7 +1,7 @@
-"""Entropy l-diversity: values are as mixed as l that are equally common (Machanavajjhala and others, TKDD 2007, 4.1).
+"""Entropy l-diversity: at least the entropy of l equally common values (Machanavajjhala and others, TKDD 2007, 4.1).
 
-The entropy of a release is log l or more. It is as Definition 4.1 has it, of the shares of persons who have each value.
-Two sets that satisfy do so together, as entropy is concave; a set may stop to satisfy when one tuple comes to it.
+The entropy of a release is at least log l, with the shares of persons as in Definition 4.1. The union of two satisfying
+sets satisfies, because entropy is concave. Adding a single tuple to a set may violate the model.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 from crenel.anonymity.model.privacy_model import PrivacyModel, add_privacy_model
 
 _EXACT = 1e-9
-"""Of l values that are equally common the entropy is log l, which a sum of rounded numbers may miss."""
+"""Relative tolerance: the entropy of l equally common values is log l, which a rounded sum may miss."""
 
 
 def lacking(persons: int, counts: Any, parameters: Any) -> float:
-    """By how many equally common values a set is mixed less than l are."""
+    """Return l minus the effective number of values, which is the exponential of the entropy."""
     entropy = 0.0
     for count in counts:
         entropy += count / persons * log(persons / count)

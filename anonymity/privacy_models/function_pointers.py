@@ -1,6 +1,6 @@
-"""Calls from compiled code to a function that is only known by its address: ``PrivacyModel.lacking``.
+"""Calls from compiled code to a ``PrivacyModel.lacking`` that is known only by its address.
 
-So what asks for promises is compiled once, and not again for each job's.
+The calling code is therefore compiled once, and not again for each job's privacy models.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _OF_COUNTS = (types.int64, _WHOLE, types.int64, _REAL, types.int64)
 _OF_VALUES = (*_OF_COUNTS, _WHOLE, types.int64, _REAL, types.int64)
 
 _KEPT: list[Any] = []
-"""Compiled functions whose addresses were given out."""
+"""Compiled functions in use, kept so that their addresses stay valid."""
 
 
 @cache
 def address_of(lacking: Callable[..., float], *, compares: bool) -> int:
-    """Where a ``PrivacyModel.lacking`` is once it is compiled; ``compares`` as of the promise."""
+    """Compile a ``PrivacyModel.lacking`` and return its address; ``compares`` as in the privacy model."""
     compiled = njit(lacking)
 
     def count(persons: Any, counts: Any, values: Any, parameters: Any, numbers: Any) -> Any:
@@ -68,7 +68,7 @@ def _on_values(
 
 
 call_on_counts: Any = intrinsic(_on_counts)
-"""``lacking(persons, counts, parameters)`` at an address; all arrays are contiguous."""
+"""Call ``lacking(persons, counts, parameters)`` at an address; all arrays are contiguous."""
 
 call_on_values: Any = intrinsic(_on_values)
-"""``lacking(persons, counts, parameters, rows, reference)`` at an address."""
+"""Call ``lacking(persons, counts, parameters, rows, reference)`` at an address; all arrays are contiguous."""

@@ -1,8 +1,8 @@
-"""A set whose tuples come and go on trial: what it would lack, were some of them others.
+"""Tally of a set under trial changes: the shortfall after tuples are added, removed or exchanged.
 
-The tuples of a window are numbered: persons, values of each sensitive attribute, and pairs of a person and a value, so
-that one person counts once for a value. Where nobody comes twice there is nothing to number but values, and a pair of
-tuples that change places is judged without moving anything.
+The tuples of a window carry numbers for persons, for values of each sensitive attribute, and for pairs of both. The
+pairs let one person count once for a value. Where no person has two tuples, only values need numbers, and an exchange
+of two tuples is evaluated without changing the tally.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from crenel.anonymity.privacy_models.tally import Tally, empty_tally
 
 
 class IncrementalTally(NamedTuple):
-    """One set.
+    """Tally of one set, with its working arrays.
 
     Attributes
     ----------
     tally : of the set
-    place : (attributes, values) where in ``tally.counts`` a value stands, by its number; -1 where it has no place
-    people : (persons,) tuples of each person, where somebody comes twice
-    pairs : (attributes, pairs) tuples of each person and value, where somebody comes twice
-    lacks : (1, checks) what the set would lack, as ``after_exchange`` found it
+    place : (attributes, values) index in ``tally.counts`` of each value number; -1 where it has none
+    people : (persons,) tuples of each person, where some person has several
+    pairs : (attributes, pairs) tuples of each person and value, where some person has several
+    lacks : (1, checks) the shortfall of the set, as written by ``after_exchange``
     """
 
     tally: Tally
@@ -38,7 +38,7 @@ class IncrementalTally(NamedTuple):
 
 
 def empty_trial(attributes: int, tuples: int, checks: Checks) -> IncrementalTally:
-    """Nobody, with room for the numbers of ``tuples`` tuples; of no attributes where nothing is asked of any."""
+    """Return an empty set with room for ``tuples`` numbers; without checks it has no attributes."""
     attributes = attributes if len(checks.address) else 0
     return IncrementalTally(
         tally=empty_tally(attributes, tuples),
@@ -51,12 +51,13 @@ def empty_trial(attributes: int, tuples: int, checks: Checks) -> IncrementalTall
 
 @leaf
 def put(trial: IncrementalTally, codes: NDArray[np.int32], slot: Int, alone: bool) -> None:
-    """Count a tuple in.
+    """Add a tuple.
 
     Parameters
     ----------
     codes : (slots, 1 + 2 attributes) numbers of each tuple's person, values, and pairs of both
-    alone : whether nobody of the window comes twice; persons and pairs need no numbers then
+    slot : slot of the tuple
+    alone : whether no person of the window has two tuples; persons and pairs then need no numbers
     """
     tally = trial.tally
     attributes = len(tally.values)
@@ -89,7 +90,7 @@ def put(trial: IncrementalTally, codes: NDArray[np.int32], slot: Int, alone: boo
 def put_chain(
     trial: IncrementalTally, codes: NDArray[np.int32], following: NDArray[np.int32], first: Int, alone: bool
 ) -> None:
-    """Count in the tuples of a chain.
+    """Add the tuples of a chain.
 
     Parameters
     ----------
@@ -130,7 +131,7 @@ def put_chain(
 
 @leaf
 def remove_tuple(trial: IncrementalTally, codes: NDArray[np.int32], slot: Int, alone: bool) -> None:
-    """Count out a tuple that was counted in; parameters as those of ``put``."""
+    """Remove a tuple that ``put`` added; parameters as for ``put``."""
     tally = trial.tally
     attributes = len(tally.values)
     if alone:
@@ -153,7 +154,7 @@ def remove_tuple(trial: IncrementalTally, codes: NDArray[np.int32], slot: Int, a
 
 @inner_leaf
 def forget(trial: IncrementalTally) -> None:
-    """Begin anew; where somebody comes twice, all that was counted in must have been counted out."""
+    """Empty the set; where some person has several tuples, all tuples must have been removed before."""
     tally = trial.tally
     tally.persons[0] = 0
     for a in range(len(tally.values)):
@@ -164,7 +165,7 @@ def forget(trial: IncrementalTally) -> None:
 
 @inner_leaf
 def weigh(checks: Checks, tally: Tally, lacks: NDArray[np.float64], row: Int) -> None:
-    """Write by how much a set falls short of each check to a row of ``lacks`` (rows, checks)."""
+    """Write the shortfall of a set for each check to a row of ``lacks`` (rows, checks)."""
     for check in range(len(checks.address)):
         lacks[row, check] = lack(checks, np.int64(check), tally)
 
@@ -173,13 +174,13 @@ def weigh(checks: Checks, tally: Tally, lacks: NDArray[np.float64], row: Int) ->
 def after_exchange(
     trial: IncrementalTally, checks: Checks, codes: NDArray[np.int32], leaves: Int, comes: Int, alone: bool
 ) -> Int:
-    """Return the persons of a set in which one tuple took another's place; ``IncrementalTally.lacks`` is its shortfall.
+    """Return the persons of a set after one tuple replaces another, and write its shortfall to ``trial.lacks``.
 
     Parameters
     ----------
-    codes : (slots, 1 + 2 attributes) as those of ``put``
-    leaves, comes : slots of a tuple of the set and of one that is not in it
-    alone : whether nobody of the window comes twice
+    codes : (slots, 1 + 2 attributes) as for ``put``
+    leaves, comes : slots of a tuple in the set, and of its replacement
+    alone : whether no person of the window has two tuples
     """
     if alone and only_diversity(checks):
         for check in range(len(checks.address)):
@@ -211,13 +212,13 @@ def _exchanged(
 def exchange_helps(
     here: IncrementalTally, there: IncrementalTally, checks: Checks, codes: NDArray[np.int32], leaves: Int, comes: Int
 ) -> bool:
-    """Whether one set falls less short of a check and neither shorter of any, once two tuples have changed places.
+    """Return whether an exchange of two tuples reduces the shortfall of ``here`` and harms neither set.
 
-    For l-diversity alone, and where nobody comes twice: then it is told by who has the values of the two.
+    This is valid for l-diversity alone, and only where no person has two tuples: counts of the two values then decide.
 
     Parameters
     ----------
-    codes : (slots, 1 + 2 attributes) as those of ``put``
+    codes : (slots, 1 + 2 attributes) as for ``put``
     leaves, comes : slots of a tuple of the set ``here`` and of one of the set ``there``
     """
     helps = False
@@ -245,13 +246,13 @@ def can_reduce_shortfall(
     slot: Int,
     alone: bool,
 ) -> bool:
-    """Whether a tuple that comes could make a set lack less; of one that could not this may say that it could.
+    """Return whether adding a tuple could reduce the shortfall of a set; may be True where it could not.
 
-    Where nobody comes twice, l-diversity wants a value that the set has not got.
+    Where no person has two tuples, l-diversity needs a value that the set lacks.
 
     Parameters
     ----------
-    lacks, row : (rows, checks) what the set lacks, as ``weigh`` wrote it
+    lacks, row : (rows, checks) the shortfall of the set, as written by ``weigh``
     codes, slot, alone : the tuple, as for ``put``
     """
     for check in range(len(checks.address)):
@@ -264,6 +265,6 @@ def can_reduce_shortfall(
 
 @inner_leaf
 def lacks_value(trial: IncrementalTally, attribute: Int, value: Int) -> bool:
-    """Whether nobody of a set has a value, by its number."""
+    """Return whether no person of a set has a value, given by its number."""
     place = trial.place[attribute, value]
     return bool(place < 0 or trial.tally.counts[attribute, place] == 0)

@@ -1,4 +1,4 @@
-"""Which value of a reference distribution stands behind the number that a value was given while it waits."""
+"""Mapping from the numbers of buffered sensitive values to the rows of reference distributions."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from crenel.anonymity.privacy_models.counting import numbered
 from crenel.anonymity.privacy_models.value_frequencies import Seen, empty_seen
 
 UNKNOWN = -1
-"""The row of a value that the reference has not got."""
+"""The row of a value that is absent from the reference."""
 
 
 class Lookup(NamedTuple):
-    """The references of all sensitive columns.
+    """References of all sensitive columns.
 
     Attributes
     ----------
     codes : (attributes, values) 64-bit codes of each reference, rising
-    rows : (attributes, values) the row in the reference of each of these
-    share : (attributes, values) of each row
-    held : (attributes,) how many there are, 0 where the column is compared with the stream so far; ``UNKNOWN`` where it
-        is compared with nothing
-    row : (attributes, numbers) the row of the value that has each number, ``UNKNOWN`` where it has none; of no numbers
-        where no column is compared
-    seen : the stream so far, of whose values ``row`` is where that is compared
+    rows : (attributes, values) the row in the reference of each code
+    share : (attributes, values) share of each row
+    held : (attributes,) number of codes; 0 where the column is compared with the stream so far, ``UNKNOWN`` where with
+        nothing
+    row : (attributes, numbers) the row of the value with each number, ``UNKNOWN`` where it has none; empty where no
+        column is compared
+    seen : frequencies in the stream so far, whose rows ``row`` holds for columns compared with it
     """
 
     codes: NDArray[np.uint64]
@@ -42,9 +42,12 @@ class Lookup(NamedTuple):
 
 
 def lookup_of(references: Sequence[Reference | None]) -> Lookup:
-    """The references of the columns, without numbers.
+    """Return the references of the columns, without numbers.
 
-    Raises ``ValueError`` where one has no codes.
+    Raises
+    ------
+    ValueError
+        A reference has no codes.
     """
     most = max((len(reference.values) for reference in references if reference), default=0)
     made = Lookup(
@@ -68,7 +71,7 @@ def lookup_of(references: Sequence[Reference | None]) -> Lookup:
 
 
 def with_numbers(lookup: Lookup, numbers: int) -> Lookup:
-    """The same with room for so many numbers; those that were given out stay."""
+    """Return the same references with room for ``numbers`` numbers; assigned ones stay."""
     if (lookup.held < 0).all():
         return lookup
     row = full((len(lookup.held), numbers), UNKNOWN, np.int32)
@@ -78,14 +81,14 @@ def with_numbers(lookup: Lookup, numbers: int) -> Lookup:
 
 @entry
 def renumber(lookup: Lookup, number: NDArray[np.int32], codes: NDArray[np.uint64], slots: NDArray[np.int32]) -> None:
-    """Note again which values the numbers of some tuples were given to, (slots, attributes) both."""
+    """Record anew the values behind the numbers of some tuples; ``number`` and ``codes`` are (slots, attributes)."""
     for i in range(len(slots)):
         for a in range(number.shape[1]):
             note_number(lookup, np.int64(a), np.int64(number[slots[i], a]), codes[slots[i], a])
 
 
 def shares_of(lookup: Lookup, attribute: int) -> NDArray[np.float64]:
-    """(rows,) the share of each row in what the column is compared with."""
+    """Return (rows,) the share of each row in the distribution that the column is compared with."""
     if not lookup.seen.follows[attribute]:
         return lookup.share[attribute]
     seen = lookup.seen
@@ -95,7 +98,7 @@ def shares_of(lookup: Lookup, attribute: int) -> NDArray[np.float64]:
 
 @leaf
 def note_number(lookup: Lookup, attribute: Int, number: Int, code: Int) -> None:
-    """Note which value a number was given to."""
+    """Record the value to which a number was assigned."""
     held = lookup.held[attribute]
     if held < 0:
         return

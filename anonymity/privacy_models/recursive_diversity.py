@@ -1,8 +1,8 @@
-"""Recursive (c, l)-diversity: the commonest value is not too common (Machanavajjhala and others, TKDD 2007, 4.2).
+"""Recursive (c, l)-diversity: a bound on the most common value (Machanavajjhala and others, TKDD 2007, 4.2).
 
-With counts of persons r_1, r_2, ..., the largest first, r_1 is below c * (r_l + r_{l+1} + ...): also who knows of l - 2
-values that somebody has not got them cannot be too sure of the rest (Definition 4.2). Two sets that satisfy do so
-together; a set may stop to satisfy when one tuple comes to it.
+With counts of persons r_1, r_2, ... in descending order, r_1 is below c * (r_l + r_{l+1} + ...). An attacker who rules
+out l - 2 values for a person therefore still cannot be too certain of the remaining ones (Definition 4.2). The union of
+two satisfying sets satisfies; adding a single tuple to a set may violate the model.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 from crenel.anonymity.model.privacy_model import PrivacyModel, add_privacy_model
 
 _EXACT = 1e-12
-"""c * 3 may be a little more than it is in decimals, and equal is not below."""
+"""Relative tolerance: a product such as c * 3 may be rounded up, and equality violates the model."""
 
 
 def lacking(persons: int, counts: Any, parameters: Any) -> float:
-    """By what share of the persons the commonest value has too many."""
+    """Return the excess persons of the most common value, as a share of all persons."""
     rare = 0
     for i in range(int(parameters[1]) - 1, len(counts)):
         rare += counts[i]

@@ -1,8 +1,7 @@
-"""t-closeness: values are as common in a release as elsewhere, but for a distance t (Li, Li and others, ICDE 2007).
+"""t-closeness: a bound on the distance between a release and a reference (Li, Li and others, ICDE 2007).
 
-The Earth Mover's Distance between a release and the reference is t at most (Section 4, and
-``crenel.anonymity.privacy_models.distances``). Two sets that satisfy do so together; a set may stop to satisfy when one
-tuple comes to it.
+The Earth Mover's Distance between the two is at most t (Section 4, and ``crenel.anonymity.privacy_models.distances``).
+The union of two satisfying sets satisfies; adding a single tuple to a set may violate the model.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ from crenel.anonymity.model.privacy_model import PrivacyModel, add_privacy_model
 from crenel.anonymity.privacy_models.distances import distance, table_of
 
 _EXACT = 1e-9
-"""A distance of just t may be a little more in rounded numbers."""
+"""Tolerance for rounding errors where the distance equals t."""
 
 
 def lacking(persons: int, counts: Any, parameters: Any, rows: Any, reference: Any) -> float:
-    """By how much the distance is above t."""
+    """Return the excess of the distance over t."""
     missing = distance(persons, counts, rows, reference) - parameters[0]
     return missing if missing > _EXACT else 0.0
 

@@ -1,6 +1,6 @@
-"""How many persons of a set have each sensitive value: what every promise but k looks at.
+"""Number of persons in a set with each sensitive value, which every privacy model but k-anonymity needs.
 
-One person counts once for a value, however many tuples they have with it.
+A person counts once for a value, however many of the person's tuples have it.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from crenel.anonymity.compiled.jit import Int, leaf, procedure
 from crenel.anonymity.privacy_models.grouping import chain_equal
 
 _FEW = 32
-"""Tuples up to which comparing each with each is cheaper than sorting."""
+"""Maximum number of tuples for which pairwise comparison is cheaper than hashing."""
 
 
 Slots: TypeAlias = NDArray[np.int64] | NDArray[np.int32]
 
 
 class Tally(NamedTuple):
-    """The persons of one set.
+    """Counts of the persons of one set.
 
     Attributes
     ----------
     persons : (1,) distinct subjects
-    values : (attributes,) values that somebody has
-    held : (attributes,) persons, summed over the values; ``persons`` where nobody has several
-    counts : (attributes, places) persons that have each value; 0 at places of no value
-    used : (attributes,) places that were given out
+    values : (attributes,) distinct values in the set
+    held : (attributes,) persons summed over the values; equals ``persons`` where nobody has several values
+    counts : (attributes, places) persons with each value; 0 at places without a value
+    used : (attributes,) number of assigned places
     named : (attributes, places) the number of the value at each place
     """
 
@@ -43,13 +43,13 @@ class Tally(NamedTuple):
 
 
 class Counter(NamedTuple):
-    """Room for counting one set at a time.
+    """Working arrays for counting one set at a time.
 
     Attributes
     ----------
-    tally : of the set that was counted last
-    place : (attributes, values) where in ``tally.counts`` a value stands, by its number; -1 between uses
-    same : (tuples,) of each tuple of the set, by its place in it, the one before it of the same subject; -1: none
+    tally : of the last counted set
+    place : (attributes, values) index in ``tally.counts`` of each value number; -1 between uses
+    same : (tuples,) index of the previous tuple of the same subject in the set; -1 where there is none
     """
 
     tally: Tally
@@ -58,7 +58,7 @@ class Counter(NamedTuple):
 
 
 def empty_tally(attributes: int, places: int) -> Tally:
-    """Of no persons, with room for so many values of each attribute."""
+    """Return a tally of no persons, with room for ``places`` values of each attribute."""
     return Tally(
         persons=np.zeros(1, np.int64),
         values=np.zeros(attributes, np.int64),
@@ -70,7 +70,7 @@ def empty_tally(attributes: int, places: int) -> Tally:
 
 
 def empty_counter(attributes: int, tuples: int) -> Counter:
-    """Room for a set of ``tuples`` tuples whose values are numbered below that."""
+    """Return working arrays for sets of up to ``tuples`` tuples, with value numbers below that."""
     return Counter(empty_tally(attributes, tuples), full((attributes, tuples), -1, np.int32), zeros(tuples, np.int64))
 
 
@@ -89,7 +89,7 @@ def count_set(
     members : (tuples,) slots of the set
     subject : (slots,) keyed hashes
     value : (slots, attributes) numbers of the sensitive values
-    known_by_name : whether there are subjects; else each tuple is its own person
+    known_by_name : whether the policy names a subject; otherwise each tuple is its own person
     """
     tally, place, same = counter.tally, counter.place, counter.same
     persons: Int = len(members)
@@ -120,7 +120,7 @@ def count_set(
 
 @leaf
 def _seen(same: NDArray[np.int64], members: Slots, value: NDArray[np.int32], i: Int, a: Int) -> bool:
-    # Whether the subject of the i-th tuple has its value in an earlier one.
+    # Whether an earlier tuple of the i-th tuple's subject has the same value.
     earlier = same[i]
     while earlier >= 0:
         if value[members[earlier], a] == value[members[i], a]:
@@ -131,7 +131,7 @@ def _seen(same: NDArray[np.int64], members: Slots, value: NDArray[np.int32], i: 
 
 @procedure
 def _chain_subjects(same: NDArray[np.int64], members: Slots, subject: NDArray[np.uint64]) -> Int:
-    """Fill ``Counter.same``; how many subjects there are."""
+    """Fill ``Counter.same``; return the number of subjects."""
     found: Int = np.int64(0)
     if len(members) <= _FEW:
         for i in range(len(members)):

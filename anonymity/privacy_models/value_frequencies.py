@@ -1,4 +1,4 @@
-"""How common each sensitive value has been in a shard's stream so far: what promises compare with if nothing else."""
+"""Frequencies of sensitive values in a shard's stream so far, the default reference of privacy models."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from crenel.anonymity.compiled.jit import Int, entry, leaf
 from crenel.anonymity.privacy_models.counting import Counts, empty_counts, number, numbered, unnumber
 
 MOST_SEEN = 4096
-"""Different values of a column that are counted one by one; those that come first after them count as others."""
+"""Maximum number of values per column with a count of their own; values that appear after them count as others."""
 
 TOGETHER = 64
-"""Values that are stored in one entry."""
+"""Number of values per stored entry."""
 
 
 class Seen(NamedTuple):
-    """All tuples that a shard has let in, by the values of the columns that are compared with them.
+    """Value frequencies of all admitted tuples of a shard, for columns that are compared with the stream.
 
     Attributes
     ----------
-    follows : (attributes,) whether a column is
+    follows : (attributes,) whether the column is compared with the stream
     table : the row of each value, by attribute and code
-    code : (attributes, rows) 64-bit codes, in the order in which they first came; 0: of a value that is not counted any
-        more (a code that is 0 itself counts as others)
-    amount : (attributes, rows) tuples that have each value
-    used : (attributes,) rows
-    total : (attributes,) tuples, those of others among them
-    changed : (attributes, rows / TOGETHER) whether some rows are to be stored
+    code : (attributes, rows) 64-bit codes in order of first appearance; 0 where the value is no longer counted (a code
+        that is itself 0 counts as others)
+    amount : (attributes, rows) tuples with each value
+    used : (attributes,) number of rows
+    total : (attributes,) all tuples, including those with other values
+    changed : (attributes, rows / TOGETHER) whether an entry must be stored
     """
 
     follows: NDArray[np.bool_]
@@ -43,7 +43,7 @@ class Seen(NamedTuple):
 
 
 def empty_seen(follows: Sequence[bool]) -> Seen:
-    """Of no tuples."""
+    """Return frequencies of no tuples."""
     columns, rows = len(follows), MOST_SEEN if any(follows) else 0
     return Seen(
         follows=np.array(follows, np.bool_),
@@ -58,11 +58,11 @@ def empty_seen(follows: Sequence[bool]) -> Seen:
 
 @leaf
 def add_value(seen: Seen, codes: NDArray[np.uint64], slot: Int, first: Int) -> None:
-    """Count a tuple that is let in.
+    """Count an admitted tuple.
 
     Parameters
     ----------
-    codes : (slots, first + attributes or more) of all tuples, the sensitive ones from column ``first`` on
+    codes : (slots, at least first + attributes) codes of all tuples, the sensitive ones from column ``first`` on
     """
     for a in range(len(seen.follows)):
         if seen.follows[a]:
@@ -82,7 +82,7 @@ def add_value(seen: Seen, codes: NDArray[np.uint64], slot: Int, first: Int) -> N
 
 @leaf
 def share_of(seen: Seen, attribute: Int, row: Int) -> float:
-    """The share of the stream so far that has the value of a row; 0 of others, which have none."""
+    """Return the share of a row's value in the stream so far; 0 for other values, which have no row."""
     if row < 0:
         return 0.0
     return float(seen.amount[attribute, row] / seen.total[attribute])
@@ -90,10 +90,15 @@ def share_of(seen: Seen, attribute: Int, row: Int) -> float:
 
 @entry
 def remove_value(seen: Seen, codes: NDArray[np.uint64], k: Int) -> None:
-    """Count tuples out again, as if they had never come; values that fewer than k tuples have count as others then.
+    """Subtract the tuples of a forgotten person, as if they had never been admitted.
 
-    ``codes`` : (tuples, attributes) of those of a person who is forgotten; of what had left before nobody knows whose
-    it was, so no value stays that may have been one person's
+    Values left with fewer than k tuples count as others from then on. The owners of departed tuples are unknown, so no
+    value may remain that a single person could account for.
+
+    Parameters
+    ----------
+    codes : (tuples, attributes) sensitive codes of the person's tuples
+    k : minimum number of tuples of a value with a count of its own
     """
     for a in range(len(seen.follows)):
         if seen.follows[a]:
@@ -114,7 +119,7 @@ def remove_value(seen: Seen, codes: NDArray[np.uint64], k: Int) -> None:
 
 @entry
 def name_rows(seen: Seen) -> bool:
-    """Let the values of restored rows be found by their codes; whether no two of a column are the same."""
+    """Index restored rows by their codes; return whether the codes of each column are distinct."""
     alone = True
     for a in range(len(seen.follows)):
         for row in range(seen.used[a]):
