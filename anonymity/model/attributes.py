@@ -1,6 +1,6 @@
-"""Quasi-identifiers, and numbers that are noised.
+"""Quasi-identifiers, and numeric attributes published with noise.
 
-All of these are frozen and hold only values that were validated by their own constructors.
+All classes are frozen, and their constructors validate all values.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.hierarchy import Hierarchy
 
 MOST_STEPS = 2**40
-"""Most grid steps of a numeric quasi-identifier's domain, where noise is drawn."""
+"""Maximum number of grid steps in a numeric quasi-identifier's domain, where noise is drawn."""
 
 LARGEST_POSITION = 2**52
-"""Farthest grid step from 0, and largest scale of noise in steps: beyond, float64 cannot tell steps apart."""
+"""Maximum distance of a grid step from 0, and maximum scale of noise, in steps.
+
+Beyond it, float64 cannot distinguish two steps.
+"""
 
 
 @dataclass(frozen=True)
@@ -28,14 +31,13 @@ class Numeric:
 
     Attributes
     ----------
-    domain : [lowest, highest] in the column's own unit, both included; None: losses are relative to the range
-        observed so far, and every finite value is let in
-    step : the grid on which noise is drawn, in the column's own unit, above 0; None: not given (1 for an integer
-        column, filled in when the job is planned). A domain holds from 1 to 2^40 of them; its ends need not lie on
-        the grid
-    ends : the grid of published intervals, in the column's own unit, above 0: their ends are multiples of it, rounded
-        outwards, or ends of the domain; None: they are the least and the largest value behind them. A domain holds one
-        of them at least, and its ends are 2^52 of them from 0 at most
+    domain : [minimum, maximum] in the column's unit, both included; None: losses are relative to the range observed so
+        far, and every finite value is admitted
+    step : grid on which noise is drawn, in the column's unit, above 0; None: not configured (the plan sets 1 for an
+        integer column). A domain holds from 1 to 2^40 steps; its ends need not lie on the grid
+    ends : grid of published intervals, in the column's unit, above 0: interval ends are multiples of it, rounded
+        outwards, or ends of the domain; None: they are the minimum and maximum of the class. A domain holds at least
+        one such step, and its ends are at most 2^52 of them from 0
     """
 
     name: str
@@ -47,7 +49,7 @@ class Numeric:
 
     @property
     def place(self) -> str:
-        """Where a configuration names it."""
+        """Configuration path of this attribute."""
         return f"policy.{self.role}.{self.name}"
 
     def __post_init__(self) -> None:
@@ -55,7 +57,7 @@ class Numeric:
             self.domain[0] <= self.domain[1] and isfinite(self.domain[1] - self.domain[0])
         ):
             raise PolicyError(f"{self.place}.domain: must be two finite numbers, the lower one first")
-        # Losses are divided by it.
+        # Losses are divided by the width of the domain.
         if self.domain is not None and 0 < self.domain[1] - self.domain[0] < sys.float_info.min:
             raise PolicyError(
                 f"{self.place}.domain: is narrower than {sys.float_info.min:.4g}, which losses "
@@ -69,14 +71,14 @@ class Numeric:
 
 @dataclass(frozen=True)
 class Noised(Numeric):
-    """A numeric attribute that is published with noise, and that no cluster looks at.
+    """A numeric attribute that is published with noise and ignored by clustering.
 
-    An epsilon-quasi ((k, epsilon)-anonymity, Section IV).
+    In the paper it is an epsilon-quasi ((k, epsilon)-anonymity, Section IV).
 
     Attributes
     ----------
-    domain : as of ``Numeric``; needed, and not of one value
-    step : as of ``Numeric``; what is published lies on its grid
+    domain : as for ``Numeric``, but required and wider than one value
+    step : as for ``Numeric``; published values lie on its grid
     """
 
     role: ClassVar[str] = "noised"
@@ -128,9 +130,8 @@ class Categorical:
 
     Attributes
     ----------
-    hierarchy : the tree of its values
-    builder : what the hierarchy was built by, which knows the leaf of each value; None: a value is the label of its
-        leaf
+    hierarchy : tree of its values
+    builder : builder of the hierarchy, which finds the leaf of each value; None: a value is the label of its leaf
     """
 
     name: str

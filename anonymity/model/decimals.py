@@ -1,4 +1,4 @@
-"""Steps of a grid as the decimals that were meant."""
+"""Grid steps as exact decimal fractions."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from decimal import Decimal
 from math import gcd
 
 EXACT = 2**53
-"""Up to here float64 holds every whole number."""
+"""Limit up to which float64 represents every whole number."""
 
 
 def decimal_fraction(step: float) -> tuple[int, int]:
-    """A number above 0 as (parts, whole) of the decimal that is written for it, ``whole`` a power of ten.
+    """Return a positive number's shortest decimal as a fraction (parts, whole), ``whole`` a power of ten.
 
-    0.1 is (1, 10), so that three steps of it, 3 * 1 / 10, are 0.3, which 3 * 0.1 is not. Either may be larger than
-    ``EXACT``, where a step is very long or short.
+    0.1 is (1, 10), so that three steps of it, 3 * 1 / 10, are 0.3; 3 * 0.1 is not. Either number may exceed ``EXACT``,
+    where a step is very large or small.
     """
     fraction = Decimal(repr(float(step))).as_tuple()
     exponent = int(fraction.exponent)
@@ -22,6 +22,6 @@ def decimal_fraction(step: float) -> tuple[int, int]:
 
 
 def in_lowest_terms(parts: int, whole: int) -> tuple[int, int]:
-    """The same fraction with the smallest numbers there are: multiples of it stay exact for longest."""
+    """Return the fraction in lowest terms, whose multiples stay exact for longest."""
     divisor = gcd(parts, whole)
     return parts // divisor, whole // divisor

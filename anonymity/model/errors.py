@@ -1,4 +1,4 @@
-"""What is raised where something cannot be kept, or worked with."""
+"""Errors about settings and input, and about violated invariants."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import ClassVar
 
 
 class PolicyError(ValueError):
-    """A policy that cannot be kept. It names the field and what would be valid."""
+    """A policy that cannot be enforced. The message names the field and a valid value."""
 
 
 class InvariantError(RuntimeError):
-    """An invariant of Crenel that does not hold. Its message is constant, so it holds no value of a record."""
+    """A violated invariant of Crenel. The message is constant, so it contains no value of a record."""
 
 
 class InputError(Exception):
-    """What a user gave and cannot be worked with; the message names the field, option or file, and what would help.
+    """Invalid user input; the message names the field, option or file, and the remedy.
 
     Attributes
     ----------
-    lead : what stands between the name of the configuration and the message; None: the message stands alone
+    lead : text between the name of the configuration and the message; None: the message stands alone
     """
 
     lead: ClassVar[str | None] = None

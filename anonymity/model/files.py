@@ -1,4 +1,4 @@
-"""Reading small text files that a configuration names."""
+"""Reading of small text files that a configuration names."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from pathlib import Path
 
 
 def read_text(path: Path, error: type[ValueError]) -> str:
-    """All of a file in UTF-8, with its line breaks; raises ``error``, which names the file, where it cannot be read."""
+    """Return the text of a UTF-8 file with its original line breaks; raise ``error``, with its name, on failure."""
     try:
-        # Bytes, because a text file would lose the CR of a line break within quotes, and with it the rows that have it.
+        # Bytes, because text mode would drop the CR of a line break in quotes, and rows with such a value would not
+        # match.
         return path.read_bytes().decode("utf-8-sig")
     except OSError as failure:
         raise error(f"{path}: cannot be read: {failure.strerror}") from None

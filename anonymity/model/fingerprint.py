@@ -1,4 +1,4 @@
-"""What stored state has in common with the policy it was made under."""
+"""Fingerprint that ties stored state to the policy under which it was created."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from crenel.anonymity.model.secret import NO_KEY, SubjectKey, is_stretched
 
 
 class Fingerprint(dict[str, str]):
-    """A short hash for each field that stored state cannot outlive, by the field's name.
+    """Short hashes of the fields that must not change while state exists, by field name.
 
     Attributes
     ----------
-    key : the subject key, which compares what is stored of it; none where the fingerprint came out of state
+    key : the subject key, for comparison with its stored form; no key where the fingerprint was read from state
     """
 
     key: SubjectKey = NO_KEY
@@ -30,18 +30,18 @@ REPORTED_FIELDS: Mapping[str, str] = {
     "source.query": "the query",
     "source.ddl": "a computed column of the source",
 }
-"""Fields that may change, but perhaps should not: what each of them is."""
+"""Fields whose changes are allowed but reported, with a description of each."""
 
 EPOCH = "epoch"
-"""The field that is another for shards which began anew."""
+"""The field that differs for shards that were started anew."""
 
 _KEY = "subject_key"
 DERIVATION = "subject_key_derivation"
-"""Names the field where a key is stretched on one side alone."""
+"""The field that is named where only one of two fingerprints has a stretched key."""
 
 GO_ON_DIRECTLY = f"{DERIVATION}: direct goes on with the keys of earlier versions"
 STORED_NAMES = {"sampling_and_noise": "differential_privacy"}
-"""Names of fields in stored fingerprints where a configuration has renamed them."""
+"""Stored names of fields that the configuration has renamed."""
 
 _SUBJECT_TYPE = "type of the subject "
 _PROMISED = "privacy.sensitive."
@@ -60,20 +60,23 @@ def fingerprint(
     privacy: Privacy | None = None,
     epoch: int = 1,
 ) -> Fingerprint:
-    """A short hash for each field that stored state cannot outlive, by the field's name.
+    """Return a short hash for each field that must not change while state exists, by field name.
 
-    That is: columns, their roles, the types of published ones (``members``: type by column) and of the subject, as
-    its hash is of the text that the type gives it, domains, hierarchies, how missing values are kept, the split
-    into shards with the cuts of their regions, and the key of the subject hash; and differential privacy with the
-    steps of its noise where it is on, as waiting tuples carry the noise that was drawn when they came in; noised
-    attributes with their grids; the reference of each sensitive column of ``privacy`` that has one; and the algorithm
-    where it is not CASTLE, which older state does not name. k, l and the algorithm's parameters may change between two
-    runs, and a reference may come or go with what compares with it; these may not. Of ``source``, the texts of
-    ``REPORTED_FIELDS`` by their names, a change is only told: a query may be written in another way and mean the same.
-    State of another ``epoch`` is that of shards that were before (1: of the first, which is not stored).
+    These fields are fixed: columns and their roles; ``members``, the types of published columns; domains, hierarchies,
+    and the treatment of missing values. The same holds for the split into shards with the cuts of regions, and for the
+    subject key. The type of the subject counts because its hash covers the text that the type yields.
 
-    Of the key ``SubjectKey.stored`` is kept: ``changed_fields`` compares it. State of earlier versions lacks the type
-    of the subject and the texts, and is restored all the same; under a key, with the derivation ``direct``.
+    Some fields are present only where they apply. Sampling and noise include the noise steps, because buffered tuples
+    carry noise drawn on arrival. Noised attributes include their grids, and sensitive columns of ``privacy`` their
+    references. The algorithm appears unless it is CASTLE, which older state does not name. ``epoch`` appears unless it
+    is 1; another epoch means other shards.
+
+    k, l and the algorithm's parameters may change between two runs. A reference may appear or disappear together with
+    the privacy models that use it. A change of ``source``, the texts of ``REPORTED_FIELDS`` by name, is only reported,
+    because a rewritten query may mean the same.
+
+    The key is represented by ``SubjectKey.stored``; ``changed_fields`` compares it. State of earlier versions lacks the
+    type of the subject and the texts, but can be restored. With a key, this needs the derivation ``direct``.
     """
     fields: dict[str, object] = {
         "policy.quasi_identifiers": [attribute.name for attribute in policy.quasi_identifiers],
@@ -121,14 +124,14 @@ def fingerprint(
 
 
 def hierarchy_digest(hierarchy: Hierarchy) -> str:
-    """The short hash by which a fingerprint tells one hierarchy from another."""
+    """Return the short hash of a hierarchy, as in fingerprints."""
     return _short(_content(hierarchy))
 
 
 def changed_fields(stored: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """Fields by which a stored fingerprint differs from one of now, and that cannot change; sorted.
+    """Return the fields that must not change but differ between two fingerprints; sorted.
 
-    Those that only one of them has are among them, but for what earlier versions did not store.
+    The result includes fields present in only one of them, except those that earlier versions did not store.
     """
     changed = {name for name in stored.keys() | now.keys() if _differs(name, stored, now)}
     changed |= {name for name, was in STORED_NAMES.items() if was in changed}
@@ -139,12 +142,12 @@ def changed_fields(stored: Mapping[str, str], now: Mapping[str, str]) -> tuple[s
 
 
 def reported_fields(stored: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """Fields of ``REPORTED_FIELDS`` by which a stored fingerprint differs from one of now; sorted."""
+    """Return the ``REPORTED_FIELDS`` that differ between a stored fingerprint and the current one; sorted."""
     return tuple(sorted(name for name in REPORTED_FIELDS if name in stored and stored[name] != now.get(name)))
 
 
 def require_same(stored: Mapping[str, str], now: Mapping[str, str], where: str) -> None:
-    """Raise ``PolicyError`` where a stored fingerprint differs from the policy's; it names the fields."""
+    """Raise ``PolicyError`` with the field names where a stored fingerprint differs from the policy's."""
     if changed := changed_fields(stored, now):
         direct = f" {GO_ON_DIRECTLY}." if is_derived_directly(stored, changed) else ""
         raise PolicyError(
@@ -155,7 +158,7 @@ def require_same(stored: Mapping[str, str], now: Mapping[str, str], where: str) 
 
 
 def is_derived_directly(stored: Mapping[str, str], changed: Collection[str]) -> bool:
-    """Whether, among fields that differ, the derivation is one because stored state was made under ``direct``."""
+    """Return whether the derivation differs because the stored state was created under ``direct``."""
     return DERIVATION in changed and not is_stretched(stored[_KEY])
 
 
@@ -170,7 +173,7 @@ def _differs(name: str, stored: Mapping[str, str], now: Mapping[str, str]) -> bo
 
 
 def _derived_otherwise(stored: Mapping[str, str], now: Mapping[str, str]) -> bool:
-    """Whether a key was stretched in one of two fingerprints alone: of the keys themselves, that tells nothing."""
+    """Return whether only one of two fingerprints has a stretched key, so that the keys cannot be compared."""
     was, is_now = stored.get(_KEY, _KEYLESS), now.get(_KEY, _KEYLESS)
     return _KEYLESS not in (was, is_now) and is_stretched(was) != is_stretched(is_now)
 

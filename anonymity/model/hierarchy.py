@@ -19,25 +19,24 @@ MISSING = "(missing)"
 
 
 class HierarchyError(ValueError):
-    """A hierarchy that is not one tree of values; the message names the place."""
+    """A hierarchy that is not one tree of values; the message names the location."""
 
 
 @dataclass(frozen=True, eq=False)
 class Hierarchy:
     """A tree over the values of one attribute, as arrays indexed by node.
 
-    Nodes 0 to ``leaves - 1`` are the leaves in the order of a leftmost traversal (CASTLE, Definition 3.1), so
-    the leaves below any node are neighbors; inner nodes follow, the root last.
+    Nodes 0 to ``leaves - 1`` are the leaves in the order of a leftmost traversal (CASTLE, Definition 3.1), so the
+    leaves below any node are neighbors. Inner nodes follow, the root last.
 
     Attributes
     ----------
-    labels : (nodes,) the published name of each node
+    labels : (nodes,) published name of each node
     leaves : number of leaves
-    parent : (nodes,) the node above; the root is its own parent
+    parent : (nodes,) parent node; the root is its own parent
     first, last : (nodes,) leftmost and rightmost leaf below the node, both included
     loss : (nodes,) VInfoLoss in [0, 1]: (leaves below - 1) / (leaves - 1) (CASTLE, Section 2.2); 0 for one leaf
-    level : (nodes,) the lowest level at which a node stands, 0 for the leaves; None where levels are not defined
-        (``level_nodes``)
+    level : (nodes,) lowest level of the node, 0 for the leaves; None where levels are undefined (``level_nodes``)
     """
 
     labels: tuple[str, ...]
@@ -53,19 +52,19 @@ class Hierarchy:
         return len(self.labels) - 1
 
     def lowest_common_ancestor(self, left: int, right: int) -> int:
-        """The lowest node above both leaves (CASTLE, Definition 3.2)."""
+        """Return the lowest node above both leaves (CASTLE, Definition 3.2)."""
         node = left
         while not self.first[node] <= right <= self.last[node]:
             node = int(self.parent[node])
         return node
 
     def levels(self) -> NDArray[np.int32]:
-        """The level of each node as full-domain generalization counts them: the leaves at 0, the root highest.
+        """Return the level of each node for full-domain generalization: 0 for the leaves, the maximum for the root.
 
         Raises
         ------
         HierarchyError
-            The leaves do not all have as many levels above them, or a label stands at two levels.
+            The leaves differ in their number of levels, or a label appears at two levels.
         """
         if self.level is None:
             raise HierarchyError(
@@ -75,17 +74,17 @@ class Hierarchy:
         return self.level
 
     def level_nodes(self) -> NDArray[np.int32]:
-        """The node of each leaf at each level, as full-domain generalization takes them.
+        """Return the node of each leaf at each level, for full-domain generalization.
 
         Returns
         -------
-        (levels, leaves) : the leaves themselves first, the root last; the nodes of one level are disjoint and cover
-            all leaves, and each lies within a node of the level above
+        (levels, leaves) : the leaves first, the root last; the nodes of one level are disjoint and cover all leaves,
+        and each lies inside a node of the level above
 
         Raises
         ------
         HierarchyError
-            As of ``levels``.
+            As for ``levels``.
         """
         levels = self.levels()
         nodes = np.empty((int(levels[self.root]) + 1, self.leaves), np.int32)
@@ -96,7 +95,10 @@ class Hierarchy:
         return nodes
 
     def paths(self) -> list[tuple[str, ...]]:
-        """The labels from each leaf to the root, as ``from_paths`` takes them, repeated as levels ask for it."""
+        """Return the labels from each leaf to the root, repeated where levels require it.
+
+        ``from_paths`` takes this form.
+        """
         if self.level is not None:
             return [tuple(self.labels[node] for node in way) for way in self.level_nodes().T.tolist()]
         parent, ways = self.parent.tolist(), []
@@ -108,7 +110,7 @@ class Hierarchy:
         return ways
 
     def with_missing(self) -> Hierarchy:
-        """The same tree with one more leaf, ``MISSING``, right under the root; it comes last."""
+        """Return the same tree with an additional last leaf, ``MISSING``, directly under the root."""
         if self.root == 0:
             raise HierarchyError(f"has no root above its value; write '{self.labels[0]};*'")
         if MISSING in self.labels:
@@ -118,24 +120,24 @@ class Hierarchy:
 
 
 _NOT_BETWEEN = (",", "\t", "|")
-"""What others write between levels."""
+"""Separators between levels that other programs use."""
 
 
 def load(path: Path | str) -> Hierarchy:
-    """Read a hierarchy file: one line a leaf, ``;`` between levels, leaf first, root last (UTF-8).
+    """Read a hierarchy file: one line per leaf, ``;`` between levels, leaf first, root last (UTF-8).
 
-    A value that holds ``;``, a quote or a line break stands in double quotes, as in any CSV.
+    A value that contains ``;``, a quote or a line break is enclosed in double quotes, as in any CSV file.
 
     Raises
     ------
     HierarchyError
-        No leaf, two roots, a leaf given twice, or a label with two parents; it names file and label.
+        No leaf, two roots, a repeated leaf, or a label with two parents; the message names file and label.
     """
     path = Path(path)
     text = read_text(path, HierarchyError)
     rows: list[list[str]] = []
     lines: list[int] = []
-    # Strict: else a quote that is never closed would swallow the lines after it.
+    # Strict: otherwise an unclosed quote would swallow the lines after it.
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=";", strict=True)
     try:
         for row in filter(None, reader):
@@ -154,8 +156,8 @@ def load(path: Path | str) -> Hierarchy:
 
 
 def csv_text(paths: Sequence[Sequence[str]]) -> str:
-    """The text of a hierarchy file that ``load`` reads the same paths from."""
-    # A reader takes a bare CR for the end of a line, and a byte order mark at the beginning for none of the text.
+    """Return the text of a hierarchy file from which ``load`` reads the same paths."""
+    # A reader treats a bare CR as a line end, and drops a byte order mark at the beginning.
     odd = any("\r" in label or "\ufeff" in label for path in paths for label in path)
     text = io.StringIO(newline="")
     csv.writer(text, delimiter=";", lineterminator="\n", quoting=csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL).writerows(
@@ -165,22 +167,22 @@ def csv_text(paths: Sequence[Sequence[str]]) -> str:
 
 
 def from_paths(paths: Sequence[Sequence[str]], lines: Sequence[int] | None = None) -> Hierarchy:
-    """Build a hierarchy from one path a leaf, each from the leaf to the root.
+    """Build a hierarchy from one path per leaf, each from the leaf to the root.
 
-    Levels may be missing or repeated: ``(a, a, *)`` is ``(a, *)``. A path of one label is a tree of one node. Paths of
-    one length tell the level of each label (``Hierarchy.level_nodes``). An error names the path by its number in
-    ``lines``, such as the line of a file; without them by its position, from 1.
+    Levels may be missing or repeated: ``(a, a, *)`` equals ``(a, *)``. A path of one label is a tree of one node. Paths
+    of equal length define the level of each label (``Hierarchy.level_nodes``). An error names the path by its number in
+    ``lines``, such as the line of a file; without ``lines``, by its position from 1.
 
     Raises
     ------
     HierarchyError
-        As ``load``, without the file.
+        As for ``load``, without the file.
     """
     if not paths:
         raise HierarchyError("holds no value; each line is a leaf and the labels above it, such as 'a;group;*'")
     root = paths[0][-1]
     above: dict[str, str] = {}
-    children: dict[str, dict[str, None]] = {root: {}}  # dicts for sets that keep their order
+    children: dict[str, dict[str, None]] = {root: {}}  # dicts serve as ordered sets
     values: dict[str, int] = {}
     for number, path in zip(range(1, len(paths) + 1) if lines is None else lines, paths, strict=True):
         if path[-1] != root:
@@ -211,7 +213,7 @@ def from_paths(paths: Sequence[Sequence[str]], lines: Sequence[int] | None = Non
 
 
 def _levels(paths: Sequence[Sequence[str]]) -> dict[str, int] | None:
-    """The lowest level of each label; None where paths differ in length or about a label."""
+    """Return the lowest level of each label; None where paths differ in length or in the level of a label."""
     if len(set(map(len, paths))) > 1:
         return None
     columns = list(zip(*paths, strict=True))

@@ -1,6 +1,6 @@
-"""What a stream may become: the roles of its columns, and how it is divided into shards.
+"""Roles of a stream's columns, and its division into shards.
 
-All of these are frozen and hold only values that were validated by their own constructors.
+All classes are frozen, and their constructors validate all values.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ SHARD_BY_REGIONS = "regions"
 
 @dataclass(frozen=True)
 class Pseudonym:
-    """A code of the subject beside each released row (``crenel.anonymity.buffer.pseudonym``).
+    """A code of the subject, published with each record (``crenel.anonymity.buffer.pseudonym``).
 
     Attributes
     ----------
-    column : its name in what is released
-    scope : within what one person's rows have the same code: all of the ``stream``, a UTC ``day`` of event time, or a
-        ``release`` of a shard
-    accept_linkable : whether rows may be told to be one person's, though each release is promised for itself
+    column : name of the published column
+    scope : scope in which the records of one person share a code: the whole ``stream``, a UTC ``day`` of event time, or
+        a ``release`` of a shard
+    accept_linkable : whether records may be linked to one person, although the guarantee holds per release
     """
 
     column: str
@@ -35,7 +35,7 @@ class Pseudonym:
 
     @property
     def links_releases(self) -> bool:
-        """Whether it tells of rows of different releases that they are one person's."""
+        """Whether the code links records of one person across releases."""
         return self.scope != "release"
 
 
@@ -46,17 +46,17 @@ class Policy:
     Attributes
     ----------
     quasi_identifiers : in the order in which they are published; at least one
-    sensitive : columns in which every release is l-diverse; published as they are
-    noised : numbers that are published with noise within each release ``Privacy.noise_within``
-    passthrough : columns that are published as they are and promise nothing
-    subject : the person that a tuple is about; None: every tuple is its own person
+    sensitive : columns in which every release is l-diverse; published unchanged
+    noised : numeric columns published with noise inside each release (``Privacy.noise_within``)
+    passthrough : columns published unchanged and without any guarantee
+    subject : the column that identifies the person; None: every tuple is its own person
     event_time : None where the stream has none
-    event_time_limit : milliseconds, 0 or more, by which a row may be dated ahead of the watermark; None: no such limit
-    reference : a column that is shown with a rejected row (an offset, a line number), never published
-    drop : columns that are read and thrown away
-    missing : ``reject`` rows with a missing value, or keep a missing category as a ``value`` of its own
-    pseudonym : a code of the subject that is published with each released row; None: none is
-    neutralize_formulas : whether a published text that a spreadsheet takes for a formula gets an apostrophe in front
+    event_time_limit : milliseconds, at least 0, by which a record may be dated ahead of the watermark; None: no limit
+    reference : a column that identifies a rejected record (an offset, a line number); never published
+    drop : columns that are read and discarded
+    missing : ``reject`` records with a missing value, or keep a missing category as a ``value`` of its own
+    pseudonym : a code of the subject, published with each record; None: no code
+    neutralize_formulas : whether published texts that a spreadsheet would evaluate get an apostrophe in front
     """
 
     quasi_identifiers: tuple[QuasiIdentifier, ...]
@@ -122,7 +122,7 @@ class Policy:
 
     @property
     def members(self) -> tuple[str, ...]:
-        """The columns that each member of a release has of its own, in the order in which they are published."""
+        """The published columns with a value per member of a release, in order of publication."""
         return self.sensitive + tuple(attribute.name for attribute in self.noised) + self.passthrough
 
     @property
@@ -139,19 +139,19 @@ class Policy:
 
 
 def without_domain(policy: Policy) -> tuple[str, ...]:
-    """Numeric quasi-identifiers whose range is only known from what was seen."""
+    """Return the numeric quasi-identifiers without a declared domain, whose range is only observed."""
     return tuple(attribute.name for attribute in policy.numeric if attribute.domain is None)
 
 
 @dataclass(frozen=True)
 class Shards:
-    """How the stream is split into independent anonymizers.
+    """The division of the stream among independent anonymizers.
 
     Attributes
     ----------
-    count : how many, 1 or more
-    by : the subject, a quasi-identifier, or regions where these are given
-    regions : the part of the space of quasi-identifiers that each shard gets; None: they are not divided by regions
+    count : number of shards, at least 1
+    by : the subject, a quasi-identifier, or regions where ``regions`` is set
+    regions : the part of the quasi-identifier space of each shard; None: shards are not divided by regions
     """
 
     count: int = 1

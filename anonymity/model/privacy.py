@@ -1,6 +1,6 @@
-"""What every release promises, and what is done to tuples before it.
+"""Privacy settings of a job: conditions on every release, sampling and noise.
 
-All of these are frozen and hold only values that were validated by their own constructors.
+All classes are frozen, and their constructors validate all values.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from crenel.anonymity.model.privacy_model import Asked, Parameter, PrivacyModel,
 from crenel.anonymity.model.reference import OF_STREAM, Reference
 
 LEAST_PHI = 2.0**-12
-"""Below, the scale of noise on the longest domain would be larger than that."""
+"""Minimum of phi and epsilon; below it, the scale of noise on the longest domain would exceed the maximum."""
 
 _DIVERSITY = SUPPRESSIONS[2]
 
 
 @dataclass(frozen=True)
 class Confidence:
-    """Who is suppressed because too few others may be behind a published value ((k, epsilon)-anonymity, Section V-C).
+    """Suppression of tuples with too few possible owners of a noised value ((k, epsilon)-anonymity, Section V-C).
 
     Attributes
     ----------
-    c : probability with which a noised value lies within the linking range of the original, above 0 and below 1
-    k : distinct subjects that must lie within it, where any does; 2 or more
+    c : probability that a noised value lies inside the linking range of the original, above 0 and below 1
+    k : minimum number of distinct subjects inside this range, if there are any; at least 2
     """
 
     c: float
@@ -47,13 +47,13 @@ class NoiseWithin:
 
     Attributes
     ----------
-    epsilon : for the record: shared among its noised attributes; above 0, finite
-    shares : (noised,) the share of epsilon of each noised attribute, in the order of the policy, above 0; empty: equal
-    scale : the noise of an attribute has the Laplace scale width / (epsilon * share); the width is that of the release,
-        as in the paper, or that of the declared ``domain``
-    least : the width is never below this share of the declared domain's, from 0 to 1: a release whose values are all
-        equal would be published as it is
-    confidence : None: nobody is suppressed for it
+    epsilon : of one record, divided among its noised attributes; above 0, finite
+    shares : (noised,) share of epsilon of each noised attribute, in the order of the policy, above 0; empty: equal
+    scale : the noise of an attribute has the Laplace scale width / (epsilon * share); the width is that of the
+        ``release``, as in the paper, or of the declared ``domain``
+    least : minimum width as a share of the declared domain's, from 0 to 1; without it, a release of equal values would
+        be published unchanged
+    confidence : None: no tuple is suppressed for too few possible owners
     """
 
     epsilon: float
@@ -71,22 +71,22 @@ class NoiseWithin:
             raise PolicyError("noise_within_release.least: must be from 0 to 1")
 
     def of(self, attributes: int) -> tuple[float, ...]:
-        """Epsilon of each noised attribute."""
+        """Return epsilon of each noised attribute."""
         return tuple(self.epsilon * share for share in self.shares or (1 / attributes,) * attributes)
 
 
 @dataclass(frozen=True)
 class Lasting:
-    """Settings of the guarantee that holds over all releases of a person, and not only within each.
+    """Settings of the guarantee that covers all releases of a person, and not only each one.
 
     See ``crenel.anonymity.algorithms.nearest.lasting``.
 
     Attributes
     ----------
-    horizon : milliseconds of event time, 1 or more, after which somebody is forgotten of whom, and of whose companions,
-        nothing has come; None: nobody is
-    moved : what becomes of a tuple once its values, or the latest of a companion, lie outside of the generalization: it
-        is ``widen`` ed, the tuple is suppressed, or it is published all the same, and the person counted
+    horizon : milliseconds of event time, at least 1, after which a person without new tuples is forgotten, if the rest
+        of the anonymity set has none either; None: never
+    moved : treatment of a tuple whose values, or the latest of its anonymity set, lie outside the generalization:
+        ``widen`` the generalization, ``suppress`` the tuple, or publish it and ``count`` the person
     """
 
     horizon: int | None = None
@@ -99,16 +99,16 @@ class Lasting:
 
 @dataclass(frozen=True)
 class Privacy:
-    """What every release keeps.
+    """Conditions that every release satisfies.
 
     Attributes
     ----------
-    k : distinct subjects, 1 or more
+    k : minimum number of distinct subjects, at least 1
     l : l-diversity of each sensitive column (``crenel.anonymity.privacy_models.distinct_diversity``), 1 to k
-    further : promises beside these, with their parameters, of each sensitive column
+    further : other privacy models of each sensitive column, with their parameters
     noise_within : noise on the policy's noised attributes; None where it has none
-    lasting : what holds of a person over all their releases; None: k and l hold of each release alone
-    sensitive : what is promised of single columns
+    lasting : guarantee over all releases of a person; None: k and l hold for each release alone
+    sensitive : settings of single columns
     """
 
     k: int
@@ -141,7 +141,7 @@ class Privacy:
                 raise PolicyError(f"{place}.{promise.name}: must be {promise.parameter}, not {given}")
 
     def require_columns(self, sensitive: Sequence[str]) -> None:
-        """Raise ``PolicyError`` where something is promised of a column that is not ``sensitive``."""
+        """Raise ``PolicyError`` where a setting names a column outside ``sensitive``, or a reference is unusable."""
         for column in self.sensitive:
             if column.name not in sensitive:
                 known = f"one of {', '.join(sensitive)}" if sensitive else "policy.sensitive names no column; name it"
@@ -156,23 +156,23 @@ class Privacy:
                 raise PolicyError(f"{place}: nothing is compared with it; give a promise that is, or remove it")
 
     def l_of(self, column: str) -> tuple[int, str]:
-        """The l of a sensitive column, and the reason of what lacks it."""
+        """Return the l of a sensitive column, and the reason for suppressing tuples that violate it."""
         for of in self.sensitive:
             if of.name == column and of.l is not None:
                 return of.l, f"{_DIVERSITY}:{column}"
         return self.l, _DIVERSITY
 
     def further_of(self, column: str) -> tuple[tuple[PrivacyModel, Parameter, str], ...]:
-        """Promises beside k and l of a sensitive column, their parameters, and the reason of what lacks them."""
+        """Return a column's privacy models beside k and l, with parameters and reasons for suppression."""
         own = [pair for of in self.sensitive if of.name == column for pair in of.further]
         names = {promise.name for promise, _ in own}
         of_all = [(promise, given, promise.reason) for promise, given in self.further if promise.name not in names]
         return (*of_all, *((promise, given, f"{promise.reason}:{column}") for promise, given in own))
 
     def reference_of(self, column: str) -> Reference | None:
-        """The distribution that promises compare a sensitive column with; None where none does.
+        """Return the distribution with which a sensitive column is compared; None where no model compares it.
 
-        Where none was declared, it is that of the shard's stream so far.
+        Without a declared reference, this is the distribution of the shard's stream so far.
         """
         declared = next((of.reference for of in self.sensitive if of.name == column), None)
         compares = any(promise.compares for promise, _, _ in self.further_of(column))
@@ -180,7 +180,7 @@ class Privacy:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why a tuple may be suppressed, those of further promises last; stored as positions."""
+        """Possible reasons for suppression, those of additional privacy models last; stored as positions."""
         confident = self.noise_within is not None and self.noise_within.confidence is not None
         linkable = confident or self.lasting is not None
         further = [promise.reason for promise, _ in self.further]
@@ -190,14 +190,14 @@ class Privacy:
 
     @property
     def least_values(self) -> int:
-        """How many values of the sensitive column that needs most of them each release has at least."""
+        """Minimum number of values per release of the sensitive column that needs the most."""
         asked = [*self.further, *(pair for column in self.sensitive for pair in column.further)]
         own = [column.l or 1 for column in self.sensitive]
         return max([self.l, *own, *(promise.least_values(parameter) for promise, parameter in asked)])
 
     @property
     def in_force(self) -> dict[str, float]:
-        """Every promise with its numbers, by name; those of one column have its name behind theirs."""
+        """Parameters of all privacy models by name; the name of a single column is appended."""
         noise = {} if self.noise_within is None else {"epsilon_within": self.noise_within.epsilon}
         found: dict[str, float] = {"k": self.k, "l": self.l}
         for promise, parameter in self.further:
@@ -216,9 +216,9 @@ class SamplingAndNoise:
 
     Attributes
     ----------
-    sample_rate : probability that a tuple is let in (beta), above 0 and at most 1
-    phi : noise on a quasi-identifier has the Laplace scale range / phi; 2^-12 or more, finite
-    observed_range : the range is what was seen so far, as in the paper, instead of the declared domain
+    sample_rate : probability that a tuple is admitted (beta), above 0 and at most 1
+    phi : noise on a quasi-identifier has the Laplace scale range / phi; at least 2^-12, finite
+    observed_range : whether the range is the one observed so far, as in the paper, instead of the declared domain
     """
 
     sample_rate: float

@@ -1,4 +1,4 @@
-"""A promise about the sensitive values of a release: one record, which configuration, algorithms and outputs ask."""
+"""Extension point for privacy models: one record used by configuration, algorithms and outputs."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from typing import Any, TypeAlias
 from crenel.anonymity.model.reference import Reference
 
 Parameter: TypeAlias = float | tuple[float, ...]
-"""What was promised: one number, or those of ``PrivacyModel.fields`` in their order."""
+"""The parameter of a privacy model: one number, or those of ``PrivacyModel.fields`` in their order."""
 
 
 @dataclass(frozen=True)
 class PrivacyModel:
-    """What is asked of the values of each sensitive column, beside k.
+    """A condition on the values of a sensitive column, in addition to k.
 
     Attributes
     ----------
     name : the field of ``privacy``, and of ``privacy.sensitive.NAME``, that sets its parameter
-    parameter : what the parameter may be, in words, such as ``a number above 0 and at most 1``
-    allowed : whether a parameter is allowed, for a given k
-    lacking : by how much a set of persons falls short: 0 where it satisfies, above 0 otherwise. A function of
-        (persons, counts, parameters), compiled from its source: ``persons`` are the distinct subjects of the set;
-        ``counts`` (values,) int64 how many persons have each value, the commonest first, of whom each counts for one
-        value; ``parameters`` (numbers,) float64 what was promised. Of a promise that compares: of (persons, counts,
-        parameters, rows, reference), where each person counts for every value they have; ``rows`` (values,) int64 where
-        each value stands in the reference, rising, -1 (and several times) for those that it has not got; ``reference``
-        (numbers,) float64 what ``table`` makes of it
-    reason : why a tuple is suppressed that no set could be found for; where the promise is of one column, a colon and
+    parameter : description of the valid parameters, such as ``a number above 0 and at most 1``
+    allowed : returns whether a parameter is valid for a given k
+    lacking : returns the shortfall of a set of persons: 0 where it satisfies the model, otherwise above 0. The function
+        is compiled from its source and takes (persons, counts, parameters). ``persons``: distinct subjects of the set.
+        ``counts`` (values,) int64: persons with each value in descending order, each person counted for one value.
+        ``parameters`` (numbers,) float64. A model that compares takes (persons, counts, parameters, rows, reference),
+        and each person counts for all of the person's values. ``rows`` (values,) int64: position of each value in the
+        reference, ascending, -1 for absent values. ``reference`` (numbers,) float64: the result of ``table``
+    reason : reason for suppressing a tuple for which no satisfying set exists; for a model of one column, a colon and
         the column follow
-    least_values : how many values each satisfying set has at least, for a parameter; algorithms begin with as many
-    fields : what the parameter is made of, each by its name and what it may be; empty: it is one number
-    compares : whether it looks at which values there are, and compares them with the column's ``Sensitive.reference``
-    table : the numbers that it takes of a reference; the share of each value, if nothing else is given
+    least_values : returns the minimum number of values in a satisfying set for a parameter; algorithms first collect
+        this many
+    fields : descriptions of the numbers in the parameter, by name; empty where it is one number
+    compares : whether the model depends on the values themselves, compared with ``Sensitive.reference``
+    table : returns the numbers that the model takes from a reference; by default the share of each value
     """
 
     name: str
@@ -48,30 +48,30 @@ class PrivacyModel:
     table: Callable[[Reference], tuple[float, ...]] = lambda reference: reference.shares
 
     def named(self, parameter: Parameter) -> dict[str, float]:
-        """The numbers of a parameter, each by a name that begins with the promise's."""
+        """Return the numbers of a parameter by names that begin with the model's name."""
         if not isinstance(parameter, tuple):
             return {self.name: parameter}
         return {f"{self.name}_{name}": number for name, number in zip(self.fields, parameter, strict=True)}
 
     def __reduce__(self) -> tuple[Callable[[str, str], PrivacyModel], tuple[str, str]]:
-        # In another process it is the one of that name, once its module is imported.
+        # Another process imports the module and looks the model up by name.
         return _found, (self.lacking.__module__, self.name)
 
 
 Asked: TypeAlias = tuple[tuple[PrivacyModel, Parameter], ...]
-"""Promises beside k and l, with what was promised."""
+"""Privacy models beside k and l, each with its parameter."""
 
 
 @dataclass(frozen=True)
 class Sensitive:
-    """What is promised of one sensitive column, in place of what is promised of all by the same name.
+    """Settings of one sensitive column, which replace those of the same name for all columns.
 
     Attributes
     ----------
     name : the column
     l : l-diversity, 1 to k; None: that of all columns
-    further : promises beside it
-    reference : the distribution that promises compare the column with; None: none of them does
+    further : additional privacy models
+    reference : distribution with which privacy models compare the column; None: none declared
     """
 
     name: str
@@ -84,7 +84,10 @@ _KNOWN: dict[str, PrivacyModel] = {}
 
 
 def add_privacy_model(promise: PrivacyModel) -> PrivacyModel:
-    """Make a promise known by its name, as ``extensions`` of a configuration do; the same one twice is one."""
+    """Register a privacy model under its name, as ``extensions`` of a configuration do.
+
+    Registering the same model twice has no effect; another model of the same name raises ``ValueError``.
+    """
     if _KNOWN.setdefault(promise.name, promise).lacking is not promise.lacking:
         raise ValueError(f"privacy.{promise.name}: there are two promises of this name")
     return promise
@@ -96,5 +99,5 @@ def _found(module: str, name: str) -> PrivacyModel:
 
 
 def known_privacy_models() -> dict[str, PrivacyModel]:
-    """All promises beside k and l, by name."""
+    """Return all registered privacy models beside k and l, by name."""
     return dict(_KNOWN)

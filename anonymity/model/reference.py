@@ -1,4 +1,4 @@
-"""How common each value of a sensitive column is elsewhere: what t-closeness compares a release with."""
+"""Reference distribution of a sensitive column, with which t-closeness and beta-likeness compare a release."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from crenel.anonymity.model.hierarchy import Hierarchy, HierarchyError
 Distance: TypeAlias = Literal["equal", "ordered", "hierarchical"]
 
 HEADERS = (("value", "share"), ("value", "count"))
-"""The first line of a file; shares and counts alike are divided by their sum."""
+"""Valid first lines of a file; shares and counts alike are divided by their sum."""
 
 _MOST = 10**18
 
@@ -24,21 +24,21 @@ _FIRST = "must be 'value,share' or 'value,count'"
 
 
 class DistributionError(ValueError):
-    """A file that holds no distribution; the message names file and line, and never a value."""
+    """A file without a valid distribution; the message names file and line, and never a value."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """The distribution of a sensitive column that releases are compared with; of no values: that of the shard's stream.
+    """Reference distribution of a sensitive column; without values, that of the shard's stream so far.
 
     Attributes
     ----------
-    values : as text, each once
-    shares : (values,) of all persons: 0 or more, together 1
-    codes : (values,) 64-bit codes as in ``Block.sensitive``, each once; empty until the type of the column is known
-    distance : how far values are from each other (Li, Li and others, ICDE 2007, Section 5): all equally far, by their
-        places here, or by ``hierarchy``
-    hierarchy : has levels, and each value as a leaf; of a hierarchical distance only
+    values : distinct values as text
+    shares : (values,) share of all persons: at least 0, with sum 1
+    codes : (values,) distinct 64-bit codes as in ``Block.sensitive``; empty until the type of the column is known
+    distance : ground distance of two values (Li, Li and others, ICDE 2007, Section 5): equal for all pairs, by order in
+        ``values``, or by ``hierarchy``
+    hierarchy : has levels, and each value as a leaf; only for a hierarchical distance
     """
 
     values: tuple[str, ...]
@@ -49,11 +49,11 @@ class Reference:
 
     @property
     def of_stream(self) -> bool:
-        """Whether it is the share of all tuples that the shard has let in so far."""
+        """Whether the reference is the distribution of all tuples that the shard has admitted so far."""
         return not self.values
 
     def problem(self) -> str | None:
-        """What is wrong with the hierarchy, if anything."""
+        """Return the problem of the hierarchy, or None."""
         if self.hierarchy is None:
             return None
         try:
@@ -72,17 +72,17 @@ OF_STREAM = Reference((), ())
 
 
 def load(path: Path | str) -> Reference:
-    """Read a file of values and how common each is: CSV in UTF-8, of which the first line is one of ``HEADERS``.
+    """Read a UTF-8 CSV file of values and their frequencies, whose first line is one of ``HEADERS``.
 
     Raises
     ------
     DistributionError
-        It cannot be read, has another first line, no value, a line that is not a value and a number from 0 to 10^18,
-        a value twice, or numbers that are 0 together.
+        The file is unreadable, or its first line is invalid. It has no value, or a value twice. A line is not a value
+        and a number from 0 to 10^18. All numbers are 0.
     """
     path = Path(path)
     text = read_text(path, DistributionError)
-    # Strict: else a quote that is never closed would swallow the lines after it.
+    # Strict: otherwise an unclosed quote would swallow the lines after it.
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         return _read([(rows.line_num, row) for row in rows if row])

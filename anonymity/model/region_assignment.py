@@ -1,4 +1,4 @@
-"""Which region each tuple of a block lies in."""
+"""Assignment of the tuples of a block to regions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.compiled.jit import Int, entry
 
 _TOGETHER = 1024
-"""Tuples whose values stay near the processor while all of them go down."""
+"""Number of tuples processed at once, so that their values stay in the processor's cache."""
 
 
 @entry
@@ -22,19 +22,18 @@ def assign_regions(
     categorical: NDArray[np.int32],
     found: NDArray[np.uint32],
 ) -> None:
-    """Walk down a tree with all tuples side by side, as deep as the deepest region lies.
+    """Move all tuples down a tree side by side, as many steps as the deepest region lies.
 
-    Nothing branches, and no step waits for the one before: where a tuple turns cannot be foretold, and a processor that
-    guesses wrong loses more than a step takes. So each node compares a number and a leaf, one of them with what no
-    value reaches.
+    The loop has no branches and no dependent steps: mispredicted branches would cost more than the additional steps.
+    Therefore each node compares both a number and a leaf, one of them with a cut that no value reaches.
 
     Parameters
     ----------
-    column : (nodes, 2) of the number and of the leaf that a node looks at
-    number_cut, leaf_cut : (nodes,) the lowest ones that go right
-    below : (nodes, 2) the nodes left and right; at a region, its own number twice
+    column : (nodes, 2) columns of the number and of the leaf that a node compares
+    number_cut, leaf_cut : (nodes,) the lowest number and leaf that go right
+    below : (nodes, 2) the left and right child; at a region, its own node twice
     numeric, categorical : (rows, numeric) and (rows, categorical), at least one column each
-    found : (rows,) gets the node of the region of each
+    found : (rows,) receives the node of each tuple's region
     """
     rows = len(found)
     for start in range(0, rows, _TOGETHER):
@@ -43,7 +42,7 @@ def assign_regions(
             found[row] = 0
         for _ in range(depth):
             for row in range(start, stop):
-                node = found[row]  # unsigned: else each index would be looked at for a place counted from the end
+                node = found[row]  # unsigned, or compiled code would test each index for a negative value
                 right = numeric[np.uint64(row), column[node, 0]] >= number_cut[node]
                 right |= categorical[np.uint64(row), column[node, 1]] >= leaf_cut[node]
                 found[row] = below[node, np.uint64(right)]

@@ -1,4 +1,4 @@
-"""A tree of cuts over the quasi-identifiers: each of its leaves is a region, and each region a shard."""
+"""Tree of cuts over the quasi-identifiers, whose leaves are regions with one shard each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_CUT = -1
 """The attribute of a node that is a region."""
 
 _NO_LEAF = np.iinfo(np.int32).max
-"""What no leaf reaches."""
+"""A leaf number above all others."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Cut:
 
     Attributes
     ----------
-    attribute : what is cut: numeric quasi-identifiers in the order of the policy, then categorical ones
-    value : the lowest one that goes right; of a categorical attribute the position of its leaf
-    left, right : all other tuples, and those that have this value or a higher one
+    attribute : index of the attribute: numeric quasi-identifiers in the order of the policy, then categorical ones
+    value : the lowest value that goes right; for a categorical attribute, the position of its leaf
+    left, right : the branch of lower values, and that of this value and higher ones
     """
 
     attribute: int
@@ -54,17 +54,17 @@ Branch: TypeAlias = Cut | Region
 
 @dataclass(frozen=True, eq=False)
 class RegionTree:
-    """The tree as arrays, which each tuple walks down.
+    """Tree of cuts as arrays, with one walk from the root per tuple.
 
-    Nodes are numbered from the root, 0, each before those below it and the left side before the right, and regions in
-    the same order, so that neighbors have neighboring numbers.
+    Nodes are numbered in preorder from the root, 0, the left side before the right. Regions are numbered in the same
+    order, so that neighbors have neighboring numbers.
 
     Attributes
     ----------
-    attribute : (nodes,) as of ``Cut``; -1 at a region
+    attribute : (nodes,) as for ``Cut``; -1 at a region
     cut : (nodes,) as ``Cut.value``; 0 at a region
-    below : (nodes, 2) the nodes left and right; at a region, its number twice
-    share, loss : (regions,) as of ``Region``
+    below : (nodes, 2) the left and right child; at a region, its number twice
+    share, loss : (regions,) as for ``Region``
     """
 
     attribute: NDArray[np.int32]
@@ -74,24 +74,24 @@ class RegionTree:
     loss: NDArray[np.float64]
 
     def __len__(self) -> int:
-        """How many regions there are."""
+        """Return the number of regions."""
         return len(self.share)
 
     @property
     def cuts(self) -> list[list[float]]:
-        """What tells one division from another: attribute and cut of each node, from the root."""
+        """Attribute and cut of each node in preorder, which identify the division."""
         return [[int(column), float(value)] for column, value in zip(self.attribute, self.cut, strict=True)]
 
     @cached_property
     def depth(self) -> int:
-        """Cuts above the deepest region."""
+        """Maximum number of cuts above a region."""
         depths = np.zeros(len(self.attribute), np.int64)
-        for node in np.flatnonzero(self.attribute != NO_CUT):  # those above come first
+        for node in np.flatnonzero(self.attribute != NO_CUT):  # parents come first
             depths[self.below[node]] = depths[node] + 1
         return int(depths.max())
 
     def regions(self, numeric: NDArray[np.float64], categorical: NDArray[np.int32]) -> NDArray[np.int64]:
-        """(rows,) the region of each tuple.
+        """Return (rows,) the region of each tuple.
 
         Parameters
         ----------
@@ -116,7 +116,7 @@ class RegionTree:
 
     @classmethod
     def of(cls, root: Branch) -> RegionTree:
-        """The arrays of a tree of cuts."""
+        """Return the arrays of a tree of cuts."""
         nodes: list[tuple[int, float, int, int]] = []
         regions: list[Region] = []
         _lay_out(root, nodes, regions)
@@ -130,7 +130,7 @@ class RegionTree:
 
     @property
     def root(self) -> Branch:
-        """The tree of cuts that ``of`` makes these arrays of."""
+        """The tree of cuts from which ``of`` makes these arrays."""
         return self._branch(0)
 
     def _branch(self, node: int) -> Branch:

@@ -1,8 +1,8 @@
-"""Keys: where they are read, how the subject key is stretched, and what is derived from it.
+"""Secret keys: their sources, the stretching of the subject key, and the keys derived from it.
 
-A job graph travels: to Flink's web server, into its storage under high availability, to every worker. A key that the
-configuration holds as text travels with it, the subject key stretched. Of a key that has a ``KeySource``, the source
-travels, and each process reads the key where it uses it.
+A job graph is copied to Flink's web server, to its high-availability storage, and to every worker. A key that the
+configuration contains as text is copied with it, the subject key in stretched form. For a key with a ``KeySource``,
+only the source is copied, and each process reads the key where it needs it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from crenel.anonymity.model.errors import PolicyError
 Derivation = Literal["scrypt", "direct"]
 
 SHORTEST_KEY = 16
-"""The fewest bytes of a key that causes no warning."""
+"""Minimum number of bytes of a key that causes no warning."""
 
 _COST, _BLOCK, _LANES = 2**16, 8, 1
 _STRETCHED = f"stretched-{_COST}-{_BLOCK}-{_LANES}"
-"""What the state stores before the digest of a stretched key: the parameters of scrypt (64 MiB for each guess)."""
+"""Prefix of a stretched key's digest in state: the parameters of scrypt (64 MiB per guess)."""
 
 _SCHEME = "scrypt"
 _SALT_BYTES = 16
@@ -34,12 +34,12 @@ _SALTED_COST = 2**14
 _EVERYWHERE = "where the job is submitted and on every worker"
 
 
-@runtime_checkable  # pydantic asks of an object whether it is one
+@runtime_checkable  # pydantic checks instances of this protocol
 class KeySource(Protocol):
-    """A place that holds a key, which is read in each process that needs it."""
+    """A location of a key, read in each process that needs the key."""
 
     def read(self) -> bytes:
-        """Return the key; raise ``ValueError`` with what is wrong and the remedy, never with the key."""
+        """Return the key; raise ``ValueError`` with the problem and the remedy, never with the key."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class EnvironmentKey:
 
 @dataclass(frozen=True)
 class FileKey:
-    """A key in a file, such as a mounted secret; one line end at its end is not part of the key."""
+    """A key in a file, such as a mounted secret; one trailing line end is not part of the key."""
 
     path: str
 
@@ -72,7 +72,7 @@ class FileKey:
 
 @dataclass(frozen=True)
 class ProvidedKey:
-    """A key that a function without arguments returns as bytes or text; each process calls it once.
+    """A key returned by a function without arguments, as bytes or text; each process calls it once.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class ProvidedKey:
     def read(self) -> bytes:
         try:
             key = _provided(self.module, self.function)
-        except Exception as error:  # of a stranger's code: the message may hold the key
+        except Exception as error:  # from foreign code, whose message may contain the key
             raise ValueError(
                 f"the provider {self.module}:{self.function} raised {type(error).__name__}; it must be importable, and "
                 f"return the key, {_EVERYWHERE}"
@@ -97,14 +97,14 @@ class ProvidedKey:
 
 @dataclass(frozen=True)
 class Secret:
-    """A key, or the place where it is read.
+    """A key, or the location from which to read it.
 
     Attributes
     ----------
     name : dotted name of the configuration's field, for errors
-    given : the key, where the configuration holds it as text; empty where it does not, or where there is no key
-    source : the place; None where the configuration holds the key
-    check : what ``read`` compares the key with where another process made this object; empty where none did
+    given : the key, where the configuration contains it as text; otherwise empty
+    source : location of the key; None where the configuration contains the key, or there is none
+    check : digest with which ``read`` compares the key if another process created this object; otherwise empty
     """
 
     name: str
@@ -125,7 +125,7 @@ class Secret:
         Raises
         ------
         PolicyError
-            The source cannot be read, or holds another key here than where the job was submitted.
+            The source is unreadable, or its key differs from the one at job submission.
         """
         if self.source is None:
             return self.given
@@ -146,9 +146,9 @@ class SubjectKey:
 
     Parameters
     ----------
-    secret : where the key is; None: there is none, and everybody can hash subjects as this job does
-    derivation : ``scrypt`` stretches the key first, so that each guess costs 64 MiB and some 0.3 s; ``direct`` derives
-        from the key as it is, as earlier versions did
+    secret : location of the key; None: no key, so anyone can compute this job's hashes of subjects
+    derivation : ``scrypt`` stretches the key first, so that each guess costs 64 MiB and about 0.3 s; ``direct`` uses
+        the key unchanged, as earlier versions did
 
     Examples
     --------
@@ -162,7 +162,7 @@ class SubjectKey:
 
     @classmethod
     def of(cls, key: bytes, derivation: Derivation = "scrypt") -> SubjectKey:
-        """Make one of the key itself; an empty key is none."""
+        """Make a subject key from the key's bytes; empty bytes mean no key."""
         return cls(Secret("subject_key", key), derivation)
 
     def __bool__(self) -> bool:
@@ -175,44 +175,44 @@ class SubjectKey:
         return hash(self.derivation)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Neither the key that the configuration holds nor anything derived from one with a source leaves the process.
+        # A configured key never leaves the process, nor does any key derived from one with a source.
         if self._secret is None or self._secret.source is not None:
             return _shipped, (self._secret, self.derivation, b"")
         return _shipped, (None, self.derivation, self._material)
 
     def read(self) -> bytes:
-        """Return the key before it is stretched; empty where there is none. Raises as ``Secret.read`` does."""
+        """Return the key before stretching; empty where there is none. Raises as ``Secret.read`` does."""
         return b"" if self._secret is None else self._secret.read()
 
     @cached_property
     def _material(self) -> bytes:
-        """All other keys are derived from these bytes."""
+        """Key material from which all other keys are derived."""
         key = self.read()
         return _stretched(key) if key and self.derivation == "scrypt" else key
 
     @cached_property
     def hash_key(self) -> str:
-        """The key of the subject hash: 16 ASCII characters, of which 112 bits are drawn from the key.
+        """Key of the subject hash: 16 ASCII characters with 112 bits of key material.
 
-        pandas takes the 16 bytes of SipHash's key as text in UTF-8, so each byte holds 7 bits.
+        pandas takes the 16 bytes of SipHash's key as UTF-8 text, so each byte carries 7 bits.
         """
         digest = hashlib.blake2b(self._material, digest_size=16, person=b"crenel-hash").digest()
         return "".join(chr(byte & 0x7F) for byte in digest)
 
     @cached_property
     def pseudonym_key(self) -> bytes:
-        """The 32 bytes that codes of subjects are keyed with (``crenel.anonymity.buffer.pseudonym.codes``)."""
+        """The 32-byte key of pseudonyms (``crenel.anonymity.buffer.pseudonym.codes``)."""
         return hashlib.blake2b(self._material, digest_size=32, person=b"crenel-pseudonym").digest()
 
     @cached_property
     def stored(self) -> str:
-        """What the state stores to tell this key from another, which costs as much to guess by as the key itself."""
+        """The stored form of this key, for comparison; guessing the key from it is deliberately slow."""
         if not self:
             return self.digest
         return f"{_STRETCHED}-{self.digest}" if self.derivation == "scrypt" else _salted(self.digest)
 
     def matches(self, stored: str) -> bool:
-        """Whether the state stored ``stored`` of this key, perhaps in another process."""
+        """Return whether a stored form belongs to this key, even if another process created it."""
         if stored.startswith(f"{_SCHEME}-"):
             parts = stored.split("-")
             return len(parts) == 3 and secrets.compare_digest(_slow(self.digest, parts[1]), parts[2])
@@ -220,7 +220,7 @@ class SubjectKey:
 
     @property
     def digest(self) -> str:
-        """32 hexadecimal digits, which confirm a guess fast where the key is not stretched: for memory alone."""
+        """32 hexadecimal digits, only for memory: without stretching, they make guesses fast to confirm."""
         return _digest(self._material)
 
 
@@ -228,7 +228,7 @@ NO_KEY = SubjectKey()
 
 
 def is_stretched(stored: str) -> bool:
-    """Whether the state stored this of a stretched key."""
+    """Return whether the stored form is that of a stretched key."""
     return stored.startswith("stretched-")
 
 
@@ -246,7 +246,7 @@ def _provided(module: str, function: str) -> Any:
 
 @lru_cache(maxsize=16)
 def _stretched(key: bytes) -> bytes:
-    # The salt is the same for all, as jobs under one key must give one person one code; a random key needs none.
+    # The salt is constant, because jobs with one key must give one person one code; a random key needs none.
     memory = 2 * 128 * _COST * _BLOCK
     return hashlib.scrypt(key, salt=b"crenel", n=_COST, r=_BLOCK, p=_LANES, maxmem=memory, dklen=32)
 
@@ -257,7 +257,7 @@ def _digest(material: bytes) -> str:
 
 @lru_cache(maxsize=16)
 def _salted(digest: str) -> str:
-    """A digest as it may be stored: with a salt that is drawn once a process, and slow to compute."""
+    """Return the stored form of a digest: slow to compute, with one random salt per process."""
     salt = secrets.token_hex(_SALT_BYTES)
     return f"{_SCHEME}-{salt}-{_slow(digest, salt)}"
 

@@ -1,1 +1,1 @@
-"""Hierarchies that are built from a few parameters, one kind of values a module."""
+"""Builders of hierarchies from a few parameters, one module per kind of values."""

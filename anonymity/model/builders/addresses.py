@@ -1,4 +1,4 @@
-"""IPv4 addresses in networks."""
+"""Hierarchies of IPv4 addresses by network prefix."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ from crenel.anonymity.model.builders.builder import MOST_LEAVES, ROOT, Builder, 
 _BITS = 32
 _OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _ADDRESS = rf"^{_OCTET}\.{_OCTET}\.{_OCTET}\.{_OCTET}$"
-"""As ``ipaddress`` reads it: without leading zeros, which some take for octal."""
+"""Addresses as ``ipaddress`` reads them: without leading zeros, which some programs read as octal."""
 
 
 @dataclass(frozen=True)
 class Addresses(Builder):
-    """Networks by the length of their prefix, with labels such as ``10.0.3.7``, ``10.0.3.0/24`` and ``10.0.0.0/16``.
+    """Networks by prefix length, with labels such as ``10.0.3.7``, ``10.0.3.0/24`` and ``10.0.0.0/16``.
 
     Attributes
     ----------
-    networks : whose addresses are known; one may lie within another
-    levels : lengths of prefixes, 1 to 32, that of the leaves first, each shorter than the one before; 2^20 leaves at
-        most
+    networks : networks of the known addresses; one may lie inside another
+    levels : prefix lengths, 1 to 32, beginning with the leaves, each shorter than the one before; at most 2^20 leaves
     """
 
     networks: tuple[IPv4Network, ...]
@@ -79,11 +78,11 @@ class Addresses(Builder):
 
     @cached_property
     def _separate(self) -> list[IPv4Network]:
-        """The networks in order, none within another."""
+        """The networks in order, merged so that none lies inside another."""
         return list(collapse_addresses(self.networks))
 
     def _leaves(self) -> NDArray[np.int64]:
-        """(leaves,) first address of each leaf, in order."""
+        """Return (leaves,) the first address of each leaf, in order."""
         width = 1 << _BITS - self.levels[0]
         starts = [
             np.arange(int(network.network_address) // width * width, int(network.broadcast_address) + 1, width)
@@ -93,7 +92,7 @@ class Addresses(Builder):
 
 
 def _label(address: int, length: int) -> str:
-    """The network with a prefix of so many bits that an address is in."""
+    """Return the network of an address with a prefix of ``length`` bits."""
     if length == _BITS:
         return str(IPv4Address(address))
     return f"{IPv4Address(address >> _BITS - length << _BITS - length)}/{length}"

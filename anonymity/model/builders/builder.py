@@ -1,4 +1,4 @@
-"""What builders of hierarchies have in common."""
+"""Base class of hierarchy builders."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from numpy.typing import NDArray
 from crenel.anonymity.model.hierarchy import HierarchyError
 
 ROOT = "*"
-"""The label above everything."""
+"""The label of the root."""
 
 MOST_LEAVES = 2**20
-"""Most leaves of a built hierarchy, and most texts that a builder knows one by one."""
+"""Maximum number of leaves of a built hierarchy, and of texts that a builder lists."""
 
 Finder: TypeAlias = Callable[[NDArray[Any]], NDArray[np.intp]]
-"""(values,) to (values,) leaf of each, -1 where the hierarchy has none.
+"""Function from (values,) to (values,) the leaf of each, -1 where the hierarchy has none.
 
-Numbers come as float64, or as float32 where the column holds no more; all else as objects, text or None. What it
-returns for a number that is not finite means nothing.
+Numbers are float64, or float32 for a column of that type; all other values are objects, text or None. The result for a
+number that is not finite is undefined.
 """
 
 
 class BuilderError(HierarchyError):
-    """Parameters from which no hierarchy can be built; the message says what would be valid.
+    """Invalid parameters of a hierarchy builder; the message names the valid ones.
 
     Attributes
     ----------
-    field : the parameter's name
+    field : name of the parameter
     """
 
     def __init__(self, field: str, message: str) -> None:
@@ -39,23 +39,22 @@ class BuilderError(HierarchyError):
 
 
 class Builder(ABC):
-    """Builds a hierarchy, and finds the leaf of a value in it. A builder is frozen, and validates its parameters.
+    """A frozen, validated builder of a hierarchy, which also finds the leaf of a value.
 
     Attributes
     ----------
-    kind : of values that it is for: ``number``; else texts, of a ``date`` (a day, ISO 8601), an ``address``, or any
-        ``text``
+    kind : kind of values: ``number``; else text, of a ``date`` (a day, ISO 8601), an ``address``, or any ``text``
     """
 
     kind: ClassVar[Literal["number", "date", "address", "text"]]
 
     @abstractmethod
     def paths(self) -> list[tuple[str, ...]]:
-        """One path a leaf, from the leaf to ``ROOT``, with a label for each level.
+        """Return one path per leaf, from the leaf to ``ROOT``, with a label for each level.
 
-        They stand in the order of the leaves of ``crenel.anonymity.model.hierarchy.from_paths``.
+        Their order is that of the leaves of ``crenel.anonymity.model.hierarchy.from_paths``.
         """
 
     @abstractmethod
     def finder(self) -> Finder:
-        """Made once, for many batches of values."""
+        """Return a finder, to be used for many batches of values."""

@@ -1,4 +1,4 @@
-"""Days, in months, quarters, years and decades."""
+"""Hierarchies of days by month, quarter, year and decade."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from crenel.anonymity.model.builders.table import table_finder
 Period: TypeAlias = Literal["day", "month", "quarter", "year", "decade"]
 
 PERIODS: tuple[Period, ...] = ("day", "month", "quarter", "year", "decade")
-"""Each lies within one of the next."""
+"""The periods; each lies inside one of the next kind."""
 
 
 @dataclass(frozen=True)
 class Dates(Builder):
-    """Periods, with labels such as ``2024-02-29``, ``2024-02``, ``2024-Q1``, ``2024`` and ``2020s``.
+    """Calendar periods, with labels such as ``2024-02-29``, ``2024-02``, ``2024-Q1``, ``2024`` and ``2020s``.
 
     Attributes
     ----------
-    domain : [first, last] day that is known, both included; 2^20 days at most
-    levels : of ``PERIODS``, in their order, that of the leaves first
+    domain : [first, last] known day, both included; at most 2^20 days
+    levels : some of ``PERIODS``, in their order, beginning with the leaves
     """
 
     domain: tuple[date, date]
@@ -61,7 +61,7 @@ class Dates(Builder):
 
 
 def _label(day: str, period: Period) -> str:
-    """The period that a day is in, both as text."""
+    """Return the label of the period that contains a day, given as ISO 8601."""
     match period:
         case "day":
             return day

@@ -1,4 +1,4 @@
-"""Texts that lose their last characters, as the ZIP codes of (k, epsilon)-anonymity, Table I."""
+"""Hierarchies of texts by masked suffix, such as the ZIP codes of (k, epsilon)-anonymity, Table I."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _STAR = "*"
 class Mask(Builder):
     """Prefixes of texts: ``23701``, ``2370*``, ``237**``.
 
-    Known are the texts of ``values``, or all texts of ``length`` characters of an ``alphabet``; 2^20 at most. Where
-    ``values`` are not all of one length, one ``*`` stands for whatever follows, be it nothing: ``J45`` and ``J45.9``
-    are both below ``J45*``.
+    The known texts are ``values``, or all texts of ``length`` characters of an ``alphabet``; at most 2^20. Where
+    ``values`` differ in length, one ``*`` stands for any suffix, even an empty one: ``J45`` and ``J45.9`` both lie
+    below ``J45*``.
 
     Attributes
     ----------
-    keep : how many characters each level keeps, that of the leaves first, each fewer than the one before; 0 is the
-        root, which is there in any case
-    values : texts in any order, without ``*``, none of them empty; None: all of ``length``
-    length : 1 or more; None: ``values`` are given
-    alphabet : characters, each once, in the order of the leaves; without ``*``
+    keep : number of characters that each level keeps, beginning with the leaves, each smaller than the one before; 0 is
+        the root, which always exists
+    values : non-empty texts without ``*``, in any order; None: all texts of ``length``
+    length : at least 1; None where ``values`` are set
+    alphabet : distinct characters without ``*``, in the order of the leaves
     """
 
     keep: tuple[int, ...]
@@ -58,7 +58,7 @@ class Mask(Builder):
         return table_finder(dict(zip(self._texts(), leaves, strict=True)))
 
     def _ways(self) -> Iterator[tuple[str, ...]]:
-        """The path of each text."""
+        """Yield the path of each text."""
         texts = self._texts()
         lengths = {len(text) for text in texts}
         levels: list[list[str]] = []
@@ -70,13 +70,19 @@ class Mask(Builder):
             yield (*labels, ROOT)
 
     def _texts(self) -> list[str]:
-        """All that are known; those that begin alike stand together."""
+        """Return all known texts, with common prefixes adjacent."""
         if self.values is not None:
             return sorted(set(self.values))
         return list(map("".join, product(self.alphabet, repeat=self.length or 0)))
 
     def _require_texts(self) -> int:
-        """Raise ``BuilderError`` where it is not told which texts are known, or too many are; how long one can be."""
+        """Return the maximum length of a text.
+
+        Raises
+        ------
+        BuilderError
+            The known texts are undefined, invalid or too many.
+        """
         if self.values is not None and self.length is not None:
             raise BuilderError("length", "goes without 'values'; give one of the two")
         if self.values is not None:

@@ -1,4 +1,7 @@
-"""Numbers in intervals of growing width, as the years of birth of (k, epsilon)-anonymity, Table I."""
+"""Hierarchies of numbers by intervals of growing width.
+
+An example are the years of birth of (k, epsilon)-anonymity, Table I.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,13 @@ from numpy.typing import NDArray
 from crenel.anonymity.model.builders.builder import MOST_LEAVES, ROOT, Builder, BuilderError, Finder
 
 _EXACTLY = Context(prec=60)
-"""Enough digits for sums and products: a float64 is written with 17, and no leaf is further than 2^52 widths from 0."""
+"""Decimal precision sufficient for sums and products.
+
+A float64 needs 17 digits, and no leaf is farther than 2^52 widths from 0.
+"""
 
 _FARTHEST = 2**52
-"""Most widths of a leaf between 0 and what is known: beyond, float64 cannot tell two leaves apart."""
+"""Maximum distance of a leaf from 0, in leaf widths; beyond it, float64 cannot distinguish two leaves."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +31,12 @@ class Numbers(Builder):
 
     Attributes
     ----------
-    domain : [lowest, highest] that is known, both included, in the column's own unit; at least one leaf, 2^20 at most
-    levels : widths, above 0, that of the leaves first, each a multiple of the one before
-    origin : an end of an interval of every level
-    whole : only whole numbers are known, and labels are such as ``20`` and ``20-23``; False: all numbers, and labels
-        are such as ``[20, 24)``
-    open : the highest leaf has no upper end and takes every larger number; its label is such as ``90+`` or ``>= 90``
+    domain : [minimum, maximum] of the known numbers, both included, in the column's unit; from one leaf to 2^20
+    levels : widths above 0, beginning with the leaves, each a multiple of the one before
+    origin : an interval end at every level
+    whole : only whole numbers are known, with labels such as ``20`` and ``20-23``; False: all numbers, with labels such
+        as ``[20, 24)``
+    open : the last leaf has no upper end and contains every larger number; its label is such as ``90+`` or ``>= 90``
     """
 
     domain: tuple[float, float]
@@ -105,7 +111,7 @@ class Numbers(Builder):
         return find
 
     def _leaf_range(self) -> tuple[int, int]:
-        """Numbers of the first and the last leaf, counted from the origin."""
+        """Return the numbers of the first and the last leaf, counted from the origin."""
         with localcontext(_EXACTLY):
             origin, width = _exact(self.origin), _exact(self.levels[0])
             first, last = (
@@ -114,7 +120,7 @@ class Numbers(Builder):
             return first, last - 1 if self._closed(origin + last * width) and last > first else last
 
     def _closed(self, end: Decimal) -> bool:
-        """Whether the intervals that end there have that end in them: it is the last of the domain."""
+        """Return whether intervals that end at ``end`` include it, because the domain ends there."""
         return not self.whole and not self.open and end == _exact(self.domain[1])
 
     def _label(self, group: int, width: Decimal, *, with_last: bool) -> str:
@@ -131,11 +137,11 @@ class Numbers(Builder):
 
 
 def _exact(number: float) -> Decimal:
-    """The decimal that was written, such as 0.1, and not the float64 next to it."""
+    """Return the shortest decimal of a float64, such as 0.1, and not its exact binary value."""
     exact = Decimal(repr(float(number)))
     return exact.to_integral_value() if exact == exact.to_integral_value() else exact
 
 
 def _shown(number: Decimal) -> str:
-    """Without zeros behind the last digit of a fraction."""
+    """Return a decimal without trailing zeros."""
     return f"{number.normalize():f}"

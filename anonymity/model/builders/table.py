@@ -1,4 +1,4 @@
-"""Finds leaves where every text that is known can be listed."""
+"""Lookup of leaves where all known texts can be listed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from crenel.anonymity.model.builders.builder import Finder
 
 
 def table_finder(leaves: dict[str, int]) -> Finder:
-    """Looks each text up; ``leaves``: the leaf of every text that is known."""
+    """Return a finder that looks up each text in ``leaves``, the leaf of every known text."""
 
     def find(texts: NDArray[Any]) -> NDArray[np.intp]:
         return np.fromiter(map(leaves.get, texts, repeat(-1)), np.intp, len(texts))
