@@ -1,9 +1,9 @@
-"""What sampling and noise are worth in figures: epsilon, delta, the Laplace scale, and how far noise reaches.
+"""Privacy parameters of sampling and noise: epsilon, delta, the Laplace scale, and the reach of noise.
 
 Theorem 2 of CASTLEGUARD is Theorem 5 of Li, Qardaji and Su, "On sampling, anonymization, and differential privacy"
-(2012): sampling at rate beta, a generalization that does not depend on the data, and suppression of what is there
-fewer than k times are together (epsilon, d(k, beta, epsilon))-differentially private, for every epsilon of
--ln(1 - beta) or more. ``docs/privacy.md`` says what that leaves open for CASTLE.
+(2012). It combines sampling at rate beta, a data-independent generalization, and suppression of values with a count
+below k. The combination is (epsilon, d(k, beta, epsilon))-differentially private for every epsilon of at least -ln(1 -
+beta). ``docs/privacy.md`` states its limits for CASTLE.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 _TIE = 1e-12
-"""Relative. A count that a rounding error away from the bound gamma n would be taken in is taken in."""
+"""Relative tolerance: a count within a rounding error of the bound gamma n counts as above it."""
 
 _MARGIN = 1e-9
-"""Relative; above what rounding can make of a tail."""
+"""Relative margin above the rounding errors of a tail."""
 
 _TERMS = 64
 _CHUNK = 32
@@ -29,57 +29,57 @@ _SMALL = 16
 
 
 class BudgetError(ValueError):
-    """A figure that is asked for outside of where it is defined. It names the argument and what would be valid."""
+    """An argument outside its domain. The message names the argument and the valid values."""
 
 
 def smallest_epsilon(sample_rate: float) -> float:
-    """The least epsilon that sampling can give, -ln(1 - beta); infinite at rate 1, which gives no guarantee."""
+    """Return the minimum epsilon that sampling can give, -ln(1 - beta); infinite, so no guarantee, at rate 1."""
     _require_rate(sample_rate)
     return inf if sample_rate == 1 else -log1p(-sample_rate)
 
 
 def delta(k: int, sample_rate: float, epsilon: float) -> float:
-    """The delta that goes with an epsilon: d(k, beta, epsilon) (CASTLEGUARD, equations 5 to 7), above 0.
+    """Return the delta for an epsilon: d(k, beta, epsilon) (CASTLEGUARD, equations 5 to 7), above 0.
 
-    Where gamma n is a whole number but for rounding, the result is that of the next smaller epsilon, which is larger.
+    Where gamma n is a whole number up to rounding, the result is that of the next smaller epsilon, which is larger.
     Raises as ``log_delta`` does.
     """
     return max(exp(log_delta(k, sample_rate, epsilon)), 5e-324)
 
 
 def log_delta(k: int, sample_rate: float, epsilon: float) -> float:
-    """The natural logarithm of ``delta``, for where that is too small for a float.
+    """Return the natural logarithm of ``delta``, which may be too small for a float.
 
     Parameters
     ----------
-    k : 1 or more
+    k : at least 1
     sample_rate : above 0 and below 1; at 1 no epsilon is large enough
-    epsilon : finite, ``smallest_epsilon`` or more
+    epsilon : finite, at least ``smallest_epsilon``
 
     Raises
     ------
     BudgetError
-        A parameter is outside of these.
+        A parameter is out of range.
     """
     _require_k(k)
     least = smallest_epsilon(sample_rate)
-    # The least epsilon of a rate, computed another way, may be a rounding error below it.
+    # The minimum epsilon of a rate, computed in another way, may be a rounding error below it.
     if not (isfinite(epsilon) and epsilon >= least * (1 - _TIE)):
         raise BudgetError(f"epsilon: must be finite and {least:.6g} or more, which is -ln(1 - sample_rate)")
     return _log_maximum(k, sample_rate, _Bound.of(sample_rate, epsilon).eased())
 
 
 def largest_sample_rate(k: int, epsilon: float, delta: float) -> float | None:
-    """The largest rate of six decimals for which Theorem 2 gives (epsilon, delta); of twelve where that is none.
+    """Return the maximum rate of six decimals, else of twelve, for which Theorem 2 gives (epsilon, delta).
 
-    delta is not monotone in the rate, as gamma rises with it: it rises, and falls where gamma n passes a whole number.
-    It is monotone in each of the two, though, so that over the rates from a to b it is nowhere less than with the
-    rate a and the gamma of b. Halves in which that is too much are left out, and what is returned was computed by
-    itself. Any smaller rate is at least as private: it is that rate, sampled once more.
+    delta is not monotone in the rate, because gamma rises with it: delta rises, and falls where gamma n passes a whole
+    number. But it is monotone in each of the two alone. So the rate a with the gamma of b gives a lower bound over the
+    rates from a to b. The search skips halves whose bound is too large, and computes the result itself exactly. Any
+    smaller rate is at least as private, because it amounts to sampling once more.
 
     Parameters
     ----------
-    k : 1 or more
+    k : at least 1
     epsilon : above 0, finite
     delta : above 0, below 1
 
@@ -111,9 +111,9 @@ def largest_sample_rate(k: int, epsilon: float, delta: float) -> float | None:
 
 
 def phi_within(share: float, probability: float) -> float:
-    """The phi with which noise stays below ``share`` of the range with a ``probability`` (equation 4).
+    """Return the phi with which noise stays below ``share`` of the range with a ``probability`` (equation 4).
 
-    Noise on a grid exceeds that by less than one step.
+    Noise on a grid exceeds this bound by less than one step.
     """
     if not (0 < share < inf):
         raise BudgetError("share: must be finite and above 0")
@@ -123,21 +123,21 @@ def phi_within(share: float, probability: float) -> float:
 
 
 def share_within(phi: float, probability: float) -> float:
-    """The share of the range that noise stays below with a ``probability``: the inverse of ``phi_within``."""
+    """Return the share of the range below which noise stays with a ``probability``: the inverse of ``phi_within``."""
     return phi_within(phi, probability)
 
 
 @dataclass(frozen=True)
 class Noise:
-    """Two-sided geometric noise on a grid, as it is drawn: before anything is cut off at the ends of a domain.
+    """Two-sided geometric noise on a grid, before it is clamped to a domain.
 
     P[i steps] is proportional to exp(-|i| / scale), the Laplace distribution of Theorem 1 on whole steps.
 
     Attributes
     ----------
-    range : from the lowest to the highest value, in the attribute's unit, 0 or more
+    range : width from the minimum to the maximum value, in the attribute's unit, at least 0
     phi : above 0
-    step : of the grid, in the attribute's unit, above 0; for categories, whose unit is a leaf, 1
+    step : of the grid, in the attribute's unit, above 0; 1 for categories, whose unit is a leaf
     """
 
     range: float
@@ -146,11 +146,11 @@ class Noise:
 
     @property
     def scale(self) -> float:
-        """Of the Laplace distribution, in the attribute's unit."""
+        """Scale of the Laplace distribution, in the attribute's unit."""
         return self.range / self.phi
 
     def reach(self, probability: float) -> float:
-        """The least distance, in the attribute's unit, that noise exceeds with at most 1 - ``probability``."""
+        """Return the minimum distance, in the attribute's unit, that noise exceeds with at most 1 - ``probability``."""
         steps = self.scale / self.step
         if steps == 0:
             return 0.0
@@ -161,36 +161,36 @@ class Noise:
 
 @dataclass(frozen=True)
 class _Bound:
-    """The share gamma of n tuples that a sample must exceed, and the ``rest``, 1 - gamma; neither loses digits."""
+    """The share gamma of n tuples that a sample must exceed, and the ``rest``, 1 - gamma; both at full precision."""
 
     gamma: float
     rest: float
 
     @classmethod
     def of(cls, rate: float, epsilon: float) -> _Bound:
-        """Equation 7: gamma = (e^epsilon - 1 + beta) / e^epsilon."""
+        """Return the bound of equation 7: gamma = (e^epsilon - 1 + beta) / e^epsilon."""
         return cls(-expm1(-epsilon) + rate * exp(-epsilon), (1 - rate) * exp(-epsilon))
 
     def eased(self) -> _Bound:
-        """Where gamma n is whole but for rounding, it is a little less than that."""
+        """Return a slightly smaller gamma, so that rounding does not decide where gamma n is a whole number."""
         less = _TIE * min(self.gamma, self.rest)
         return _Bound(self.gamma - less, self.rest + less)
 
     def divergence(self, rate: float) -> float:
-        """Of gamma from the rate (Kullback and Leibler), which is below gamma."""
-        # The smaller of the two has the digits.
+        """Return the Kullback-Leibler divergence of gamma from the rate, which is below gamma."""
+        # The smaller of the two has the precise digits.
         apart = self.gamma - rate if self.gamma < 0.5 else 1 - rate - self.rest
         return self.gamma * log1p(apart / rate) + self.rest * log(self.rest / (1 - rate))
 
 
 def _log_maximum(k: int, rate: float, bound: _Bound) -> float:
-    """Ln of the maximum of P[Binomial(n, rate) > gamma n] over n >= ceil(k / gamma - 1).
+    """Return ln of the maximum of P[Binomial(n, rate) > gamma n] over n >= ceil(k / gamma - 1).
 
-    It falls with gamma and with k, and rises with the rate: n below that bound would add nothing but
-    P[Binomial(n, rate) >= k], which is less than at the bound.
+    It falls with gamma and with k, and rises with the rate. Any n below that bound would only add P[Binomial(n, rate)
+    >= k], which is less than at the bound.
     """
-    # Chernoff: P[Binomial(n, rate) >= gamma n] <= exp(-n D), with D the divergence of gamma from the rate. So no n
-    # whose exp(-n D) is below a tail that was found can have a larger one, nor can any n after it.
+    # Chernoff: P[Binomial(n, rate) >= gamma n] <= exp(-n D), with D the divergence of gamma from the rate. Where exp(-n
+    # D) is below a known tail, neither this n nor a later one has a larger tail.
     divergence = bound.divergence(rate)
     best = -inf
     for n, least in _peaks(k, bound):
@@ -201,11 +201,10 @@ def _log_maximum(k: int, rate: float, bound: _Bound) -> float:
 
 
 def _peaks(k: int, bound: _Bound) -> Iterator[tuple[Floats, Floats]]:
-    """Every n at which P[Binomial(n, rate) >= m], m = floor(gamma n) + 1, can be largest, with its m, upwards.
+    """Yield, in ascending order, each n with m = floor(gamma n) + 1 that may maximize P[Binomial(n, rate) >= m].
 
-    From n to n + 1 either m rises by one, and the tail falls, or it stays, and the tail rises. So a peak is the last n
-    with its m, and the first n with its n - m, the failures that are allowed. Whichever of the two changes less often
-    is counted.
+    From n to n + 1 either m rises by one, and the tail falls, or m stays, and the tail rises. So a peak is the last n
+    with its m, or the first n with its n - m, the allowed failures. The loop counts the one that changes less often.
     """
     number = np.arange(_CHUNK, dtype=np.float64)
     if bound.gamma < 0.5:
@@ -223,10 +222,10 @@ def _peaks(k: int, bound: _Bound) -> Iterator[tuple[Floats, Floats]]:
 
 
 def _log_tails(n: Floats, least: Floats, rate: float) -> Floats:
-    """Ln P[Binomial(n, rate) >= least], for each, where least > gamma n.
+    """Return ln P[Binomial(n, rate) >= least] for each pair, where least > gamma n.
 
-    Each term is at most half the one before it, (1 - beta) / (2 - beta) of it at most where epsilon is at its least;
-    so what is left out after so many is less than rounding.
+    Each term is at most half the previous one, and at most (1 - beta) / (2 - beta) of it at the minimum epsilon. The
+    terms beyond ``_TERMS`` are therefore below rounding.
     """
     step = np.arange(1, _TERMS)
     ratio = np.maximum(n[:, None] - least[:, None] - step + 1, 0) / (least[:, None] + step) * (rate / (1 - rate))
@@ -234,7 +233,7 @@ def _log_tails(n: Floats, least: Floats, rate: float) -> Floats:
 
 
 def _log_probability(n: Floats, j: Floats, rate: float) -> Floats:
-    """Ln P[Binomial(n, rate) = j], 0 < j <= n, by Loader's saddle-point form (2000), which keeps digits for large n."""
+    """Return ln P[Binomial(n, rate) = j], 0 < j <= n, by Loader's saddle-point form (2000), precise for large n."""
     rest = n - j
     share = rest / (n * (1 - rate))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -245,7 +244,7 @@ def _log_probability(n: Floats, j: Floats, rate: float) -> Floats:
 
 
 def _stirling(x: Floats) -> Floats:
-    """Ln x! - ln(sqrt(2 pi x) (x / e)^x), for x >= 1."""
+    """Return ln x! - ln(sqrt(2 pi x) (x / e)^x), for x >= 1."""
     inverse = 1 / np.square(x)
     series = (1 / 12 - inverse * (1 / 360 - inverse * (1 / 1260 - inverse / 1680))) / x
     return np.where(x < _SMALL, _STIRLING[np.minimum(x, _SMALL - 1).astype(np.intp)], series)

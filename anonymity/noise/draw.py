@@ -1,4 +1,4 @@
-"""Drawing the noise of a class: its scales, and what is published of its members (Section IV of the paper)."""
+"""Noise of an equivalence class: scales and published values ((k, epsilon)-anonymity, Section IV)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from crenel.anonymity.privacy_models.tally import Slots
 
 @leaf
 def span(noise: NoiseArrays, members: Slots) -> None:
-    """Let ``Within.span`` be that of some tuples."""
+    """Set ``NoiseArrays.span`` to that of the given tuples."""
     for a in range(noise.value.shape[1]):
         noise.span[0, a], noise.span[1, a] = np.inf, -np.inf
         for member in members:
@@ -26,7 +26,7 @@ def span(noise: NoiseArrays, members: Slots) -> None:
 
 @leaf
 def widen(noise: NoiseArrays, known: NDArray[np.float64], member: Int) -> None:
-    """Let ``Within.span`` be a class's, ``known`` (2, noised), with one tuple more."""
+    """Set ``NoiseArrays.span`` to that of a class, ``known`` (2, noised), extended by one tuple."""
     for a in range(noise.value.shape[1]):
         noise.span[0, a] = min(known[0, a], noise.value[member, a])
         noise.span[1, a] = max(known[1, a], noise.value[member, a])
@@ -34,14 +34,14 @@ def widen(noise: NoiseArrays, known: NDArray[np.float64], member: Int) -> None:
 
 @leaf
 def span_domain(noise: NoiseArrays) -> None:
-    """Let ``Within.span`` be the declared domains: of who is published among nobody."""
+    """Set ``NoiseArrays.span`` to the declared domains, for a tuple published without a class."""
     for a in range(noise.value.shape[1]):
         noise.span[0, a], noise.span[1, a] = noise.steps.lower[a], noise.steps.upper[a]
 
 
 @leaf
 def note_scale(noise: NoiseArrays, release: Int) -> None:
-    """Note the scales of a class that has ``Within.span``, and write them to its release of this step, by number."""
+    """Compute the noise scales of the class with ``NoiseArrays.span``, and write them to its release of this step."""
     for a in range(noise.scale.shape[1]):
         width = noise.domain[a]
         if noise.of.by_domain == 0:
@@ -55,7 +55,7 @@ def note_scale(noise: NoiseArrays, release: Int) -> None:
 
 @procedure
 def add_noise(noise: NoiseArrays, stream: Any, members: Slots) -> None:
-    """Draw what is published of some tuples of a class whose scales were noted, once for each."""
+    """Draw the published values of tuples once, with the scales computed for their class."""
     for member in members:
         for a in range(noise.value.shape[1]):
             numerator, denominator = noise.numerator[a], noise.denominator[a]

@@ -1,9 +1,9 @@
 """Discrete Laplace noise on the grid of an attribute, within its domain.
 
-Noise is drawn as a whole number of grid steps, from the discrete Laplace distribution, by an exact method (Canonne,
-Kamath and Steinke, "The discrete Gaussian for differential privacy", 2020, Algorithms 1 and 2): noise that is made by
-transforming floats tells the value by its low bits (Mironov, "On significance of the least significant bits for
-differential privacy", 2012).
+Noise is a whole number of grid steps, drawn from the discrete Laplace distribution by an exact method (Canonne, Kamath
+and Steinke, "The discrete Gaussian for differential privacy", 2020, Algorithms 1 and 2). Noise from transformed floats
+would reveal the value by its low bits (Mironov, "On significance of the least significant bits for differential
+privacy", 2012).
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _PRECISION = 2**20
 
 
 class Steps(NamedTuple):
-    """The grids of some numbers; positions are whole numbers of steps from 0.
+    """Grids of numeric attributes; a position is a whole number of steps from 0.
 
     Attributes
     ----------
-    step : (attributes,) in the column's own unit
-    parts, whole : (attributes,) the step as a decimal fraction, parts / whole: a position times the step, as floats,
-        may be next to the decimal that is meant, and beyond the end of the domain
+    step : (attributes,) in the column's unit
+    parts, whole : (attributes,) the step as a decimal fraction, parts / whole. A position times a float step may miss
+        the intended decimal and exceed the domain
     lower, upper : (attributes,) the domain; infinite where there is none
-    first, last : (attributes,) positions that a value may take
+    first, last : (attributes,) minimum and maximum position of a value
     """
 
     step: NDArray[np.float64]
@@ -47,7 +47,7 @@ class Steps(NamedTuple):
 
 
 def steps_of(attributes: Sequence[Numeric]) -> Steps:
-    """The grids of some attributes, each of which has a step."""
+    """Return the grids of attributes, each of which has a step."""
     steps = [attribute.step or 1.0 for attribute in attributes]
     bounds = [attribute.domain or (-np.inf, np.inf) for attribute in attributes]
     ends = [_ends(attribute) for attribute in attributes]
@@ -58,13 +58,13 @@ def steps_of(attributes: Sequence[Numeric]) -> Steps:
 
 
 def _decimal(step: float) -> tuple[float, float]:
-    """A step as (parts, whole), whole a power of ten; (step, 1) where floats do not hold them exactly."""
+    """Return a step as (parts, whole), whole a power of ten; (step, 1) where floats cannot represent them exactly."""
     parts, whole = decimal_fraction(step)
     return (float(parts), float(whole)) if max(parts, whole) <= EXACT else (step, 1.0)
 
 
 def _ends(attribute: Numeric) -> tuple[int, int]:
-    """The first and the last step of the grid within the domain; the farthest there are where it has none."""
+    """Return the first and the last grid step in the domain; the extreme ones where it has none."""
     if attribute.domain is None or attribute.step is None:
         return -_LARGEST, _LARGEST
     # Ends such as 0.3 are a little more, or less, than three steps of 0.1.
@@ -72,9 +72,9 @@ def _ends(attribute: Numeric) -> tuple[int, int]:
 
 
 def scale_in_steps(width: float, step: float, phi: float) -> tuple[int, int]:
-    """The scale of the noise, ``width / phi / step``, as a fraction: exact, or a little larger, by a millionth at most.
+    """Return the noise scale ``width / phi / step`` as a fraction, exact or larger by at most a millionth.
 
-    Scales below 2^-32 of a step, which hardly ever move anything, may become larger by more, but not above that.
+    Scales below 2^-32 of a step, at which noise is almost always 0, may grow by more, but not above that value.
     """
     scale = Fraction(width) / Fraction(step) / Fraction(phi)
     if scale == 0:
@@ -87,7 +87,7 @@ def scale_in_steps(width: float, step: float, phi: float) -> tuple[int, int]:
 
 @inner
 def fraction(scale: float) -> tuple[Int, Int]:
-    """As ``scale_in_steps``, of a scale that is only known in compiled code."""
+    """Return a scale as a fraction, as ``scale_in_steps`` does, in compiled code."""
     denominator = np.int64(1)
     if scale <= 0.0:
         return np.int64(0), denominator
@@ -100,7 +100,7 @@ def fraction(scale: float) -> tuple[Int, Int]:
 def with_noise(
     stream: RandomStream, steps: Steps, attribute: Int, value: float, numerator: Int, denominator: Int
 ) -> float:
-    """A value with noise of the scale numerator / denominator, in steps, on the grid and within the domain."""
+    """Return a value with noise of the scale numerator / denominator, in steps, on the grid and within the domain."""
     position = np.rint(min(max(value / steps.step[attribute], -_LARGEST), _LARGEST))
     first, last = steps.first[attribute], steps.last[attribute]
     found = moved(stream, np.int64(position), numerator, denominator, first, last)
@@ -110,17 +110,18 @@ def with_noise(
 
 @procedure
 def moved(stream: RandomStream, position: Int, numerator: Int, denominator: Int, first: Int, last: Int) -> Int:
-    """A position of the grid with noise of the scale numerator / denominator, kept from ``first`` to ``last``."""
-    # Clamped before too: a value may stand beside the grid's last step, at the end of its domain.
+    """Return a grid position with noise of the scale numerator / denominator, clamped to ``first`` and ``last``."""
+    # Clamped before too: a value may lie beyond the grid's last step, at the end of its domain.
     position = min(max(position, first), last)
     return min(max(position + discrete_laplace(stream, numerator, denominator), first), last)
 
 
 @procedure
 def discrete_laplace(stream: RandomStream, numerator: Int, denominator: Int) -> Int:
-    """A whole number x with a probability proportional to exp(-|x| * denominator / numerator).
+    """Draw a whole number x with probability proportional to exp(-|x| * denominator / numerator).
 
-    Exact (Canonne, Kamath and Steinke, Algorithm 2). 0 where the numerator is; it is at most 2**52.
+    The method is exact (Canonne, Kamath and Steinke, Algorithm 2). The result is 0 where the numerator is 0; the
+    numerator is at most 2**52.
     """
     if numerator == 0:
         return np.int64(0)
@@ -135,13 +136,13 @@ def discrete_laplace(stream: RandomStream, numerator: Int, denominator: Int) -> 
         negative = next_word(stream) & 1
         if negative == 0:
             return found
-        if found != 0:  # or 0 would be twice as likely
+        if found != 0:  # otherwise 0 would be twice as likely
             return -found
 
 
 @procedure
 def _exponential(stream: RandomStream, numerator: Int, denominator: Int) -> bool:
-    # True with probability exp(-numerator / denominator), which is 1 at most (Algorithm 1).
+    # Return True with probability exp(-numerator / denominator), whose exponent is -1 to 0 (Algorithm 1).
     steps = np.int64(1)
     while below(stream, denominator * steps) < numerator:
         steps += 1

@@ -1,9 +1,9 @@
-"""Who may be meant by a noised value ((k, epsilon)-anonymity, Sections V-B and V-C).
+"""Linking risk of noised values ((k, epsilon)-anonymity, Sections V-B and V-C).
 
-With confidence a record is suppressed where somebody, but fewer than k subjects of its class, lies within the linking
-range of what would be published of it (Section V-C). Equation (9) centers that range on the published value, the line
-below it on the original one. It is the published one here: that is what an observer sees, and about the original one
-there is always somebody, its own record, so that the paper's remark on records that have none would be about nothing.
+With confidence, a record is suppressed if the linking range of its published value contains at least one subject of its
+class but fewer than k (Section V-C). Equation (9) centers the range on the published value, the line below it on the
+original one. This module uses the published value, because an attacker sees only that one. The range around an original
+value always contains its own record, so the paper's remark on empty ranges would be void.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from crenel.anonymity.privacy_models.tally import Slots
 
 @leaf
 def linking_range(scale: float, beyond: float) -> float:
-    """The least whole number r with P(|noise| > r) <= ``beyond``, for discrete Laplace noise of a scale in steps.
+    """Return the minimum whole r with P(|noise| > r) <= ``beyond``, for discrete Laplace noise of a scale in steps.
 
     For a scale of many steps this is the paper's -b ln(1 - c), ``beyond`` being 1 - c (Section V-C).
     """
@@ -32,12 +32,12 @@ def linking_range(scale: float, beyond: float) -> float:
 def near(
     noise: NoiseArrays, member: Int, ranked: Slots, first: NDArray[np.float64], subject: NDArray[np.uint64]
 ) -> Int:
-    """How many subjects lie within the linking range of what is published of a tuple, not counted beyond the wanted.
+    """Count the subjects inside the linking range of a tuple's published value, up to the required number.
 
     Parameters
     ----------
-    ranked, first : (members,) the class in the order of its first attribute, and that attribute's values: whoever is
-        near has a near one
+    ranked, first : (members,) the class ordered by its first noised attribute, and that attribute's values; a subject
+        in the range is within it in the first attribute too
     subject : (slots,) keyed hashes
     """
     shown, reach = noise.shown[member, 0], noise.reach[0]
@@ -87,7 +87,7 @@ def nearest_is_own(
 
 @leaf
 def _rank(first: NDArray[np.float64], value: float) -> Int:
-    """How many of some ascending values are below another."""
+    """Return the number of ascending values below another."""
     low, high = np.int64(0), np.int64(len(first))
     while low < high:
         middle = (low + high) // 2

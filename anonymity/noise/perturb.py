@@ -1,4 +1,4 @@
-"""Sampling and perturbation: what CASTLEGUARD does to a tuple before CASTLE sees it (Algorithm 1, lines 3 to 6)."""
+"""Sampling and perturbation of CASTLEGUARD, applied to a tuple before CASTLE (Algorithm 1, lines 3 to 6)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from crenel.state.block import Block
 
 
 class Grid(NamedTuple):
-    """Where the noise of each attribute lives: numeric ones in the order of the policy, then categorical ones.
+    """Grids and scales of the noise: numeric attributes in the order of the policy, then categorical ones.
 
     Attributes
     ----------
     steps : of the numeric attributes
     last : (categorical,) the last leaf of each
-    numerator, denominator : (attributes,) the scale in steps as a fraction, for those whose range is declared
-    observed : (numeric,) whether the range is what was seen so far
+    numerator, denominator : (attributes,) the scale in steps as a fraction, where the range is declared
+    observed : (numeric,) whether the range is the one observed so far
     phi : (1,) scale = range / phi
     """
 
@@ -42,15 +42,15 @@ class Grid(NamedTuple):
 
 
 class Noise:
-    """The sampling and perturbation of one shard.
+    """Sampling and perturbation of one shard.
 
     Parameters
     ----------
-    policy, parameters : what is perturbed, and how much
-    key : 32 bytes, the key of the shard's random stream, from which this one's is derived
-    used : words of the stream that have been used
-    sampled_out : tuples that were not let in so far
-    observed : (2, numeric) lowest and highest value seen so far of each numeric attribute, where that is the range
+    policy, parameters : attributes to perturb, and the amount of noise
+    key : 32 bytes, the key of the shard's random stream, from which the noise stream is derived
+    used : number of words used from the noise stream
+    sampled_out : number of tuples not admitted so far
+    observed : (2, numeric) minimum and maximum so far of each numeric attribute, where the range is observed
 
     Raises
     ------
@@ -80,7 +80,7 @@ class Noise:
             self.observed[:] = observed
 
     def let_in(self, block: Block) -> Block:
-        """The tuples of a block that are let in, perturbed; of the others only their number is kept."""
+        """Return the admitted tuples of a block, perturbed; of the others only the number is kept."""
         numeric, categorical = block.numeric.copy(), block.categorical.copy()
         chosen = np.ones(len(block), np.bool_)
         perturb(self.stream, self._grid, self._rate, self.observed, numeric, categorical, chosen)
@@ -129,13 +129,13 @@ def perturb(
 ) -> None:
     """Sample tuples and perturb them in place, one after the other (CASTLEGUARD, Algorithm 1, lines 3 to 6).
 
-    One after the other, so that the same tuples get the same noise however they were cut into blocks.
+    The sequential order gives a tuple the same noise, whatever its block boundaries.
 
     Parameters
     ----------
-    rate : whether all tuples are let in; else one is where 64 random bits are below the second
-    observed : (2, numeric) the range seen so far, widened by each tuple that is let in (Algorithm 2, lines 2 and 3)
-    chosen : (tuples,) becomes false where a tuple is not let in; its values stay as they were
+    rate : whether all tuples are admitted; otherwise a tuple is admitted if 64 random bits are below the second number
+    observed : (2, numeric) the range so far, widened by each admitted tuple (Algorithm 2, lines 2 and 3)
+    chosen : (tuples,) becomes false for tuples that are not admitted; their values stay unchanged
     """
     attributes = numeric.shape[1]
     everything, below = rate

@@ -1,8 +1,9 @@
-"""Noise within a release: numbers that no cluster looks at, each moved so far that others of its class may be meant.
+"""Noise on numeric attributes inside a release, so that several members may be the owner of a published value.
 
-(k, epsilon)-anonymity, Sections IV and V. What leaves together is one class; the Laplace scale of an attribute is its
-width in that class, divided by the attribute's share of epsilon (Section IV: a record has one epsilon). Noise is drawn
-as CASTLEGUARD's is (``crenel.anonymity.noise.laplace``): exactly, in steps of the attribute's grid, within its domain.
+The method is (k, epsilon)-anonymity, Sections IV and V; clustering ignores these attributes. A release is one
+equivalence class. The Laplace scale of an attribute is its width in the class, divided by the attribute's share of
+epsilon (Section IV: a record has one epsilon). Noise is drawn as for CASTLEGUARD (``crenel.anonymity.noise.laplace``):
+exactly, in steps of the attribute's grid, within its domain.
 """
 
 from __future__ import annotations
@@ -22,25 +23,26 @@ from crenel.anonymity.noise.laplace import Steps, steps_of
 
 
 class NoiseArrays(NamedTuple):
-    """The noised attributes of one shard.
+    """Noised attributes of one shard.
 
     Attributes
     ----------
-    value : (slots, noised) values of the tuples that wait
-    shown : (slots, noised) what is published of those that leave in this step
-    linked : (slots,) whether no original in its class is nearer to what is published of a tuple than its subject's
-    scale : (releases, noised) the Laplace scale of each release of this step, in the attribute's unit
-    place : (noised,) of each among the columns that members have of their own
-    steps : the grids
-    domain, least : (noised,) width of the declared domain, and least width by which noise is scaled
+    value : (slots, noised) original values of the buffered tuples
+    shown : (slots, noised) published values of the tuples released in this step
+    linked : (slots,) whether no original value in the class is nearer to a tuple's published value than its own
+        subject's
+    scale : (releases, noised) Laplace scale of each release of this step, in the attribute's unit
+    place : (noised,) index of each attribute in ``Policy.members``
+    steps : grids of the attributes
+    domain, least : (noised,) width of the declared domain, and minimum width for the noise scale
     epsilon : (noised,) of each attribute
-    span : (2, noised) lowest and highest value of the class that leaves
-    numerator, denominator : (noised,) the scale of the class that leaves, in steps, as a fraction
-    reach : (noised,) the linking range of the class that leaves, and a little more, in the attribute's unit
-    near : (subjects that must be near,) those that were found about the tuple that was looked at last
-    of : ``by_domain`` and ``by_name`` (whether there are subjects), 0 or 1; ``subjects`` that must be near, 0 without
-        confidence; ``reason`` of those that are suppressed; ``beyond``: probability, for each attribute, of noise
-        beyond its linking range
+    span : (2, noised) minimum and maximum value in the current class
+    numerator, denominator : (noised,) noise scale of the current class, in steps, as a fraction
+    reach : (noised,) linking range of the current class, with a small margin, in the attribute's unit
+    near : (required subjects,) subjects counted in the linking range of the current tuple
+    of : ``by_domain`` and ``by_name`` (the policy names a subject), 0 or 1; ``subjects``: required number in the
+        linking range, 0 without confidence; ``reason`` for suppression; ``beyond``: probability, per attribute, of
+        noise beyond its linking range
     """
 
     value: NDArray[np.float64]
@@ -61,12 +63,12 @@ class NoiseArrays(NamedTuple):
 
 
 def within(policy: Policy, privacy: Privacy, slots: int) -> NoiseArrays:
-    """The noise of a shard with so many slots; of no attributes where the policy names none.
+    """Return the noise arrays of a shard with ``slots`` slots; without noised attributes they have no columns.
 
     Raises
     ------
     PolicyError
-        A noised attribute has no step, or there are noised attributes and no noise, or noise and none of them.
+        A noised attribute has no step, or only one of noised attributes and noise settings is present.
     """
     attributes, noise = policy.noised, privacy.noise_within
     stepless = [
@@ -103,7 +105,7 @@ def within(policy: Policy, privacy: Privacy, slots: int) -> NoiseArrays:
 
 
 def problems_within(policy: Policy, privacy: Privacy) -> list[str]:
-    """What does not go together in a policy and its noise within releases, each with its field."""
+    """Return conflicts between a policy and its noise inside releases, each with its field."""
     attributes, noise = policy.noised, privacy.noise_within
     if noise is None:
         names = ", ".join(attribute.name for attribute in attributes)
@@ -122,13 +124,13 @@ def problems_within(policy: Policy, privacy: Privacy) -> list[str]:
 
 
 def let_in(noise: NoiseArrays, slots: NDArray[np.int32], members: pa.RecordBatch) -> None:
-    """Note the noised values of tuples in some slots; ``members`` has the columns of ``Policy.members``."""
+    """Store the noised values of tuples in their slots; ``members`` has the columns of ``Policy.members``."""
     for a, place in enumerate(noise.place.tolist()):
         noise.value[slots, a] = members.column(place).to_numpy(zero_copy_only=False)
 
 
 def with_slots(noise: NoiseArrays, slots: int) -> NoiseArrays:
-    """The same with room for more tuples."""
+    """Return the same arrays with room for ``slots`` tuples."""
     count = noise.value.shape[1]
     larger = zeros((slots, count))
     larger[: len(noise.value)] = noise.value

@@ -1,4 +1,4 @@
-"""Distances and losses between regions of the space of quasi-identifiers (CASTLE, Sections 2.2 and 3.2)."""
+"""Distances and losses between boxes in the space of quasi-identifiers (CASTLE, Sections 2.2 and 3.2)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from crenel.anonymity.space.domain import Boxes, Domain
 
 @leaf
 def common_ancestor(domain: Domain, one: Int, other: Int) -> Int:
-    """The lowest node above both (CASTLE, Definition 3.2)."""
+    """Return the lowest node above both nodes (CASTLE, Definition 3.2)."""
     while domain.first[one] > domain.first[other] or domain.last[one] < domain.last[other]:
         one = domain.parent[one]
     return one
@@ -18,13 +18,13 @@ def common_ancestor(domain: Domain, one: Int, other: Int) -> Int:
 
 @leaf
 def covers(domain: Domain, node: Int, other: Int) -> bool:
-    """Whether a node stands above another, or is it."""
+    """Return whether a node is an ancestor of another, or equal to it."""
     return domain.first[node] <= domain.first[other] and domain.last[other] <= domain.last[node]
 
 
 @leaf
 def info_loss(domain: Domain, boxes: Boxes, row: Int) -> float:
-    """InfoLoss of a generalization, in [0, 1] (CASTLE, Section 2.2)."""
+    """Return the InfoLoss of a generalization, in [0, 1] (CASTLE, Section 2.2)."""
     loss, attributes = 0.0, boxes.lower.shape[1] + boxes.node.shape[1]
     for a in range(boxes.lower.shape[1]):
         loss += interval_loss(domain, a, boxes.lower[row, a], boxes.upper[row, a], attributes)
@@ -35,7 +35,7 @@ def info_loss(domain: Domain, boxes: Boxes, row: Int) -> float:
 
 @leaf
 def interval_loss(domain: Domain, a: Int, lower: float, upper: float, attributes: int) -> float:
-    """What an interval of a numeric attribute adds to InfoLoss; there are so many attributes."""
+    """Return the contribution of a numeric interval to InfoLoss, for the given number of attributes."""
     if domain.scale[a] > 0.0:
         return float((upper - lower) * domain.scale[a])
     return _odd_share(domain, a, lower, upper) / attributes
@@ -43,7 +43,7 @@ def interval_loss(domain: Domain, a: Int, lower: float, upper: float, attributes
 
 @leaf
 def _odd_share(domain: Domain, a: Int, lower: float, upper: float) -> float:
-    # Of a range that has no scale: of no width, or one whose width or its inverse is more than float64 holds.
+    # Share of a range without a scale: of width 0, or with a width or inverse beyond float64.
     lowest, highest = domain.lower[a], domain.upper[a]
     if not lowest < highest:
         return 0.0
@@ -54,13 +54,15 @@ def _odd_share(domain: Domain, a: Int, lower: float, upper: float) -> float:
 
 @leaf
 def enlargement(domain: Domain, boxes: Boxes, row: Int, others: Boxes, other_row: Int, limit: float) -> float:
-    """By how much InfoLoss grows when a box encloses another (CASTLE, Definition 3.4).
+    """Return the growth of InfoLoss when a box encloses another (CASTLE, Definition 3.4).
 
-    An attribute whose range has no scale does not count. Terms are never negative: past ``limit`` the sum stops, and
-    what it returns is above ``limit`` but not exact.
+    An attribute whose range has no scale does not count. No term is negative: the sum stops once it exceeds ``limit``,
+    and is then not exact.
     """
     growth = 0.0
-    for a in range(boxes.node.shape[1]):  # first, because one step up a tree weighs more than most intervals grow
+    for a in range(
+        boxes.node.shape[1]
+    ):  # first, because one step up a tree usually weighs more than the growth of an interval
         node, other = boxes.node[row, a], others.node[other_row, a]
         if not covers(domain, node, other):
             growth += domain.loss[common_ancestor(domain, node, other)] - domain.loss[node]
@@ -81,7 +83,7 @@ def enlargement(domain: Domain, boxes: Boxes, row: Int, others: Boxes, other_row
 
 @leaf
 def loss_after(domain: Domain, boxes: Boxes, row: Int, others: Boxes, other_row: Int) -> float:
-    """InfoLoss of a box after it has enclosed another."""
+    """Return the InfoLoss of a box after it encloses another."""
     loss, attributes = 0.0, boxes.lower.shape[1] + boxes.node.shape[1]
     for a in range(boxes.lower.shape[1]):
         lower, upper = boxes.lower[row, a], boxes.upper[row, a]
@@ -97,7 +99,7 @@ def loss_after(domain: Domain, boxes: Boxes, row: Int, others: Boxes, other_row:
 
 @leaf
 def contains(domain: Domain, boxes: Boxes, row: Int, others: Boxes, other_row: Int) -> bool:
-    """Whether a published generalization covers another box, or a point."""
+    """Return whether a generalization covers another box, or a point."""
     for a in range(boxes.lower.shape[1]):
         if others.lower[other_row, a] < boxes.lower[row, a] or others.upper[other_row, a] > boxes.upper[row, a]:
             return False
@@ -109,7 +111,7 @@ def contains(domain: Domain, boxes: Boxes, row: Int, others: Boxes, other_row: I
 
 @leaf
 def equal(boxes: Boxes, row: Int, others: Boxes, other_row: Int) -> bool:
-    """Whether two boxes are the same."""
+    """Return whether two boxes are equal."""
     for a in range(boxes.lower.shape[1]):
         if boxes.lower[row, a] != others.lower[other_row, a] or boxes.upper[row, a] != others.upper[other_row, a]:
             return False
@@ -121,7 +123,7 @@ def equal(boxes: Boxes, row: Int, others: Boxes, other_row: Int) -> bool:
 
 @leaf
 def assign(boxes: Boxes, row: Int, others: Boxes, other_row: Int) -> None:
-    """Make one box a copy of another."""
+    """Copy one box to another."""
     for a in range(boxes.lower.shape[1]):
         boxes.lower[row, a] = others.lower[other_row, a]
         boxes.upper[row, a] = others.upper[other_row, a]
@@ -131,7 +133,7 @@ def assign(boxes: Boxes, row: Int, others: Boxes, other_row: Int) -> None:
 
 @leaf
 def enclose(domain: Domain, boxes: Boxes, row: Int, others: Boxes, other_row: Int) -> None:
-    """Enlarge a box, no more than needed, until it covers another."""
+    """Enlarge a box as little as possible until it covers another."""
     for a in range(boxes.lower.shape[1]):
         if others.lower[other_row, a] < boxes.lower[row, a]:
             boxes.lower[row, a] = others.lower[other_row, a]
@@ -143,7 +145,7 @@ def enclose(domain: Domain, boxes: Boxes, row: Int, others: Boxes, other_row: In
 
 @leaf
 def observe(domain: Domain, boxes: Boxes, other_row: Int, attributes: Int) -> None:
-    """Widen the observed range of attributes that have no declared domain."""
+    """Widen the observed range of attributes without a declared domain."""
     for a in range(boxes.lower.shape[1]):
         if not domain.declared[a]:
             value = boxes.lower[other_row, a]
@@ -162,7 +164,7 @@ def observe(domain: Domain, boxes: Boxes, other_row: Int, attributes: Int) -> No
 
 @leaf
 def fully_generalize(domain: Domain, boxes: Boxes, row: Int) -> None:
-    """The most general box: every domain, every root (CASTLE, Section 4.1, suppression)."""
+    """Set a box to the most general one: every domain, every root (CASTLE, Section 4.1, suppression)."""
     for a in range(boxes.lower.shape[1]):
         boxes.lower[row, a] = domain.lower[a]
         boxes.upper[row, a] = domain.upper[a]
@@ -172,7 +174,7 @@ def fully_generalize(domain: Domain, boxes: Boxes, row: Int) -> None:
 
 @leaf
 def generalize_outside(domain: Domain, boxes: Boxes, row: Int, others: Boxes, other_row: Int) -> None:
-    """Make a box most general in each attribute in which it does not cover another."""
+    """Fully generalize a box in each attribute in which it does not cover another."""
     for a in range(boxes.lower.shape[1]):
         if others.lower[other_row, a] < boxes.lower[row, a] or others.upper[other_row, a] > boxes.upper[row, a]:
             boxes.lower[row, a] = domain.lower[a]
@@ -184,7 +186,7 @@ def generalize_outside(domain: Domain, boxes: Boxes, row: Int, others: Boxes, ot
 
 @inner
 def empty_boxes(rows: Int, like: Boxes) -> Boxes:
-    """Uninitialized boxes with the attributes of others."""
+    """Return uninitialized boxes with the attributes of others."""
     return Boxes(
         np.empty((rows, like.lower.shape[1]), np.float64),
         np.empty((rows, like.lower.shape[1]), np.float64),

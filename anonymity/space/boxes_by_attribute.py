@@ -1,7 +1,7 @@
-"""Many boxes side by side, so laid out that one box is compared with all of them at vector speed.
+"""Boxes in columns by attribute, so that vector instructions compare one box with all of them.
 
-The loops over boxes hold no branch: a compiler turns each into vector instructions, and no guess of the processor is
-wrong. They give the same numbers as ``crenel.anonymity.space.boxes.enlargement``, up to the order of summation.
+The loops over boxes have no branches, so that a compiler can vectorize them and no branch is mispredicted. They give
+the same numbers as ``crenel.anonymity.space.boxes.enlargement``, up to the order of summation.
 """
 
 from __future__ import annotations
@@ -17,22 +17,25 @@ from crenel.anonymity.space.domain import NONE, Boxes, Domain
 from crenel.anonymity.space.lanes import LANES, whole, with_room
 
 _FEW = 256
-"""Most leaves of a hierarchy of which ``rise`` is kept: where a box changes, all are written; each tuple reads one."""
+"""Maximum number of leaves of a hierarchy with ``rise``.
+
+A change of a box writes ``rise`` for all leaves, while a tuple reads one.
+"""
 
 
 class BoxesByAttribute(NamedTuple):
-    """Boxes once more, by attribute: see ``crenel.anonymity.space.boxes_by_attribute``.
+    """Copies of boxes in columns by attribute: see ``crenel.anonymity.space.boxes_by_attribute``.
 
     Attributes
     ----------
-    lower, upper : (numeric, boxes)
+    lower, upper : (numeric, boxes) interval of each box
     node : (categorical, boxes) the box's node, ``NONE`` before the first
     first, last, loss : (categorical, boxes) leftmost and rightmost leaf below the node, and its ``Domain.loss``
-    rise : (leaves, boxes) how much a box loses more in an attribute once it encloses a leaf
-    begin : (categorical,) the row of ``rise`` of each attribute's leftmost leaf, ``NONE`` where it has no rows
+    rise : (leaves, boxes) growth of a box's loss in an attribute when it encloses a leaf
+    begin : (categorical,) row of ``rise`` of each attribute's leftmost leaf, ``NONE`` where it has no rows
     growth, step : (boxes,) scratch
     inside : (LANES,) scratch
-    matches : (boxes + 1,) what ``containing`` finds
+    matches : (boxes + 1,) output of ``containing``
     """
 
     lower: NDArray[np.float64]
@@ -51,7 +54,7 @@ class BoxesByAttribute(NamedTuple):
 
 @leaf
 def lay(domain: Domain, laid: BoxesByAttribute, place: Int, boxes: Boxes, row: Int) -> None:
-    """Write a box to its place."""
+    """Write a box to column ``place``."""
     for a in range(boxes.lower.shape[1]):
         laid.lower[a, place] = boxes.lower[row, a]
         laid.upper[a, place] = boxes.upper[row, a]
@@ -84,7 +87,7 @@ def _lay_rise(domain: Domain, laid: BoxesByAttribute, attribute: Int, place: Int
 
 
 def lay_rows(domain: Domain, laid: BoxesByAttribute, boxes: Boxes, rows: NDArray[np.int64]) -> None:
-    """Write some boxes to the places of their rows, where ``rise`` is not kept."""
+    """Write boxes to the columns of their row numbers, where ``rise`` is not kept."""
     laid.lower[:, rows], laid.upper[:, rows] = boxes.lower[rows].T, boxes.upper[rows].T
     node = boxes.node[rows].T
     laid.node[:, rows] = node
@@ -97,7 +100,7 @@ def lay_rows(domain: Domain, laid: BoxesByAttribute, boxes: Boxes, rows: NDArray
 
 @leaf
 def enlargements_by(domain: Domain, laid: BoxesByAttribute, points: Boxes, row: Int, count: Int) -> None:
-    """Write to ``growth`` how much each of the first boxes grows to enclose a point (CASTLE, Definition 3.4)."""
+    """Write to ``growth`` the enlargement of each of the first boxes for a point (CASTLE, Definition 3.4)."""
     growth, step, stop = laid.growth, laid.step, whole(count)
     for i in range(np.uint64(0), stop):
         growth[i] = 0.0
@@ -126,9 +129,9 @@ def enlargements_by(domain: Domain, laid: BoxesByAttribute, points: Boxes, row: 
 def containing(
     domain: Domain, laid: BoxesByAttribute, boxes: Boxes, row: Int, start: Int, stop: Int, found: Int
 ) -> Int:
-    """Append to ``matches``, of which so many were ``found``, which boxes contain one box; how many are found then.
+    """Append the boxes from ``start`` to ``stop`` that contain one box to ``matches``, and return their total number.
 
-    The boxes from ``start`` to ``stop``. Those that are looked at together are left as soon as none of them does.
+    ``found`` is the number of matches so far. A group of boxes is abandoned as soon as none of it matches.
     """
     inside, matches = laid.inside, laid.matches
     for begin in range(start & -LANES, stop, LANES):
@@ -144,7 +147,9 @@ def containing(
 def _still_inside(
     inside: NDArray[np.int32], low: NDArray[Any], high: NDArray[Any], attribute: Int, begin: Int, least: Any, most: Any
 ) -> bool:
-    """Whether some that are ``inside`` reach from ``least`` to ``most`` in an attribute; others are so no longer."""
+    """Return whether some box that is ``inside`` covers ``least`` to ``most`` in an attribute, and unmark the
+    others.
+    """
     offset, some = np.uint64(begin), np.int32(0)
     for i in range(LANES):
         at_least, at_most = low[attribute, offset + np.uint64(i)], high[attribute, offset + np.uint64(i)]
@@ -155,7 +160,7 @@ def _still_inside(
 
 @leaf
 def _inside(domain: Domain, laid: BoxesByAttribute, boxes: Boxes, row: Int, begin: Int) -> Int:
-    """Write to ``inside`` which of the boxes from ``begin`` on contain one box: 1, else 0; 0 where none does."""
+    """Mark in ``inside`` the boxes from ``begin`` on that contain one box, and return 1, or 0 where none does."""
     inside = laid.inside
     for i in range(LANES):
         inside[i] = 1
@@ -172,7 +177,7 @@ def _inside(domain: Domain, laid: BoxesByAttribute, boxes: Boxes, row: Int, begi
 
 @leaf
 def _ancestor_losses(domain: Domain, laid: BoxesByAttribute, node: Int, attribute: Int, count: Int) -> None:
-    """Write to ``step`` the loss of the lowest node above ``node`` and each box: losses fall on the way down."""
+    """Write to ``step`` the loss of the lowest node above ``node`` and each box; losses fall on the way down."""
     step, stop, root = laid.step, whole(count), np.int64(domain.root[attribute])
     top = domain.loss[root]
     first, last, loss = domain.first[node], domain.last[node], domain.loss[node]
@@ -190,7 +195,7 @@ def _ancestor_losses(domain: Domain, laid: BoxesByAttribute, node: Int, attribut
 
 
 def boxes_by_attribute(rows: int, policy: Policy, *, rises: bool = False) -> BoxesByAttribute:
-    """Room for ``rows`` boxes, and for loops over them; with ``rise`` where ``enlargements_by`` is asked."""
+    """Return room for ``rows`` boxes and loops over them, with ``rise`` where ``enlargements_by`` is used."""
     numeric, categorical = len(policy.numeric), len(policy.categorical)
     rows = with_room(rows)
     leaves = [attribute.hierarchy.leaves for attribute in policy.categorical]

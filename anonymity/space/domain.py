@@ -1,4 +1,4 @@
-"""The space of quasi-identifiers as arrays: what losses are measured against, and regions of it."""
+"""The space of quasi-identifiers as arrays: its domain, and boxes in it."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from crenel.anonymity.model.decimals import decimal_fraction, in_lowest_terms
 from crenel.anonymity.model.policy import Policy
 
 NONE = -1
-"""No slot, no row."""
+"""Marks the absence of a slot, row or node."""
 
 
 class Domain(NamedTuple):
-    """What losses are measured against; a loss is divided by the number of quasi-identifiers already.
+    """Ranges and hierarchies that normalize losses; losses are already divided by the number of quasi-identifiers.
 
     Attributes
     ----------
     lower, upper : (numeric,) declared bounds, or the range observed so far (lower > upper: nothing yet)
-    declared : (numeric,) whether they were declared
-    scale : (numeric,) 1 / (upper - lower) / quasi-identifiers, 0 where that is no finite number: an
-        observed range of no width, or so wide or so narrow that it tells nothing in choices; a loss is still right
-    parent, first, last : (nodes of all hierarchies,) node above; leftmost and rightmost leaf, as nodes
+    declared : (numeric,) whether the bounds are declared
+    scale : (numeric,) 1 / (upper - lower) / quasi-identifiers, 0 where this is not finite: an observed range of width
+        0, or one too wide or too narrow to guide choices; losses are still correct
+    parent, first, last : (nodes of all hierarchies,) parent node; leftmost and rightmost leaf, as nodes
     loss : (nodes of all hierarchies,) VInfoLoss / quasi-identifiers
     root : (categorical,) the root of each hierarchy
     parts, whole : (numeric,) ``Numeric.ends`` as the fraction parts / whole in lowest terms, 0 parts where an attribute
-        has none; no element where none has
+        has none; empty where no attribute has any
     """
 
     lower: NDArray[np.float64]
@@ -45,7 +45,7 @@ class Domain(NamedTuple):
 
 
 class Boxes(NamedTuple):
-    """Regions of the space of quasi-identifiers, one a row.
+    """Boxes in the space of quasi-identifiers, one per row.
 
     Attributes
     ----------
@@ -59,13 +59,13 @@ class Boxes(NamedTuple):
 
 
 def node_offsets(policy: Policy) -> NDArray[np.int32]:
-    """(categorical,) the first node of each hierarchy among the nodes of all."""
+    """Return (categorical,) the first node of each hierarchy in the concatenation of all."""
     sizes = [len(attribute.hierarchy.labels) for attribute in policy.categorical]
     return np.cumsum([0, *sizes[:-1]], dtype=np.int32)[: len(sizes)]
 
 
 def domain(policy: Policy) -> Domain:
-    """The domain before the first tuple."""
+    """Return the domain before the first tuple."""
     n = len(policy.quasi_identifiers)
     declared = np.array([a.domain is not None for a in policy.numeric], np.bool_)
     bounds = np.array([a.domain or (np.inf, -np.inf) for a in policy.numeric], np.float64).reshape(-1, 2)
@@ -92,13 +92,13 @@ def domain(policy: Policy) -> Domain:
 
 
 def scales(lower: NDArray[np.float64], upper: NDArray[np.float64], attributes: int) -> NDArray[np.float64]:
-    """``Domain.scale`` of some ranges; an empty one has its lower bound above the upper."""
+    """Return ``Domain.scale`` of ranges; an empty range has its lower bound above the upper."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         inverse = 1.0 / (upper - lower) / attributes
     return np.where(np.isfinite(inverse) & (upper > lower), inverse, 0.0)
 
 
 def boxes(rows: int, policy: Policy) -> Boxes:
-    """Room for ``rows`` boxes."""
+    """Return room for ``rows`` boxes."""
     numeric, categorical = len(policy.numeric), len(policy.categorical)
     return Boxes(zeros((rows, numeric)), zeros((rows, numeric)), zeros((rows, categorical), np.int32))

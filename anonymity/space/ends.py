@@ -1,4 +1,4 @@
-"""Ends of published intervals on a grid (``Numeric.ends``): they tell the cell in which a value lies, not the value."""
+"""Rounding of published intervals to a grid (``Numeric.ends``), so that an end reveals a cell and not a value."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from crenel.anonymity.space.domain import Boxes, Domain
 
 @entry
 def round_all(domain: Domain, boxes: Boxes) -> None:
-    """``round_outwards`` of every box."""
+    """Round the ends of every box outwards (``round_outwards``)."""
     for row in range(len(boxes.lower)):
         round_outwards(domain, boxes, np.int64(row))
 
 
 @leaf
 def round_outwards(domain: Domain, boxes: Boxes, row: Int) -> None:
-    """Let the ends of a box lie on the grid, no further out than needed, or at an end of a declared domain.
+    """Move the ends of a box outwards to the nearest grid point, or to an end of a declared domain.
 
-    A box that was rounded stays as it is. An end 2^52 or more steps from 0, where float64 is no finer than the grid, or
-    whose multiple it does not hold, is left as it is.
+    A rounded box stays unchanged. An end stays as well if it lies at least 2^52 steps from 0, where float64 is no finer
+    than the grid, or if float64 cannot represent the multiple.
     """
     for a in range(len(domain.parts)):
         boxes.lower[row, a] = _lower(domain, a, boxes.lower[row, a])
@@ -31,9 +31,9 @@ def round_outwards(domain: Domain, boxes: Boxes, row: Int) -> None:
 
 @leaf
 def published_loss(domain: Domain, boxes: Boxes, row: Int) -> float:
-    """InfoLoss of a box once its ends are rounded, in [0, 1]: as far as it lies within the range of the domain.
+    """Return the InfoLoss of a box with rounded ends, in [0, 1], clipped to the range of the domain.
 
-    An observed range ends at values, and an interval that was rounded may reach beyond.
+    An observed range ends at values, and a rounded interval may extend beyond it.
     """
     if len(domain.parts) == 0:
         return info_loss(domain, boxes, row)
@@ -61,10 +61,10 @@ def _upper(domain: Domain, a: Int, value: float) -> float:
 
 @leaf
 def _multiple_above(value: float, parts: float, whole: float) -> float:
-    """The least multiple of parts / whole that is not below a value.
+    """Return the smallest multiple of parts / whole that is not below a value.
 
-    Multiples are the floats next to the decimals, so 0.3 is one of 0.1: what is looked for is the least of these that
-    is not below, which the quotient, rounded itself, only hints at.
+    A multiple is the float nearest to the decimal, so 0.3 is a multiple of 0.1. The rounded quotient only approximates
+    its number of steps, which the loops correct.
     """
     if parts == 0.0:
         return value

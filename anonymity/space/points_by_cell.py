@@ -1,9 +1,9 @@
-"""Points in cells of neighbors, so laid out that a box is compared with a whole cell at vector speed.
+"""Points in cells of neighbors, laid out so that vector instructions compare a box with a whole cell.
 
-The points of a cell lie side by side in memory, by attribute: a search that passes over most cells then reads a few
-runs of memory and not one value here and one there. The loops hold no branch, as those of
-``boxes_by_attribute``, and what all points of a cell have in common is added once. They give the same numbers as
-``crenel.anonymity.space.boxes.enlargement``, up to the order of summation.
+The points of a cell are contiguous in memory, by attribute: a search that skips most cells then reads a few runs of
+memory instead of scattered values. The loops have no branches, as in ``boxes_by_attribute``, and terms common to all
+points of a cell are added once. They give the same numbers as ``crenel.anonymity.space.boxes.enlargement``, up to the
+order of summation.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from crenel.anonymity.space.lanes import LANES, whole
 class PointsByCell(NamedTuple):
     """Points by cell and attribute.
 
-    Attribute a of the i-th point of a cell that begins at ``start`` and has room for ``size`` points stands at
-    ``start * attributes + a * size + i``.
+    Attribute a of the i-th point of a cell that begins at ``start`` and has room for ``size`` points is at ``start *
+    attributes + a * size + i``.
 
     Attributes
     ----------
-    number : (points * numeric + room,)
-    leaf : (points * categorical + room,) as nodes
-    growth, step : (points of the largest cell + room,) what ``enlargements_of`` writes, and scratch
+    number : (points * numeric + room,) values of numeric attributes
+    leaf : (points * categorical + room,) values of categorical attributes, as nodes
+    growth, step : (points of the largest cell + room,) output of ``enlargements_of``, and scratch
     """
 
     number: NDArray[np.float64]
@@ -40,7 +40,7 @@ class PointsByCell(NamedTuple):
 
 @inner
 def points_by_cell(count: Int, largest: Int, like: Boxes) -> PointsByCell:
-    """Uninitialized cells of ``count`` points with the attributes of boxes, at most ``largest`` in each."""
+    """Return uninitialized cells for ``count`` points with the attributes of ``like``, at most ``largest`` per cell."""
     return PointsByCell(
         np.empty(count * like.lower.shape[1] + LANES, np.float64),
         np.empty(count * like.node.shape[1] + LANES, np.int32),
@@ -51,7 +51,7 @@ def points_by_cell(count: Int, largest: Int, like: Boxes) -> PointsByCell:
 
 @leaf
 def lay(cells: PointsByCell, start: Int, size: Int, place: Int, boxes: Boxes, row: Int) -> None:
-    """Write a point, which is a box of no width, to a place of a cell, from 0."""
+    """Write a point, which is a box of width 0, to index ``place`` of a cell, from 0."""
     numeric, categorical = boxes.lower.shape[1], boxes.node.shape[1]
     for a in range(numeric):
         cells.number[start * numeric + a * size + place] = boxes.lower[row, a]
@@ -61,7 +61,7 @@ def lay(cells: PointsByCell, start: Int, size: Int, place: Int, boxes: Boxes, ro
 
 @leaf
 def move(cells: PointsByCell, start: Int, size: Int, place: Int, other: Int, like: Boxes) -> None:
-    """Copy what stands at another place of a cell to this one; ``like`` are boxes of the same attributes."""
+    """Copy a point of a cell from index ``other`` to ``place``; ``like`` are boxes of the same attributes."""
     numeric, categorical = like.lower.shape[1], like.node.shape[1]
     for a in range(numeric):
         offset = start * numeric + a * size
@@ -81,13 +81,13 @@ def enlargements_of(
     around: Boxes,
     cell: Int,
 ) -> None:
-    """Write to ``growth`` how much one box grows to enclose each of the first points of a cell (Definition 3.4).
+    """Write to ``growth`` the enlargement of one box for each of the first points of a cell (Definition 3.4).
 
     Parameters
     ----------
-    boxes, row : the one that grows
-    place : where the cell begins, its size, and how many of its points are looked at
-    around, cell : a box around all of the cell, and its row
+    boxes, row : the box that grows
+    place : start of the cell, its size, and the number of points to compare
+    around, cell : boxes around whole cells, and the row of this cell's box
     """
     start, size, count = place
     numeric, categorical = boxes.lower.shape[1], boxes.node.shape[1]
@@ -114,7 +114,8 @@ def enlargements_of(
 
 @leaf
 def _add_ancestor_losses(domain: Domain, cells: PointsByCell, begin: Int, count: Int, node: Int, top: Int) -> None:
-    # The loss of the lowest node above ``node`` and each point, all of them below ``top``; it falls on the way down.
+    # Adds the loss of the lowest node above ``node`` and each point, all of them below ``top``; it falls on the way
+    # down.
     growth, step, offset, stop = cells.growth, cells.step, np.uint64(begin), whole(count)
     # The last loop adds the node's own level, so that most hierarchies take two.
     own, highest = domain.loss[node], domain.loss[top]

@@ -1,7 +1,7 @@
-"""Regions side by side, so laid out that it is seen of several at once which of them are too far from a box.
+"""Boxes of index cells in columns, so that vector instructions find the ones too far from a given box.
 
-As ``crenel.anonymity.space.boxes_by_attribute``; but how far a region is from a box is by how much the box would grow
-at least to enclose anything in it.
+The layout is that of ``crenel.anonymity.space.boxes_by_attribute``. The distance of a region from a box is the minimum
+growth of the box to enclose anything in the region.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from crenel.anonymity.space.lanes import whole
 
 
 class Regions(NamedTuple):
-    """Regions by attribute.
+    """Regions in columns by attribute.
 
     Attributes
     ----------
     ends : (2 * numeric, regions) the lower ends of all attributes, then the upper ones
     leaves : (2 * categorical, regions) leftmost leaves below the region's nodes, then the rightmost ones
     loss : (categorical, regions) ``Domain.loss`` of the region's nodes
-    gap, step : (regions,) what ``measure_gaps`` and ``measure_growth`` write, and scratch
+    gap, step : (regions,) output of ``measure_gaps`` and ``measure_growth``, and scratch
     """
 
     ends: NDArray[np.float64]
@@ -36,7 +36,7 @@ class Regions(NamedTuple):
 
 @inner
 def empty_regions(count: Int, like: Boxes) -> Regions:
-    """Uninitialized regions with the attributes of boxes."""
+    """Return uninitialized regions with the attributes of ``like``."""
     scratch = np.empty(2 * count)
     return Regions(
         np.empty((2 * like.lower.shape[1], count)),
@@ -49,7 +49,7 @@ def empty_regions(count: Int, like: Boxes) -> Regions:
 
 @leaf
 def lay_region(domain: Domain, regions: Regions, place: Int, boxes: Boxes, row: Int) -> None:
-    """Let a region be a box."""
+    """Set a region to a box."""
     numeric, categorical = boxes.lower.shape[1], boxes.node.shape[1]
     for a in range(numeric):
         regions.ends[a, place] = boxes.lower[row, a]
@@ -62,9 +62,10 @@ def lay_region(domain: Domain, regions: Regions, place: Int, boxes: Boxes, row: 
 
 @leaf
 def measure_gaps(domain: Domain, boxes: Boxes, row: Int, regions: Regions, start: Int, count: Int) -> None:
-    """Write to ``gap`` by how much one box grows at least to enclose anything in each of ``count`` regions.
+    """Write to ``gap`` the minimum growth of one box to enclose anything in each of ``count`` regions.
 
-    And of those behind them up to whole ``LANES``. Terms are summed in the order of ``crenel.anonymity.space.boxes``.
+    Regions behind them, up to whole ``LANES``, are included. Terms are summed in the order of
+    ``crenel.anonymity.space.boxes``.
     """
     numeric, categorical = boxes.lower.shape[1], boxes.node.shape[1]
     ends, leaves, gap, step = regions.ends, regions.leaves, regions.gap, regions.step
@@ -107,9 +108,9 @@ def _ancestor_losses(domain: Domain, regions: Regions, node: Int, attribute: Int
 
 @leaf
 def measure_growth(domain: Domain, regions: Regions, count: Int, boxes: Boxes, row: Int) -> None:
-    """Write to ``gap`` by how much each of the first regions grows to enclose one box (CASTLE, Definition 3.4).
+    """Write to ``gap`` the growth of each of the first regions to enclose one box (CASTLE, Definition 3.4).
 
-    The same numbers as ``crenel.anonymity.space.boxes.enlargement``, where its sum does not stop.
+    The numbers equal those of ``crenel.anonymity.space.boxes.enlargement``, where its sum does not stop early.
     """
     numeric, categorical = boxes.lower.shape[1], boxes.node.shape[1]
     ends, growth, step, stop = regions.ends, regions.gap, regions.step, whole(count)
