@@ -1,1 +1,1 @@
-"""What a shard remembers: plain columnar data and its versioned byte formats."""
+"""Stored state of a shard: plain columnar data and its versioned byte formats."""

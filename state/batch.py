@@ -1,7 +1,7 @@
-"""The two kinds of state of a shard that is judged as a batch: a blob of its own, and the tuples that wait (``Held``).
+"""State of a shard of a batch algorithm: a blob of its own, and the buffered tuples (``Held``).
 
-Blocks of these are stored under the position of the first tuple that waited when the block had come, and hold no tuple
-that has left.
+A block is stored under the position of its first tuple that was buffered after the block's arrival. It contains no
+tuple that has departed.
 """
 
 from __future__ import annotations
@@ -18,19 +18,22 @@ from crenel.state.window import Held
 __all__ = ["BatchState", "Held"]
 
 VERSION = 2
-"""Format version of the blob. 2 added ``BatchState.counted``, and has a block for each that came, where all that waited
-was one, under 0."""
+"""Format version of the blob.
+
+2 added ``BatchState.counted``, and stores each block separately; version 1 stored all buffered tuples as one block
+under 0.
+"""
 
 
 @dataclass(frozen=True)
 class BatchState:
-    """What a shard knows beside its tuples; names as in ``crenel.state.castle.CastleState``.
+    """State of a shard without its tuples; names as in ``crenel.state.castle.CastleState``.
 
     Attributes
     ----------
     numbers : next position, next release
-    counted : what the algorithm itself counts, by name
-    linked, forgotten : stored where there are any
+    counted : counters of the algorithm itself, by name
+    linked, forgotten : stored where they are not 0
     """
 
     shard: int
@@ -66,7 +69,7 @@ class BatchState:
 
     @classmethod
     def from_bytes(cls, blob: bytes, where: str = "") -> BatchState:
-        """Read a blob; raises ``crenel.state.codec.StateError`` where it is damaged or unknown."""
+        """Read a blob; raise ``crenel.state.codec.StateError`` where it is damaged or unknown."""
         version, columns = unpack("batch", blob, newest=VERSION, where=where)
         with readable(f"batch state of {where}"):
             shard, released, longest = array(columns, "counts").tolist()

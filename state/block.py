@@ -1,4 +1,4 @@
-"""A block: a micro-batch of tuples of one shard, as columns."""
+"""Micro-batches of tuples of one shard, as columns."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 VERSION = 1
 
 NO_TIME = np.iinfo(np.int64).min
-"""Event time of a tuple that has none."""
+"""Event time of a tuple without event time."""
 
 
 @dataclass(frozen=True)
 class Rejected:
-    """Rows that were not let in: which column, why, and when; never a value.
+    """Rejected records with column, reason and event time; never a value.
 
     Attributes
     ----------
     column : (rows,) position of the offending column among the columns that encode reads
     reason : (rows,) position in ``crenel.anonymity.model.outcomes.REJECTIONS``
-    event_time : (rows,) epoch milliseconds, ``NO_TIME`` where the row has none
-    reference : one string a row (None where it has none), or empty where the policy names no reference column
+    event_time : (rows,) epoch milliseconds, ``NO_TIME`` where the record has none
+    reference : one string per record (None where it has none), or empty where the policy names no reference column
     """
 
     column: NDArray[np.int16]
@@ -54,7 +54,7 @@ class TupleColumns:
     subject : (tuples,) 64-bit keyed hashes; None where each tuple is its own person
     sensitive : (tuples, sensitive attributes) 64-bit codes, equal where the values are equal
     event_time : (tuples,) epoch milliseconds, ``NO_TIME`` where there is none
-    members : the columns that are published as they are, one row a tuple
+    members : the published columns, one row per tuple
     """
 
     numeric: NDArray[np.float64]
@@ -68,22 +68,22 @@ class TupleColumns:
         return len(self.event_time)
 
     def chosen(self, rows: NDArray[np.bool_]) -> dict[str, Any]:
-        """The fields of this class for some of the tuples; as they are where it is all of them."""
+        """Return the fields of this class for the selected tuples; unchanged where all are selected."""
         mine = {field.name: getattr(self, field.name) for field in fields(TupleColumns)}
         if rows.all():
             return mine
         members = mine.pop("members")
-        if members.num_columns:  # where nothing is published as it is there are no rows either
+        if members.num_columns:  # without published columns the batch has no rows either
             members = members.filter(pa.array(rows))
         return {name: None if column is None else column[rows] for name, column in mine.items()} | {"members": members}
 
     def part(self, rows: NDArray[np.bool_]) -> Self:
-        """Some of the tuples, in their order, with all that a subclass knows of each."""
+        """Return the selected tuples, in their order, with the additional columns of a subclass."""
         own = {f.name: getattr(self, f.name)[rows] for f in fields(self) if f.name not in _OF_ALL}
         return type(self)(**self.chosen(rows), **own)
 
     def written(self) -> dict[str, Column]:
-        """The columns by name, for ``crenel.state.codec.pack``."""
+        """Return the columns by name, for ``crenel.state.codec.pack``."""
         columns: dict[str, Column] = {
             "numeric": self.numeric,
             "categorical": self.categorical,
@@ -97,7 +97,7 @@ class TupleColumns:
 
     @staticmethod
     def read(columns: Mapping[str, Column], members: pa.Schema) -> dict[str, Any]:
-        """The fields of this class out of ``crenel.state.codec.unpack``; raises ``StateError`` where one is missing."""
+        """Return the fields of this class from the result of ``unpack``; raise ``StateError`` where one is missing."""
         return {
             "numeric": array(columns, "numeric"),
             "categorical": array(columns, "categorical"),
@@ -109,7 +109,7 @@ class TupleColumns:
 
 
 def _members(schema: pa.Schema) -> str:
-    # Timestamps were text once. A name of its own keeps an earlier version from taking one for the other.
+    # Earlier versions stored timestamps as text. A separate name keeps them from misreading the new form.
     return "timed_members" if any(map(pa.types.is_timestamp, schema.types)) else "members"
 
 
@@ -126,15 +126,15 @@ _OF_ALL = tuple(f.name for f in fields(TupleColumns))
 
 @dataclass(frozen=True, kw_only=True)
 class Block(TupleColumns):
-    """A micro-batch of tuples, and the rows that were rejected with them.
+    """A micro-batch of tuples, and the records that were rejected with them.
 
     Attributes
     ----------
     shard : 0 to shards - 1
-    rejected : rows that were read with this block and not let in
-    watermark : (tuples,) epoch milliseconds that event time had passed when each of them came, ``NO_TIME`` before the
-        first watermark; None where that is not known
-    encoder : who made it, among those that work side by side and know of no watermark but their own
+    rejected : records that were read with this block and rejected
+    watermark : (tuples,) watermark at each tuple's arrival in epoch milliseconds, ``NO_TIME`` before the first
+        watermark; None where it is unknown
+    encoder : number of the encoder that made the block, among parallel encoders with watermarks of their own
     """
 
     shard: int
@@ -143,7 +143,7 @@ class Block(TupleColumns):
     encoder: int = 0
 
     def to_bytes(self) -> bytes:
-        """One blob; ``from_bytes`` with the schema of ``members`` reads it back."""
+        """Return one blob, which ``from_bytes`` reads with the schema of ``members``."""
         columns = self.written() | {
             "shard": np.array([self.shard], np.int64),
             "rejected_column": self.rejected.column,
@@ -159,7 +159,7 @@ class Block(TupleColumns):
 
     @classmethod
     def from_bytes(cls, blob: bytes, members: pa.Schema, where: str = "") -> Block:
-        """Read a blob; raises ``crenel.state.codec.StateError`` where it is damaged or unknown."""
+        """Read a blob; raise ``crenel.state.codec.StateError`` where it is damaged or unknown."""
         _, columns = unpack("block", blob, newest=VERSION, where=where)
         reference: tuple[str | None, ...] = ()
         if "reference" in columns:

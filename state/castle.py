@@ -1,21 +1,21 @@
-"""The four kinds of state of a shard of CASTLE, as columns and as bytes.
+"""State of a CASTLE shard in four kinds of entries, as columns and as bytes.
 
-========  =============  =====================================  =========================================
+========  =============  =====================================  =============================================
 name      key            content                                written
-========  =============  =====================================  =========================================
+========  =============  =====================================  =============================================
 shard     -              counters, tau's ring, random state     after each step
-blocks    block number   tuples that wait, with their clusters  once, when they arrive; removed when all left
+blocks    block number   buffered tuples, with their clusters   once, on arrival; removed when all departed
 gamma     cluster id     range intervals of an open cluster     when changed
 omega     release id     generalizations kept for reuse         once; removed when all of them were evicted
-========  =============  =====================================  =========================================
+========  =============  =====================================  =============================================
 
-A tuple never changes its cluster while that is open (a merged cluster is released at once), so its cluster is written
-with the tuple, and a cluster need not list its members. A stored tuple still waits if its cluster is open and its
-position is not below ``CastleState.oldest`` nor among ``CastleState.gone``.
+A tuple never changes its cluster while the cluster is open (a merged cluster is released at once). Therefore the
+cluster is written with the tuple, and a cluster need not list its members. A stored tuple is still buffered if its
+cluster is open and its position is at least ``CastleState.oldest`` and not in ``CastleState.gone``.
 
-The generalizations of one step are one entry of omega, under the id of the first release among them: an entry for each
-would cost more than the release itself. The entry stays until the last of them was evicted: those below the oldest
-that ``CastleState.numbers`` names were evicted before.
+The generalizations of one step form one entry of omega, under the id of their first release, because one entry each
+would cost more than the release itself. The entry stays until its last generalization is evicted.
+``CastleState.numbers`` names the oldest reusable release; older ones count as evicted.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from crenel.state.block import TupleColumns
 from crenel.state.codec import Column, array, pack, raw, readable, unpack
 
 VERSION = 3
-"""Format version of all four.
+"""Format version of all four kinds.
 
-2 added ``CastleState.noise``. 3 counts suppressed tuples by the names of their reasons, tells which entries there are,
-and means l-diversity by ``diversity`` where it meant distinct values; rejected rows are counted by the operator.
+2 added ``CastleState.noise``. 3 counts suppressed tuples by reason, records the inventory of entries, and measures
+l-diversity by ``diversity`` instead of distinct values; the operator counts rejected records.
 """
 
 
 @dataclass(frozen=True)
 class NoiseState:
-    """Where the sampling and perturbation of a shard stand (CASTLEGUARD).
+    """State of a shard's sampling and perturbation (CASTLEGUARD).
 
     Attributes
     ----------
-    used : words of its random stream that have been used
-    sampled_out : tuples that were not let in
-    observed : (2, numeric quasi-identifiers) lowest and highest value seen so far, where noise is relative to that;
-        infinite where it is not
+    used : number of words used from its random stream
+    sampled_out : tuples that sampling did not admit
+    observed : (2, numeric quasi-identifiers) minimum and maximum so far, where noise is relative to them; otherwise
+        infinite
     """
 
     used: int
@@ -58,31 +58,31 @@ class NoiseState:
 
 @dataclass(frozen=True)
 class CastleState:
-    """What a shard knows beside its tuples, clusters and generalizations.
+    """State of a shard without its tuples, clusters and generalizations.
 
     Attributes
     ----------
-    shard : its number
-    fingerprint : by field, what must be the same when it is restored
-    numbers : next position, next cluster, next release, next block, and the oldest release that is kept for reuse (the
-        next release where none is)
-    oldest : position of the oldest tuple that waits; the next position where none does
-    gone : positions from ``oldest`` on that left alone while they are still stored
+    shard : number of the shard
+    fingerprint : hashes of the fields that a restore must not change, by field
+    numbers : next position, next cluster, next release, next block, and the oldest reusable release (the next release
+        where there is none)
+    oldest : position of the oldest buffered tuple; the next position where there is none
+    gone : positions from ``oldest`` on of stored tuples that departed without the rest of their cluster
     ring : (loss_window,) losses that tau averages
-    ring_used, ring_next : how many of them count, and which is overwritten next
+    ring_used, ring_next : number of valid losses, and index of the next one to overwrite
     lower, upper : (numeric quasi-identifiers,) declared bounds or the range observed so far
     key : (8,) words of the random stream's key
-    key_used : words of the stream that have been used
-    released, longest, merges, splits, loss : what has happened so far, as in ``CastleCounters``
+    key_used : number of words used from the stream
+    released, longest, merges, splits, loss : totals so far, as in ``CastleCounters``
     suppressed : tuples by reason
     kinds : (kinds,) releases by kind
     delays : (pairs, 2) bucket of the histogram, and tuples in it
-    noise : None where there is neither sampling nor perturbation
-    promised : further promises under which the kept generalizations were released, by name
-    entries : count and digest of the stored entries by kind; None in versions that did not tell
-    linked, forgotten : tuples as in ``Counters``; stored where there are any
-    rejected : (reasons,) rows that were not let in, in versions that counted them here
-    version : the format it was read from
+    noise : None without sampling and perturbation
+    promised : parameters of further privacy models under which the reusable generalizations were released, by name
+    entries : count and digest of the stored entries by kind; None in versions without an inventory
+    linked, forgotten : tuples as in ``Counters``; stored where they are not 0
+    rejected : (reasons,) rejected records, in versions that counted them here
+    version : format version of the blob
     """
 
     shard: int
@@ -148,7 +148,7 @@ class CastleState:
 
     @classmethod
     def from_bytes(cls, blob: bytes, where: str = "") -> CastleState:
-        """Read a blob; raises ``crenel.state.codec.StateError`` where it is damaged or unknown."""
+        """Read a blob; raise ``crenel.state.codec.StateError`` where it is damaged or unknown."""
         version, columns = unpack("shard", blob, newest=VERSION, where=where)
         with readable(f"shard state of {where}"):
             used, following = array(columns, "ring_at").tolist()
@@ -193,7 +193,7 @@ def _counted(columns: dict[str, Column]) -> dict[str, Any]:
 
 
 def _counted_before_3(columns: dict[str, Column]) -> dict[str, Any]:
-    # The event time that the shard had reached stood among the numbers; it was that of the farthest tuple.
+    # These versions kept the shard's event time among the numbers; it was that of the tuple farthest ahead.
     scalars = array(columns, "scalars")
     released, merges, splits, longest, *others = array(columns, "totals").tolist()
     return {
@@ -210,12 +210,12 @@ def _counted_before_3(columns: dict[str, Column]) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Buffered(TupleColumns):
-    """Tuples of one block that waited when it had been placed.
+    """Tuples of one block that were buffered when the block was stored.
 
     Attributes
     ----------
     position : (tuples,) ascending
-    cluster : (tuples,) id of the cluster each was placed in
+    cluster : (tuples,) id of each tuple's cluster
     """
 
     position: NDArray[np.int64]
@@ -226,7 +226,7 @@ class Buffered(TupleColumns):
 
     @classmethod
     def from_bytes(cls, blob: bytes, members: pa.Schema, where: str = "") -> Buffered:
-        """Read a blob; raises ``crenel.state.codec.StateError`` where it is damaged or unknown."""
+        """Read a blob; raise ``crenel.state.codec.StateError`` where it is damaged or unknown."""
         _, columns = unpack("buffered", blob, newest=VERSION, where=where)
         with readable(f"buffered state of {where}"):
             return cls(
@@ -238,17 +238,16 @@ class Buffered(TupleColumns):
 
 @dataclass(frozen=True)
 class Generalizations:
-    """Open clusters (``gamma``) or published generalizations (``omega``), one a row.
+    """Open clusters (``gamma``) or published generalizations (``omega``), one per row.
 
     Attributes
     ----------
-    id : (rows,) cluster or release it belongs to, ascending
-    lower, upper : (rows, numeric quasi-identifiers)
+    id : (rows,) id of the cluster or release, ascending
+    lower, upper : (rows, numeric quasi-identifiers) interval ends
     node : (rows, categorical quasi-identifiers) node in each hierarchy
-    subjects : (rows,) distinct subjects behind it; 0 for an open cluster, whose members tell
-    diversity : (rows, sensitive attributes) l-diversity behind it (before version 3 distinct values); 0 for an open
-        cluster
-    span : (rows, 2, noised attributes) lowest and highest value behind it; stored where there are any
+    subjects : (rows,) distinct subjects; 0 for an open cluster, whose members are stored
+    diversity : (rows, sensitive attributes) l-diversity (distinct values before version 3); 0 for an open cluster
+    span : (rows, 2, noised attributes) minimum and maximum original values; stored where there are noised attributes
     """
 
     id: NDArray[np.int64]
@@ -267,7 +266,7 @@ class Generalizations:
 
     @classmethod
     def from_bytes(cls, kind: str, blob: bytes, where: str = "") -> Generalizations:
-        """Read a blob; raises ``crenel.state.codec.StateError`` where it is damaged or unknown."""
+        """Read a blob; raise ``crenel.state.codec.StateError`` where it is damaged or unknown."""
         _, columns = unpack(kind, blob, newest=VERSION, where=where)
         found = {f.name: array(columns, f.name) for f in fields(cls) if f.name in columns or f.name != "span"}
         found.setdefault("span", np.zeros((len(found["id"]), 2, 0)))

@@ -1,4 +1,4 @@
-"""Where a shard's hash chain stands, as it is stored: written with each step that releases something."""
+"""Stored state of a shard's hash chain, written with each step that releases tuples."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class ChainState:
     Attributes
     ----------
     head : hash of the last row, 32 bytes
-    following : id of the release that comes next
-    start : which start of the shard that released anything the last row is of, counted from 0
+    following : id of the next release
+    start : number of the start that wrote the last row, from 0, among starts of the shard with releases
     """
 
     head: bytes
@@ -31,7 +31,7 @@ class ChainState:
 
     @classmethod
     def from_bytes(cls, blob: bytes, where: str = "") -> ChainState:
-        """Read a blob; raises ``crenel.state.codec.StateError`` where it is damaged or unknown."""
+        """Read a blob; raise ``crenel.state.codec.StateError`` where it is damaged or unknown."""
         _, columns = unpack("chain", blob, newest=VERSION, where=where)
         with readable(f"chain state of {where}"):
             following, start = array(columns, "numbers").tolist()

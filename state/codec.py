@@ -1,7 +1,7 @@
-"""One container for every byte that outlives a process.
+"""Container format for all bytes that outlive a process.
 
-A blob is a magic number, the kind of content, a format version, a checksum and named columns.
-Nothing in it is executed when it is read: columns are raw little-endian arrays or bytes.
+A blob is a magic number, the kind of content, a format version, a checksum and named columns. Reading executes nothing:
+columns are raw little-endian arrays or bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 Column: TypeAlias = NDArray[Any] | bytes
 
 MAGIC = b"CRNL"
-_HEADER = struct.Struct("<4sBHHI")  # magic, kind, format version, columns, crc32 of all that follows
+_HEADER = struct.Struct("<4sBHHI")  # magic, kind, format version, columns, crc32 of everything after it
 _COLUMN = struct.Struct("<B2sBQ")  # name length, dtype ("\0\0" for bytes), dimensions, bytes of data
 _LENGTH = struct.Struct("<Q")
 _CODES = {np.dtype(f"<{code}"): code.encode() for code in ("i1", "u1", "i2", "i4", "i8", "u8", "f8", "b1")}
@@ -46,11 +46,11 @@ KINDS = {
 
 
 class StateError(ValueError):
-    """Stored bytes that cannot be read: not ours, damaged, or of an unknown version."""
+    """Unreadable stored bytes: foreign, damaged, or of an unknown version."""
 
 
 def add_kind(kind: str, number: int) -> None:
-    """Make a kind of an extension known; numbers are 128 to 255, and each is one kind's."""
+    """Register a kind of an extension under a unique number from 128 to 255."""
     taken = {value: name for name, value in KINDS.items()}
     if not 128 <= number <= 255 or taken.get(number, kind) != kind or KINDS.get(kind, number) != number:
         raise ValueError(f"{kind}: must have a number of its own from 128 to 255, not {number}")
@@ -58,20 +58,20 @@ def add_kind(kind: str, number: int) -> None:
 
 
 def kind_of(blob: bytes) -> str | None:
-    """What a blob says it is, one of ``KINDS``; None where it is too short, or of an unknown kind."""
+    """Return the declared kind of a blob, one of ``KINDS``; None where it is too short or its kind is unknown."""
     number = _HEADER.unpack_from(blob)[1] if len(blob) >= _HEADER.size else None
     return next((kind for kind, value in KINDS.items() if value == number), None)
 
 
 def arrays_of(kind: str, names: Iterable[str], blob: bytes, newest: int, where: str) -> dict[str, NDArray[Any]]:
-    """The arrays of a blob that holds nothing else; raises ``StateError`` where it is damaged or unknown."""
+    """Return the arrays of a blob without other content; raise ``StateError`` where it is damaged or unknown."""
     _, columns = unpack(kind, blob, newest=newest, where=where)
     with readable(f"{kind} state of {where}"):
         return {name: array(columns, name) for name in names}
 
 
 def checksum(blob: bytes) -> int:
-    """The checksum that a blob holds."""
+    """Return the checksum stored in a blob."""
     return int(_HEADER.unpack_from(blob)[-1])
 
 
@@ -107,18 +107,18 @@ def pack(kind: str, version: int, columns: Mapping[str, Column]) -> bytes:
 
 
 def unpack(kind: str, blob: bytes, *, newest: int, where: str = "") -> tuple[int, dict[str, Column]]:
-    """Read a blob back: its format version and its columns (arrays are read-only views of ``blob``).
+    """Read the format version and the columns of a blob (arrays are read-only views of ``blob``).
 
     Parameters
     ----------
-    kind : what the caller expects, one of ``KINDS``
+    kind : the expected kind, one of ``KINDS``
     newest : the newest version that the caller can read
-    where : named in errors, such as ``shard 3``
+    where : location for errors, such as ``shard 3``
 
     Raises
     ------
     StateError
-        Not a blob of this kind, damaged, or written by a newer Crenel. It names kind, place and version.
+        Not a blob of this kind, damaged, or written by a newer Crenel. The message names kind, location and version.
     """
     place = f"{kind} state" + (f" of {where}" if where else "")
     if len(blob) < _HEADER.size:
@@ -159,7 +159,7 @@ def _columns(blob: bytes, count: int) -> dict[str, Column]:
 
 @contextmanager
 def readable(what: str) -> Iterator[None]:
-    """Turn whatever reading columns of the wrong shape or content raises into a ``StateError`` that names ``what``."""
+    """Convert exceptions from columns of the wrong shape or content to a ``StateError`` that names ``what``."""
     try:
         yield
     except StateError:
@@ -169,9 +169,9 @@ def readable(what: str) -> Iterator[None]:
 
 
 def blob_at(stored: bytes | mmap, offset: int) -> bytes | None:
-    """The blob that begins at ``offset``, by the lengths it holds; its checksum is not looked at.
+    """Return the blob at ``offset``, delimited by its stored lengths, without verifying its checksum.
 
-    None where none begins there, or where it does not end inside ``stored``.
+    The result is None where no blob begins there, or where it does not end inside ``stored``.
     """
     if offset + _HEADER.size > len(stored):
         return None
@@ -190,7 +190,7 @@ def blob_at(stored: bytes | mmap, offset: int) -> bytes | None:
 
 
 def array(columns: Mapping[str, Column], name: str) -> NDArray[Any]:
-    """The array column ``name``; raises StateError where it is missing or holds bytes."""
+    """Return the array column ``name``; raise ``StateError`` where it is missing or contains bytes."""
     column = columns.get(name)
     if not isinstance(column, np.ndarray):
         raise StateError(f"stored column {name!r} is missing")
@@ -198,7 +198,7 @@ def array(columns: Mapping[str, Column], name: str) -> NDArray[Any]:
 
 
 def raw(columns: Mapping[str, Column], name: str) -> bytes:
-    """The bytes column ``name``; raises StateError where it is missing or holds an array."""
+    """Return the bytes column ``name``; raise ``StateError`` where it is missing or contains an array."""
     column = columns.get(name)
     if not isinstance(column, bytes):
         raise StateError(f"stored column {name!r} is missing")

@@ -1,12 +1,13 @@
-"""Persons and their companions as they are stored: what changed in a step is one entry, and a later one stands.
+"""Stored anonymity sets and their persons: each step writes its changes as one entry, and later entries take
+precedence.
 
 ==========  ==================  =======================================  ============================================
 name        key                 content                                  written
 ==========  ==================  =======================================  ============================================
-companions  number of the step  persons and groups that changed in it    once; what stands of it is written again where
-                                                                         that is little; removed when none of it does
-companions  ``PASSED``          until when persons were forgotten, and   when it moves
-                                how many were ``below``
+companions  number of the step  persons and groups that changed in it    once; rewritten when few of its rows are still
+                                                                         current; removed when none is
+companions  ``PASSED``          time up to which persons were            when it changes
+                                forgotten, and number ``below`` k
 ==========  ==================  =======================================  ============================================
 """
 
@@ -23,31 +24,34 @@ from crenel.state.codec import arrays_of, pack
 VERSION = 1
 
 PASSED = -1
-"""The key of an entry of no persons, which tells ``passed`` alone."""
+"""The key of an entry without persons, which holds only ``passed``."""
 
 
 @dataclass(frozen=True)
 class AnonymitySets:
-    """Persons and groups, one a row.
+    """Persons and their groups, one per row; a group is one anonymity set.
+
+    A guest is published under a group's generalization without belonging to its anonymity set.
 
     Attributes
     ----------
-    passed : (2,) event time up to which persons were forgotten; persons so far who were ``below``
-    group : (groups,) the release in which the companions left first
-    companions : (groups,) how many there are, with those who were forgotten on request; 0: none may leave any more
-    struck : (groups,) how many were forgotten on request
-    lower, upper : (groups, numeric quasi-identifiers) the generalization under which they leave
+    passed : (2,) event time up to which persons were forgotten; number of persons so far with ``below``
+    group : (groups,) id of the first release of the anonymity set
+    companions : (groups,) size of the anonymity set, including persons forgotten on request; 0: no publication allowed
+    struck : (groups,) number of persons forgotten on request
+    lower, upper : (groups, numeric quasi-identifiers) the group's current generalization
     node : (groups, categorical quasi-identifiers) node in each hierarchy
     subject : (persons,) keyed hash
-    of : (persons,) the group; -1: a person who has none yet, and of whom what came last does not wait
-    core : (persons,) whether the person is a companion, and not a guest
-    below : (persons,) whether a tuple left under a generalization in which fewer than k companions lay
-    numeric : (persons, numeric quasi-identifiers) the latest values that came
-    leaf : (persons, categorical quasi-identifiers) leaf in each hierarchy
-    position : (persons,) of the tuple that they came with
-    event_time : (persons,) the newest that came
-    held : (persons, sensitive) how many values were published
-    values : (values,) their codes, as far as they are remembered, person by person and attribute by attribute
+    of : (persons,) the group; -1: a person without a group whose latest tuple is not buffered
+    core : (persons,) whether the person belongs to the anonymity set, and is not a guest
+    below : (persons,) whether a tuple was published under a generalization that covers fewer than k of the anonymity
+        set
+    numeric : (persons, numeric quasi-identifiers) latest values
+    leaf : (persons, categorical quasi-identifiers) latest leaf in each hierarchy
+    position : (persons,) position of the tuple with the latest values
+    event_time : (persons,) maximum event time of the person's tuples
+    held : (persons, sensitive) number of published values
+    values : (values,) their codes, as far as they are kept, by person and attribute
     """
 
     passed: NDArray[np.int64]
@@ -73,11 +77,11 @@ class AnonymitySets:
 
     @classmethod
     def from_bytes(cls, blob: bytes, where: str = "") -> AnonymitySets:
-        """Read a blob; raises ``crenel.state.codec.StateError`` where it is damaged or unknown."""
+        """Read a blob; raise ``crenel.state.codec.StateError`` where it is damaged or unknown."""
         return cls(**arrays_of("companions", (field.name for field in fields(cls)), blob, VERSION, where))
 
     @classmethod
     def joined(cls, entries: Sequence[AnonymitySets]) -> AnonymitySets:
-        """All persons and groups of some entries, one entry after another, at least one; ``passed`` of all of them."""
+        """Concatenate the persons, groups and ``passed`` of at least one entry."""
         names = [field.name for field in fields(cls)]
         return cls(**{name: np.concatenate([getattr(entry, name) for entry in entries]) for name in names})

@@ -1,4 +1,4 @@
-"""The Flink state that holds a shard: bytes of our own format in managed states."""
+"""Flink state of a shard: bytes of Crenel's format in managed states."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyflink.datastream.state import MapState, MapStateDescriptor, ValueState, V
 
 from crenel.state.stored import Changes, Stored
 
-# Never pickled: pickled state cannot be read once a class has moved.
+# Never pickled: pickled state becomes unreadable once a class has moved.
 _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
 
 
@@ -19,7 +19,8 @@ class ShardStore:
 
     Parameters
     ----------
-    entries : kinds of entries, each a map state of its own
+    context : runtime context of the Flink function
+    entries : kinds of entries, each with a map state of its own
     chained : whether the audit log has a hash chain
     """
 
@@ -33,11 +34,11 @@ class ShardStore:
 
     @property
     def known(self) -> bool:
-        """Whether anything is stored of the shard."""
+        """Whether state of the shard exists."""
         return self._shard.value() is not None
 
     def read(self) -> Stored | None:
-        """All that is stored of the shard; None where nothing is."""
+        """Return the entire state of the shard; None where there is none."""
         shard = self._shard.value()
         if shard is None:
             return None
@@ -45,7 +46,7 @@ class ShardStore:
         return Stored(bytes(shard), entries)
 
     def write(self, changes: Changes) -> None:
-        """Bring the state of the shard up to date."""
+        """Apply changes to the state of the shard."""
         for kind, entries in changes.entries.items():
             state = self._entries[kind]
             for key, blob in entries.items():
@@ -57,7 +58,7 @@ class ShardStore:
 
     @property
     def rejected(self) -> bytes | None:
-        """The blob of what the operator counts of rejected rows; None where nothing is stored."""
+        """The blob of the operator's counts of rejected records; None where nothing is stored."""
         blob = self._rejected.value()
         return None if blob is None else bytes(blob)
 
@@ -67,7 +68,7 @@ class ShardStore:
 
     @property
     def chain(self) -> bytes | None:
-        """The blob of where the hash chain stands; None where nothing is stored, or there is none."""
+        """The blob of the hash chain's state; None where nothing is stored, or there is no chain."""
         blob = None if self._chain is None else self._chain.value()
         return None if blob is None else bytes(blob)
 

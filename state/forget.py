@@ -1,4 +1,4 @@
-"""A request to forget a person, on its way to a shard. It is no state: nothing of it is kept."""
+"""Request to forget a person, on its way to a shard. It is transient and never stored."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Forget:
-    """A request.
+    """A request to forget one person.
 
     Attributes
     ----------
-    subject : keyed hash, as ``crenel.state.block.TupleColumns.subject`` has it
-    code : what the person is called in the record that tells of it; does not tell the hash
+    subject : keyed hash, as in ``crenel.state.block.TupleColumns.subject``
+    code : code of the person in the record of the erasure; does not reveal the hash
     """
 
     subject: np.uint64
@@ -29,7 +29,7 @@ class Forget:
 
     @classmethod
     def from_bytes(cls, blob: bytes, where: str = "") -> Forget:
-        """Read a blob; raises ``crenel.state.codec.StateError`` where it is damaged or unknown."""
+        """Read a blob; raise ``crenel.state.codec.StateError`` where it is damaged or unknown."""
         _, columns = unpack("forget", blob, newest=VERSION, where=where)
         with readable(f"forget request of {where}"):
             return cls(np.uint64(array(columns, "subject")[0]), raw(columns, "code").decode("ascii"))

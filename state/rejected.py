@@ -1,4 +1,4 @@
-"""How many rows were not let in, by reason: what the operator counts beside its shards."""
+"""Stored counts of rejected records by reason, kept by the operator beside its shards."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ VERSION = 1
 
 
 def to_bytes(counts: NDArray[np.int64]) -> bytes:
-    """(reasons,) rows by position in ``crenel.anonymity.model.outcomes.REJECTIONS``, as a blob."""
+    """Return a blob of (reasons,) records by position in ``crenel.anonymity.model.outcomes.REJECTIONS``."""
     return pack("rejected", VERSION, {"counts": counts})
 
 
 def from_bytes(blob: bytes, reasons: int, where: str = "") -> NDArray[np.int64]:
-    """(reasons,) rows; raises ``crenel.state.codec.StateError`` where the blob is damaged or unknown."""
+    """Return (reasons,) records; raise ``crenel.state.codec.StateError`` where the blob is damaged or unknown."""
     _, columns = unpack("rejected", blob, newest=VERSION, where=where)
     with readable(f"rejected state of {where}"):
         counts = np.zeros(reasons, np.int64)

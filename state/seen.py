@@ -1,10 +1,10 @@
-"""How common sensitive values have been in a shard's stream, as it is stored: some values of a column in each entry.
+"""Stored frequencies of sensitive values in a shard's stream, several values of a column per entry.
 
 ====  ============================  ==================================================  ==============================
 name  key                           content                                             written
 ====  ============================  ==================================================  ==============================
-seen  column * 64 + number of the   64 values in the order in which they first came:    when one of them came; that of
-      entry within the column       code and tuples; in the first one those of all      number 0 whenever a tuple came
+seen  column * 64 + number of the   64 values in order of first appearance: code and    when one of them arrives;
+      entry within the column       tuples; each also has the total of the column       number 0 with each tuple
 ====  ============================  ==================================================  ==============================
 """
 
@@ -22,13 +22,13 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class SeenValues:
-    """Some values of one column.
+    """Frequencies of some values of one column.
 
     Attributes
     ----------
-    code : (values,) as in ``Block.sensitive``; 0 where ``amount`` is
-    amount : (values,) tuples that have it
-    total : (1,) tuples in all
+    code : (values,) as in ``Block.sensitive``; 0 where ``amount`` is 0
+    amount : (values,) tuples with the value
+    total : (1,) all tuples
     """
 
     code: NDArray[np.uint64]
@@ -40,5 +40,5 @@ class SeenValues:
 
     @classmethod
     def from_bytes(cls, blob: bytes, where: str = "") -> SeenValues:
-        """Read a blob; raises ``crenel.state.codec.StateError`` where it is damaged or unknown."""
+        """Read a blob; raise ``crenel.state.codec.StateError`` where it is damaged or unknown."""
         return cls(**arrays_of("seen", (field.name for field in fields(cls)), blob, VERSION, where))

@@ -1,4 +1,4 @@
-"""What is stored of a shard: one blob that is written after each step, and entries of some kinds that it counts."""
+"""Stored form of a shard: one blob written after each step, and several kinds of entries that it inventories."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Entries: TypeAlias = Mapping[str, dict[int, bytes]]
 
 @dataclass(frozen=True)
 class Stored:
-    """Everything that is stored of one shard.
+    """The entire stored state of one shard.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class Stored:
     entries: Entries
 
     def after(self, changes: Changes) -> Stored:
-        """What is stored once changes were written."""
+        """Return the stored state after applying changes."""
         entries = {kind: dict(held) for kind, held in self.entries.items()}
         for kind, written in changes.entries.items():
             held = entries.setdefault(kind, {})
@@ -42,7 +42,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Changes:
-    """What must be written since the last time.
+    """Changes since the last write.
 
     Attributes
     ----------
@@ -55,10 +55,10 @@ class Changes:
 
 
 class Inventory:
-    """Which entries there are, as the blob of the shard tells: how many of each kind, and a digest of them.
+    """Count and digest of a shard's entries by kind, as stored in the shard's blob.
 
-    Each blob has a checksum of its own; but entries that are whole may still not belong together, because one of them
-    was lost, or is of another time.
+    Each blob has its own checksum. But intact entries may still be inconsistent, because one was lost or stems from
+    another time.
     """
 
     def __init__(self, kinds: Iterable[str]) -> None:
@@ -66,7 +66,7 @@ class Inventory:
         self._total = dict.fromkeys(self._digests, 0)
 
     def update(self, changes: Mapping[str, dict[int, bytes | None]]) -> None:
-        """Note what is written."""
+        """Record entries that were written or removed."""
         for kind, entries in changes.items():
             digests, total = self._digests.setdefault(kind, {}), self._total.get(kind, 0)
             for key, blob in entries.items():
@@ -77,27 +77,27 @@ class Inventory:
             self._total[kind] = total
 
     def told(self) -> dict[str, list[int | str]]:
-        """Count and digest by kind, for the blob of the shard."""
+        """Return count and digest by kind, for the blob of the shard."""
         return {kind: [len(digests), f"{self._total[kind]:032x}"] for kind, digests in self._digests.items()}
 
     @classmethod
     def of(cls, entries: Entries) -> Inventory:
-        """That of some entries."""
+        """Return the inventory of the given entries."""
         made = cls(entries)
         made.update({kind: dict(blobs) for kind, blobs in entries.items()})
         return made
 
 
 def entries_of(stored: Stored, kinds: Iterable[str], told: Iterable[str] | None) -> dict[str, dict[int, bytes]]:
-    """Its entries by kind: of some ``kinds``, of those that the blob of the shard ``told`` of, and of what there is."""
+    """Return the entries by kind: of ``kinds``, of the inventory ``told``, and of any other kind that is present."""
     there = [kind for kind, blobs in stored.entries.items() if blobs]
     return {kind: dict(stored.entries.get(kind, {})) for kind in dict.fromkeys((*kinds, *(told or ()), *there))}
 
 
 def require_complete(told: Mapping[str, list[int | str]] | None, entries: Entries, where: str) -> None:
-    """Raise ``StateError``, naming the kind, where entries are not those that the blob of a shard tells of.
+    """Raise ``StateError``, naming the kind, where entries do not match the inventory in a shard's blob.
 
-    ``told`` is None for a blob of a version that told nothing.
+    ``told`` is None for a blob of a version without an inventory.
     """
     if told is None:
         return
@@ -110,6 +110,6 @@ def require_complete(told: Mapping[str, list[int | str]] | None, entries: Entrie
 
 
 def _digest(key: int, blob: bytes) -> int:
-    # The blob's own checksum stands for what it holds.
+    # The blob's own checksum represents its content.
     content = struct.pack("<qIQ", key, checksum(blob), len(blob))
     return int.from_bytes(hashlib.blake2b(content, digest_size=16).digest(), "little")

@@ -1,15 +1,15 @@
-"""The two kinds of state of a shard of windows, as columns and as bytes.
+"""State of a shard of SUHDSA windows in two kinds of entries, as columns and as bytes.
 
 ========  =============  ===========================================  =========================================
 name      key            content                                      written
 ========  =============  ===========================================  =========================================
-window    -              counters, what was carried, random state     after each step
-blocks    block number   tuples that waited when they had come        when they arrive, and again when most have
-                                                                      left; removed when all have
+window    -              counters, carried tuples, random state       after each step
+blocks    block number   tuples buffered after their block's arrival  on arrival, and again when most have
+                                                                      departed; removed when all have
 ========  =============  ===========================================  =========================================
 
-A stored tuple still waits if it came since the last window closed, so that its position is not below
-``WindowState.first``, or if its position is among ``WindowState.carried``.
+A stored tuple is still buffered if it arrived since the last window closed, so that its position is at least
+``WindowState.first``, or if its position is in ``WindowState.carried``.
 """
 
 from __future__ import annotations
@@ -26,42 +26,42 @@ from crenel.state.block import TupleColumns
 from crenel.state.codec import Column, array, pack, raw, readable, unpack
 
 VERSION = 2
-"""Format version of both.
+"""Format version of both kinds.
 
-2 counts suppressed tuples by the names of their reasons and tells which entries there are; rejected rows are counted by
-the operator, and the event time that the shard had reached is no longer kept.
+2 counts suppressed tuples by reason and records the inventory of entries; the operator counts rejected records, and the
+shard's event time is no longer stored.
 """
 
 
 @dataclass(frozen=True)
 class WindowState:
-    """What a shard knows beside its tuples.
+    """State of a shard without its tuples.
 
     Attributes
     ----------
-    shard : its number
-    fingerprint : by field, what must be the same when it is restored
+    shard : number of the shard
+    fingerprint : hashes of the fields that a restore must not change, by field
     numbers : (4,) next position, next release, next window and next block
-    first : position from which on nothing has left, but for forgotten tuples
-    carried : positions below it of tuples that wait, ascending
-    reason : (carried,) position in ``Privacy.reasons`` of why each was not released, when it was stored
-    reasons : ``Privacy.reasons`` when it was stored
-    controllers : (6,) window size in tuples, -1 where there is none; target, windows since it moved, most sensitive
-        values in a window; whether the size grows, windows judged since it moved
-    control : (5,) smoothed entropy, normalized entropy at which the target was set, sums of loss and delay since the
-        size moved, cost before that; -1 where there is none yet
+    first : position from which on all tuples are buffered, except forgotten ones
+    carried : positions below ``first`` of buffered tuples, ascending
+    reason : (carried,) position in ``reasons`` of the reason that kept each tuple from release
+    reasons : ``Privacy.reasons`` when the state was stored
+    controllers : (6,) window size in tuples, -1 where there is none; target; windows since the target changed; maximum
+        number of sensitive values in a window; whether the size grows; windows evaluated since the size changed
+    control : (5,) smoothed entropy, normalized entropy when the target was set, sums of loss and delay since the size
+        changed, cost before that; -1 where there is none yet
     lower, upper : (numeric quasi-identifiers,) declared bounds or the range observed so far
     key : (8,) words of the random stream's key
-    key_used : words of the stream that have been used
-    released, longest, merges, swaps, loss : what has happened so far, as in ``WindowCounters``
+    key_used : number of words used from the stream
+    released, longest, merges, swaps, loss : totals so far, as in ``WindowCounters``
     suppressed : tuples by reason
     kinds : (kinds,) releases by kind
     delays : (pairs, 2) bucket of the histogram, and tuples in it
-    entries : count and digest of the stored entries by kind; None in versions that did not tell
-    linked, forgotten : tuples as in ``Counters``; stored where there are any
+    entries : count and digest of the stored entries by kind; None in versions without an inventory
+    linked, forgotten : tuples as in ``Counters``; stored where they are not 0
     gone : positions from ``first`` on of forgotten tuples; stored where there are any
-    rejected : (reasons,) rows that were not let in, in versions that counted them here
-    version : the format it was read from
+    rejected : (reasons,) rejected records, in versions that counted them here
+    version : format version of the blob
     """
 
     shard: int
@@ -127,7 +127,7 @@ class WindowState:
 
     @classmethod
     def from_bytes(cls, blob: bytes, where: str = "") -> WindowState:
-        """Read a blob; raises ``crenel.state.codec.StateError`` where it is damaged or unknown."""
+        """Read a blob; raise ``crenel.state.codec.StateError`` where it is damaged or unknown."""
         version, columns = unpack("window", blob, newest=VERSION, where=where)
         with readable(f"window state of {where}"):
             arrays: dict[str, Any] = {
@@ -164,7 +164,7 @@ def _counted(columns: dict[str, Column]) -> dict[str, Any]:
 
 def _counted_before_2(columns: dict[str, Column]) -> dict[str, Any]:
     shard, next_block, first = array(columns, "numbers").tolist()
-    # Among the scalars stood the event time that the shard had reached; it was that of the farthest tuple.
+    # These versions kept the shard's event time among the scalars; it was that of the tuple farthest ahead.
     position, release, window, _, *controllers = array(columns, "scalars").tolist()
     released, merges, swaps, longest, *others = array(columns, "totals").tolist()
     reasons = ("outlier", "too_few_subjects", "too_little_diversity")
@@ -186,7 +186,7 @@ def _counted_before_2(columns: dict[str, Column]) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Held(TupleColumns):
-    """Tuples of one block that waited when it was stored.
+    """Tuples of one block that were buffered when the block was stored.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
-"""Arrays that give their memory back, and records of named numbers.
+"""Arrays that return their memory to the system, and records of named numbers.
 
-What ``numpy.zeros`` allocates may come from a heap that keeps it: a shard that grows by doubling would hold the memory
-of all its smaller selves as well. Large arrays have pages of their own here, which go back to the system.
+``numpy.zeros`` may allocate from a heap that keeps freed memory: a shard that grows by doubling would keep the memory
+of all its earlier sizes. Large arrays therefore have pages of their own, which return to the system.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 _LEAST = 1 << 16
-"""Bytes from which an array is worth pages of its own."""
+"""Minimum size in bytes of an array with pages of its own."""
 
 
 def zeros(shape: int | tuple[int, ...], dtype: DTypeLike = np.float64) -> NDArray[Any]:
-    """As ``numpy.zeros``; a page takes memory once something is written to it."""
+    """Return an array of zeros, as ``numpy.zeros`` does; a page takes memory once something is written to it."""
     kind = np.dtype(dtype)
     size = kind.itemsize * (shape if isinstance(shape, int) else prod(shape))
     if size < _LEAST or kind.hasobject:
@@ -27,19 +27,19 @@ def zeros(shape: int | tuple[int, ...], dtype: DTypeLike = np.float64) -> NDArra
 
 
 def full(shape: int | tuple[int, ...], value: float, dtype: DTypeLike) -> NDArray[Any]:
-    """As ``numpy.full``."""
+    """Return an array filled with a value, as ``numpy.full`` does."""
     made = zeros(shape, dtype)
     made[...] = value
     return made
 
 
 def record(whole: str, real: str = "") -> Any:
-    """Named numbers that Python and compiled code read and write as attributes, all 0.
+    """Return named numbers, all 0, that Python and compiled code read and write as attributes.
 
     Parameters
     ----------
-    whole, real : names of int64 and of float64 numbers, with spaces between them; none may be an attribute of numpy's
-        scalars, such as ``size``, which would be read in its place
+    whole, real : names of int64 and of float64 numbers, separated by spaces. A name must not be an attribute of numpy's
+        scalars, such as ``size``, which would take precedence
     """
     kinds = [(name, np.int64) for name in whole.split()] + [(name, np.float64) for name in real.split()]
     if taken := [name for name, _ in kinds if hasattr(np.record, name)]:

@@ -1,9 +1,9 @@
-"""Where numba keeps the code that it compiles of ours.
+"""Location of the code that numba compiles for Crenel.
 
-It is found by the content of the sources it was made of, wherever these lie: a second clone, a wheel and an image of
-the same sources compile nothing. What a module was compiled of is itself and every module of ours that it imports, also
-indirectly, so a change in one algorithm leaves the code of the others as it is. (Numba alone looks at the file that
-holds a function, but not at those it calls into: old code could go on making releases after an upgrade.)
+The cache key is the content of the sources, not their path: a second clone, a wheel and an image of the same sources
+compile nothing. A module's key covers its source and every Crenel module that it imports, also indirectly. A change in
+one algorithm thus keeps the compiled code of the others. (Numba alone checks only the file of the function itself, not
+the functions that it calls. Old code could then continue to make releases after an upgrade.)
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from numba.core import caching
 from crenel.anonymity.compiled.folders import ahead, cached
 
 _ROOT = Path(__file__).resolve().parents[2]
-"""The folder that holds the packages: the checkout, or ``crenel`` where it is installed."""
+"""The folder that contains the packages: the checkout, or ``crenel`` where it is installed."""
 _OURS = ("jobs", "evidence", "operators", "anonymity", "state", "benchmarks", "tests")
 _IMPORT = re.compile(r"^ *(?:from +([\w.]+) +import +(\([^)]*\)|[^\n]+)|import +([\w.]+))", re.MULTILINE)
 
 
 @cache
 def digest(module: Path) -> str:
-    """A hash of a module's source and of all sources that it imports, directly or not, from the folder of ours."""
+    """Return a hash of a module's source and of all Crenel sources that it imports, directly or indirectly."""
     seen = {module}
     waiting = [module]
     while waiting:
@@ -46,7 +46,7 @@ def _imports(module: Path) -> frozenset[Path]:
     found: set[Path] = set()
     for package, names, alone in _IMPORT.findall(module.read_text(encoding="utf-8")):
         name = package or alone
-        # What is imported from a package may be a module of it.
+        # A name imported from a package may be a module of it.
         parts = [part.split(" as ")[0].strip() for part in names.strip("()").split(",")]
         for path in (name, *(f"{name}.{part}" for part in parts if part)):
             path = path.removeprefix("crenel.")
@@ -58,7 +58,7 @@ def _imports(module: Path) -> frozenset[Path]:
 
 
 class ByContent(caching._CacheLocator):
-    """Tells numba where the code of a function of ours is kept."""
+    """Cache locator for numba, keyed by content."""
 
     def __init__(self, function: Any, file: str, folder: Path) -> None:
         self._py_file = file  # numba names it in warnings
@@ -82,7 +82,7 @@ class ByContent(caching._CacheLocator):
 
 
 class Ahead(ByContent):
-    """Tells numba where code of a function of ours is that was compiled ahead."""
+    """Cache locator for code compiled ahead of time."""
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> Ahead | None:
@@ -91,12 +91,12 @@ class Ahead(ByContent):
 
 
 class AheadCache:
-    """Numba's cache of a function whose code was compiled ahead, which is only read, before what is kept here.
+    """Numba's cache of a function with a read-only layer of code compiled ahead of time, which takes precedence.
 
     Parameters
     ----------
-    function : of ours, while ``Ahead`` is numba's locator
-    kept : numba's cache of what is compiled here
+    function : a Crenel function, while ``Ahead`` is numba's locator
+    kept : numba's cache of code compiled on this machine
     """
 
     def __init__(self, function: Any, kept: Any) -> None:

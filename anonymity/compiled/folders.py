@@ -1,4 +1,4 @@
-"""Where things are kept that can be made again: compiled code, and what Java needs to start quickly."""
+"""Cache folders for data that can be rebuilt: compiled code, and files that let Java start quickly."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pathlib import Path
 
 
 def cached(name: str) -> Path | None:
-    """A folder of our own: below NUMBA_CACHE_DIR, XDG_CACHE_HOME, ~/.cache or a temporary folder.
+    """Return a private cache folder: below NUMBA_CACHE_DIR, XDG_CACHE_HOME, ~/.cache or a temporary folder.
 
-    Code in it is run, so nobody else may write to it, nor have made it: it belongs to this user and has the mode 0700.
-    Nobody but root and this user may exchange it either, so each folder above it is guarded as those above ``ahead``. A
-    place where that does not hold is passed over. None where there is no such folder and none can be made.
+    Code in it is executed, so no other user may write to it or have created it: it belongs to this user and has the
+    mode 0700. Only root and this user may replace it, so each folder above it is guarded as for ``ahead``. A location
+    that fails these checks is skipped. The result is None where no location qualifies and no folder can be created.
     """
     named = (os.environ.get("NUMBA_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME"), str(Path.home() / ".cache"))
-    # Right in the temporary folder: nobody can move what is another's in a sticky one.
+    # Directly in the temporary folder: nobody can move another user's files in a sticky folder.
     temporary = Path(tempfile.gettempdir()) / f"crenel-{os.geteuid()}"
     for ours in (*(Path(folder) / "crenel" for folder in named if folder), temporary):
         try:
-            # Links on the way are followed once, here: whoever owns one cannot lead elsewhere what comes later.
+            # Links are resolved once, here, so that the owner of a link cannot redirect later accesses.
             ours = ours.parent.resolve() / ours.name
             for above in reversed(ours.parents):
                 above.mkdir(mode=0o700, exist_ok=True)
@@ -39,10 +39,10 @@ def cached(name: str) -> Path | None:
 
 @cache
 def ahead() -> Path | None:
-    """The folder that ``CRENEL_COMPILED`` names, of code that was compiled ahead, as an image has it; None: none.
+    """Return the folder of code compiled ahead of time, as in an image, from ``CRENEL_COMPILED``; None without one.
 
-    It is only read. Code in it is run, so nobody but root and this user may write to it, nor exchange it for another:
-    else it is left alone, with a warning.
+    It is only read. Code in it is executed, so only root and this user may write to it or replace it. Otherwise it is
+    ignored with a warning.
     """
     named = os.environ.get("CRENEL_COMPILED")
     if not named:
@@ -59,17 +59,17 @@ def ahead() -> Path | None:
 
 
 def _is_guarded(folder: Path) -> bool:
-    """Whether only root and this user may write to a folder; in a sticky one others cannot touch what is theirs."""
+    """Return whether only root and this user may write to a folder; a sticky folder protects each user's files."""
     found = folder.stat()
     return found.st_uid in (0, os.geteuid()) and (not found.st_mode & 0o022 or bool(found.st_mode & stat.S_ISVTX))
 
 
 def _is_private(folder: Path) -> bool:
-    """Whether a folder is ours alone; one that others could only read is closed to them first."""
+    """Return whether a folder belongs to this user alone; one that others could only read is closed to them first."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         return False
-    if found.st_mode & 0o022:  # somebody may have put code there
+    if found.st_mode & 0o022:  # another user may have put code there
         return False
     if found.st_mode & 0o077:
         folder.chmod(0o700)

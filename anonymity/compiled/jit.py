@@ -1,8 +1,8 @@
-"""How the core is compiled.
+"""Compilation of the core with numba.
 
-An *entry* is what Python calls. It is compiled once, with everything below it, and kept
-(``crenel.anonymity.compiled.cache``). Its parts are kinds of functions of their own here, because numba optimizes each
-function with all that it calls: a chain of calls would be optimized at every link, which takes minutes. A part is
+Python calls an *entry*. It is compiled once, with all functions that it calls, and cached
+(``crenel.anonymity.compiled.cache``). Its parts are compiled differently, because numba optimizes each function
+together with all that it calls. A chain of calls would be optimized again at every link, which takes minutes. A part is
 optimized with its entry alone.
 """
 
@@ -33,7 +33,7 @@ _KEPT = cached("compiled") is not None
 
 
 class _Compiling(threading.local):
-    """What this thread compiles: the part of an entry, empty where it is an entry; and whether it is ours at all."""
+    """What this thread compiles: the name of the part, empty for an entry; and whether it is Crenel code."""
 
     part = ""
     ours = False
@@ -45,9 +45,9 @@ _stopping = threading.Event()
 
 
 def stop_compiling() -> None:
-    """From here on whoever compiles in this process gets a ``SystemExit``, as soon as a function is through.
+    """Make every further compilation in this process raise ``SystemExit``, as soon as the current function is compiled.
 
-    To be called before a process ends while a thread of it compiles: LLVM takes away what it works on, and is killed.
+    Call it before a process ends while a thread compiles. Otherwise LLVM frees its data during its work, and crashes.
     """
     _stopping.set()
 
@@ -64,8 +64,8 @@ def _optimize_entries_only(library: Any, whole: Any = CPUCodeLibrary._optimize_f
 
 
 def _make_entries_only(library: Any, whole: Any = CPUCodeLibrary._finalize_final_module) -> None:
-    # What was not optimized must not become machine code: the linker would take a procedure that it has seen for that
-    # of an entry, and run it until the process ends. Of a part only the globals are made that numba sets at once.
+    # Unoptimized code must not become machine code: the linker would use it in place of the entry's procedure, until
+    # the process ends. For a part, only the globals are emitted that numba sets at once.
     if library.name != _NOW.part:
         whole(library)
         return
@@ -79,7 +79,8 @@ def _make_entries_only(library: Any, whole: Any = CPUCodeLibrary._finalize_final
 def _index_from_the_front(
     context: Any, builder: Any, kind: Any, index: Any, size: Any, wrapped: Any = arrayobj.fix_integer_index
 ) -> Any:
-    # An index below 0 counts from the end in Python. Ours never does, and asking at each costs a tenth of all the time.
+    # In Python an index below 0 counts from the end. Crenel uses none, and the test at each index takes a tenth of the
+    # run time.
     if not _NOW.ours or isinstance(index, Constant):
         return wrapped(context, builder, kind, index, size)
     return context.cast(builder, index, kind, types.intp if kind.signed else types.uintp)
@@ -111,12 +112,12 @@ def _compiled(function: Any, *, part: bool, apart: bool = False, **options: Any)
 
 
 def _compiled_part(function: Any, *, apart: bool = False, **options: Any) -> Any:
-    # Without wrappers for Python it takes a fraction of the time. What is not set is inherited from the caller.
+    # Omitting wrappers for Python saves most of the compile time. Unset options are inherited from the caller.
     return _compiled(function, part=True, apart=apart, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)
 
 
 def entry(function: F) -> F:
-    """Compile a function that Python calls, with all of its parts, and keep what was compiled."""
+    """Compile a function that Python calls, with all of its parts, and cache the result."""
     with _looking_in("ByContent"):
         dispatcher = _compiled(function, part=False, cache=_KEPT)
     if ahead() is not None:
@@ -127,7 +128,7 @@ def entry(function: F) -> F:
 
 @contextmanager
 def _looking_in(locator: str) -> Iterator[None]:
-    # Numba reads which locator to ask when a cache is made.
+    # Numba reads the locator classes when a cache is created.
     settings: Any = config
     before = settings.CACHE_LOCATOR_CLASSES
     settings.CACHE_LOCATOR_CLASSES = f"crenel.anonymity.compiled.cache.{locator}"
@@ -138,20 +139,20 @@ def _looking_in(locator: str) -> Iterator[None]:
 
 
 def inner(function: F) -> F:
-    """Compile a part that is called for each tuple: it becomes part of its caller."""
+    """Compile a part that is called for each tuple; it is inlined into its caller."""
     return _compiled_part(function, forceinline=True, _nrt=True)
 
 
 def procedure(function: F) -> F:
-    """Compile a part that is called for some tuples only: it stays a function of its own, and is compiled once."""
+    """Compile a part that is called for some tuples only; it stays a separate function, compiled once."""
     return _compiled_part(function, forceinline=False, _nrt=True, apart=True)
 
 
 def leaf(function: F) -> F:
-    """Compile a part that makes no array: it counts no references, which a small one would mostly do."""
+    """Compile a part that creates no array, without reference counting, which would dominate a small function."""
     return _compiled_part(function, _nrt=False)
 
 
 def inner_leaf(function: F) -> F:
-    """Compile a leaf that does less than it costs to pass its arrays: it becomes part of its caller."""
+    """Compile a leaf that is cheaper than passing its arrays; it is inlined into its caller."""
     return _compiled_part(function, forceinline=True, _nrt=False)

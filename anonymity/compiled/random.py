@@ -1,7 +1,8 @@
-"""The random stream of a shard: ChaCha20 in counter mode, so it can be stored, restored and replayed.
+"""Random stream of a shard: ChaCha20 in counter mode, which can be stored, restored and replayed.
 
-Who sees releases may try to predict the next choice, so a statistical generator will not do. Numba cannot call a
-cryptographic library from a compiled loop; this is the block function of RFC 8439, tested against its vectors.
+An attacker with access to releases may try to predict the next choice, so a statistical generator is insufficient.
+Numba cannot call a cryptographic library from a compiled loop; this is the block function of RFC 8439, tested against
+its vectors.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ _QUARTERS = (  # four columns, then four diagonals
 
 
 class RandomStream(NamedTuple):
-    """A key, and how many words of its stream have been used.
+    """A key, and the number of words used from its stream.
 
     Attributes
     ----------
     key : (8,) the key's words, little-endian
-    used : (1,) 32-bit words handed out so far
-    words : (16,) the block of the stream that the last word came from
+    used : (1,) number of 32-bit words used so far
+    words : (16,) the current block of the stream
     """
 
     key: NDArray[np.uint32]
@@ -45,13 +46,13 @@ class RandomStream(NamedTuple):
 
 
 class CounterRandom(NamedTuple):
-    """A stream of numbers of which any can be drawn, whatever was drawn before.
+    """A random stream with access to any index, independent of earlier draws.
 
     Attributes
     ----------
     key : (8,) the key's words, little-endian
-    position : (4,) of the block that is held, as ``chacha20_block`` takes it
-    words : (16,) the block, of eight numbers
+    position : (4,) of the current block, as ``chacha20_block`` takes it
+    words : (16,) the current block, of eight numbers
     """
 
     key: NDArray[np.uint32]
@@ -60,7 +61,10 @@ class CounterRandom(NamedTuple):
 
 
 def lots(key: NDArray[np.uint32]) -> CounterRandom:
-    """The lots of a shard whose random stream has ``key``: another stream than that, and all others of the shard."""
+    """Return an indexed random stream of a shard.
+
+    It is derived from ``key``, the key of the shard's random stream, but independent of the shard's other streams.
+    """
     derived = hashlib.blake2b(key.astype("<u4").tobytes(), digest_size=KEY_BYTES, person=b"crenel-delay").digest()
     made = CounterRandom(np.frombuffer(derived, "<u4").copy(), np.zeros(4, np.uint32), np.zeros(_WORDS, np.uint32))
     chacha20_block(made.key, made.position, made.words)
@@ -68,14 +72,14 @@ def lots(key: NDArray[np.uint32]) -> CounterRandom:
 
 
 def shard_key(seed: int | None, shard: int) -> bytes:
-    """The key of one shard's stream: from the operating system, or from ``seed`` for a run that repeats."""
+    """Return the key of one shard's stream: from the operating system, or from ``seed`` for a repeatable run."""
     if seed is None:
         return secrets.token_bytes(KEY_BYTES)
     return hashlib.blake2b(f"{seed}/{shard}".encode(), digest_size=KEY_BYTES, person=b"crenel-shard").digest()
 
 
 def random_stream(key: bytes, used: int = 0) -> RandomStream:
-    """The stream of ``key`` (32 bytes) after ``used`` words."""
+    """Return the stream of ``key`` (32 bytes) after ``used`` words."""
     if len(key) != KEY_BYTES:
         raise ValueError(f"a random key has {KEY_BYTES} bytes, not {len(key)}")
     stream = RandomStream(np.frombuffer(key, "<u4").copy(), np.array([used], np.uint64), np.zeros(_WORDS, np.uint32))
@@ -91,7 +95,7 @@ def chacha20_block(key: NDArray[np.uint32], position: NDArray[np.uint32], out: N
     """Fill ``out`` (16,) with the block at ``position`` (4,), counter and nonce (RFC 8439, Section 2.3)."""
     x = np.empty(16, np.uint32)
     x[0], x[1], x[2], x[3] = 0x61707865, 0x3320646E, 0x79622D32, 0x6B206574
-    for i in range(8):  # slices would have numba compile what tells that shapes differ
+    for i in range(8):  # slices would make numba compile an error message for different shapes
         x[4 + i] = key[i]
     for i in range(4):
         x[12 + i] = position[i]
@@ -118,7 +122,7 @@ def chacha20_block(key: NDArray[np.uint32], position: NDArray[np.uint32], out: N
 
 @inner
 def next_word(stream: RandomStream) -> Int:
-    """The next 32 random bits."""
+    """Return the next 32 random bits."""
     used = stream.used[0]
     word = used % np.uint64(16)
     if word == 0:
@@ -133,13 +137,13 @@ def next_word(stream: RandomStream) -> Int:
 
 @inner
 def below(stream: RandomStream, bound: Int) -> Int:
-    """A uniform integer from 0 to ``bound - 1``, 1 <= bound <= 2**62; no word is used for a bound of 1."""
+    """Return a uniform integer from 0 to ``bound - 1``, 1 <= bound <= 2**62; a bound of 1 uses no word."""
     if bound == 1:
         return 0
     mask = 1
     while mask < bound:
         mask <<= 1
-    while True:  # rejection, so that no value is likelier than another
+    while True:  # rejection, so that all values are equally likely
         value = next_word(stream)
         if mask > 1 << 32:
             value |= next_word(stream) << 32
@@ -149,14 +153,14 @@ def below(stream: RandomStream, bound: Int) -> Int:
 
 
 def key_bytes(words: NDArray[Any]) -> bytes:
-    """The 32 bytes of a key that is held as eight 32-bit words."""
+    """Return the 32 bytes of a key stored as eight 32-bit words."""
     key: bytes = words.astype("<u4").tobytes()
     return key
 
 
 @leaf
 def lot(lots: CounterRandom, number: Int) -> float:
-    """The number drawn for ``number``, 0 or more: uniform from 0 to 1, without 1, of 53 bits."""
+    """Return the random number at index ``number``, at least 0: uniform in [0, 1), with 53 bits."""
     block, word = np.uint64(number >> 3), 2 * (number & 7)
     low, high = np.uint32(block & np.uint64(0xFFFFFFFF)), np.uint32(block >> np.uint64(32))
     if lots.position[0] != low or lots.position[1] != high:
@@ -168,7 +172,7 @@ def lot(lots: CounterRandom, number: Int) -> float:
 
 @procedure
 def shuffle(stream: RandomStream, values: NDArray[np.int32], start: Int, stop: Int) -> None:
-    """Put ``values[start:stop]`` in random order, in place (Fisher-Yates)."""
+    """Shuffle ``values[start:stop]`` in place (Fisher-Yates)."""
     for i in range(stop - 1, start, -1):
         j = start + below(stream, i - start + 1)
         values[i], values[j] = values[j], values[i]

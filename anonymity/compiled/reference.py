@@ -1,9 +1,9 @@
-"""The arrays of a shard as one pointer, for compiled functions.
+"""Conversion of a shard's arrays to one pointer, for compiled functions.
 
 Numba passes a NamedTuple field by field: with all the arrays of a shard, each call would move hundreds of values and
-take minutes to compile. ``by_reference`` makes a function that wraps the same arrays in structures, which are passed as
-one pointer and have the same fields. The arrays are borrowed, because counting references to them would take a third of
-the time: whoever calls that function keeps the arrays until the compiled function returns.
+take minutes to compile. ``by_reference`` returns a function that wraps the same arrays in structures, which are passed
+as one pointer and have the same fields. The arrays are borrowed, because counting references to them would take a third
+of the run time. The caller must keep the arrays alive until the compiled function returns.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from crenel.anonymity.compiled.jit import entry
 
 
 def _data_pointer(self: Any, value: Any) -> Any:
-    """As numba has it, but where no references are counted as well: a leaf may read a structure."""
+    """Return numba's data pointer of a structure, also without reference counting, so that a leaf may read it."""
     nrt = NRTContext(self.context, True)
     pointer = nrt.meminfo_data(self.builder, self.get_struct_ref(value).meminfo)
     model = self.context.data_model_manager[self.struct_type.get_data_type()]
@@ -40,11 +40,11 @@ class Fields(types.StructRef):
 
 
 class Proxy(structref.StructRefProxy):
-    """What a structure is to Python: something to pass on."""
+    """The Python view of a structure, which can only be passed on."""
 
 
 def _borrowed(_context: Any, value: Any) -> Any:
-    """The same arrays, in tuples of any depth, without an owner: reading one from a structure counts no reference."""
+    """Return the same arrays, in tuples of any depth, without an owner, so that reading one counts no reference."""
 
     def lent(context: Any, builder: Any, kind: Any, value: Any) -> Any:
         if isinstance(kind, types.Array):
@@ -66,13 +66,13 @@ borrowed: Any = intrinsic(_borrowed)
 
 
 def by_reference(shape: type, structures: Mapping[type, tuple[type, type]]) -> Callable[[Any], Any]:
-    """A function from a NamedTuple of arrays to a structure over the same arrays.
+    """Return a function from a NamedTuple of arrays to a structure over the same arrays.
 
     Parameters
     ----------
     shape : the NamedTuple; its fields may be NamedTuples of arrays
-    structures : for ``shape``, and for each NamedTuple in it that is to be a structure as well, a subclass of ``Proxy``
-        and one of ``Fields`` that ``structref.register`` has seen; all are names of the module that calls this function
+    structures : a subclass of ``Proxy`` and one of ``Fields``, registered with ``structref.register``, for ``shape``
+        and each NamedTuple in it that becomes a structure; all are names of the calling module
     """
     for of, (proxy, fields) in structures.items():
         structref.define_boxing(fields, proxy)
@@ -81,7 +81,7 @@ def by_reference(shape: type, structures: Mapping[type, tuple[type, type]]) -> C
     names = {of: proxy.__name__ for of, (proxy, _) in structures.items()}
     source = f"def share(arrays):\n    lent = borrowed(arrays)\n    return {_made(shape, 'lent', names)}\n"
     scope = {proxy.__name__: proxy for proxy, _ in structures.values()} | {"borrowed": borrowed}
-    # Under the name of a file: what is compiled is kept by it.
+    # The name of an existing file, because it selects the cache of the compiled code.
     exec(compile(source, caller.f_code.co_filename, "exec"), scope)
     made: Any = scope["share"]
     made.__module__ = caller.f_globals["__name__"]

@@ -61,9 +61,9 @@ def near(
 def nearest_is_own(
     noise: NoiseArrays, member: Int, ranked: Slots, first: NDArray[np.float64], subject: NDArray[np.uint64]
 ) -> bool:
-    """Whether no other subject's value is nearer to what is published of a tuple than its own subject's.
+    """Return whether no other subject's value is nearer to a tuple's published value than its own subject's.
 
-    Over several attributes distances are added up, each relative to its domain.
+    Distances over several attributes are summed, each relative to its domain.
     """
     by_name, domain, shown = noise.of.by_name != 0, noise.domain[0], noise.shown[member, 0]
     own, other = _apart(noise, member, member), np.inf

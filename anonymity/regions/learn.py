@@ -1,4 +1,4 @@
-"""Regions learned from a sample: as many tuples in each as in another, and each as alike as can be."""
+"""Learning of regions from a sample, with equal numbers of tuples and minimal expected loss."""
 
 from __future__ import annotations
 
@@ -13,43 +13,46 @@ from crenel.anonymity.model.region_tree import Branch, Cut, Region, RegionTree
 from crenel.anonymity.regions.loss import ExpectedLoss, Sample
 
 TOLERANCE = 0.25
-"""By what part of its even share a side may be fuller or emptier, for each of its regions, where values allow it.
+"""Maximum relative deviation of a side from its even share per region, where the values allow it.
 
 At 0.1 there are fewer cuts to choose from: CASTLE then loses a tenth more on Adult in 16 regions.
 """
 
 _PLACES = 24
-"""Places that are tried in each attribute at most, evenly among those that divide evenly enough."""
+"""Maximum number of cuts to try per attribute, evenly spaced among those that divide evenly enough."""
 
 
 def members_of(k: int) -> int:
-    """How many random members a cut is judged by, where releases have k subjects: half of them.
+    """Return the number of random members for the expected loss of a cut: half of the k subjects of a release.
 
-    An algorithm chooses who leaves together, so its releases are as narrow as fewer random tuples are. On Adult in 16
-    regions, k = 10, 5 members lose no more than 2, 10 or 30 do, by CASTLE and by windows.
+    An algorithm chooses similar tuples for a release, so its releases are as narrow as those of fewer random tuples. On
+    Adult in 16 regions with k = 10, 5 members lose no more than 2, 10 or 30 do, by CASTLE and by SUHDSA windows.
     """
     return max(k // 2, 2)
 
 
 class RegionsError(ValueError):
-    """A sample that holds too little for so many regions; the message says how many are possible."""
+    """A sample too small for the number of regions; the message names the possible number."""
 
 
 def learn(policy: Policy, sample: Sample, count: int, members: int) -> RegionTree:
     """Cut the space of quasi-identifiers into regions.
 
-    From the root, each part is cut where the two sides get regions in proportion to their tuples, and where the
-    expected loss of ``members`` tuples of one side, drawn at random, is the least. The same sample gives the same tree.
+    The recursion begins at the root. A cut divides the regions of a part in proportion to the tuples of its sides.
+    Among these cuts it takes the one with the minimum expected loss of ``members`` random tuples of one side. The same
+    sample gives the same tree.
 
     Parameters
     ----------
-    count : regions, 1 or more, no power of two needed
-    members : tuples that the expected loss is of, 2 or more (``members_of``)
+    policy : domains and hierarchies
+    sample : encoded tuples
+    count : number of regions, at least 1; it need not be a power of two
+    members : number of tuples for the expected loss, at least 2 (``members_of``)
 
     Raises
     ------
     RegionsError
-        Fewer distinct tuples than regions.
+        The sample has fewer distinct tuples than regions.
     """
     _, first = np.unique(sample.values, axis=0, return_index=True)
     if len(first) < count:
@@ -67,14 +70,14 @@ def learn(policy: Policy, sample: Sample, count: int, members: int) -> RegionTre
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a part may be cut.
+    """A possible cut of a part.
 
     Attributes
     ----------
-    attribute : as of ``Cut``
-    tuples : how many go left: the first ones in the order of the attribute
-    regions : how many of the part's regions they get
-    uneven : how far from its even share the worse side is; 0: not at all
+    attribute : as for ``Cut``
+    tuples : number of tuples that go left: the first ones in the order of the attribute
+    regions : number of the part's regions on the left side
+    uneven : relative deviation of the worse side from its even share; 0: none
     """
 
     attribute: int
@@ -85,13 +88,13 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Learner:
-    """What all parts have in common.
+    """State shared by all parts during learning.
 
     Attributes
     ----------
     values : (rows, attributes) of the sample
-    distinct : (rows,) the first one of equal rows
-    even : tuples of a region where all have as many
+    distinct : (rows,) whether a row is the first of equal rows
+    even : tuples per region at equal shares
     """
 
     policy: Policy
@@ -101,7 +104,7 @@ class _Learner:
     even: float
 
     def branch(self, order: NDArray[np.intp], count: int) -> Branch:
-        """The tree of a part; ``order`` : (tuples, attributes) its rows, ascending by each attribute."""
+        """Return the tree of a part; ``order`` : (tuples, attributes) its rows, ascending by each attribute."""
         if count == 1:
             return Region(len(order) / len(self.values), self._loss(order))
         places = [place for attribute in range(order.shape[1]) for place in self._places(order, attribute, count)]
@@ -125,7 +128,7 @@ class _Learner:
         return order.T[mask].reshape(shape).T, order.T[~mask].reshape(shape).T
 
     def _places(self, order: NDArray[np.intp], attribute: int, count: int) -> Iterator[_Place]:
-        """Where an attribute may be cut so that each side has at least as many distinct tuples as regions."""
+        """Yield possible cuts of an attribute with at least as many distinct tuples as regions on each side."""
         rows = order[:, attribute]
         values, tuples = self.values[rows, attribute], len(rows)
         lefts = np.flatnonzero(values[1:] > values[:-1]) + 1
@@ -142,18 +145,18 @@ class _Learner:
             yield _Place(attribute, int(lefts[i]), int(regions[i]), float(uneven[i]))
 
     def _cut(self, attribute: int, below: float, above: float) -> float:
-        """A value that parts two neighbors."""
+        """Return a cut value between two neighboring values."""
         number = attribute - len(self.policy.numeric)
         if number < 0:
             return _roundest(below, above)
-        # Of all the borders between two leaves, the one where the largest subtrees end.
+        # Choose the border between two leaves at which the largest subtrees end.
         tree = self.policy.categorical[number].hierarchy
         borders = range(int(below) + 1, int(above) + 1)
         return max(borders, key=lambda leaf: tree.loss[tree.lowest_common_ancestor(leaf - 1, leaf)])
 
 
 def _roundest(below: float, above: float) -> float:
-    """The number of the fewest digits that is above one and at most another: it tells the least of either."""
+    """Return the number of fewest digits above ``below`` and at most ``above``, which reveals least of either."""
     middle = below / 2 + above / 2
     for digits in range(1, 18):
         for value in (float(f"{middle:.{digits}g}"), float(f"{above:.{digits}g}")):

@@ -1,6 +1,6 @@
-"""How full regions, or other shards, are against what is expected of them.
+"""Load of regions, or of other shards, compared with expectation.
 
-A stream drifts away from the sample that its regions were learned from, and persons differ in how many rows they have.
+A stream may drift from the sample from which its regions were learned, and persons differ in their number of records.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 _REMEMBERED = 1000
-"""Tuples of a region, on average, after which those that came are counted half."""
+"""Tuples per region, on average, after which earlier tuples count half."""
 
 _ENOUGH = 50
-"""Tuples of a region, on average, from which shares say something, and after which they are looked at again."""
+"""Tuples per region, on average, before shares are meaningful, and between two updates of the shares."""
 
 _LEAST = 1e-6
-"""What a region is expected to get at least, as a share: of a file that says less nothing follows."""
+"""Minimum expected share of a region, because a file may state a smaller one."""
 
 
 class Loads:
-    """Shares of the tuples that came lately.
+    """Shares of recent tuples by region.
 
     Parameters
     ----------
-    expected : (regions,) the share of each, all of them 1
+    expected : (regions,) expected share of each, with sum 1
     """
 
     def __init__(self, expected: NDArray[np.float64]) -> None:
@@ -33,24 +33,24 @@ class Loads:
         self._unseen = 0
 
     def __len__(self) -> int:
-        """How many regions there are."""
+        """Return the number of regions."""
         return len(self._counts)
 
     def add(self, counts: NDArray[np.int64]) -> None:
-        """Count tuples, so many of each region."""
+        """Count tuples by region."""
         self._counts += counts
         self._unseen += int(counts.sum())
         if self._unseen >= _ENOUGH * len(self._counts):
-            # Not each time: what changes has to be told.
+            # Not each time, because every change of a metric must be reported.
             self._shares, self._unseen = self._counts / self._counts.sum(), 0
         if self._counts.sum() > _REMEMBERED * len(self._counts):
             self._counts /= 2
 
     def share(self, region: int) -> float:
-        """The share of a region, from 0 to 1; 0 where too few tuples have come."""
+        """Return the share of a region, from 0 to 1; 0 after too few tuples."""
         return float(self._shares[region])
 
     @property
     def fullest(self) -> float:
-        """How many times its expected share the region has that has most of it; 0 where too few tuples have come."""
+        """Maximum ratio of a region's share to its expected share; 0 after too few tuples."""
         return float((self._shares / self._expected).max())

@@ -1,8 +1,8 @@
-"""What a release would lose whose members were drawn at random: how alike the tuples of a region are.
+"""Expected loss of a release of random members, which measures the similarity of a region's tuples.
 
-The expected InfoLoss (CASTLE, Section 2.2; the normalized certainty penalty with leaves counted from 0) of the smallest
-generalization of so many tuples, each drawn from all of the region. It is a sum over attributes, and of each follows
-from how often its values occur: no tuple is drawn. An algorithm that lets near ones leave together loses less.
+This is the expected InfoLoss of the smallest generalization of random tuples from the region (CASTLE, Section 2.2; the
+normalized certainty penalty with leaves counted from 0). It is a sum over attributes, computed from the frequencies of
+their values without drawing tuples. An algorithm that groups similar tuples loses less.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from crenel.anonymity.space.domain import scales
 
 @dataclass(frozen=True)
 class Sample:
-    """Encoded tuples.
+    """Encoded tuples of a sample.
 
     Attributes
     ----------
-    numeric : (rows, numeric) as ``crenel.state.block.Block`` has them
+    numeric : (rows, numeric) as in ``crenel.state.block.Block``
     categorical : (rows, categorical) leaves
     """
 
@@ -34,7 +34,7 @@ class Sample:
 
     @property
     def values(self) -> NDArray[np.float64]:
-        """(rows, attributes) numbers, then positions of leaves, as a tree of regions counts them."""
+        """Return (rows, attributes) numbers, then positions of leaves, in the order of a region tree's attributes."""
         return np.hstack((self.numeric, self.categorical.astype(np.float64)))
 
 
@@ -43,9 +43,9 @@ class ExpectedLoss:
 
     Parameters
     ----------
-    policy : domains and hierarchies; a number without a domain is measured by the range of the sample
+    policy : domains and hierarchies; a numeric attribute without a domain is normalized by the range of the sample
     sample : at least one tuple
-    members : how many are drawn, 2 or more
+    members : number of random tuples, at least 2
     """
 
     def __init__(self, policy: Policy, sample: Sample, members: int) -> None:
@@ -60,11 +60,11 @@ class ExpectedLoss:
         self._members = members
 
     def of(self, attribute: int, values: NDArray[np.float64]) -> float:
-        """What an attribute contributes to the loss of a part.
+        """Return the contribution of an attribute to the loss of a part.
 
         Parameters
         ----------
-        attribute : as of ``crenel.anonymity.model.region_tree.Cut``
+        attribute : as for ``crenel.anonymity.model.region_tree.Cut``
         values : (tuples,) of the part, ascending, at least one
         """
         if attribute < len(self._scales):
@@ -73,15 +73,15 @@ class ExpectedLoss:
         return self._ancestor(attribute - len(self._scales), values) / self._attributes
 
     def _range(self, values: NDArray[np.float64]) -> float:
-        """Of numbers, how far the lowest and the highest of those drawn are apart."""
+        """Return the expected difference of the maximum and minimum of the random numbers."""
         below = np.arange(1, len(values)) / len(values)
-        # A gap between two neighbors is covered unless all lie below it, or all above.
+        # A gap between two neighbors is covered unless all random values lie below it, or all above.
         return float(np.diff(values) @ (1 - below**self._members - (1 - below) ** self._members))
 
     def _ancestor(self, number: int, values: NDArray[np.float64]) -> float:
-        """Of categories, the loss of the lowest node above those drawn."""
+        """Return the expected loss of the lowest node above the random leaves."""
         tree = self._trees[number]
         up_to = np.concatenate(([0], np.cumsum(np.bincount(values.astype(np.intp), minlength=tree.leaves))))
         within = ((up_to[tree.last + 1] - up_to[tree.first]) / len(values)) ** self._members
-        # All of them lie below a node with this probability; below its parent, the loss is that much more.
+        # All of them lie below a node with this probability; below its parent, the loss is larger by the difference.
         return float(tree.loss[tree.root] - within @ (tree.loss[tree.parent] - tree.loss))

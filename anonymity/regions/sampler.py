@@ -1,4 +1,4 @@
-"""A sample of tuples that come in blocks."""
+"""Sampling of tuples from a stream of blocks."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from crenel.anonymity.regions.loss import Sample
 from crenel.state.block import Block
 
 _SEED = 0
-"""The same source gives the same sample, and so the same regions."""
+"""A constant seed, so that the same source gives the same sample, and so the same regions."""
 
 
 class Sampler:
-    """Keeps the quasi-identifiers of some tuples.
+    """Sample of the quasi-identifiers of a stream.
 
     Parameters
     ----------
-    rows : how many, 1 or more
-    first : the first ones; else any with the same probability, however many come
+    rows : size of the sample, at least 1
+    first : take the first tuples; otherwise each tuple with equal probability, whatever their number
     """
 
     def __init__(self, rows: int, *, first: bool) -> None:
@@ -30,20 +30,20 @@ class Sampler:
 
     @property
     def full(self) -> bool:
-        """Whether what comes later changes nothing."""
+        """Whether further tuples cannot change the sample."""
         return self._first and self.seen >= self._rows
 
     @property
     def sample(self) -> Sample | None:
-        """What is kept; None where nothing has come."""
+        """The sample; None before the first tuple."""
         return self._kept
 
     def add(self, block: Block) -> None:
-        """Take in the tuples of a block, or some of them."""
+        """Offer the tuples of a block to the sample."""
         if not len(block):
             return
         came = Sample(block.numeric, block.categorical)
-        # Each tuple draws a number, and the lowest stay; positions stand for them where the first ones do.
+        # Each tuple draws a number, and the lowest stay; for the first tuples, the position serves as this number.
         drawn = self.seen + np.arange(len(came)) if self._first else self._random.random(len(came))
         self.seen += len(came)
         draws = np.concatenate((self._draws, drawn))

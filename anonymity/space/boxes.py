@@ -60,9 +60,7 @@ def enlargement(domain: Domain, boxes: Boxes, row: Int, others: Boxes, other_row
     and is then not exact.
     """
     growth = 0.0
-    for a in range(
-        boxes.node.shape[1]
-    ):  # first, because one step up a tree usually weighs more than the growth of an interval
+    for a in range(boxes.node.shape[1]):  # first: one step up a tree usually weighs more
         node, other = boxes.node[row, a], others.node[other_row, a]
         if not covers(domain, node, other):
             growth += domain.loss[common_ancestor(domain, node, other)] - domain.loss[node]

@@ -147,9 +147,7 @@ def containing(
 def _still_inside(
     inside: NDArray[np.int32], low: NDArray[Any], high: NDArray[Any], attribute: Int, begin: Int, least: Any, most: Any
 ) -> bool:
-    """Return whether some box that is ``inside`` covers ``least`` to ``most`` in an attribute, and unmark the
-    others.
-    """
+    """Return whether some box marked ``inside`` covers ``least`` to ``most`` in an attribute; unmark the others."""
     offset, some = np.uint64(begin), np.int32(0)
     for i in range(LANES):
         at_least, at_most = low[attribute, offset + np.uint64(i)], high[attribute, offset + np.uint64(i)]
