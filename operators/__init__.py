@@ -1,4 +1,4 @@
-"""Flink's functions: they translate between Flink and the core, and hold no logic of anonymity."""
+"""Flink functions that translate between Flink and the core, without any anonymization logic."""
 
 import builtins
 
@@ -6,8 +6,8 @@ import builtins
 def _import_numba() -> None:
     """Import numba with Python's own ``print`` in place.
 
-    PyFlink's worker processes put a method of theirs there, and numba, which looks ``print`` up by its name, could not
-    be imported after that.
+    PyFlink's worker processes replace ``print`` by a method of theirs. Numba looks ``print`` up by its name, and could
+    not be imported after that.
     """
     replaced = builtins.print
     builtins.print = getattr(getattr(replaced, "__self__", None), "_print", replaced)

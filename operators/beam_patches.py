@@ -1,11 +1,11 @@
-"""Two waits that Beam and PyFlink put into each bundle, taken out where a function of ours works.
+"""Patches that remove two fixed delays per Beam bundle.
 
-Neither can be set from a job, so both are changed in the process that works, when a function opens.
+No job setting controls these delays, so opening a function patches them in the worker process.
 
-- A thread of Beam looks, at intervals that grow to a fifth of what a bundle has taken, which step of it is at work, and
-  the end of the bundle waits until that thread wakes. Only runners of Beam's own read what it counts.
-- What a function returns goes to Java once it is 10 MB, or a second old, or at the end of the bundle. Java looks at it
-  when the bundle has ended, and need not wait for it then if it has crossed while Python had the next block.
+- A Beam thread samples which step of a bundle is active, at intervals that grow to a fifth of the bundle's duration.
+The end of the bundle waits until that thread wakes. Only Beam's own runners read its counts.
+- Results of a function go to Java at 10 MB, after a second, or at the end of the bundle. Java reads them after the
+bundle's end. It need not wait if they arrived while Python received the next block.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from apache_beam.runners.worker import statesampler
 from pyflink.fn_execution.utils.operation_utils import PeriodicThread
 
 _LARGE = 1000
-"""Rows of which what comes is worth a message of its own."""
+"""Minimum number of rows for which results are sent as a message of their own."""
 
 
 def end_at_once() -> None:
-    """Have bundles that begin from now on in this process end when their work has.
+    """Make future bundles in this process end as soon as their work is done.
 
-    The thread that would watch a bundle ends as soon as it has begun; of one that is watched already it is waited for.
+    The sampling thread of a bundle then ends immediately. A bundle that is already sampled still waits for its thread.
     """
     watch: Any = statesampler.StateSampler
     watch.run = lambda sampler: None
 
 
 def leave_at_once(rows: int) -> None:
-    """Have what is written next, of so many rows, go to Java as soon as it is written, with what was written before.
+    """Send the next results, of ``rows`` rows, to Java as soon as they are written, with all earlier ones.
 
-    PyFlink asks each of its streams to, once a second, from a thread of the stream's own. Few rows stay until then.
+    PyFlink does this for each stream once a second, from a thread of the stream. Results of few rows wait for it.
     """
     if rows < _LARGE:
         return
@@ -43,7 +43,7 @@ def leave_at_once(rows: int) -> None:
 
 
 def leaving(results: Iterable[object], rows: int) -> Iterator[object]:
-    """The same results, of so many rows, each of which leaves for Java as soon as it is written."""
+    """Yield the same results, of ``rows`` rows in total, each of which goes to Java as soon as it is written."""
     for result in results:
         leave_at_once(rows)
         yield result

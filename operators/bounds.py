@@ -1,4 +1,4 @@
-"""Published ends of intervals over whole numbers."""
+"""Ends of published intervals, limited to the type of their column."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ _EXACT = 2.0**53
 def within(
     lower: NDArray[np.float64], upper: NDArray[np.float64], extremes: tuple[float, float] | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Ends no further out than ``extremes``, the least and the largest value of the column's type; None: any.
+    """Clip interval ends to ``extremes``, the minimum and maximum of the column's type; None: no limit.
 
-    Without a declared domain, noise moves values past what their column can hold, and rounding moves ends; Flink's CAST
-    of such a number begins anew at the other end of an integer, and makes NULL of a DECIMAL.
+    Without a declared domain, noise and rounding may move ends beyond the column's type. Flink's CAST of such a number
+    wraps around for an integer, and gives NULL for a DECIMAL.
     """
     return (lower, upper) if extremes is None else (np.clip(lower, *extremes), np.clip(upper, *extremes))
 
 
 def integer_bounds(lower: NDArray[np.float64], upper: NDArray[np.float64]) -> tuple[list[int], list[int]]:
-    """Ends of published intervals of an integer column.
+    """Return the published interval ends of an integer column.
 
-    Values are held as float64, which is exact below 2**53. From there on an end is moved outwards by one step of
-    float64, so that the interval still covers the integer that was rounded; it stays within int64.
+    Values are stored as float64, which is exact below 2**53. Larger ends move outwards by one step of float64, so that
+    the interval still covers the rounded integer; they stay within int64.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Names of columns in Flink that no word of SQL and no column of a user can clash with."""
+"""Names of Flink columns that clash neither with SQL keywords nor with columns of a user."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 
 def named(columns: Mapping[str, str]) -> dict[str, str]:
-    """Type by the name of the column in Flink, which is its place: ``window`` is a word of SQL."""
+    """Return types by positional column name, because a name such as ``window`` is an SQL keyword."""
     return {f"c{place}": kind for place, kind in enumerate(columns.values())}
 
 
 CHAIN = {"h0": "LONG", "h1": "STRING", "h2": "STRING", "h3": "STRING", "h4": "STRING", "h5": "STRING"}
-"""Type of each column of a release that is of the audit log's hash chain."""
+"""Types of a release's columns for the hash chain of the audit log."""
 
 CLOSING = "closing"
-"""What a chained audit log has in the place of a kind in the record that ends it, which is of no release."""
+"""Kind of the record that ends a chained audit log and belongs to no release."""

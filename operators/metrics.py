@@ -1,9 +1,8 @@
-"""Flink metrics of an operator that cost something only where they change.
+"""Flink metrics of an operator that cost time only when they change.
 
-At the end of each bundle Beam tells Java of every metric that it has a cell of, which costs as much for one that stands
-still as for one that has changed: some 20 microseconds, beside what Java does with it. A bundle of blocks takes two
-milliseconds, and an operator has dozens of metrics. So a cell is taken away once it was told and says nothing new. Java
-keeps what it knows: amounts of counters are added up there, and gauges stay.
+At the end of each bundle Beam reports every metric with a cell to Java, at about 20 microseconds each, whether it
+changed or not. A bundle of blocks takes two milliseconds, and an operator has dozens of metrics. So a cell is removed
+once it was reported and has no news. Java keeps its state: it adds up the amounts of counters, and keeps gauges.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from pyflink.metrics import MetricGroup
 
 GROUP = "crenel"
 SCALE = 1000
-"""Flink's gauges in Python are integers: losses and shares are given in thousandths."""
+"""Scale of losses and shares in gauges, which are integers in PyFlink: they are given in thousandths."""
 
 
 class Metrics:
     """Counters and gauges of one operator, in the group ``crenel``.
 
-    All of them are there from the end of the first bundle on: a counter that stands at 0 says so. What is called at
-    the end of a bundle is the gauges, so there must be one.
+    All of them exist from the end of the first bundle on, also counters at 0. Gauges trigger the work at the end of a
+    bundle, so there must be at least one.
 
     Parameters
     ----------
@@ -37,13 +36,13 @@ class Metrics:
         self._told: set[Any] = set()
 
     def counter(self, name: str) -> Any:
-        """A counter."""
+        """Register and return a counter."""
         counter = self._group.counter(name)
         self._counters.append(counter)
         return counter
 
     def gauge(self, name: str, read: Callable[[], int]) -> None:
-        """A gauge, read at the end of each bundle."""
+        """Register a gauge, read at the end of each bundle."""
         self._group.gauge(name, read)
         gauges: dict[str, Any] | None = getattr(self._group, "_beam_gauge", None)
         if gauges is not None:
@@ -54,7 +53,7 @@ class Metrics:
         if container is None:
             return
         for counter in self._counters:
-            counter.inc(0)  # makes its cell, where there is none
+            counter.inc(0)  # creates a missing cell
         self._counters.clear()
         cells = container.metrics
         for name, cell in list(cells.items()):
@@ -66,12 +65,12 @@ class Metrics:
 
 
 class _Changing:
-    """A gauge of Beam that is set where it changes.
+    """A Beam gauge that is set only when it changes.
 
     Parameters
     ----------
-    gauge : Beam's
-    first : called before that; None: nothing is
+    gauge : Beam's gauge
+    first : function to call before each update; None: no function
     """
 
     def __init__(self, gauge: Any, first: Callable[[], None] | None) -> None:

@@ -1,4 +1,4 @@
-"""Outputs of the operator as Flink rows. Their columns are named by position, so no column of a user can clash."""
+"""Outputs of the operator as Flink rows, with positional column names that no column of a user can clash with."""
 
 from __future__ import annotations
 
@@ -54,33 +54,33 @@ SUMMARY_TYPE = Types.ROW_NAMED(["shard", "name", "amount"], [Types.INT(), Types.
 
 
 def further_type(output: Output) -> TypeInformation:
-    """The type of a record of an algorithm's further output."""
+    """Return the type of a record of an algorithm's additional output."""
     return Types.ROW_NAMED(list(named(output.columns)), [getattr(Types, kind)() for kind in output.columns.values()])
 
 
 def row(values: list[Any]) -> Any:
-    """One record of an output."""
+    """Return one record of an output."""
     return Row(*values) if InternalRow is None else InternalRow(values, 0)
 
 
 def times(times: NDArray[np.int64]) -> list[int | None]:
-    """Event times, None for ``NO_TIME``."""
+    """Return event times, None for ``NO_TIME``."""
     return [None if time == NO_TIME else time for time in times.tolist()]
 
 
 def member_types(members: pa.Schema) -> dict[str, TypeInformation]:
-    """The type of each published column of a release, an array with a value of each member.
+    """Return the type of each published column of a release: an array with one value per member.
 
-    Rows, an object each, would cost more than all else that the operator does with a tuple.
+    Rows, with one object each, would cost more than all other work of the operator on a tuple.
     """
     types = [_MEMBER_TYPES[field.type]() for field in members] or [Types.BOOLEAN()]
     return {f"m{i}": Types.OBJECT_ARRAY(kind) for i, kind in enumerate(types)}
 
 
 def batch_type(plan: OperatorPlan) -> TypeInformation:
-    """The type of what leaves the operator: some releases at once.
+    """Return the type of the operator's main output: several releases at once.
 
-    A record of its own would cost more than all fields of a release.
+    One record per release would cost more than all fields of the release.
     """
     return Types.ROW_NAMED(["releases"], [Types.OBJECT_ARRAY(_release_type(plan))])
 
@@ -114,7 +114,7 @@ def _release_type(plan: OperatorPlan) -> TypeInformation:
 
 
 class Emitter:
-    """Makes records of releases, suppressed tuples and rejected rows."""
+    """Converter of releases, suppressed tuples and rejected records to Flink rows."""
 
     def __init__(self, plan: OperatorPlan) -> None:
         self._plan = plan
@@ -125,12 +125,14 @@ class Emitter:
     def releases(
         self, releases: Releases, shard: int, random_key: bytes = b"", chain: Chain | None = None
     ) -> Iterator[Any]:
-        """All releases, each with its members, in batches of about ``_BATCH`` members.
+        """Yield all releases, each with its members, in batches of about ``_BATCH`` members.
 
         Parameters
         ----------
-        random_key : that of the shard, for pseudonyms that change with the release
-        chain : of the shard, which goes on behind them; None where the audit log has none
+        releases : releases of one step
+        shard : number of the shard
+        random_key : key of the shard, for pseudonyms that change with the release
+        chain : hash chain of the shard, which is extended; None where the audit log has none
         """
         if not len(releases):
             return
@@ -158,9 +160,9 @@ class Emitter:
             start = stop
 
     def closing(self, counters: Counters, shard: int, chain: Chain) -> Iterator[Any]:
-        """The closing record of a chain, behind the last release: of no tuple, and without a generalization.
+        """Yield the closing record of a chain, behind the last release, without tuples and generalization.
 
-        It goes to the audit log alone, as no row of ``released`` comes of a release without members.
+        It appears only in the audit log, because a release without members adds no row to ``released``.
         """
         policy, releases = self._plan.terms.policy, sum(counters.releases.values())
         of_noise = 1 + 2 * len(policy.noised) if policy.noised else 0
@@ -171,7 +173,7 @@ class Emitter:
         yield row([[row([*told, *generalization, *chained, *([] for _ in member_types(self._plan.members))])]])
 
     def suppressed(self, releases: Releases, shard: int) -> Iterator[Any]:
-        """One record of all suppressed tuples, if there are any: shard; reason, position and event time of each."""
+        """Yield one record of all suppressed tuples, if any: the shard, and reason, position and event time of each."""
         if not len(releases.suppressed_reason):
             return
         reasons = self._plan.terms.privacy.reasons
@@ -185,7 +187,7 @@ class Emitter:
         )
 
     def rejected(self, rejected: Rejected) -> Iterator[Any]:
-        """One record of all rows that were not let in: column, reason, event time and reference of each."""
+        """Yield one record of all rejected records: column, reason, event time and reference of each."""
         yield row(
             [
                 [self._plan.encoded[column] for column in rejected.column.tolist()],
@@ -229,13 +231,13 @@ class Emitter:
 
 
 def _of_each(columns: list[list[Any]], ends: list[int]) -> Iterator[list[list[Any]]]:
-    """The values of each release, by column."""
+    """Yield the values of each release, by column."""
     for column in columns:
         yield [column[start:stop] for start, stop in pairwise(ends)]
 
 
 def _counts(counters: Counters) -> dict[str, int]:
-    """What a closing record counts of a shard, by the names of the summary, without most of what is 0."""
+    """Return the counts of a shard for a closing record, by summary name, mostly without those of 0."""
     counts = {"tuples_in": counters.tuples_in, "released": counters.released}
     further = {"forgotten": counters.forgotten}
     for group, amounts in (("suppressed", counters.suppressed), ("releases", counters.releases)):

@@ -1,9 +1,9 @@
 """Signed reports of errors in Python workers, which no value of a record can forge.
 
-Java passes on an error of a worker as text: Python's traceback, with whatever a library quotes of a record. A value may
-look like a frame, a cause, or an error of ours, so nothing in that text can be told apart by its form. Each error
-therefore carries a report that a worker has signed. The key is drawn by the process that builds the job, and stands in
-the job alone; a record that somebody wrote cannot hold a signature under it. The same process reads the report.
+Java passes on a worker's error as text: Python's traceback, with any record values that a library quotes. A value may
+look like a frame, a cause, or a Crenel error, so the form of that text proves nothing. Each error therefore carries a
+report signed by a worker. The process that builds the job draws the key, and only the job contains it; a record cannot
+contain a signature under it. The same process reads the report.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ _KEY = secrets.token_bytes(32)
 
 _REPORT = re.compile(r"crenel:([0-9a-f]{64}):([A-Za-z0-9+/=]+)")
 _OURS = (InvariantError, PolicyError, StateError)
-"""Errors whose messages hold no value of a record."""
+"""Errors whose messages contain no value of a record."""
 
 _ROOT = Path(__file__).parents[1]
 _PACKAGES = ("operators", "anonymity", "state")
 
 
 class _ReportError(Exception):
-    """The cause that an error is given, so that Python prints the report with it (its notes need Python 3.11)."""
+    """Cause attached to an error, so that Python prints the report with it (its notes need Python 3.11)."""
 
 
 class ErrorSigner:
-    """Signs the errors of a function; made where the job is built, and shipped with the function."""
+    """Signer of a function's errors; created with the job, and shipped with the function."""
 
     def __init__(self) -> None:
         self._key = _KEY
 
     @contextmanager
     def signing(self) -> Iterator[None]:
-        """Give an error that leaves the block a signed report."""
+        """Attach a signed report to an error that leaves the block."""
         try:
             yield
         except Exception as error:
@@ -72,7 +72,7 @@ def _signed(key: bytes, report: str) -> str:
 
 
 def _told(error: BaseException) -> str:
-    """The message of an error of ours; of another one its class, and the last place of our code in its trace."""
+    """Return the message of a Crenel error; for others the class and the last Crenel line of the trace."""
     if isinstance(error, _OURS):
         return str(error)
     frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
@@ -82,7 +82,7 @@ def _told(error: BaseException) -> str:
 
 
 def _place(file: str) -> str | None:
-    """A module of ours, relative to the packages; None for any other file."""
+    """Return the path of a Crenel module, relative to the packages; None for any other file."""
     path = Path(file)
     if not path.is_relative_to(_ROOT):
         return None

@@ -1,5 +1,4 @@
-"""Stored anonymity sets and their persons: each step writes its changes as one entry, and later entries take
-precedence.
+"""Stored anonymity sets and their persons; the latest entry of a person or group is valid.
 
 ==========  ==================  =======================================  ============================================
 name        key                 content                                  written

@@ -4,7 +4,7 @@
 name  key                           content                                             written
 ====  ============================  ==================================================  ==============================
 seen  column * 64 + number of the   64 values in order of first appearance: code and    when one of them arrives;
-      entry within the column       tuples; each also has the total of the column       number 0 with each tuple
+      entry within the column       tuples; in number 0 the valid total of the column   number 0 with each tuple
 ====  ============================  ==================================================  ==============================
 """
 

@@ -200,7 +200,7 @@ class Held(TupleColumns):
 
     @classmethod
     def from_bytes(cls, blob: bytes, members: pa.Schema, where: str = "") -> Held:
-        """Read a blob; raises ``crenel.state.codec.StateError`` where it is damaged or unknown."""
+        """Read a blob; raise ``crenel.state.codec.StateError`` where it is damaged or unknown."""
         _, columns = unpack("held", blob, newest=VERSION, where=where)
         with readable(f"held state of {where}"):
             return cls(position=array(columns, "position"), **cls.read(columns, members))

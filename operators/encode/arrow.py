@@ -1,7 +1,7 @@
-"""Columns of text as Arrow has them: PyFlink would make a text of Python of each value, which encode does not need.
+"""Arrow text columns without conversion to Python strings, which PyFlink makes and encode does not need.
 
-No setting leaves that out, so it is changed in the process that works, when encode opens. Such a column is a Series all
-the same, whoever reads it.
+No setting prevents the conversion, so opening encode patches it in the worker process. Such a column is still a Series
+for every reader.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ _KEPT = (pa.string(), pa.binary())
 
 
 def keep_texts() -> None:
-    """Have batches that are read from now on in this process keep columns of text and of bytes as Arrow has them."""
+    """Keep text and bytes columns of future batches in this process in Arrow format."""
     module = coders.coder_impl
     if not isinstance(module.arrow_to_pandas, _Kept):
         module.arrow_to_pandas = _Kept(module.arrow_to_pandas)
 
 
 class _Kept:
-    """PyFlink's ``arrow_to_pandas``, of which other columns are made; how it is called is PyFlink's."""
+    """Wrapper of PyFlink's ``arrow_to_pandas``, which still converts all other columns.
+
+    PyFlink defines the signature of the call.
+    """
 
     def __init__(self, others: Callable[..., list[pd.Series[Any]]]) -> None:
         self._others = others

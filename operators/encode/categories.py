@@ -1,4 +1,4 @@
-"""From values of a categorical attribute to leaves of its hierarchy."""
+"""Conversion of values of a categorical attribute to leaves of its hierarchy."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from crenel.operators.encode.columns import Batch, Mask, Read
 
 
 class Leaves(NamedTuple):
-    """What became of the values of one batch.
+    """Leaves and validation results of the values of one batch.
 
     Attributes
     ----------
-    leaf : (rows,) leaf of each value, meaning nothing where one of the others is true
-    missing : where a value is missing and may not be; None: nowhere
-    bad_type : where it is no finite number, and the hierarchy is one of numbers; None: nowhere
-    unknown : where it has no leaf; None: nowhere
+    leaf : (rows,) leaf of each value; undefined where one of the masks is true
+    missing : mask of missing values that are not allowed; None: none
+    bad_type : mask of values that are not finite numbers, for a hierarchy of numbers; None: none
+    unknown : mask of values without a leaf; None: none
     """
 
     leaf: NDArray[np.intp]
@@ -37,13 +37,13 @@ class Categories:
 
     Parameters
     ----------
-    attribute : with its hierarchy
-    keep_missing : a missing value is the leaf ``MISSING``, which no value has as its name then
+    attribute : attribute with its hierarchy
+    keep_missing : whether a missing value becomes the leaf ``MISSING``; no value may then have that name
 
     Raises
     ------
     PolicyError
-        Missing values are to be kept, and the hierarchy has no leaf for them.
+        Missing values are kept, but the hierarchy has no leaf for them.
     """
 
     def __init__(self, attribute: Categorical, *, keep_missing: bool) -> None:
@@ -59,7 +59,7 @@ class Categories:
         self._find = _label_finder(leaves) if attribute.builder is None else attribute.builder.finder()
 
     def leaves(self, batch: Batch, read: Read) -> Leaves:
-        """Of the column that ``read`` names."""
+        """Return the leaves of the column that ``read`` names."""
         if read.kind == "text":
             values, which = batch.distinct(read)
             leaf = self._find(values)
@@ -80,9 +80,9 @@ class Categories:
 
 
 def _label_finder(leaves: tuple[str, ...]) -> Finder:
-    """A value is the label of its leaf."""
+    """Return a finder for hierarchies in which a value is the label of its leaf."""
     index: pd.Index[Any] = pd.Index(leaves, dtype=object)
-    index.get_indexer(index[:1])  # builds the table now, not within the first batch
+    index.get_indexer(index[:1])  # builds the table now, not during the first batch
 
     def find(texts: NDArray[Any]) -> NDArray[np.intp]:
         found: NDArray[np.intp] = index.get_indexer(pd.Index(texts, dtype=object))

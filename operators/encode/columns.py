@@ -1,4 +1,4 @@
-"""Columns of a batch as arrays: how PyFlink hands them over, and what they mean."""
+"""Columns of a batch as arrays: their form in PyFlink, and their meaning."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from crenel.operators.encode import hashing
 from crenel.state.block import NO_TIME
 
 Kind: TypeAlias = Literal["number", "real", "single", "number_text", "text", "integer", "boolean", "timestamp"]
-"""How the values of a column arrive.
+"""Forms in which the values of a column arrive.
 
 - ``number``: whole numbers, or float64 in which NaN stands for a missing value
 - ``real``: float64 in which NaN is a value
-- ``single``: the same of a column that holds no more than float32
+- ``single``: as ``real``, from a float32 column
 - ``number_text``: text to be read as a number, null where missing
 - ``text``: text, null where missing
 - ``integer``: int64
@@ -31,13 +31,13 @@ Kind: TypeAlias = Literal["number", "real", "single", "number_text", "text", "in
 """
 
 EARLIEST, LATEST = -62_135_596_800_000, 253_402_300_799_999
-"""Epoch milliseconds that are let in as event time: the years 1 to 9999, which Flink and Python both can show."""
+"""Valid event times in epoch milliseconds: the years 1 to 9999, which both Flink and Python can represent."""
 
 Mask: TypeAlias = NDArray[np.bool_]
-"""(rows,) true where something holds."""
+"""(rows,) true where a condition holds."""
 
 _FORMULA = r"^[=+\-@\t\r]"
-"""Begins a text that spreadsheets run, as OWASP's page on CSV injection lists them."""
+"""Start of a text that spreadsheets evaluate, according to OWASP's page on CSV injection."""
 
 _TYPES = {
     "text": pa.string(),
@@ -50,18 +50,18 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class Read:
-    """How one column of the source arrives.
+    """Form in which one column of the source arrives.
 
     Attributes
     ----------
-    name : of the column
-    kind : how its values arrive
+    name : name of the column
+    kind : form of its values
     value : position of its argument
-    missing : position of a boolean argument that tells missing values; None where the values tell it themselves, or
-        where none can be missing
-    longest : most characters of a text as it is published: what is longer is cut; None: any
-    padded : whether a shorter one is filled up with spaces to so many
-    neutralized : whether a text that a spreadsheet takes for a formula gets an apostrophe in front
+    missing : position of a boolean argument that marks missing values; None where the values mark them, or where none
+        can be missing
+    longest : maximum number of characters of a published text, longer texts are cut; None: no limit
+    padded : whether shorter texts are padded with spaces to ``longest``
+    neutralized : whether texts that a spreadsheet would evaluate get an apostrophe in front
     """
 
     name: str
@@ -74,12 +74,12 @@ class Read:
 
 
 class UnreadableError(Exception):
-    """An argument of encode cannot be read.
+    """An unreadable argument of encode.
 
     Attributes
     ----------
-    argument : its position
-    error : what was raised
+    argument : position of the argument
+    error : the original exception
     """
 
     def __init__(self, argument: int, error: Exception) -> None:
@@ -89,7 +89,7 @@ class UnreadableError(Exception):
 
 @contextmanager
 def reading(argument: int) -> Iterator[None]:
-    """Name the argument in whatever is raised while it is read."""
+    """Convert any exception to an ``UnreadableError`` that names the argument."""
     try:
         yield
     except MemoryError:
@@ -99,22 +99,21 @@ def reading(argument: int) -> Iterator[None]:
 
 
 def members_schema(reads: tuple[Read, ...]) -> pa.Schema:
-    """The schema of ``Block.members`` for the columns that are published as they are."""
+    """Return the schema of ``Block.members`` for the published columns."""
     return pa.schema([(read.name, _TYPES[read.kind]) for read in reads])
 
 
 class Batch:
-    """The arguments of one call.
+    """The arguments of one call of encode.
 
     Parameters
     ----------
-    arguments : a Series each, an array of Arrow for one of text, or the value that the planner found to be the same in
-        all rows
+    arguments : each a Series, an Arrow array for text, or a value that the planner found constant over all rows
 
     Raises
     ------
     PolicyError
-        Every argument is such a value: PyFlink does not tell then how many rows there are.
+        Every argument is constant, so the number of rows is unknown.
     """
 
     def __init__(self, arguments: tuple[Any, ...]) -> None:
@@ -125,29 +124,29 @@ class Batch:
         self._arguments = arguments
 
     def values(self, read: Read) -> NDArray[Any]:
-        """(rows,) the values of a column, of the dtype that they came with; of text str, None where missing."""
+        """Return (rows,) the values of a column in their original dtype; for text str, None where missing."""
         if read.kind in ("text", "number_text"):
             return _objects(self.texts(read))
         return self._argument(read.value).to_numpy()
 
     def texts(self, read: Read) -> pa.StringArray:
-        """(rows,) the texts of a column, null where missing."""
+        """Return (rows,) the texts of a column, null where missing."""
         texts = as_arrow(self._argument(read.value), pa.string())
         return _without_formulas(texts) if read.neutralized else texts
 
     def distinct(self, read: Read) -> tuple[NDArray[np.object_], NDArray[np.int32]]:
-        """The texts of a column, each once and None behind them; (rows,) which of these each row has."""
+        """Return a column's distinct texts, followed by None, and (rows,) the index of each row's text."""
         return _distinct(self.texts(read))
 
     def flag(self, read: Read) -> Mask | None:
-        """Where a column's flag says that it is missing; None where it has no flag, or no row is missing."""
+        """Return the mask of rows flagged as missing; None where there is no flag, or no such row."""
         if read.missing is None:
             return None
         missing = self._argument(read.missing).to_numpy(dtype=np.bool_)
         return missing if missing.any() else None
 
     def numbers(self, read: Read) -> tuple[NDArray[np.float64], Mask | None, Mask | None]:
-        """Values of a numeric column; where one is missing; where one is missing or no finite number."""
+        """Return the values of a numeric column, and masks of missing ones and of missing or non-finite ones."""
         values = self.values(read)
         parsed = _parsed(values) if read.kind == "number_text" else values.astype(np.float64, copy=False)
         odd = ~np.isfinite(parsed)
@@ -160,16 +159,16 @@ class Batch:
         return parsed, missing, odd
 
     def watermark(self, read: Read) -> NDArray[np.int64]:
-        """(rows,) epoch milliseconds that event time had passed when each came, ``NO_TIME`` before the first."""
+        """Return (rows,) the watermark at each row's arrival in epoch milliseconds, ``NO_TIME`` before the first."""
         return np.minimum(self._timestamps(read), LATEST)
 
     def event_time(
         self, read: Read, watermark: NDArray[np.int64] | None = None, limit: int | None = None
     ) -> tuple[NDArray[np.int64], Mask | None, Mask | None]:
-        """Epoch milliseconds, ``NO_TIME`` in the other two: where it is missing; where it is out of range.
+        """Return epoch milliseconds, and masks of missing times and of times out of range; both are ``NO_TIME``.
 
-        ``limit``: by how many milliseconds a time may be ahead of the watermark; before the first watermark there is
-        no limit.
+        ``limit`` is the number of milliseconds by which a time may exceed the watermark; before the first watermark
+        there is no limit.
         """
         if read.kind == "timestamp":
             times = self._timestamps(read)
@@ -183,12 +182,12 @@ class Batch:
         return np.where(unknown, np.int64(NO_TIME), times) if unknown.any() else times, missing, outside
 
     def subject(self, read: Read, key: str) -> tuple[NDArray[np.uint64], Mask | None]:
-        """Hashes of the subjects; where one is missing."""
+        """Return the hashes of the subjects, and the mask of missing ones."""
         texts = self.texts(read)
         return _text_codes(texts, key, repeated=False), _absent(texts)
 
     def member(self, read: Read) -> tuple[pa.Array, Mask | None]:
-        """A column that is published as it is; where it is missing."""
+        """Return a published column, and the mask of missing values."""
         if read.kind == "timestamp":
             times = self._timestamps(read)
             unknown = times == NO_TIME
@@ -203,7 +202,10 @@ class Batch:
         return column, _absent(column) if missing is None else missing
 
     def codes(self, read: Read, key: str, missing: Mask | None, *, repeated: bool) -> NDArray[np.uint64]:
-        """64-bit codes of a published column: equal where the values are; ``repeated`` as ``hashing.text_codes``."""
+        """Return 64-bit codes of a published column, equal for equal values.
+
+        ``repeated`` is that of ``hashing.text_codes``.
+        """
         if read.kind == "text":
             codes = _text_codes(self.texts(read), key, repeated=repeated)
             return codes if missing is None else np.where(missing, hashing.NULL, codes)
@@ -217,10 +219,10 @@ class Batch:
         return codes if missing is None else np.where(missing, hashing.NULL, codes)
 
     def published_codes(self, read: Read, key: str, missing: Mask | None, null_text: str | None) -> NDArray[np.uint64]:
-        """``codes`` of a published column, equal too where whoever reads it cannot tell values apart.
+        """Return ``codes`` of a published column that are also equal for values with the same published form.
 
-        ``null_text``: how a missing value is written; it is then one with an empty text, which some formats write
-        alike, and with what is written so. None: rows with a missing value are not let in.
+        ``null_text`` is the published form of a missing value. A missing value then equals an empty text, which some
+        formats write alike, and any value written as ``null_text``. None: records with a missing value are rejected.
         """
         if read.kind != "text":
             codes = self.codes(read, key, missing, repeated=True)
@@ -228,7 +230,7 @@ class Batch:
             return codes if alike is None else np.where(codes == alike, hashing.NULL, codes)
         texts = self.texts(read)
         if read.longest is not None:
-            # As the CAST to CHAR or VARCHAR makes them.
+            # As the CAST to CHAR or VARCHAR converts them.
             texts = pc.utf8_slice_codeunits(texts, 0, read.longest)
             texts = pc.utf8_rpad(texts, read.longest) if read.padded else texts
         if null_text is not None:
@@ -237,7 +239,7 @@ class Batch:
         return _text_codes(texts, key, repeated=True)
 
     def _timestamps(self, read: Read) -> NDArray[np.int64]:
-        # Times come as UTC under the name of the session's zone, which is UTC as well.
+        # Times arrive as UTC under the name of the session's zone, which is UTC as well.
         return self._argument(read.value).dt.tz_localize(None).to_numpy("datetime64[ms]").view(np.int64)
 
     def _argument(self, position: int) -> pd.Series[Any] | pa.Array:
@@ -246,7 +248,7 @@ class Batch:
 
 
 def as_arrow(column: pd.Series[Any] | pa.Array, kind: pa.DataType) -> pa.Array:
-    """A column as one array, without a copy where it is one of Arrow already."""
+    """Return a column as one array, without a copy where it is an Arrow column already."""
     if isinstance(column, pa.Array):
         return column
     found = pa.array(column, kind, from_pandas=True)
@@ -256,7 +258,7 @@ def as_arrow(column: pd.Series[Any] | pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _without_formulas(texts: pa.StringArray) -> pa.StringArray:
-    """The same texts, with an apostrophe in front of each that a spreadsheet takes for a formula."""
+    """Return the texts with an apostrophe in front of each that a spreadsheet would evaluate."""
     formulas = pc.match_substring_regex(texts, _FORMULA)
     if not pc.any(formulas).as_py():
         return texts
@@ -264,13 +266,13 @@ def _without_formulas(texts: pa.StringArray) -> pa.StringArray:
 
 
 def _objects(texts: pa.StringArray) -> NDArray[np.object_]:
-    """Texts as str, None where missing."""
+    """Return texts as str, None where missing."""
     values: NDArray[np.object_] = texts.to_numpy(zero_copy_only=False)
     return values
 
 
 def _absent(column: pa.Array) -> Mask | None:
-    """Where a column is null; None: nowhere."""
+    """Return the mask of null values; None without any."""
     return column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
 
 
@@ -281,7 +283,7 @@ def _distinct(texts: pa.StringArray) -> tuple[NDArray[np.object_], NDArray[np.in
 
 
 def _text_codes(texts: pa.StringArray, key: str, *, repeated: bool) -> NDArray[np.uint64]:
-    """As ``hashing.text_codes``."""
+    """Return codes of texts, as ``hashing.text_codes`` does."""
     if not repeated:
         return hashing.text_codes(_objects(texts), key, repeated=False)
     values, which = _distinct(texts)
@@ -289,13 +291,13 @@ def _text_codes(texts: pa.StringArray, key: str, *, repeated: bool) -> NDArray[n
 
 
 def _parsed(texts: NDArray[Any]) -> NDArray[np.float64]:
-    """Numbers as SQL and JSON write them; NaN where a text is none or missing."""
+    """Return numbers in SQL or JSON notation; NaN where a text is not a number, or missing."""
     together = "".join(filter(None, texts))
     if _plain(together):
         try:
             return texts.astype(np.float64)
         except ValueError:
-            pass  # one of them at least is none
+            pass  # at least one text is not a number
     return np.fromiter(map(_number, texts), np.float64, len(texts))
 
 
@@ -309,5 +311,5 @@ def _number(text: str | None) -> float:
 
 
 def _plain(text: str) -> bool:
-    """Whether a text holds nothing that ``float`` takes for a part of a number and SQL does not."""
+    """Return whether ``float`` accepts no more of a text than SQL does."""
     return text.isascii() and "_" not in text

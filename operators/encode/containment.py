@@ -1,4 +1,7 @@
-"""An encoder that no record stops: a record that makes it raise is rejected, and its neighbors are read as ever."""
+"""Encoder that survives defective records.
+
+A record on which it raises is rejected, and all others are encoded as usual.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +25,16 @@ _log = logging.getLogger(__name__)
 
 
 class ContainedEncoder:
-    """An ``Encoder`` behind a safety net.
+    """An ``Encoder`` that rejects records on which it raises.
 
-    The readers and the encoder raise for no record that is known to us. Where one raises all the same, the batch is
-    halved until the record is alone, which then is rejected as ``unreadable``. The exception's class and place are
-    logged once for each worker, so that the defect is seen; its text is not, as it may hold values of the record.
+    The readers and the encoder raise for no record that is known to us. If one raises anyway, the batch is halved until
+    the record is alone, and then rejected as ``unreadable``. Each worker logs the exception's class and location once,
+    so that the defect becomes known. The exception's text is not logged, because it may contain values of the record.
 
     Parameters
     ----------
-    plan, number : as ``Encoder`` takes them
-    records : the arguments of encode that are read out of records; None: none is
+    plan, number : as for ``Encoder``
+    records : plan for the arguments of encode that are read from records; None: none is
     """
 
     def __init__(self, plan: EncodePlan, records: RecordsPlan | None = None, number: int = 0) -> None:
@@ -41,22 +44,22 @@ class ContainedEncoder:
 
     @property
     def loads(self) -> Loads | None:
-        """How full the shards are: ``Encoder.loads``."""
+        """Load of the shards, as ``Encoder.loads``."""
         return self._encoder.loads
 
     def encode(self, *series: Any) -> tuple[NDArray[np.int32], NDArray[np.object_]]:
-        """Blocks of one batch, as ``Encoder.encode`` gives them.
+        """Return the blocks of one batch, as ``Encoder.encode`` does.
 
         Parameters
         ----------
-        series : what the function is called with: the records first, where there are any, and the arguments
+        series : arguments of the function: the records first, where there are any, then the others
         """
         return self._encode(series, Batch(series).rows)
 
     def _encode(self, series: tuple[Any, ...], rows: int) -> tuple[NDArray[np.int32], NDArray[np.object_]]:
         try:
             return self._encoder.encode(*(series if self._records is None else self._records.read(*series)))
-        except MemoryError:  # no matter of a record
+        except MemoryError:  # not caused by a record
             raise
         except Exception as error:
             if rows <= 1:
@@ -87,7 +90,7 @@ class ContainedEncoder:
 
 
 def _slice(series: tuple[Any, ...], start: int, stop: int) -> tuple[Any, ...]:
-    """The arguments of some rows; a constant stays."""
+    """Return the arguments of some rows; a constant stays unchanged."""
     return tuple(
         column.iloc[start:stop]
         if isinstance(column, pd.Series)
@@ -99,7 +102,7 @@ def _slice(series: tuple[Any, ...], start: int, stop: int) -> tuple[Any, ...]:
 
 
 def _place(error: Exception) -> str:
-    """The innermost line of ours in a traceback."""
+    """Return the innermost Crenel line in a traceback."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = Path(frame.filename)
         if path.is_relative_to(_ROOT) and "site-packages" not in path.relative_to(_ROOT).parts:

@@ -1,8 +1,8 @@
-"""Fields of lines of CSV: Arrow parses all lines of a batch at once, and what cannot be read is missing.
+"""Fields of CSV lines: Arrow parses all lines of a batch at once, and unreadable values are missing.
 
-A line cannot be read at all where it has another number of fields, or a quote that does not end. A line break is a
-character like others, but at the end. Byte-order marks at the beginning of a line are left out. What a record gives
-depends on no other one.
+A line is unreadable as a whole if it has a wrong number of fields, or an unclosed quote. A line break is an ordinary
+character, except at the end. Byte-order marks at the beginning of a line are removed. The result of a record depends on
+no other record.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ FORMS: dict[str, tuple[Form, ...]] = {
     "TIMESTAMP": ("time", "text", "day"),
     **dict.fromkeys(WHOLE, ("number", "integer", "text", "missing")),
 }
-"""What can be had of a field, by its type."""
+"""Available forms of a field, by its type."""
 
 _LINE_FEED, _RETURN = 10, 13
 _MARK = "\ufeff"
 _NOTHING: tuple[tuple[str, str], ...] = ()
 _PLAIN_DECIMALS = 6
-"""Of DECIMAL; Arrow may write one of more with an exponent."""
+"""Maximum scale of a DECIMAL that Arrow always writes without an exponent."""
 
 
 @dataclass(frozen=True)
 class CsvFields:
-    """What is read of each line: ``crenel.operators.encode.records.Fields``.
+    """Fields to read from each line: an implementation of ``crenel.operators.encode.records.Fields``.
 
     Attributes
     ----------
-    width : how many fields a line has
-    fields : those that are read: the place of each, counted from 0, and its type
+    width : number of fields per line
+    fields : position, from 0, and type of each field to read
     delimiter : one ASCII character
-    quote : one ASCII character, which stands twice where a quoted field holds it; None: there are no quotes
-    null : the text of a missing value, quoted or not
+    quote : one ASCII character, doubled inside a quoted field; None: no quotes
+    null : text of a missing value, quoted or not
     """
 
     width: int
@@ -62,12 +62,12 @@ class CsvFields:
     null: str = ""
 
     def columns(self, records: pa.BinaryArray) -> list[_Column]:
-        """The values of each field; (rows,) records, null where one is missing."""
+        """Return the values of each field; ``records`` are (rows,), null where a record is missing."""
         texts = self._texts(_without_marks(_as_text(records.fill_null(b""))))
         return [_Column(kind, texts[str(place)].combine_chunks()) for place, kind in self.fields]
 
     def _texts(self, lines: pa.BinaryArray) -> pa.Table:
-        """The texts of each field that is read, null where it is missing or cannot be read."""
+        """Return the texts of each field to read, null where missing or unreadable."""
         joined, breaks = self._joined(lines), _NOTHING
         if not _apart(joined, len(lines)):
             lines, breaks = _without_breaks(lines, self.delimiter, self.quote)
@@ -75,7 +75,7 @@ class CsvFields:
         readable = pc.invert(pc.is_in(lines, pa.array([b"", b"\r"])))
         rows, unfit = self._parsed(joined)
         if rows.num_rows + len(unfit) != len(lines) + 1:
-            # A quote that does not end takes the next lines along.
+            # An unclosed quote swallows the next lines.
             readable = pc.and_(readable, pc.match_substring_regex(lines, self._ending))
             rows, unfit = self._parsed(self._joined(pc.if_else(readable, lines, b"")))
         if rows.num_rows + len(unfit) != len(lines) + 1:
@@ -95,14 +95,14 @@ class CsvFields:
         return texts
 
     def _joined(self, lines: pa.BinaryArray) -> pa.Buffer:
-        """Lines and one more: in front of the last a quote that does not end is seen, whichever line it is in."""
+        """Join the lines and one more, before which an unclosed quote in any line becomes visible."""
         last = pa.array([b"0" + self.delimiter.encode() * (self.width - 1)])
         lines = pa.concat_arrays([lines, last])
         together = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
         return pc.binary_join(together, b"\n")[0].as_buffer()
 
     def _parsed(self, data: pa.Buffer) -> tuple[pa.Table, list[int]]:
-        """The rows of the lines that have as many fields as they shall; which lines have not."""
+        """Return the rows of lines with the right number of fields, and the numbers of the other lines."""
         unfit: list[int] = []
 
         def skip(row: Any) -> str:
@@ -132,9 +132,9 @@ class CsvFields:
 
     @cached_property
     def _ending(self) -> str:
-        """A regular expression that fits a line of which each quote ends."""
+        """Regular expression that matches a line without an unclosed quote."""
         delimiter, quote = re.escape(self.delimiter), re.escape(self.quote or "")
-        # One quote ends what the first began; two are one within it.
+        # A quote ends the quoted part; a doubled quote is a character of it.
         field = f"(?:{quote}(?:[^{quote}]|{quote}{quote})*{quote})?(?:[^{delimiter}{quote}][^{delimiter}]*)?"
         return f"^{field}(?:{delimiter}{field})*$"
 
@@ -197,16 +197,16 @@ def _array(cells: pa.Array) -> NDArray[Any]:
 
 
 def _apart(joined: pa.Buffer, lines: int) -> bool:
-    """Whether a parser ends each of some lines where it ends, and one more behind them."""
+    """Return whether a parser splits the joined text exactly into the given lines, and one more."""
     data = np.frombuffer(joined, np.uint8)
     if np.count_nonzero(data == _LINE_FEED) != lines:
         return False
     returns = np.flatnonzero(data == _RETURN)
-    return bool((data[returns + 1] == _LINE_FEED).all())  # what is joined does not end with one
+    return bool((data[returns + 1] == _LINE_FEED).all())  # the joined text does not end with one
 
 
 def _without_breaks(lines: pa.BinaryArray, *taken: str | None) -> tuple[pa.BinaryArray, tuple[tuple[str, str], ...]]:
-    """The same lines, with texts that are in none of them in the place of line breaks; which stands for which."""
+    """Return the lines with placeholders for line breaks, and pairs of placeholder and line break."""
     lines = pc.replace_substring_regex(lines, "\r$", "")
     first, run, last = [character for character in map(chr, range(1, 6)) if character not in taken][:3]
     longest = max(map(len, re.findall(f"{run}+".encode(), b"\n".join(lines.to_pylist()))), default=0)
@@ -217,9 +217,9 @@ def _without_breaks(lines: pa.BinaryArray, *taken: str | None) -> tuple[pa.Binar
 
 
 def _without_marks(lines: pa.BinaryArray) -> pa.BinaryArray:
-    """The same lines without byte-order marks at their beginnings.
+    """Return the lines without byte-order marks at their beginnings.
 
-    Arrow would leave one out of the first line of a batch alone, and a person would count twice.
+    Arrow would remove only that of a batch's first line, and a person would count twice.
     """
     if not pc.any(pc.starts_with(lines, _MARK)).as_py():
         return lines
@@ -227,7 +227,7 @@ def _without_marks(lines: pa.BinaryArray) -> pa.BinaryArray:
 
 
 def _as_text(records: pa.BinaryArray) -> pa.BinaryArray:
-    """The same, with what is no UTF-8 replaced."""
+    """Return the records with invalid UTF-8 replaced."""
     try:
         pc.cast(records, pa.string())
     except pa.ArrowInvalid:

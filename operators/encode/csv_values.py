@@ -1,8 +1,8 @@
-"""Texts of a column as values of a type of SQL: all at once where they are written plainly, one by one where not.
+"""Conversion of a text column to an SQL type: at once for plain notation, one by one otherwise.
 
-Either way a text is what ``TRY_CAST`` makes of it (``crenel.operators.encode.try_cast``). A time is ISO 8601 to the
-minute or finer, with a space or a T in the middle; what is finer than its type is left out, and so is all of it but the
-day for DATE. A day that is not in the calendar is none.
+Both give the result of ``TRY_CAST`` (``crenel.operators.encode.try_cast``). A time is ISO 8601 to the minute or finer,
+with a space or a T in the middle. Digits beyond the type's precision are dropped, and so is the time of day for DATE. A
+day outside the calendar is not a value.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from crenel.operators.encode import try_cast as texts
 from crenel.operators.encode.try_cast import WHOLE
 
 UNITS = {0: "s", 3: "ms", 6: "us"}
-"""Of Arrow, by the precision of a TIMESTAMP."""
+"""Arrow units by the precision of a TIMESTAMP."""
 
 _DECIMAL_DIGITS = 38
-"""Digits that a decimal128 holds at most."""
+"""Maximum number of digits of a decimal128."""
 
 _DAY = r"(?:[1-9]\d{3}|0[1-9]\d{2}|00[1-9]\d|000[1-9])-\d\d-\d\d"
 _TIME = re.compile(rf"({_DAY})(?:[ T](\d\d:\d\d)(?::(\d\d)(?:\.(\d{{1,9}}))?)?)?", re.ASCII)
@@ -37,7 +37,7 @@ class CsvType:
 
     Attributes
     ----------
-    name : a type of SQL, without parameters
+    name : an SQL type without parameters
     precision, scale : of DECIMAL; precision is also that of TIMESTAMP, one of ``UNITS``
     """
 
@@ -47,9 +47,9 @@ class CsvType:
 
 
 def read_as(kind: CsvType, column: pa.StringArray) -> pa.Array:
-    """(rows,) the values of a column of texts, null where a text is missing or none of its type.
+    """Return (rows,) the values of a text column, null where a text is missing or not of the type.
 
-    They come as text, bool, int64, float64 (FLOAT as float32), decimal128, date32 and timestamp.
+    Their types are text, bool, int64, float64 (float32 for FLOAT), decimal128, date32 and timestamp.
     """
     if kind.name in WHOLE:
         return _whole(column, WHOLE[kind.name])
@@ -80,7 +80,7 @@ def _decimal(kind: CsvType, column: pa.StringArray) -> pa.Array:
     before = kind.precision - kind.scale
     digits = rf"\d{{1,{before}}}(\.\d{{0,{kind.scale}}})?" if before else rf"0?\.\d{{1,{kind.scale}}}"
     alone = partial(texts.decimal, precision=kind.precision, scale=kind.scale)
-    # Of a text of more digits than a decimal128 has, Arrow's cast makes another number.
+    # Arrow's cast converts a text with more digits than a decimal128 to a wrong number.
     trusted = (pc.max(pc.binary_length(column)).as_py() or 0) <= _DECIMAL_DIGITS
     made_of = None if trusted else b""
     return _read(column, pa.decimal128(kind.precision, kind.scale), f"-?{digits}", alone, made_of=made_of)
@@ -125,23 +125,25 @@ def _read(
     *,
     made_of: bytes | None = None,
 ) -> pa.Array:
-    """The values of a column.
+    """Return the values of a column.
 
     Parameters
     ----------
-    plain : a regular expression, which fits what Arrow's cast reads as is meant
-    alone : what any text is
-    made_of : of texts of these characters the cast reads none otherwise than ``alone``, or it fails; None: of no text
+    column : the texts
+    stored : Arrow type of the result
+    plain : regular expression of texts that Arrow's cast reads correctly
+    alone : converts any single text
+    made_of : characters for which the cast either agrees with ``alone`` or fails; None: there are none
     """
     if made_of is None or _made_of(column, made_of):
         try:
             return pc.cast(column, stored)
         except pa.ArrowInvalid:
-            pass  # one of them at least is none
+            pass  # at least one text is not a value
     fit = pc.match_substring_regex(column, f"^(?:{plain})$").fill_null(True)
     try:
         found = pc.cast(pc.if_else(fit, column, None), stored)
-    except pa.ArrowInvalid:  # such as a day that is not in the calendar
+    except pa.ArrowInvalid:  # such as a day outside the calendar
         fit, found = column.is_null(), pa.nulls(len(column), stored)
     others = pc.invert(fit)
     if not pc.any(others).as_py():
@@ -150,7 +152,7 @@ def _read(
 
 
 def _made_of(column: pa.StringArray, characters: bytes) -> bool:
-    """Whether all texts consist of some ASCII characters."""
+    """Return whether all texts consist of the given ASCII characters."""
     _, ends, data = column.buffers()
     if data is None:
         return True
@@ -161,7 +163,7 @@ def _made_of(column: pa.StringArray, characters: bytes) -> bool:
 
 
 def _time(text: str, digits: int) -> datetime | None:
-    """A time, to so many digits of a second."""
+    """Return a time with ``digits`` digits of a second; None where the text is not a time."""
     found = _TIME.fullmatch(text.strip(" "))
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""From batches of rows to blocks: rows are validated, coded and divided into shards, column by column."""
+"""Encoding of batches of records as blocks: validation, coding and sharding, column by column."""
 
 from __future__ import annotations
 
@@ -25,18 +25,17 @@ from crenel.state.block import NO_TIME, Block, Rejected
 
 @dataclass(frozen=True)
 class EncodePlan:
-    """What the encoder reads and what becomes of it.
+    """Inputs and settings of the encoder.
 
     Attributes
     ----------
     policy : roles, domains and hierarchies
-    shards : how tuples are divided
-    keys : (shards,) the Flink key of each shard, as ``crenel.operators.shards.keys`` chooses them
+    shards : division of the tuples
+    keys : (shards,) the Flink key of each shard, as chosen by ``crenel.operators.shards.keys``
     quasi_identifiers, sensitive, noised, passthrough : in the order of the policy
     subject, event_time, reference : None where the policy names none
-    null_text : how the released output writes a missing value
-    watermark : the watermark when a row comes, missing before the first; None where nothing counts event time or is
-        limited by it
+    null_text : text of a missing value in the released output
+    watermark : the watermark at a record's arrival, missing before the first; None where no setting uses event time
     subject_key : key of the subject hash
     """
 
@@ -56,49 +55,49 @@ class EncodePlan:
 
     @property
     def checked(self) -> tuple[str | None, ...]:
-        """The columns for which a row may be rejected, in the order in which they are looked at.
+        """The columns for which a record may be rejected, in the order of their validation.
 
-        The first of them that is wrong is the one that a row is rejected for; ``Rejected.column`` counts them.
-        ``Encoder.refuse`` alone rejects a row for a column of ``passthrough``, or for None: for no single column.
+        The first invalid column determines the rejection; ``Rejected.column`` is its index here. Only
+        ``Encoder.refuse`` rejects a record for a column of ``passthrough``, or for None: no single column.
         """
         reads = (*self.quasi_identifiers, *self.sensitive, *self.noised, self.subject, self.event_time)
         return (*(read.name for read in (*reads, *self.passthrough) if read is not None), None)
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """How each column is read."""
+        """The form of each column."""
         single = (self.subject, self.event_time, self.reference, self.watermark)
         lists = (*self.quasi_identifiers, *self.sensitive, *self.noised, *self.passthrough)
         return (*lists, *(read for read in single if read is not None))
 
     @property
     def divided_by_row(self) -> bool:
-        """Nobody is known by name, so a tuple's shard follows from all that it holds."""
+        """Whether a tuple's shard depends on its whole content, because the policy names no subject."""
         return self.shards.count > 1 and self.shards.by == SHARD_BY_SUBJECT and self.subject is None
 
 
 class Encoder:
-    """Makes blocks of batches of rows; what a batch becomes depends on nothing that came before.
+    """Encoder of batches of records as blocks; the result for a batch depends on no earlier batch.
 
     Parameters
     ----------
-    plan : what to read and how
-    number : tells this encoder from others that work beside it
+    plan : inputs and settings
+    number : distinguishes this encoder from parallel ones
 
     Attributes
     ----------
-    loads : how full the shards are, against what is expected of regions, or against equal shares; None where there is
-        but one shard
+    loads : load of the shards, compared with the expected shares of regions, or with equal shares; None for a single
+        shard
 
     Raises
     ------
     PolicyError
-        Tuples cannot be divided as ``plan.shards`` says, or a hierarchy lacks its leaf for missing values.
+        Tuples cannot be divided as in ``plan.shards``, or a hierarchy lacks its leaf for missing values.
     """
 
     def __init__(self, plan: EncodePlan, number: int = 0) -> None:
         self._plan, self._number = plan, number
-        self._hash_key = plan.subject_key.hash_key  # where it cannot be read, the job ends before its first row
+        self._hash_key = plan.subject_key.hash_key  # an unreadable key ends the job before its first record
         self._keep_missing = plan.policy.missing == "value"
         self._categories = {
             attribute.name: Categories(attribute, keep_missing=self._keep_missing)
@@ -112,24 +111,24 @@ class Encoder:
             self.loads = Loads(np.full(shards, 1 / shards) if regions is None else regions.share)
 
     def encode(self, *series: Any) -> tuple[NDArray[np.int32], NDArray[np.object_]]:
-        """Blocks of one batch.
+        """Return the blocks of one batch.
 
         Parameters
         ----------
-        series : the arguments that ``plan`` counts, each one value a row; a constant stands for a column of it
+        series : the arguments that ``plan`` numbers, each with one value per row; a constant stands for a column of it
 
         Returns
         -------
-        keys : (rows,) the Flink key of the block that rides on a row, 0 where there is none
-        blocks : (rows,) ``Block.to_bytes``, one for each shard that has tuples; None elsewhere. Rejected rows go with
-            the block of shard 0, which exists without tuples where need be.
+        keys : (rows,) the Flink key of a row's block, 0 where the row carries none
+        blocks : (rows,) ``Block.to_bytes``, one for each shard with tuples; None elsewhere. The block of shard 0 also
+            carries the rejected records, and exists without tuples if necessary.
         """
         batch = Batch(series)
         keys, blocks = np.zeros(batch.rows, np.int32), np.full(batch.rows, None)
         columns, wrong = self._read(batch)
         rejected = np.flatnonzero(wrong.column >= 0)
         for shard, rows in self._parts(columns, np.flatnonzero(wrong.column < 0), with_first=len(rejected) > 0):
-            # Each block rides on its newest row.
+            # The newest row of a block carries it.
             last = int(max(rows[-1:], default=-1))
             rejections = Rejected.none()
             if shard == 0 and len(rejected):
@@ -140,12 +139,12 @@ class Encoder:
         return keys, blocks
 
     def refuse(self, series: tuple[Any, ...], argument: int | None) -> tuple[NDArray[np.int32], NDArray[np.object_]]:
-        """The block of one row that ``encode`` raises for: it rejects the row as ``unreadable``.
+        """Return the block that rejects one record as ``unreadable``, because ``encode`` raises for it.
 
         Parameters
         ----------
-        series : the arguments of the row, None for each that cannot be read
-        argument : the position of one that cannot be; None: not known
+        series : the arguments of the record, None for each unreadable one
+        argument : the position of an unreadable one; None: unknown
         """
         plan = self._plan
         known = (read.name for read in plan.reads if argument is not None and argument in (read.value, read.missing))
@@ -181,7 +180,7 @@ class Encoder:
     def _parts(
         self, columns: _Columns, rows: NDArray[np.intp], *, with_first: bool
     ) -> Iterator[tuple[int, NDArray[np.intp]]]:
-        """Shards that get a block, each with its part of ``rows``; ``with_first``: shard 0 gets one in any case."""
+        """Yield the shards with a block, each with its part of ``rows``; ``with_first``: always include shard 0."""
         count = self._plan.shards.count
         if count == 1:
             ends, order = [len(rows)], rows
@@ -198,7 +197,7 @@ class Encoder:
                 yield shard, order[start:end]
 
     def _read(self, batch: Batch) -> tuple[_Columns, _Wrong]:
-        """All rows of a batch, and what is wrong with them; what a wrong row holds in ``_Columns`` means nothing."""
+        """Read all rows of a batch and their errors; the columns of an invalid row are undefined."""
         plan, wrong = self._plan, _Wrong(batch.rows)
         numeric, categorical = [], []
         for attribute, read in zip(plan.policy.quasi_identifiers, plan.quasi_identifiers, strict=True):
@@ -270,7 +269,7 @@ class Encoder:
 
 @dataclass(frozen=True)
 class _Columns:
-    """Rows of a batch as ``Block`` has them, and codes of pass-through columns where shards are chosen by them."""
+    """Rows of a batch as in ``Block``, and codes of pass-through columns where the sharding needs them."""
 
     numeric: NDArray[np.float64]
     categorical: NDArray[np.int32]
@@ -282,7 +281,7 @@ class _Columns:
     passed: NDArray[np.uint64]
 
     def block(self, rows: NDArray[np.intp], shard: int, schema: pa.Schema, rejected: Rejected, encoder: int) -> Block:
-        """A block of some rows."""
+        """Return a block of the given rows."""
         members = self.members
         if len(rows) < len(self.event_time):
             indices = pa.array(rows)
@@ -302,7 +301,7 @@ class _Columns:
 
 
 class _Wrong:
-    """What rows of a batch are rejected for: column and reason of the first thing wrong; column -1 where nothing is."""
+    """Column and reason of the first error in each row of a batch; column -1 for valid rows."""
 
     def __init__(self, rows: int) -> None:
         self.column = np.full(rows, -1, np.int16)
@@ -310,9 +309,9 @@ class _Wrong:
         self._number = -1
 
     def next(self, **reasons: Mask | None) -> None:
-        """What is wrong in the next of ``EncodePlan.checked``, by reason; None where no row has it.
+        """Record the errors of the next column of ``EncodePlan.checked``, by reason; None where no row has any.
 
-        A row with several reasons gets the first: what is missing is often outside its domain too.
+        A row with several reasons gets the first one, because a missing value is often outside its domain too.
         """
         self._number += 1
         for reason, rows in reasons.items():
@@ -322,7 +321,7 @@ class _Wrong:
 
 
 def _side_by_side(columns: list[NDArray[Any]], rows: int, dtype: type[np.generic]) -> NDArray[Any]:
-    """(rows, columns), also where there is none."""
+    """Return the columns as (rows, columns), also where there are none."""
     table = np.empty((rows, len(columns)), dtype)
     for column, values in zip(table.T, columns, strict=True):
         column[:] = values
@@ -330,7 +329,7 @@ def _side_by_side(columns: list[NDArray[Any]], rows: int, dtype: type[np.generic
 
 
 def _within_float32(values: NDArray[np.float64], attribute: Numeric) -> NDArray[np.float64]:
-    """Values of a FLOAT column, where one that is an end of the domain in its own type is that end.
+    """Return the values of a FLOAT column with domain ends restored from their float32 rounding.
 
     A FLOAT of 0.1 is 0.10000000149 as float64, which is not in the domain [0, 0.1].
     """
@@ -341,7 +340,7 @@ def _within_float32(values: NDArray[np.float64], attribute: Numeric) -> NDArray[
 
 
 def _outside(values: NDArray[np.float64], attribute: Numeric) -> Mask | None:
-    """Where a value is outside the declared domain."""
+    """Return the mask of values outside the declared domain."""
     if attribute.domain is None:
         return None
     lowest, highest = attribute.domain

@@ -1,4 +1,4 @@
-"""From subjects that are to be forgotten to requests for the shards that may know them."""
+"""Requests to forget subjects, addressed to the shards that may know them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from crenel.state.forget import Forget
 
 @dataclass(frozen=True)
 class ForgetPlan:
-    """How requests are read, and whom they are for.
+    """Form and addressees of the requests.
 
     Attributes
     ----------
-    subject : how the one column is read, which holds subjects as the source does
-    subject_key : as of ``crenel.operators.encode.encoder.EncodePlan``
+    subject : form of the only column, which contains subjects as the source does
+    subject_key : as in ``crenel.operators.encode.encoder.EncodePlan``
     keys : (shards,) the Flink key of each shard
-    by_subject : whether a person is in one shard only, which follows from the subject
+    by_subject : whether the subject alone determines a person's shard
     """
 
     subject: Read
@@ -36,9 +36,9 @@ class ForgetPlan:
 
 
 def code_of(subject: np.uint64, hash_key: str) -> str:
-    """What a person is called where it is told that they were forgotten: 16 hexadecimal digits.
+    """Return the code of a person in the record of the erasure: 16 hexadecimal digits.
 
-    It follows from the subject and the key, and does not tell the hash that the state of other jobs may hold.
+    It follows from the subject and the key, and does not reveal the hash that the state of other jobs may contain.
     """
     hashed = np.asarray(subject, "<u8").tobytes()
     key = hash_key.encode("ascii")
@@ -46,15 +46,15 @@ def code_of(subject: np.uint64, hash_key: str) -> str:
 
 
 def requests(plan: ForgetPlan, *series: Any) -> tuple[list[list[int]], list[bytes | None]]:
-    """The requests of one batch.
+    """Return the requests of one batch.
 
     Parameters
     ----------
-    series : the arguments that ``plan`` counts, each one value a row
+    series : the arguments that ``plan`` numbers, each with one value per row
 
     Returns
     -------
-    keys : (rows,) of the shards that each request is for; none where a subject is missing
+    keys : (rows,) keys of the shards for each request; none where a subject is missing
     blobs : (rows,) ``Forget.to_bytes``; None where a subject is missing
     """
     subjects, missing = Batch(series).subject(plan.subject, plan.subject_key.hash_key)
@@ -72,7 +72,7 @@ def requests(plan: ForgetPlan, *series: Any) -> tuple[list[list[int]], list[byte
 
 
 class ForgetFunction(ScalarFunction):  # type: ignore[misc]
-    """Makes requests of each Arrow batch."""
+    """Flink function that makes requests of each Arrow batch."""
 
     def __init__(self, plan: ForgetPlan) -> None:
         self._plan = plan
@@ -87,7 +87,7 @@ class ForgetFunction(ScalarFunction):  # type: ignore[misc]
 
 
 def forget_function(plan: ForgetPlan) -> Any:
-    """The function, to be registered under a name of ours: ``crenel_forget(...)`` is ``ROW<k ARRAY<INT>, b BYTES>``."""
+    """Return the function ``crenel_forget(...)``, whose result is ``ROW<k ARRAY<INT>, b BYTES>``."""
     result = DataTypes.ROW(
         [DataTypes.FIELD("k", DataTypes.ARRAY(DataTypes.INT())), DataTypes.FIELD("b", DataTypes.BYTES())]
     )

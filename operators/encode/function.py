@@ -1,4 +1,4 @@
-"""The encoder as a vectorized scalar function of Flink SQL."""
+"""Encoder as a vectorized scalar function of Flink SQL."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from crenel.operators.signed_errors import ErrorSigner
 
 
 class EncodeFunction(ScalarFunction):  # type: ignore[misc]
-    """Calls the encoder with each Arrow batch.
+    """Flink function that encodes each Arrow batch.
 
     Parameters
     ----------
-    plan : what the encoder reads
-    records : those of its arguments that are read here, out of records, which then are the first column; None: none is
+    plan : inputs and settings of the encoder
+    records : plan for the arguments read from records, which are then the first column; None: none is
     """
 
     def __init__(self, plan: EncodePlan, records: RecordsPlan | None = None) -> None:
@@ -49,14 +49,14 @@ class EncodeFunction(ScalarFunction):  # type: ignore[misc]
             return pd.DataFrame({"k": keys, "b": blocks})
 
     def is_deterministic(self) -> bool:
-        # Where a block starts depends on the batch; and Flink must not evaluate it twice.
+        # Block boundaries depend on the batch, and Flink must not evaluate the function twice.
         return False
 
 
 def encode_function(plan: EncodePlan, records: RecordsPlan | None = None) -> Any:
-    """The function, to be registered under a name of ours: ``crenel_encode(...)`` is ``ROW<k INT, b BYTES>``.
+    """Return the function ``crenel_encode(...)``, whose result is ``ROW<k INT, b BYTES>``.
 
-    ``b`` is NULL on rows where no block rides.
+    ``b`` is NULL on rows that carry no block.
     """
     result = DataTypes.ROW([DataTypes.FIELD("k", DataTypes.INT()), DataTypes.FIELD("b", DataTypes.BYTES())])
     return udf(EncodeFunction(plan, records), result_type=result, func_type="pandas")

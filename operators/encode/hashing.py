@@ -1,6 +1,6 @@
-"""64-bit codes of subjects and sensitive values, and what shards are chosen by.
+"""64-bit codes of subjects and sensitive values, and even division of rows by their codes.
 
-A code is the same in every worker and after every restart: nothing here depends on the process.
+A code is the same in every worker and after every restart: it does not depend on the process.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 NULL = np.uint64(0x7FF8_6372_656E_656C)
-"""Code of a missing value. As a float64 it is a NaN that no code of a number is; an integer may be equal to it (one in
-2**64), and then counts as the same value, which is the safe side."""
+"""Code of a missing value.
+
+As a float64 it is a NaN that is the code of no number. An integer may equal it (one in 2**64), and then counts as the
+same value, which is the safe side.
+"""
 
 _BOOLEAN = np.array([0x5B5C_6D8F_0E1D_7A31, 0xA96D_42B5_33F8_90C7], np.uint64)  # false, true
 _STEP = np.uint64(0x9E37_79B9_7F4A_7C15)
@@ -22,36 +25,36 @@ _HALF = np.uint64(32)
 
 
 def text_codes(values: NDArray[Any], key: str, *, repeated: bool) -> NDArray[np.uint64]:
-    """Keyed SipHash-2-4 of the UTF-8 of each string, finalized by ``pandas.util.hash_array``.
+    """Return the keyed SipHash-2-4 of each string in UTF-8, finalized by ``pandas.util.hash_array``.
 
     Parameters
     ----------
-    values : (rows,) str; None where a value is missing, whose code means nothing
+    values : (rows,) str; None where a value is missing, whose code is undefined
     key : ``crenel.anonymity.model.secret.SubjectKey.hash_key``
-    repeated : equal strings are frequent: each is hashed once; the codes are the same either way
+    repeated : hash each distinct string once, for frequent repetitions; the codes do not change
     """
     return pd.util.hash_array(values, encoding="utf-8", hash_key=key, categorize=repeated)
 
 
 def real_codes(values: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """Codes of float64 values: 0.0 and -0.0 have one, and so has every NaN."""
+    """Return codes of float64 values; 0.0 and -0.0 share one, and so do all NaNs."""
     canonical = values + 0.0  # -0.0 + 0.0 is 0.0
     canonical[np.isnan(canonical)] = np.nan
     return canonical.view(np.uint64)
 
 
 def integer_codes(values: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Codes of int64 values: their bits."""
+    """Return codes of int64 values: their bits."""
     return values.view(np.uint64)
 
 
 def boolean_codes(values: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """Codes of truth values."""
+    """Return codes of Boolean values."""
     return _BOOLEAN[values.astype(np.intp)]
 
 
 def code_of(text: str, kind: str) -> np.uint64 | None:
-    """The code of what is written as ``text`` in a column of numbers or truth values; None where nothing is."""
+    """Return the code of the number or Boolean written as ``text``; None where there is no such value."""
     try:
         if kind == "integer":
             return np.uint64(integer_codes(np.array([int(text)], np.int64))[0])
@@ -63,7 +66,7 @@ def code_of(text: str, kind: str) -> np.uint64 | None:
 
 
 def combined(codes: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:
-    """One code a row from the codes of its columns, of which there is at least one."""
+    """Return one code per row from the codes of its columns, at least one."""
     total = np.full(len(codes[0]), _STEP)
     for column in codes:
         total ^= column
@@ -75,7 +78,7 @@ def combined(codes: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:
 def slices(codes: NDArray[np.uint64], count: int) -> NDArray[np.int64]:
     """Divide rows into ``count`` even slices by their codes: 0 to ``count - 1`` for each.
 
-    The codes are mixed first (splitmix64), so that the codes within one slice still differ in all of their bits.
+    The codes are mixed first (splitmix64), so that codes in one slice still differ in all of their bits.
     """
     mixed = codes + _STEP
     mixed ^= mixed >> np.uint64(30)

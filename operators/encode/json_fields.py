@@ -1,8 +1,8 @@
-"""Fields of records of JSON: what Flink's ``JSON_VALUE`` and ``TRY_CAST`` make of them.
+"""Fields of JSON records, with the results of Flink's ``JSON_VALUE`` and ``TRY_CAST``.
 
-``JSON_VALUE`` parses the whole record for each field; here a record is parsed once. What cannot be read is missing, as
-it is there: a field that is not there, is of another kind or does not fit its type, and all of a record that is no
-JSON, or that is nested more than 500 levels deep. ``crenel.operators.encode.try_cast`` tells which texts are numbers.
+``JSON_VALUE`` parses the whole record for each field; this module parses it once. As in Flink, unreadable values are
+missing: an absent field, or one of another kind or type. All fields of a record are missing if it is not JSON, or
+nested more than 500 levels deep. ``crenel.operators.encode.try_cast`` defines which texts are numbers.
 """
 
 from __future__ import annotations
@@ -31,17 +31,20 @@ FORMS: dict[str, tuple[Form, ...]] = {
     "DECIMAL": ("number", "text"),
     **dict.fromkeys(WHOLE, ("number", "integer", "text", "missing")),
 }
-"""What can be had here, by the type of the field."""
+"""Available forms of a field, by its type."""
 
 _EXACT_DIGITS = 15
-"""Decimal digits that a float64 holds."""
+"""Decimal digits that a float64 can represent."""
 
 _DEEPEST = 500
-"""Levels of nesting that are read. The exact parser takes fewer levels than the quick one, and how many depends on the
-stack that it is called on; so without a limit of our own, the result for a deep record would depend on both."""
+"""Maximum depth of nesting.
+
+The exact parser accepts fewer levels than the fast one, depending on the stack at the call. Without a fixed limit, the
+result for a deep record would depend on both.
+"""
 
 _LONGEST_INT = 40
-"""Characters of a whole number that is kept as an int; Python refuses to make an int of more than 4,300 digits."""
+"""Maximum number of characters of a whole number kept as an int; Python rejects more than 4,300 digits."""
 
 _BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"?|[][{}]', re.DOTALL)
 _PAIR = r"\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}"
@@ -55,8 +58,8 @@ class JsonField:
 
     Attributes
     ----------
-    path : names of members, and places in arrays counted from 0, on the way to it
-    type : a type of SQL in ``FORMS``, without parameters
+    path : names of members, and indices in arrays from 0, on the way to the field
+    type : an SQL type in ``FORMS``, without parameters
     precision, scale : of DECIMAL
     """
 
@@ -68,18 +71,18 @@ class JsonField:
 
 @dataclass(frozen=True)
 class JsonFields:
-    """What is read of each record: ``crenel.operators.encode.records.Fields``."""
+    """Fields to read from each record: an implementation of ``crenel.operators.encode.records.Fields``."""
 
     fields: tuple[JsonField, ...]
 
     def columns(self, records: pa.BinaryArray) -> list[_Column]:
-        """The values of each field; (rows,) records, null where one is missing."""
+        """Return the values of each field; ``records`` are (rows,), null where a record is missing."""
         read = _Records(records.to_pylist())
         return [_Column(field, read) for field in self.fields]
 
 
 class _Records:
-    """The records of a batch, parsed."""
+    """The parsed records of a batch."""
 
     def __init__(self, records: list[bytes | None]) -> None:
         self._records = records
@@ -103,7 +106,7 @@ class _Records:
         return [_at(row, path) for row in self.rows]
 
     def exact(self, row: int, path: tuple[str | int, ...]) -> Any:
-        """What ``column`` has in a row, with a Decimal in the place of a float."""
+        """Return the value of ``column`` in a row, with a Decimal in place of a float."""
         if row not in self._exact:
             record = self._records[row]
             self._exact[row] = None if record is None else _exactly(record)
@@ -126,7 +129,7 @@ class _Column:
 
     @cached_property
     def _cells(self) -> list[Any]:
-        """The values as the field's type has them, None where missing; of DECIMAL as text."""
+        """The values in the field's type, None where missing; for DECIMAL as text."""
         field, values = self._field, self._values
         if field.type == "DOUBLE":
             return self._unless(float, values, _real)
@@ -150,7 +153,7 @@ class _Column:
 
     @cached_property
     def _whole(self) -> NDArray[np.int64] | None:
-        """Whole numbers of which none is missing; None where one is, or where they are none."""
+        """The values where all are whole numbers in range; otherwise None."""
         if self._field.type not in WHOLE or self._kinds != {int}:
             return None
         try:
@@ -192,14 +195,14 @@ class _Column:
         return self._records.exact(row, self._field.path)
 
     def _unless(self, kind: type, values: list[Any], read: Callable[[Any], Any]) -> list[Any]:
-        """The values, of which those that are neither of a kind nor missing are read."""
+        """Return the values, after conversion of those that are neither of ``kind`` nor missing."""
         if self._kinds <= {kind, type(None)}:
             return values
         return [value if type(value) is kind or value is None else read(value) for value in values]
 
 
 def _too_deep(record: bytes) -> bool:
-    """Return whether the value that a record begins with is nested more than ``_DEEPEST`` levels deep."""
+    """Return whether the value at the beginning of a record is nested more than ``_DEEPEST`` levels deep."""
     if record.count(b"[") + record.count(b"{") <= _DEEPEST:
         return False
     depth = 0
@@ -217,7 +220,7 @@ def _too_deep(record: bytes) -> bool:
 
 
 def _exactly(record: bytes) -> Any:
-    """A record as Flink reads it, None where it does not: what follows a whole value is not looked at."""
+    """Return a record as Flink reads it, None where it is unreadable; text behind a complete value is ignored."""
     text = _ESCAPES.sub(_with_pairs, record.decode("utf-8", "replace"))
     try:
         found, _ = _DECODER.raw_decode(text.lstrip(" \t\r\n"))
@@ -227,7 +230,7 @@ def _exactly(record: bytes) -> Any:
 
 
 def _with_pairs(escape: re.Match[str]) -> str:
-    """An escape sequence, or the question mark that Java writes for a surrogate outside of a pair."""
+    """Return an escape sequence, or the question mark that Java writes for an unpaired surrogate."""
     return "?" if escape["half"] else escape[0]
 
 
@@ -236,7 +239,10 @@ def _refuse(constant: str) -> None:
 
 
 def _number(text: str) -> Decimal | float:
-    """A number with a fraction or an exponent; a float, which has no text, where not even a Decimal can hold it."""
+    """Return a number with a fraction or an exponent.
+
+    The result is a float, without a text, where a Decimal cannot represent the number.
+    """
     try:
         return Decimal(text)
     except InvalidOperation:  # the exponent has more than 18 digits
@@ -260,7 +266,7 @@ def _at(value: Any, path: tuple[str | int, ...]) -> Any:
 
 
 def _text(value: Any) -> str | None:
-    """What ``JSON_VALUE`` gives of a value that is no float."""
+    """Return the result of ``JSON_VALUE`` for a value that is not a float."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Decimal):
@@ -269,7 +275,7 @@ def _text(value: Any) -> str | None:
 
 
 def _integer(value: Any) -> int | None:
-    """What a cast makes of a value that is no whole number: what is behind its point is left out."""
+    """Return the result of a cast to a whole number, without the fraction."""
     return texts.integer(_text(value) or "")
 
 
@@ -280,9 +286,9 @@ def _real(value: Any) -> float | None:
 
 
 def _as_written(field: JsonField) -> Callable[[float], str | None]:
-    """How a float is told that stands for a number of no more decimals than a DECIMAL has; None of others.
+    """Return a function that writes a float with at most the DECIMAL's scale; None for other floats.
 
-    Whatever was written, the type rounds to that: it is nearer to the float than half of its last digit.
+    Any number with this float rounds to the same DECIMAL, because their difference is below half of the last digit.
     """
     write, end = f"{{:.{field.scale}f}}".format, 10.0 ** (min(field.precision, _EXACT_DIGITS) - field.scale)
 

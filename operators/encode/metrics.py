@@ -1,4 +1,4 @@
-"""Flink metrics of the encoder, where a stream is divided into shards; in the group ``crenel``."""
+"""Flink metrics of the encoder where a stream has several shards; in the group ``crenel``."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from crenel.operators.metrics import SCALE, Metrics
 
 
 def register(group: MetricGroup, loads: Loads, *, regions: bool) -> None:
-    """Show how full the shards are.
+    """Register gauges for the load of the shards.
 
     Parameters
     ----------
     group : the encoder's metric group
-    loads : of the shards; the gauges look at it
+    loads : of the shards; the gauges read it
     regions : whether shards are regions
     """
     metrics = Metrics(group)

@@ -1,4 +1,4 @@
-"""Fields of records as arguments of encode, in the place of SQL: a record is parsed once, and not for each field."""
+"""Fields of records as arguments of encode: parsing each record once replaces SQL that parses it for each field."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 from crenel.operators.encode.columns import as_arrow, reading
 
 Form: TypeAlias = Literal["number", "integer", "text", "boolean", "time", "day", "missing"]
-"""What an argument is of a field.
+"""Form of a field as an argument.
 
 - ``number``: whole numbers, or float64 in which NaN stands for a missing value
 - ``integer``: int64, 0 where missing
@@ -21,15 +21,15 @@ Form: TypeAlias = Literal["number", "integer", "text", "boolean", "time", "day",
 - ``boolean``: bool, None where missing
 - ``time``: datetime64 in milliseconds, NaT where missing
 - ``day``: text such as 2024-02-29, null where missing
-- ``missing``: whether it is
+- ``missing``: whether the field is missing
 """
 
 
 class Fields(Protocol):
-    """What is read of each record, of one format. What cannot be read is missing."""
+    """Fields to read from each record of one format; unreadable values are missing."""
 
     def columns(self, records: pa.BinaryArray) -> Sequence[object]:
-        """The values of each field, with an attribute for each ``Form`` that its type has.
+        """Return the values of each field, with an attribute for each ``Form`` of its type.
 
         ``records``: (rows,) bytes, null where one is missing.
         """
@@ -38,29 +38,29 @@ class Fields(Protocol):
 
 @dataclass(frozen=True)
 class RecordsPlan:
-    """Which arguments of encode come out of records.
+    """Plan for the arguments of encode that are read from records.
 
     Attributes
     ----------
-    fields : those that are read
-    arguments : of each argument the number of a field and what it is of it; None where SQL gives it
+    fields : the fields to read
+    arguments : number and form of the field for each argument; None where SQL provides the argument
     """
 
     fields: Fields
     arguments: tuple[tuple[int, Form] | None, ...]
 
     def read(self, records: pd.Series[Any], *others: Any) -> tuple[Any, ...]:
-        """The arguments of encode.
+        """Return the arguments of encode.
 
         Parameters
         ----------
         records : (rows,) bytes, None where a record is missing
-        others : the arguments that SQL gives, in order
+        others : the arguments that SQL provides, in order
 
         Raises
         ------
         UnreadableError
-            An argument cannot be read.
+            An argument is unreadable.
         """
         columns, given = self.fields.columns(as_arrow(records, pa.binary())), iter(others)
         arguments = []
@@ -70,7 +70,7 @@ class RecordsPlan:
         return tuple(arguments)
 
     def readable(self, record: pd.Series[Any], *others: Any) -> tuple[Any, ...]:
-        """The arguments of one record that ``read`` raises for, with None for each that cannot be read."""
+        """Return the arguments of one record for which ``read`` raises, with None for each unreadable one."""
         given = iter(others)
         arguments = [next(given) if asked is None else None for asked in self.arguments]
         with suppress(Exception):

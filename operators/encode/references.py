@@ -1,4 +1,4 @@
-"""Values of a reference distribution as the codes that encode gives them."""
+"""Codes of the values of a reference distribution, as encode computes them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from crenel.operators.encode.columns import Batch, Read
 
 
 def codes_of(values: Sequence[str], read: Read, key: str, null_text: str | None) -> list[int | None]:
-    """The code of each value of a published column, None where it is written as no value of the column is.
+    """Return the code of each value of a published column, None where no column value has this text.
 
     Parameters
     ----------
     values : as text
-    read : how the column arrives; of the kind ``single`` a number is rounded to float32, as such a column holds it
-    key, null_text : as ``Batch.published_codes`` takes them
+    read : form of the column; for ``single``, a number is rounded to float32, as in such a column
+    key, null_text : as for ``Batch.published_codes``
     """
     if read.kind == "text":
         alone = Read(read.name, "text", 0, longest=read.longest, padded=read.padded, neutralized=read.neutralized)

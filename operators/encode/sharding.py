@@ -1,4 +1,4 @@
-"""Which shard each tuple goes to."""
+"""Assignment of tuples to shards."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from crenel.operators.encode import hashing
 
 
 class Divided(Protocol):
-    """What shards are chosen by: columns as ``crenel.state.block.TupleColumns`` has them.
+    """Columns that determine a tuple's shard, as in ``crenel.state.block.TupleColumns``.
 
-    ``passed`` are (rows, columns) codes of what is published as it is and promises nothing; they matter where nobody is
-    known by name, and a tuple's shard follows from all that it holds.
+    ``passed`` are (rows, columns) codes of noised and pass-through columns. They matter where the policy names no
+    subject, so that a tuple's whole content determines its shard.
     """
 
     @property
@@ -37,12 +37,12 @@ Divide: TypeAlias = Callable[[Divided], NDArray[np.int64]]
 
 
 def divider(policy: Policy, shards: Shards) -> Divide:
-    """How rows get their shard, 0 to ``shards.count - 1``; for rows that are wrong it is any of them.
+    """Return a function that assigns rows to shards, 0 to ``shards.count - 1``; arbitrarily for invalid rows.
 
     Raises
     ------
     PolicyError
-        Tuples cannot be divided so.
+        The setting does not define a division.
     """
     count, regions = shards.count, shards.regions
     if regions is not None:
@@ -69,7 +69,7 @@ def _whole_row(columns: Divided) -> NDArray[np.uint64]:
 
 
 def _by_slice(columns: Divided, *, number: int, domain: tuple[float, float], count: int) -> NDArray[np.int64]:
-    """Equal slices of a domain."""
+    """Assign equal slices of a domain to shards."""
     lowest, highest = domain
     width = highest - lowest or 1.0
     share = (np.clip(np.nan_to_num(columns.numeric[:, number]), lowest, highest) - lowest) / width
@@ -77,5 +77,5 @@ def _by_slice(columns: Divided, *, number: int, domain: tuple[float, float], cou
 
 
 def _by_leaf(columns: Divided, *, number: int, leaves: int, count: int) -> NDArray[np.int64]:
-    """Neighboring leaves, as many in each shard as in another, or one more."""
+    """Assign neighboring leaves to shards, with equal numbers of leaves up to one."""
     return np.maximum(columns.categorical[:, number].astype(np.int64), 0) * count // leaves

@@ -1,8 +1,8 @@
-"""A hash chain through the audit log of a shard: a row that is changed, added or gone shows, and so does a lost end.
+"""Hash chain over the audit log of a shard, which reveals changed, added and missing rows, and a lost end.
 
-Each row has a hash of the row before it and of its own content, HMAC-SHA256 with a key and SHA-256 without. What is
-hashed can be had again from what a sink writes, in CSV as in JSON (``docs/evidence.md``, "The chain"), and is fixed for
-ever: rows of earlier runs must be found right.
+Each row has a hash of the row before it and of its own content: HMAC-SHA256 with a key and SHA-256 without. The hash
+input can be reconstructed from the output of a sink, in CSV as in JSON (``docs/evidence.md``, "The chain"). It never
+changes, so that rows of earlier runs stay verifiable.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from crenel.state.chain import ChainState
 _MEMBERS = 2**128
 _KEPT = 10_000
 _PLAIN = ":._-"
-"""Characters of names that a closing record writes as they are, beside letters and digits."""
+"""Characters, beside letters and digits, that a closing record writes unescaped in names."""
 
 _TIME = re.compile(r"(\d{4,}-\d\d-\d\d)[ T](\d\d:\d\d)(?::(\d\d)(\.\d+)?)?Z?", re.ASCII)
 _REAL = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
@@ -36,15 +36,16 @@ _WHOLE = re.compile(r"-?\d+", re.ASCII)
 
 @dataclass(frozen=True)
 class ChainPlan:
-    """What rows are hashed with.
+    """Settings of a hash chain.
 
     Attributes
     ----------
-    key : of the HMAC; without one, rows hold no hash of members, because the values could be guessed
-    in_force : what each row says was in force, in the order of its columns
-    version, policy, hierarchies : of the code and of the configuration, told by the first row after each start
-    null_text : how the released output writes a missing value
-    lengths : of each published column the most characters, None: any, and whether shorter texts are filled up
+    key : of the HMAC; without one, rows contain no hash of members, because the values could be guessed
+    in_force : privacy parameters in each row, in the order of its columns
+    version, policy, hierarchies : of the code and of the configuration, in the first row after each start
+    null_text : text of a missing value in the released output
+    lengths : maximum number of characters of each published column, None: no limit, and whether shorter texts are
+        padded
     """
 
     key: Secret
@@ -61,8 +62,9 @@ class Chain:
 
     Parameters
     ----------
-    members : names and types of the columns that each member has of its own
-    stored : where it stood; None where nothing is stored
+    plan : settings of the chain
+    members : names and types of the published columns
+    stored : stored end of the chain; None where nothing is stored
     """
 
     def __init__(self, plan: ChainPlan, members: pa.Schema, stored: ChainState | None = None) -> None:
@@ -79,7 +81,7 @@ class Chain:
 
     @property
     def state(self) -> ChainState:
-        """What is to be stored."""
+        """The state to store."""
         return ChainState(self._head, self._following, self._start)
 
     def columns(
@@ -89,14 +91,14 @@ class Chain:
         members: Sequence[Sequence[Any]],
         offsets: Sequence[int],
     ) -> list[list[Any]]:
-        """The columns of the chain for some releases, one after another, and go on behind them.
+        """Return the chain's columns for consecutive releases, and extend the chain by them.
 
         Parameters
         ----------
-        told : columns of the audit log before what was in force, of which the first are the ids
-        generalization : columns behind it
+        told : columns of the audit log before the privacy parameters, beginning with the release ids
+        generalization : columns after the privacy parameters
         members : published columns
-        offsets : where the members of each release begin, and where the last end
+        offsets : index of each release's first member, and the end of the last
         """
         ids = told[0]
         if ids:
@@ -116,9 +118,9 @@ class Chain:
 
         Parameters
         ----------
-        told : values of the audit log before what was in force, of which the first is the id of the next release
-        generalization : values behind it
-        counts : what the shard has counted by name; the record has them in the place of the hashes of members
+        told : values of the audit log before the privacy parameters, beginning with the id of the next release
+        generalization : values after the privacy parameters
+        counts : counts of the shard by name, which replace the hashes of members in the record
         """
         self._begin_behind(told[0])
         self._following = told[0]
@@ -126,12 +128,12 @@ class Chain:
         return list(self._link(first, last, " ".join(f"{quote(name, _PLAIN)}={n}" for name, n in counts.items())))
 
     def _begin_behind(self, release: int) -> None:
-        """Begin anew where releases were published without a chain."""
+        """Restart the chain after releases that were published without one."""
         if release != self._following:
             self._head = b""
 
     def _link(self, told: Sequence[bytes], generalization: Sequence[bytes], digest: str | None) -> tuple[Any, ...]:
-        """The chain's columns of the next row."""
+        """Return the chain's columns of the next row."""
         plan = self._plan
         origin = (plan.version, plan.policy, plan.hierarchies) if self._first else (None, None, None)
         self._first = False
@@ -141,8 +143,8 @@ class Chain:
         return (*own, self._head.hex())
 
     def _members(self, members: Sequence[Sequence[Any]], offsets: Sequence[int]) -> list[str | None]:
-        """For each release, the sum of the hashes of its members: rows under one generalization have no order."""
-        # Where nothing is published as it is there is a column that no sink has.
+        """Return for each release the sum of its members' hashes, because rows of one class have no order."""
+        # Without published columns there is a placeholder that no sink receives.
         columns = [texts.of(column) for texts, column in zip(self._texts, members, strict=False)]
         rows = zip(*columns, strict=True) if columns else [()] * offsets[-1]
         hashes = [int.from_bytes(self._hash(b"member", b"".join(row))[:16], "big") for row in rows]
@@ -154,7 +156,7 @@ class Chain:
 
 
 class _Texts:
-    """Values of a published column as they are hashed; those that come often are remembered."""
+    """Hash input of the values of a published column, with a cache of frequent values."""
 
     def __init__(self, text: Callable[[Any], str], null_text: str) -> None:
         self._text, self._null = text, null_text
@@ -173,7 +175,7 @@ class _Texts:
 
 
 def _as_text(kind: pa.DataType, longest: int | None, padded: bool) -> Callable[[Any], str]:
-    """How a value of a published column is written."""
+    """Return a function that writes a value of a published column."""
     if pa.types.is_boolean(kind):
         return lambda value: "true" if value else "false"
     if pa.types.is_timestamp(kind):
@@ -184,7 +186,7 @@ def _as_text(kind: pa.DataType, longest: int | None, padded: bool) -> Callable[[
 
 
 def _alike(text: str) -> str:
-    """One text for all ways in which formats write a number or a time."""
+    """Return the same text for all notations of a number or a time."""
     if time := _TIME.fullmatch(text):
         day, minute, second, fraction = time.groups()
         return f"{day} {minute}:{second or '00'}{(fraction or '').rstrip('0').rstrip('.')}"
@@ -194,7 +196,7 @@ def _alike(text: str) -> str:
 
 
 def _told(value: Any) -> str:
-    """A value of a row as it is hashed; of a number that is not whole what float32 tells of it, big-endian."""
+    """Return the hash input of a value; for a fraction the big-endian bytes of its float32."""
     if value is None:
         return ""
     if not isinstance(value, float):
@@ -214,6 +216,6 @@ def _told(value: Any) -> str:
 
 
 def _field(text: str) -> bytes:
-    """A text with its length, so that no two rows of texts look alike."""
+    """Return a text with its length, so that different rows of texts have different hash inputs."""
     content = text.encode()
     return b"%d:%b" % (len(content), content)

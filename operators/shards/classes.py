@@ -1,7 +1,7 @@
-"""What is counted of the classes that left: how large they are, how diverse, and who left alone.
+"""Statistics of published equivalence classes: size, diversity, and the number of singleton releases.
 
-A class is all that leaves under one generalization at once: a release of a cluster, of merged ones, or of a part. Who
-leaves later under a generalization that was published before, or fully generalized, makes none.
+A class is a release of a cluster, of merged clusters, or of a part of one. A tuple that reuses an earlier
+generalization, or is fully generalized, forms no class.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.outcomes import KINDS
 
 PERCENT_OF_K = (100, 125, 150, 200, 300, 500, 1000)
-"""From how many persons on a class counts in the next bucket, in percent of k."""
+"""Lower bounds of the size buckets, in percent of k."""
 
 OF_CLASSES = ("released_alone", *(f"classes_from_{percent}" for percent in PERCENT_OF_K))
-"""Names of what is counted, whatever a policy has."""
+"""Names of the counters that exist under every policy."""
 
 _FORMED = np.array([kind in ("cluster", "merged", "split") for kind in KINDS])
 _GENERALIZED = KINDS.index("generalized")
 
 
 class Classes:
-    """The classes that left all shards of a subtask since it started.
+    """Published classes of all shards of a subtask since it started.
 
     Parameters
     ----------
-    k : in force
+    k : the configured k
 
     Attributes
     ----------
-    least : the fewest persons behind a generalization under which anything left, but for full ones; 0 before the first
+    least : minimum number of persons in the class of a published generalization, except full ones; 0 before the first
     """
 
     def __init__(self, k: int) -> None:
@@ -41,16 +41,16 @@ class Classes:
 
     @property
     def alone(self) -> float:
-        """The share of released tuples that left in a release of their own, from 0 to 1."""
+        """Share of released tuples in singleton releases, from 0 to 1."""
         return self._alone / max(self._released, 1)
 
     @property
     def diversity(self) -> float:
-        """The mean l of released tuples, of each in the column where it is least; without fully generalized ones."""
+        """Mean over released tuples of the minimum l of their sensitive columns, without fully generalized tuples."""
         return self._diversity / max(self._judged, 1)
 
     def left(self, releases: Releases) -> dict[str, int]:
-        """Look at what left in one step; what is to be counted of it, by name."""
+        """Add the releases of one step, and return the counter increments by name."""
         if not len(releases):
             return {}
         tuples, subjects = releases.tuples, releases.subjects

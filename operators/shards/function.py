@@ -1,6 +1,6 @@
-"""The anonymizer as a Flink function: blocks of a shard go in, releases come out, and the shard lives in managed state.
+"""Anonymizer as a Flink function from blocks to releases, with the shard in managed state.
 
-Which algorithm works, the plan says; nothing here depends on it.
+The plan names the algorithm; this module does not depend on it.
 """
 
 from __future__ import annotations
@@ -53,25 +53,25 @@ END = 2**63 - 1
 """Event time at the end of the input."""
 
 WAKE_UP = 10_000
-"""Milliseconds of processing time between two wake-ups of a shard: so long after a restore all of them are loaded."""
+"""Milliseconds of processing time between two wake-ups of a shard, after which a restored shard is loaded."""
 
 
 def further_tags(algorithm: Algorithm) -> dict[str, OutputTag]:
-    """The side outputs that an algorithm has beside those of every job, by name."""
+    """Return the side outputs of an algorithm in addition to those of every job, by name."""
     return {output.name: OutputTag(output.name, further_type(output)) for output in algorithm.outputs}
 
 
 class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
-    """Anonymizes the blocks of each shard.
+    """Flink function that anonymizes the blocks of each shard.
 
-    In: rows (shard key, bytes of a ``crenel.state.block.Block`` or a ``crenel.state.forget.Forget``; None where a shard
-    begins). Out: releases; side outputs ``SUPPRESSED``, ``REJECTED``, ``FORGOTTEN``, those of the algorithm
-    (``further_tags``) and, once the input has ended, ``SUMMARY``; the main output then has the closing record of a
-    chained audit log too. All of them must be wired: PyFlink sends what is yielded for a side output to the main one
-    where no side output is.
+    Input: rows (shard key, bytes of a ``crenel.state.block.Block`` or a ``crenel.state.forget.Forget``; None where a
+    shard begins). Output: releases; side outputs ``SUPPRESSED``, ``REJECTED``, ``FORGOTTEN``, and those of the
+    algorithm (``further_tags``). After the end of the input, ``SUMMARY`` follows, and the main output receives the
+    closing record of a chained audit log. All outputs must be connected: PyFlink sends results for an unconnected side
+    output to the main one.
 
-    A request to forget applies to what has come to the shard before it, and nothing of it is kept: of a person whose
-    tuples come after it, nobody knows that they were asked to be forgotten.
+    A request to forget applies to all earlier tuples of the shard, and is not stored. The shard does not know that
+    later tuples of the same person follow such a request.
     """
 
     def __init__(self, plan: OperatorPlan) -> None:
@@ -101,11 +101,11 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         self._passed = WatermarkMerger(plan.encoders)
         group = runtime_context.get_metrics_group()
         self._metrics = ShardMetrics(group, self._shards, plan.algorithm, plan.terms)
-        gc.freeze()  # what is there stays: looking through it again and again takes a tenth of the time of Python
+        gc.freeze()  # existing objects stay: scanning them repeatedly takes a tenth of Python's run time
 
     def _process(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
         key = value[0]
-        if value[1] is None:  # the shard begins: its chain is to have an end, whether or not a tuple comes
+        if value[1] is None:  # the shard begins: its chain needs an end, with or without tuples
             ctx.timer_service().register_event_time_timer(END)
             return
         if kind_of(value[1]) == "forget":
@@ -115,7 +115,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         keyed = self._shards.get(key)
         if keyed is None:
             keyed = self._load(ctx, key, block.shard)
-        # Flink holds a watermark that comes within a bundle until its end; what rides on the block does not wait.
+        # Flink delays a watermark that arrives during a bundle until its end; the block carries its own.
         watermark = ctx.timer_service().current_watermark()
         step = keyed.shard.push(block, watermark)
         keyed.oddities.came(block)
@@ -132,7 +132,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         if keyed is None and self._store.known:
             keyed = self._load(ctx, key, None)
         number, tuples = self._plan.numbers.get(key), 0
-        if keyed is not None:  # else no tuple has ever come to the shard
+        if keyed is not None:  # otherwise the shard never received a tuple
             before = keyed.counters.forgotten
             step = keyed.shard.forget(np.array([request.subject], np.uint64))
             self._keep(keyed, step, ctx)
@@ -183,7 +183,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         return keyed
 
     def _chain(self, where: str) -> Chain | None:
-        """The shard's hash chain, where the audit log has one."""
+        """Return the shard's hash chain, where the audit log has one."""
         if self._plan.chain is None:
             return None
         blob = self._store.chain
@@ -215,15 +215,16 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
             yield REJECTED, rejected
 
     def _wake_up_later(self, ctx: KeyedProcessFunction.Context) -> None:
-        # A restored shard is known to Flink alone until something comes for its key. Its old deadline may lie far
-        # behind the one of a shorter event-time delay, so a timer of processing time brings it back soon after.
+        # Only Flink knows a restored shard until an input arrives for its key. After a reduction of the event-time
+        # delay, its stored timer may fire long after the new deadline. A timer of processing time therefore loads it
+        # soon.
         if self._plan.terms.policy.event_time is not None:
             timers = ctx.timer_service()
-            # At whole intervals, where a restored series of wake-ups and one that was begun anew become one.
+            # At multiples of the interval, so that a restored series of wake-ups and a new one coincide.
             timers.register_processing_time_timer((timers.current_processing_time() // WAKE_UP + 1) * WAKE_UP)
 
     def _keep(self, keyed: KeyedShard, step: Step, ctx: KeyedProcessFunction.Context) -> None:
-        """After a step: store what it changed, set the timer, and count what it did."""
+        """Store the changes of a step, set the timer, and update the metrics."""
         if step.changes is None:
             raise InvariantError("a shard of a job tells nothing to store")
         self._store.write(step.changes)
@@ -232,7 +233,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         self._metrics.update(before, keyed.counters, step.releases)
 
     def _set_timer(self, keyed: KeyedShard, ctx: KeyedProcessFunction.Context) -> None:
-        # One timer a shard, for its earliest deadline; one that is set too early finds nothing due and sets the next.
+        # One timer per shard, for its earliest deadline; one that fires too early finds nothing due and sets the next.
         deadline = keyed.shard.next_deadline
         if deadline is not None and (keyed.timer is None or deadline < keyed.timer):
             if keyed.timer is not None:
@@ -252,17 +253,17 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
                 yield self._tags[name], row(list(values))
 
     def _close(self, keyed: KeyedShard) -> Iterator[Any]:
-        """End the shard's chain, where it has one: without this record it would look like that of a job that runs."""
+        """End the shard's chain, if any; without this record it would look like that of a running job."""
         if keyed.chain is not None:
             yield from self._emitter.closing(keyed.counters, keyed.shard.number, keyed.chain)
             self._store.chain = keyed.chain.state.to_bytes()
 
 
 def summary(plan: OperatorPlan, keyed: KeyedShard) -> Iterator[tuple[str, float]]:
-    """A shard's counters, and what was promised, as (name, amount).
+    """Yield a shard's counters and the privacy parameters, as (name, amount).
 
-    ``delay.N`` counts tuples that waited for about N later ones; promises have ``parameter.`` before their names; and
-    what ``StreamDiagnostics.found`` tells.
+    ``delay.N`` counts tuples with a delay of about N tuples. Names of parameters begin with ``parameter.``. The result
+    includes ``StreamDiagnostics.found``.
     """
     counters: Counters = keyed.counters
     for name in (*plan.algorithm.counted, "loss_sum", "longest_delay"):

@@ -1,4 +1,4 @@
-"""What the operator keeps of one key."""
+"""Live state of one Flink key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crenel.operators.shards.stream_diagnostics import StreamDiagnostics
 
 
 class KeyedShard:
-    """One key: the shard, its counters, rows rejected with it, its hash chain, and the timer that is set for it."""
+    """One key: the shard with its counters, rejected records, diagnostics, hash chain and current timer."""
 
     def __init__(
         self, shard: Shard, rejected: NDArray[np.int64], oddities: StreamDiagnostics, chain: Chain | None = None

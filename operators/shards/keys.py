@@ -6,7 +6,7 @@ _MASK = 0xFFFF_FFFF
 
 
 def key_group(key: int, max_parallelism: int) -> int:
-    """The key group of an int key of a PyFlink stream that is keyed by ``Types.INT()``.
+    """Return the key group of an int key of a PyFlink stream that is keyed by ``Types.INT()``.
 
     The JVM hashes such a key as a ``Row`` of one ``Integer`` and spreads the hash by MurmurHash3
     (``KeyGroupRangeAssignment.assignToKeyGroup``, ``MathUtils.murmurHash`` of Flink 2.3).
@@ -29,21 +29,21 @@ def key_group(key: int, max_parallelism: int) -> int:
     code = code * 0xC2B2AE35 & _MASK
     code ^= code >> 16
     signed = code - (1 << 32) if code >> 31 else code
-    # Java's Math.abs of the least int is negative; Flink takes 0 for it.
+    # Java's Math.abs of the minimum int is negative; Flink uses 0 for it.
     return 0 if signed == -(1 << 31) else abs(signed) % max_parallelism
 
 
 def shard_keys(count: int, max_parallelism: int) -> tuple[int, ...]:
-    """One key for each shard: distinct, and with key groups evenly spaced.
+    """Return one key for each shard: distinct, and with evenly spaced key groups.
 
-    Shard i gets the smallest free key of key group ``floor((i + 0.5) * max_parallelism / count)``. A parallelism that
-    divides ``max_parallelism`` then gives each subtask as many shards as another, or one more. With more shards than
-    key groups, groups hold several.
+    Shard i gets the smallest free key of key group ``floor((i + 0.5) * max_parallelism / count)``. If the parallelism
+    divides ``max_parallelism``, the numbers of shards per subtask differ by at most one. With more shards than key
+    groups, groups contain several shards.
 
     Parameters
     ----------
-    count : number of shards, 1 or more
-    max_parallelism : ``pipeline.max-parallelism``, 1 to 32768; the keys stay valid only as long as it does
+    count : number of shards, at least 1
+    max_parallelism : ``pipeline.max-parallelism``, 1 to 32768; the keys stay valid only while it does not change
 
     Raises
     ------

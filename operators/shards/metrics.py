@@ -17,7 +17,7 @@ from crenel.operators.shards.keyed_shard import KeyedShard
 
 
 def counter_names(algorithm: Algorithm, terms: ShardContext) -> tuple[str, ...]:
-    """Names of all counters of a job."""
+    """Return the names of all counters of a job."""
     privacy = terms.privacy
     return (
         *algorithm.counted,
@@ -34,12 +34,14 @@ def counter_names(algorithm: Algorithm, terms: ShardContext) -> tuple[str, ...]:
 
 
 class ShardMetrics:
-    """Counters over all shards of a subtask since it started, and gauges of how they stand.
+    """Counters over all shards of a subtask since it started, and gauges of their current state.
 
     Parameters
     ----------
     group : the operator's metric group
-    shards : the live shards by key; the gauges look at it
+    shards : the live shards by key, which the gauges read
+    algorithm : names the counters and gauges
+    terms : policy, privacy models and parameters
     """
 
     def __init__(
@@ -65,7 +67,7 @@ class ShardMetrics:
             metrics.gauge(name, partial(self._over_all, gauge))
 
     def update(self, before: Counters, after: Counters, releases: Releases) -> None:
-        """Count what one step of one shard has done, with what left in it."""
+        """Count the effects of one step of one shard, including its releases."""
         past, now = self._flat(before), self._flat(after)
         for name, amount in now.items():
             self._count(name, amount - past.get(name, 0))
@@ -77,7 +79,7 @@ class ShardMetrics:
             self._count(name, amount)
 
     def reject(self, reason: str, rows: int) -> None:
-        """Count rows that were not let in."""
+        """Count rejected records."""
         self._count(f"rejected_{reason}", rows)
 
     def _count(self, name: str, amount: int) -> None:

@@ -1,4 +1,4 @@
-"""What the operator must know of a job: plain, frozen, and shipped to the workers."""
+"""Frozen plan of a job's anonymizer, shipped to the workers."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from crenel.operators.shards.chain import ChainPlan
 
 @dataclass(frozen=True)
 class OperatorPlan:
-    """One job's anonymizer.
+    """Plan of one job's anonymizer.
 
     Attributes
     ----------
-    algorithm : which one works
-    terms : what is promised, and how
-    seed : fixes every random choice; None: drawn from the operating system when a shard first sees a tuple
+    algorithm : the algorithm
+    terms : policy, privacy models and parameters
+    seed : fixes every random choice; None: drawn from the operating system at a shard's first tuple
     integers : names of the numeric quasi-identifiers that are published as integers
-    encoded : names of the columns that encode reads, to which ``crenel.state.block.Rejected.column`` refers;
-        None stands for no single one
-    numbers : of each shard, by its Flink key
-    extremes : the least and the largest value that a column holds, of the numeric quasi-identifiers whose noise, or
-        whose rounding of ends, no domain bounds
-    subject_key : the key that pseudonyms are derived from
+    encoded : names of the columns that encode reads, indexed by ``crenel.state.block.Rejected.column``; None stands for
+        no single column
+    numbers : number of each shard, by its Flink key
+    extremes : minimum and maximum of a column's type, for numeric quasi-identifiers whose noise or rounded ends no
+        domain limits
+    subject_key : the key from which pseudonyms are derived
     chain : of the audit log; None where it has none
-    encoders : how many encoders work side by side
+    encoders : number of parallel encoders
     """
 
     algorithm: Algorithm
@@ -45,7 +45,7 @@ class OperatorPlan:
 
     @property
     def members(self) -> pa.Schema:
-        """Names and types of the columns that each member of a release has of its own: the pseudonym comes last."""
+        """Names and types of the published columns with a value per member; the pseudonym comes last."""
         pseudonym = self.terms.policy.pseudonym
         return (
             self.terms.members
@@ -55,5 +55,5 @@ class OperatorPlan:
 
     @property
     def representative(self) -> bool:
-        """Whether a number is published as one value, which stands for its group, and not as an interval."""
+        """Whether a number is published as one representative value of its class, and not as an interval."""
         return self.algorithm.representative(self.terms.parameters)

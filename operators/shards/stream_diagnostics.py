@@ -1,6 +1,6 @@
-"""What about a stream makes its figures surprise: noted beside each shard, for the summary of a run.
+"""Diagnostics of a shard's stream that explain unexpected results in a run's summary.
 
-It is no part of the state: after a restore it begins anew.
+They are not part of the state: after a restore they start anew.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from crenel.anonymity.buffer.watermarks import tuple_watermarks
 from crenel.state.block import NO_TIME, Block
 
 _OUTERMOST = 4
-"""The range without its outermost values lacks one less than these, at each end."""
+"""Number of outermost values kept at each end; the inner range excludes all but the last of them."""
 
 _ENOUGH = 100
-"""Values that a range is judged by, at least."""
+"""Minimum number of values for judging a range."""
 
 
 class StreamDiagnostics:
-    """What was seen of one shard's stream since it was loaded.
+    """Observations of one shard's stream since the shard was loaded.
 
     Parameters
     ----------
-    terms : numeric attributes without a domain are watched, unless there is noise: of those before it nothing is told
-    delay : how long tuples are to wait at most, milliseconds of event time; None: no such bound
+    terms : numeric attributes without a domain are observed, unless there is noise, because their original values must
+        stay secret
+    delay : maximum delay of a tuple in milliseconds of event time; None: no such bound
     """
 
     def __init__(self, terms: ShardContext, delay: int | None) -> None:
@@ -42,7 +43,7 @@ class StreamDiagnostics:
         self._overdue = 0
 
     def came(self, block: Block) -> None:
-        """Look at the tuples of a block."""
+        """Observe the tuples of a block."""
         if len(block):
             self._newest = max(self._newest, int(block.event_time.max()))
             self._values += len(block)
@@ -50,9 +51,9 @@ class StreamDiagnostics:
             self._outermost[name] = _ends(np.concatenate((self._outermost[name], block.numeric[:, column])))
 
     def left(self, releases: Releases, watermark: int | None = None, block: Block | None = None) -> None:
-        """Look at what left as event time had come to a watermark; None: the input has ended.
+        """Observe the releases of a step at a watermark; None: the input has ended.
 
-        ``block``: what came then; who left did so as soon as it was due by what had passed when one of its tuples came.
+        ``block`` is the block of the step; its own watermarks then decide when each release was due.
         """
         if self._delay is None or not len(releases):
             return
@@ -64,10 +65,10 @@ class StreamDiagnostics:
         self._overdue += int(releases.tuples[overdue].sum())
 
     def found(self) -> Iterator[tuple[str, float]]:
-        """What was noted, as (name, amount).
+        """Yield the observations as (name, amount).
 
-        ``overdue``: tuples that left after more than twice their delay. ``stretch.NAME``: how many times as wide a few
-        outermost values make the range of that attribute.
+        ``overdue``: tuples released after more than twice their delay. ``stretch.NAME``: ratio of the attribute's range
+        with and without a few outermost values.
         """
         yield "overdue", self._overdue
         for name, values in self._outermost.items():
@@ -78,7 +79,7 @@ class StreamDiagnostics:
 
 
 def _ends(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The least and the largest of some values, sorted."""
+    """Return the smallest and largest values, sorted."""
     if len(values) <= 2 * _OUTERMOST:
         return np.sort(values)
     parted = np.partition(values, (_OUTERMOST - 1, len(values) - _OUTERMOST))

@@ -1,4 +1,4 @@
-"""What event time had passed when each tuple came, where several encoders tell of it."""
+"""Watermarks of tuples merged over several parallel encoders."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from crenel.state.block import NO_TIME, Block
 
 
 class WatermarkMerger:
-    """Judges what rides on blocks by what all encoders have told.
+    """Merger of the watermarks that blocks carry from all encoders.
 
-    An encoder knows the watermark of what it reads itself. For the stream event time has passed where it has passed for
-    each of them; so nothing that rides on a block counts before each has been heard of, and Flink's own watermark,
-    which comes later and knows of sources that are idle, counts alone.
+    An encoder knows only the watermark of its own input. The watermark of the stream is the minimum over all encoders,
+    so the watermarks of blocks count only after each encoder has sent one. Until then only Flink's watermark counts,
+    which arrives later and accounts for idle sources.
 
     Parameters
     ----------
-    encoders : how many work side by side; where fewer ever tell, Flink's watermark counts alone
+    encoders : number of parallel encoders; if some never send a watermark, only Flink's counts
     """
 
     def __init__(self, encoders: int) -> None:
@@ -26,7 +26,7 @@ class WatermarkMerger:
         self._latest: dict[int, int] = {}
 
     def told(self, block: Block) -> Block:
-        """The block, with what had passed by all encoders, or nothing of it."""
+        """Return the block with the watermark over all encoders, or without one."""
         if block.watermark is None or not len(block):
             return block
         others = [mark for encoder, mark in self._latest.items() if encoder != block.encoder]
