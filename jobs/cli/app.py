@@ -34,15 +34,15 @@ def run(
     configuration: Configuration,
     overrides: Overrides = None,
     parallelism: Annotated[
-        int | None, typer.Option(min=1, help="Tasks side by side; without it as the configuration says, else 1.")
+        int | None, typer.Option(min=1, help="Parallel tasks; default: the configured number, else 1.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object.")] = False,
     report: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write what left as a page for people; needs the extra 'report'."),
+        typer.Option(metavar="FILE", help="Write a report of the output as an HTML page; needs the extra 'report'."),
     ] = None,
 ) -> None:
-    """Run a job here until its input ends, and tell what became of the rows."""
+    """Run a job on this machine until its input ends, and summarize its output."""
     with reported(configuration):
         place = None
         if report is not None:  # drawing packages are imported only on demand, here and below
@@ -76,10 +76,10 @@ def check(
     overrides: Overrides = None,
     against: Annotated[
         str | None,
-        typer.Option(metavar="SAVEPOINT", help="Whether the state in this folder of a savepoint fits as well."),
+        typer.Option(metavar="SAVEPOINT", help="Also check that the job can restore this savepoint, a folder."),
     ] = None,
 ) -> None:
-    """Validate a configuration, with the columns of its source, and show what would run."""
+    """Validate a configuration and the columns of its source, and show the job."""
     with reported(configuration):
         show_configuration(configuration, overrides or [], console(), against)
 
@@ -90,7 +90,7 @@ def budget(
     overrides: Overrides = None,
     epsilon: Annotated[
         list[float] | None,
-        typer.Option(metavar="E", min=0, help="Show the delta of this epsilon. May be repeated; without it of some."),
+        typer.Option(metavar="E", min=0, help="Show delta for this epsilon. Repeatable; default: several values."),
     ] = None,
     wanted_epsilon: Annotated[
         float | None,
@@ -105,7 +105,7 @@ def budget(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the figures as one JSON object.")] = False,
 ) -> None:
-    """Show what sampling and noise are worth: epsilon, delta, and how far noise moves each attribute."""
+    """Show epsilon and delta of sampling and noise, and the error that noise adds to each attribute."""
     with reported(configuration):
         if not all(map(isfinite, epsilon or ())):
             raise typer.BadParameter("--epsilon must be a finite number")
@@ -135,14 +135,15 @@ def budget(
 def hierarchy(
     configuration: Configuration,
     column: Annotated[
-        str | None, typer.Argument(metavar="COLUMN", help="A categorical quasi-identifier; needed where there are two.")
+        str | None,
+        typer.Argument(metavar="COLUMN", help="A categorical quasi-identifier; required if there are several."),
     ] = None,
     overrides: Overrides = None,
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write it there, and not to standard output.", dir_okay=False)
+        Path | None, typer.Option(metavar="FILE", help="Write to this file instead of standard output.", dir_okay=False)
     ] = None,
 ) -> None:
-    """Write a hierarchy as CSV, one line a value, from the value to the root, also where it is built."""
+    """Write a hierarchy as CSV, one line per value, from the value to the root."""
     with reported(configuration):
         text = hierarchy_text(load(configuration, overrides or []).policy, column)
         if output is None:
@@ -157,14 +158,14 @@ def hierarchy(
 @app.command()
 def regions(
     configuration: Configuration,
-    count: Annotated[int, typer.Option(min=1, help="Regions, as many as shards.count shall be.")],
+    count: Annotated[int, typer.Option(min=1, help="Number of regions, which becomes shards.count.")],
     write: Annotated[Path, typer.Option(metavar="FILE", help="The file for shards.regions.", dir_okay=False)],
     overrides: Overrides = None,
     sample: Annotated[
-        int, typer.Option(min=1, metavar="ROWS", help="Tuples to learn from; of a source without an end the first.")
+        int, typer.Option(min=1, metavar="ROWS", help="Tuples to learn from; the first ones of an unbounded source.")
     ] = 20_000,
 ) -> None:
-    """Learn regions of the quasi-identifiers from the source, by which a stream can be divided into shards."""
+    """Learn regions of the quasi-identifiers from the source, to divide the stream into shards."""
     with reported(configuration):
         from crenel.jobs.cli.regions import write_regions
 
@@ -182,12 +183,14 @@ def forget(
     subjects: Annotated[
         list[str] | None,
         typer.Option(
-            "--subject", metavar="S", help="A person, as policy.subject has it. May be repeated; without it from stdin."
+            "--subject",
+            metavar="S",
+            help="A person, by the value of policy.subject. Repeatable; default: lines of stdin.",
         ),
     ] = None,
     overrides: Overrides = None,
 ) -> None:
-    """Ask a job that runs to forget persons: write a request for each into the table of source.forget."""
+    """Request that a running job forget persons: write one row per person to the table of source.forget."""
     with reported(configuration):
         persons = subjects or [line for line in sys.stdin.read().splitlines() if line]
         if not persons:
@@ -211,11 +214,11 @@ def clean() -> None:
 def demo(
     rows: Annotated[int, typer.Option(min=0, help="Rows of the stream.")] = 50_000,
     keep: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep the files there: the stream and all that came out.")
+        Path | None, typer.Option(metavar="DIR", help="Keep the input and all outputs in this folder.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Another seed makes another stream.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the generated stream.")] = 1,
 ) -> None:
-    """Anonymize a made-up stream of clinic visits, and show what comes out."""
+    """Anonymize a synthetic stream of clinic visits, and show the output."""
     with reported(Path("the demo's configuration")):
         shown = console()
         if keep is not None:

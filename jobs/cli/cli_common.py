@@ -19,7 +19,7 @@ from crenel.jobs.local.logs import JobError
 
 app = typer.Typer(
     name="crenel",
-    help="Anonymize a stream of personal records while it flows: CASTLE, windows and others, on Apache Flink.",
+    help="Anonymize a stream of personal records while it flows, on Apache Flink.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -30,7 +30,7 @@ Configuration = Annotated[
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Set a field first, such as privacy.k=20. May be repeated."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a field, such as privacy.k=20. Repeatable."),
 ]
 
 

@@ -11,8 +11,10 @@ import typer
 from crenel.jobs.cli.cli_common import Configuration, Overrides, app, console, reported, warn
 from crenel.jobs.config.load import load
 
-Sample = Annotated[Path | None, typer.Option(metavar="FILE", help="Rows as the source has them, read in its place.")]
-Rows = Annotated[int, typer.Option(min=2, help="Tuples of the sample: the first of the source.")]
+Sample = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="A file with rows of the source, read instead of it.")
+]
+Rows = Annotated[int, typer.Option(min=2, help="Size of the sample: the first tuples of the source.")]
 _ROWS = 50_000
 
 
@@ -23,35 +25,37 @@ def plan(
     sample: Sample = None,
     rows: Rows = _ROWS,
     max_loss: Annotated[
-        float | None, typer.Option(metavar="LOSS", min=0, max=1, help="Most mean loss, such as 0.2.")
+        float | None, typer.Option(metavar="LOSS", min=0, max=1, help="Maximum mean loss, such as 0.2.")
     ] = None,
     max_delay: Annotated[
         str | None,
-        typer.Option(metavar="DELAY", help="What 99 of 100 tuples may wait for: 10min, or '1000 tuples'."),
+        typer.Option(metavar="DELAY", help="Maximum p99 of the delay: 10min, or '1000 tuples'."),
     ] = None,
     max_suppressed: Annotated[
-        str | None, typer.Option(metavar="SHARE", help="Most tuples that may be suppressed, such as 1%.")
+        str | None, typer.Option(metavar="SHARE", help="Maximum share of suppressed tuples, such as 1%.")
     ] = None,
-    min_k: Annotated[int | None, typer.Option(metavar="K", min=1, help="Least k; without it as configured.")] = None,
+    min_k: Annotated[int | None, typer.Option(metavar="K", min=1, help="Minimum k; default: as configured.")] = None,
     vary: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE,VALUE",
-            help="What to try of algorithm, k, l, delay, shards, or a field such as castle.max_clusters. May be "
-            "repeated.",
+            help="Values to try of algorithm, k, l, delay, shards, or a field such as castle.max_clusters. Repeatable.",
         ),
     ] = None,
-    settings: Annotated[int, typer.Option(min=1, help="Settings that are tried, at most.")] = 100,
+    settings: Annotated[int, typer.Option(min=1, help="Maximum number of settings to try.")] = 100,
     write_regions: Annotated[
-        Path | None, typer.Option("--regions", metavar="FILE", help="Write learned regions, where it recommends any.")
+        Path | None,
+        typer.Option(
+            "--regions", metavar="FILE", help="Write learned regions to this file, if the plan recommends them."
+        ),
     ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw all settings as PNG or SVG; needs the extra 'plot'.")
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Show all settings, and not only the best.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Show all settings, not only the best.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the plan as one JSON object.")] = False,
 ) -> None:
-    """Replay a sample of the source under many settings, and recommend one for what is wanted."""
+    """Replay a sample of the source under many settings, and recommend one within your limits."""
     with reported(configuration):
         from crenel.jobs.cli import plan as command
         from crenel.jobs.plan.options import Bounds, share_of, wait_of
@@ -84,12 +88,10 @@ def why(
     overrides: Overrides = None,
     sample: Sample = None,
     rows: Rows = _ROWS,
-    outputs: Annotated[
-        bool, typer.Option("--outputs", help="Look at what a run has left in its sinks as well.")
-    ] = False,
+    outputs: Annotated[bool, typer.Option("--outputs", help="Also read the outputs of a run from its sinks.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print all as one JSON object.")] = False,
 ) -> None:
-    """Replay a sample, and tell what was suppressed, rejected or lost, and which setting would have saved it."""
+    """Explain suppression, rejection and loss in a replayed sample, and the settings that reduce them."""
     with reported(configuration):
         from crenel.jobs.cli import why as command
 
@@ -101,17 +103,18 @@ def why(
 def report(
     configuration: Configuration,
     overrides: Overrides = None,
-    output: Annotated[Path, typer.Option(metavar="FILE", help="Write it there; an HTML file.", dir_okay=False)] = Path(
+    output: Annotated[Path, typer.Option(metavar="FILE", help="The HTML file to write.", dir_okay=False)] = Path(
         "report.html"
     ),
     source: Annotated[
-        bool, typer.Option("--input", help="Read the source too, and show what came in beside what left.")
+        bool, typer.Option("--input", help="Also read the source, and show input beside output.")
     ] = False,
     attacks: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What 'crenel attack --json' printed of this run, to be shown.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Include the results that 'crenel attack --json' printed for this run."),
     ] = None,
 ) -> None:
-    """Write what left, as its sinks hold it, as a page for people; needs the extra 'report'."""
+    """Write a report of the output in the sinks as an HTML page; needs the extra 'report'."""
     with reported(configuration):
         from crenel.jobs.cli.report import Place
         from crenel.jobs.cli.report import report as write_report
@@ -127,7 +130,7 @@ def verify(
     overrides: Overrides = None,
     since: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="What --json printed before: the last releases of then must be there still."),
+        typer.Option(metavar="FILE", help="An earlier result of --json: its last releases must still exist."),
     ] = None,
     running: Annotated[
         bool,
@@ -135,7 +138,7 @@ def verify(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print all that was found as one JSON object.")] = False,
 ) -> None:
-    """Check outputs against what was promised: exit code 1 where that is broken, 3 where it could not be checked."""
+    """Check outputs against the guarantees: exit code 1 for a violation, 3 if a check was impossible."""
     with reported(configuration):
         from crenel.jobs.cli.verify import EXIT_CODES, show, verdict_of
 
@@ -154,23 +157,23 @@ def attack(
     overrides: Overrides = None,
     sample: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The run's input: rows as the source has them, read in its place."),
+        typer.Option(metavar="FILE", help="A file with the input of the run, read instead of the source."),
     ] = None,
-    rows: Annotated[int, typer.Option(min=2, help="Rows of the input, at most.")] = 100_000,
-    replay: Annotated[bool, typer.Option("--replay", help="Attack replays alone, and no outputs of a run.")] = False,
+    rows: Annotated[int, typer.Option(min=2, help="Maximum number of input rows.")] = 100_000,
+    replay: Annotated[bool, typer.Option("--replay", help="Attack replays only, not the outputs of a run.")] = False,
     within_rows: Annotated[
         list[int] | None,
-        typer.Option(metavar="N", min=0, help="The observer knows the order to within N rows. May be repeated."),
+        typer.Option(metavar="N", min=0, help="The attacker knows the order of arrival to within N rows. Repeatable."),
     ] = None,
     within_time: Annotated[
         list[str] | None,
-        typer.Option(metavar="T", help="The observer knows times to within T, as '1 min'. May be repeated."),
+        typer.Option(metavar="T", help="The attacker knows times to within T, such as '1 min'. Repeatable."),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Replays.")] = 5,
-    targets: Annotated[int, typer.Option(min=1, help="People that are looked for in each, at most.")] = 1000,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of replays.")] = 5,
+    targets: Annotated[int, typer.Option(min=1, help="Maximum number of target persons in each replay.")] = 1000,
     json: Annotated[bool, typer.Option("--json", help="Print what was found as one JSON object.")] = False,
 ) -> None:
-    """Attack what a run has left, and replays of its input: what could be learned by who knows this or that."""
+    """Estimate re-identification risk of outputs and replays, for attackers with different knowledge."""
     with reported(configuration):
         from crenel.jobs.cli import attack as command
 
