@@ -99,7 +99,7 @@ def attacked(name: str, judged: str, attacks: Sequence[Attack]) -> Figure:
         )
         for attack in attacks
     )
-    columns = ("attack", "the observer knows", "success", "bounds", "baseline", "by k", "note")
+    columns = ("attack", "the attacker knows", "success", "bounds", "baseline", "by k", "note")
     return Figure(name, title, text, svg, Table(title, columns, rows), below=True)
 
 

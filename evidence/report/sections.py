@@ -204,14 +204,14 @@ def attacked(attacks: Sequence[Attack]) -> Section:
     """Return the section on attacks."""
     above = sum(attack.above for attack in attacks)
     text = (
-        "Bounds are of 95 % confidence. The baseline is what the same observer has without what left, or finds of "
-        "people who are not in it.",
+        "Bounds are 95 % confidence intervals. The baseline is the success of the same attacker without the published "
+        "records, or against persons who are not in them.",
         f"{above or 'None'} of {len(attacks)} attacks surely succeed{'s' if above == 1 else ''} more often than k "
-        "allows to who knows quasi-identifiers alone.",
+        "allows for an attacker who knows quasi-identifiers alone.",
     )
     kinds = [(kind, [attack for attack in attacks if attack.judged == kind]) for kind in ("outputs", "replay")]
     drawn = tuple(pictures.attacked(f"attacked-{kind}", kind, found) for kind, found in kinds if found)
-    return Section("attacks", "What an observer could do", text, figures=drawn)
+    return Section("attacks", "What an attacker could learn", text, figures=drawn)
 
 
 def warned(warnings: Sequence[str]) -> Section:

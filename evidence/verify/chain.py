@@ -125,7 +125,7 @@ def follow(outputs: Outputs, audit: pa.Table, classes: Classes, log: Log, chaine
     if judgments > 1 and sum("changed" in finding.text for finding in findings) == judgments:
         findings = [Finding("no release fits the chain: audit_chain.key is another, or all of them were written anew")]
     releases = sum(not entry.closing for entries in log.values() for entry in entries)
-    how = "with the key" if chained.key else "without a key, so that whoever can write can write it anew"
+    how = "with the key" if chained.key else "without a key, so that anybody with write access can write it anew"
     yield judged("chain", f"{releases:,} releases, each as it was written behind the one before, {how}", findings)
     yield _starts(audit if outputs.closing is None else pa.concat_tables([audit, outputs.closing]), chained)
     if not chained.key:

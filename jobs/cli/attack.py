@@ -161,8 +161,8 @@ def show(found: Attacked, options: Options, console: Console) -> None:
 
 def _show(found: Found, console: Console) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in ("attack", "the observer knows", "success, %", "bounds", "without", "by k"):
-        words = column in ("attack", "the observer knows")
+    for column in ("attack", "the attacker knows", "success, %", "bounds", "without", "by k"):
+        words = column in ("attack", "the attacker knows")
         table.add_column(column, justify="left" if words else "right", no_wrap=not words)
     before = ""
     for attack in found.attacks:

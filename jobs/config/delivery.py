@@ -106,7 +106,7 @@ def clashing_sinks(sinks: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
         if options.get("sink.transaction-naming-strategy", "").upper() == "POOLING":
             yield (
                 f"sinks.{name}.sink.transaction-naming-strategy: POOLING may leave a transaction open after a "
-                "recovery, which blocks whoever reads the topic with read_committed until it times out; INCREMENTING, "
+                "recovery, which blocks consumers of the topic with read_committed until it times out; INCREMENTING, "
                 "or leave it out"
             )
         prefix = options.get(_PREFIX)

@@ -256,8 +256,8 @@ def _not_pseudonymous(file: File, pseudonym: Pseudonym) -> Iterator[str]:
     """Yield settings that are incompatible with a published pseudonym."""
     if file.subject_key is None:
         yield (
-            "subject_key: is missing; without a key whoever guesses who is in the stream makes the codes of "
-            "policy.pseudonym too. Give 16 random bytes or more, best as ${CRENEL_SUBJECT_KEY}"
+            "subject_key: is missing; without a key, an attacker who guesses a subject can compute its code of "
+            "policy.pseudonym. Give 16 random bytes or more, best as ${CRENEL_SUBJECT_KEY}"
         )
     elif len(file.subject_key.read()) < SHORTEST_KEY:
         yield (

@@ -15,18 +15,18 @@ OBSERVED_RANGE = (
 )
 
 PREDICTABLE = (
-    "seed: fixes the noise. Whoever knows the seed can take the noise off, and no epsilon holds against them; a seed "
-    "is for tests, so leave it out"
+    "seed: fixes the noise. An attacker who knows the seed can remove the noise, and no epsilon holds against them; a "
+    "seed is for tests, so leave it out"
 )
 
 UNKEYED = (
-    "subject_key: is not given. State keeps hashes of subjects, and without a key whoever reads a checkpoint can test "
-    f"guesses of who is in it; give {SHORTEST_KEY} random bytes or more, best as ${{CRENEL_SUBJECT_KEY}}"
+    "subject_key: is not given. State keeps hashes of subjects, and without a key, a reader of a checkpoint can test "
+    f"guesses of the persons in it; give {SHORTEST_KEY} random bytes or more, best as ${{CRENEL_SUBJECT_KEY}}"
 )
 
 SHORT_KEY = (
-    f"subject_key: is shorter than {SHORTEST_KEY} bytes. Whoever reads a checkpoint may guess the key, and then who is "
-    f"in it; give {SHORTEST_KEY} random bytes or more"
+    f"subject_key: is shorter than {SHORTEST_KEY} bytes. A reader of a checkpoint may guess the key, and then the "
+    f"persons in it; give {SHORTEST_KEY} random bytes or more"
 )
 
 UNSTRETCHED = (

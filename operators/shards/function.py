@@ -118,8 +118,8 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         # Flink delays a watermark that arrives during a bundle until its end; the block carries its own.
         watermark = ctx.timer_service().current_watermark()
         step = keyed.shard.push(block, watermark)
-        keyed.oddities.came(block)
-        keyed.oddities.left(step.releases, watermark, block)
+        keyed.diagnostics.came(block)
+        keyed.diagnostics.left(step.releases, watermark, block)
         self._keep(keyed, step, ctx)
         yield from leaving(self._results(step, keyed, block), len(block))
 
@@ -153,7 +153,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
             keyed.timer = None
         watermark = ctx.timer_service().current_watermark()
         step = keyed.shard.finish() if watermark == END else keyed.shard.advance(watermark)
-        keyed.oddities.left(step.releases, None if watermark == END else watermark)
+        keyed.diagnostics.left(step.releases, None if watermark == END else watermark)
         self._keep(keyed, step, ctx)
         yield from self._emit(step, keyed)
         if timestamp == END:
@@ -175,11 +175,11 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
             if number is None:
                 raise InvariantError("a timer fired for a shard of which nothing is stored")
             shard = plan.algorithm.new(plan.terms, number, shard_key(plan.seed, number))
-        oddities = StreamDiagnostics(
+        diagnostics = StreamDiagnostics(
             plan.terms, max(plan.algorithm.durations(plan.terms.parameters).values(), default=None)
         )
         chain = self._chain(f"key {key}")
-        keyed = self._shards[key] = KeyedShard(shard, self._rejected(stored, f"key {key}"), oddities, chain)
+        keyed = self._shards[key] = KeyedShard(shard, self._rejected(stored, f"key {key}"), diagnostics, chain)
         return keyed
 
     def _chain(self, where: str) -> Chain | None:
@@ -280,7 +280,7 @@ def summary(plan: OperatorPlan, keyed: KeyedShard) -> Iterator[tuple[str, float]
         yield "persons_below_k", getattr(counters, "persons_below_k", 0)
     for bucket in counters.delays.nonzero()[0].tolist():
         yield f"delay.{delay_of_bucket(bucket)}", int(counters.delays[bucket])
-    yield from keyed.oddities.found()
+    yield from keyed.diagnostics.found()
     for name, promised in plan.terms.privacy.in_force.items():
         yield f"parameter.{name}", promised
     if (noise := plan.terms.sampling_and_noise) is not None:

@@ -14,11 +14,11 @@ class KeyedShard:
     """One key: the shard with its counters, rejected records, diagnostics, hash chain and current timer."""
 
     def __init__(
-        self, shard: Shard, rejected: NDArray[np.int64], oddities: StreamDiagnostics, chain: Chain | None = None
+        self, shard: Shard, rejected: NDArray[np.int64], diagnostics: StreamDiagnostics, chain: Chain | None = None
     ) -> None:
         self.shard = shard
         self.chain = chain
-        self.oddities = oddities
+        self.diagnostics = diagnostics
         self.counters = shard.counters
         self.rejected = rejected
         self.timer: int | None = None

@@ -120,7 +120,7 @@ def test_a_run_of_which_nothing_left_has_a_page(audited: bool) -> None:
 
 def test_attacks_are_shown_where_there_are_any() -> None:
     page = Report(outputs(TWO), about())
-    assert "What an observer could do" not in page.html(flow(TWO))
+    assert "What an attacker could learn" not in page.html(flow(TWO))
     shown = Page(page.html(flow(TWO), attacks=[ATTACK, replace(ATTACK, name="guess", baseline=None, promised=None)]))
     assert shown.problems == []
     assert shown.tables["How often attacks succeed, on replays of the input"][1] == [

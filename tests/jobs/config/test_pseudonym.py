@@ -75,7 +75,7 @@ def test_noise_does_not_hold_of_rows_together_either(path: Path) -> None:
         ("policy.pseudonym.column=age_min", "policy.pseudonym.column: 'age_min' is published already"),
         ("policy.subject=null", "policy.pseudonym: is a code of persons, but policy.subject names no column"),
         ("subject_key=fifteen bytes..", "subject_key: is shorter than 16 bytes, and the published codes"),
-        ("subject_key=null", "subject_key: is missing; without a key whoever guesses who is in the stream"),
+        ("subject_key=null", "subject_key: is missing; without a key, an attacker who guesses a subject can"),
     ],
 )
 def test_what_is_wrong_is_told_by_field(path: Path, change: str, problem: str) -> None:
