@@ -493,7 +493,7 @@ def test_a_number_is_published_as_the_mean_of_its_release(runs: Runs) -> None:
 def test_check_shows_the_algorithm_with_its_parameters(runs: Runs) -> None:
     lines = [" ".join(line.split()) for line in runs["check_window"].ended.stdout.splitlines()]
     for line in (
-        "algorithm window",
+        "algorithm suhdsa",
         "delay.tuples 60 later tuples of the shard",
         "delay.event_time 600000 ms",
         "tuples 30 close a window",
