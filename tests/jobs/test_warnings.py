@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,12 @@ def test_check_and_run_warn_of_the_same_and_check_of_the_first_rows(mini: Host, 
     ], checked.stdout + checked.stderr
     assert "(did you mean 'execution.checkpointing.interval'?)" in warnings[0]
     assert f"{tmp_path}/taken is no folder" in warnings[1]
-    assert f"{unknown} of the first {len(visits()):,} rows" in warnings[2]
+    # How many rows the first blocks hold depends on how busy the machine is.
+    found = re.search(r"([\d,]+) of the first ([\d,]+) rows", warnings[2])
+    assert found is not None
+    count, rows = (int(number.replace(",", "")) for number in found.groups())
+    assert 1000 <= rows <= len(visits())
+    assert unknown * rows // len(visits()) - 1 <= count <= unknown
     assert "Atlantis" not in checked.stdout
     told = [line for line in ran.stderr.splitlines() if line.startswith("crenel: warning: ")]
     assert [f"crenel: warning: {warning.removesuffix('.')}" for warning in warnings[:2]] == told
