@@ -46,7 +46,7 @@ def request(path: Path, overrides: Sequence[str], subjects: Sequence[str], conso
 
         from crenel.jobs.pipeline.build import read_layout
         from crenel.jobs.pipeline.environment import local_environment
-        from crenel.jobs.pipeline.forgetting import codes_of, column_of, read_forget, write_requests
+        from crenel.jobs.pipeline.side_streams import codes_of, column_of, read_forget, write_requests
 
         java.join()
         settings = local_settings(config.flink, 1, folder)

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from crenel.jobs.local import classes
 from crenel.jobs.local.java import find_java
 from crenel.jobs.local.stop import folder_until_exit, watched
-from crenel.jobs.pipeline.gateway import require_token
+from crenel.jobs.pipeline.sockets import require_token
 
 _MEMORY = (
     # Garbage is collected each 256 MB. Live data, such as buffered tuples, may take as much as Java lets it: a quarter

@@ -20,7 +20,7 @@ from crenel.jobs.local.logs import JobError, flink_logs
 from crenel.jobs.local.preload import start_java
 from crenel.jobs.local.run import hang_up_quietly, local_settings, refused, require_brokers, require_inputs
 from crenel.jobs.local.stop import temporary_folder
-from crenel.jobs.pipeline.sample_file import SampleError
+from crenel.jobs.pipeline.source_table import SampleError
 from crenel.state.block import Block
 
 if TYPE_CHECKING:

@@ -20,15 +20,14 @@ from crenel.jobs.config.load import Config, ConfigError
 from crenel.jobs.config.overlaps import find_sinks_in_inputs, find_sinks_in_state
 from crenel.jobs.config.paths import FOLDERS
 from crenel.jobs.config.reserved_settings import MAX_PARALLELISM
-from crenel.jobs.pipeline.append_only import append_only
 from crenel.jobs.pipeline.bundle_timing import endless
 from crenel.jobs.pipeline.chain import chain_plan
 from crenel.jobs.pipeline.factories import find_missing_factories
-from crenel.jobs.pipeline.forgetting import requests
 from crenel.jobs.pipeline.job import Job
 from crenel.jobs.pipeline.layout import Layout, layout
 from crenel.jobs.pipeline.records import records_plan, records_query
 from crenel.jobs.pipeline.references import with_codes
+from crenel.jobs.pipeline.side_streams import beginnings, nothing, requests, without_watermarks
 from crenel.jobs.pipeline.sink_columns import (
     SQL,
     SUMMARY_COLUMNS,
@@ -39,11 +38,18 @@ from crenel.jobs.pipeline.sink_columns import (
     in_force,
     written_null,
 )
-from crenel.jobs.pipeline.source_table import SOURCE, column_names, create_table, parsing, read_options, source_table
+from crenel.jobs.pipeline.source_table import (
+    SOURCE,
+    append_only,
+    column_names,
+    create_table,
+    parsing,
+    read_options,
+    source_table,
+)
 from crenel.jobs.pipeline.sql_types import literal
 from crenel.jobs.pipeline.unnest import unnested
 from crenel.jobs.pipeline.warnings import cautions_of_job
-from crenel.jobs.pipeline.watermarks import beginnings, nothing, without_watermarks
 from crenel.operators.encode.function import encode_function
 from crenel.operators.rows import batch_type
 from crenel.operators.shards.function import FORGOTTEN, REJECTED, SUMMARY, SUPPRESSED, ShardFunction, further_tags

@@ -12,11 +12,10 @@ from pyflink.table import StreamTableEnvironment
 
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.jobs.config.load import Config
-from crenel.jobs.pipeline.append_only import append_only
 from crenel.jobs.pipeline.build import encoded, job_setup, operator_plan, read_layout
 from crenel.jobs.pipeline.bundle_timing import ends
 from crenel.jobs.pipeline.job import upwards
-from crenel.jobs.pipeline.sample_file import read_from
+from crenel.jobs.pipeline.source_table import append_only, read_from
 from crenel.state.block import Block
 
 _BEHIND = re.compile(r"watermark=\[-\(\S+, (\d+):INTERVAL")
@@ -30,7 +29,7 @@ class SourceBlocks:
     ----------
     tables : environment in which the source is created
     config : of the job; its division of the stream is ignored
-    file : file that replaces the source's rows (``crenel.jobs.pipeline.sample_file``); None: read the source
+    file : file that replaces the source's rows (``crenel.jobs.pipeline.source_table.read_from``); None: read the source
 
     Attributes
     ----------

@@ -1,4 +1,7 @@
-"""Table that a configuration creates, as Flink has resolved it."""
+"""Source of a job: the tables that a configuration creates, as Flink has resolved them, and queries of them.
+
+A sample file may replace the rows of the source.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,22 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from py4j.protocol import Py4JError
+from pyflink.datastream import DataStream
 from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment
 from pyflink.util.exceptions import JavaException
 
+from crenel.anonymity.model.errors import InputError
+from crenel.jobs.config.delivery import CHANGES
 from crenel.jobs.config.explain import listed
 from crenel.jobs.config.load import Config, ConfigError, ForgetSource, Source
+from crenel.jobs.config.paths import file_uri
 from crenel.jobs.failure import why_refused
 from crenel.jobs.pipeline.factories import find_missing_factories
+from crenel.jobs.pipeline.sql_types import literal
 
 SOURCE, FORGET = "source", "forget"
 # Stack frames, which begin with a tab, are excluded: most planning errors have Calcite among them.
@@ -23,6 +32,16 @@ _OF_THE_PARSER = re.compile(
     r"^[^\t\n]*(?:SqlParser\w*Exception|org\.apache\.calcite|SQL validation failed)", re.MULTILINE
 )
 _PLACE = re.compile(r"line (\d+), column (\d+)")
+_CHANGES = re.compile(r"doesn't support consuming [a-z, ]+ which is produced by node (?P<node>\w+)")
+_SCAN = "TableSourceScan"
+
+_GIVEN = "crenel_given_source"
+_FORMATS = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
+_READ = (*dict.fromkeys(_FORMATS.values()), "raw")  # raw: any content of lines
+
+
+class SampleError(InputError):
+    """Error for a file that is no sample; the message names the field or the option and valid alternatives."""
 
 
 @dataclass(frozen=True)
@@ -131,3 +150,62 @@ def column_names(tables: StreamTableEnvironment) -> list[str]:
     """Return the names of the source's columns, in order."""
     names: list[str] = tables.from_path(SOURCE).get_schema().get_field_names()
     return names
+
+
+def append_only(tables: StreamTableEnvironment, query: str) -> DataStream:
+    """Return the rows of a query as a stream; it may only append rows, because published ones cannot be retracted.
+
+    Raises
+    ------
+    ConfigError
+        The query updates or deletes earlier rows.
+    """
+    try:
+        return tables.to_data_stream(tables.sql_query(query))
+    except (Py4JError, JavaException) as error:
+        found = _CHANGES.search(getattr(error, "stack_trace", None) or str(error))
+        if found is None:
+            raise
+        field = "source.ddl" if found["node"] == _SCAN else "source.query"
+        raise ConfigError("it", [f"{field}: {CHANGES[field]}"]) from None
+
+
+def read_from(tables: StreamTableEnvironment, source: Source, file: Path) -> str:
+    """Return the DDL of a table ``source`` with the same columns and watermark, whose rows come from a file.
+
+    A file source reads this file instead, in its own format. Other sources are read as CSV or JSON: by their own format
+    if it is one of these or raw, else by the ending of the file.
+
+    Raises
+    ------
+    SampleError
+        The file does not exist, or its format is unknown.
+    """
+    if not file.exists():
+        raise SampleError(f"--sample: {file} is not there; give a file with rows as the source has them")
+    with parsing("source.ddl", source.varied):
+        tables.execute_sql(source.ddl)
+    options = source_table(tables).options
+    if options is None:
+        raise SampleError("--sample: source.ddl creates no table 'source' with a connector that could be replaced")
+    changed = {"path": file_uri(file)}
+    if options.get("connector") != "filesystem":
+        changed |= {"connector": "filesystem", **_format(options, file)}
+        kept = "EXCLUDING OPTIONS"
+    else:
+        kept = "OVERWRITING OPTIONS"
+    settings = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in changed.items())
+    tables.execute_sql(f"CREATE TEMPORARY TABLE {_GIVEN} WITH ({settings}) LIKE {SOURCE} ({kept})")
+    tables.execute_sql(f"DROP TEMPORARY TABLE {SOURCE}")
+    return f"CREATE TEMPORARY TABLE {SOURCE} LIKE {_GIVEN}"
+
+
+def _format(options: Mapping[str, str], file: Path) -> dict[str, str]:
+    """Return the options of the file's format, derived from those of another connector."""
+    given = {name.removeprefix("value."): value for name, value in options.items()}
+    name = given.get("format")
+    if name not in _READ:
+        name = _FORMATS.get(file.suffix.lower())
+    if name is None:
+        raise SampleError(f"--sample: {file.name} has an ending that is not known; one of {', '.join(_FORMATS)}")
+    return {"format": name, **{key: value for key, value in given.items() if key.startswith(f"{name}.")}}

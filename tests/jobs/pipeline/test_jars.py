@@ -8,7 +8,7 @@ from zipfile import ZipFile
 import pytest
 
 from crenel.jobs.config.load import ConfigError
-from crenel.jobs.pipeline.jars import jars
+from crenel.jobs.pipeline.environment import jars
 
 PYTHON = "file:/flink/opt/flink-python.jar"
 

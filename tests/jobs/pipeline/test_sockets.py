@@ -8,7 +8,7 @@ from zipfile import ZipFile
 import pyflink
 import pytest
 
-from crenel.jobs.pipeline.channels import UnknownChannelsError, bound
+from crenel.jobs.pipeline.sockets import UnknownChannelsError, bound
 
 SERVERS = "org/apache/beam/sdk/fn/server/ServerFactory"
 BINDS = f"{SERVERS}$InetSocketAddressServerFactory"

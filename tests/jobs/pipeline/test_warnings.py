@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from crenel.jobs.local.run import LOCAL
 from crenel.jobs.pipeline.environment import DEFAULTS, LOOPBACK
-from crenel.jobs.pipeline.known_settings import unknown_settings
+from crenel.jobs.pipeline.warnings import unknown_settings
 
 KNOWN = (
     *DEFAULTS,
