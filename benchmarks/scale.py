@@ -28,8 +28,8 @@ from crenel.anonymity.model.region_tree import RegionTree
 from crenel.anonymity.model.secret import NO_KEY
 from crenel.anonymity.regions.learn import learn, members_of
 from crenel.anonymity.regions.loss import Sample
-from crenel.jobs.pipeline.layout import layout
 from crenel.operators.encode.encoder import Encoder
+from tests.support.layouts import encode_plan, layout_of
 
 _K = 10
 _SEEDS = 3
@@ -207,7 +207,8 @@ def least(work: Callable[[], object]) -> float:
 def encoder_of(tuples: Stream, shards: Shards) -> tuple[Encoder, list[pd.Series[Any]]]:
     """The encoder of a job on a table with these tuples, and the columns that it is called with."""
     types = {a.name: "INT" if isinstance(a, Numeric) else "STRING" for a in tuples.policy.quasi_identifiers}
-    plan = layout(tuples.policy, {**types, "income": "STRING"}).encode_plan(shards, tuple(range(shards.count)), NO_KEY)
+    found = layout_of(tuples.policy, {**types, "income": "STRING"})
+    plan = encode_plan(found, shards, tuple(range(shards.count)), NO_KEY)
     columns: dict[str, pd.Series[Any]] = {"income": tuples.members.column(0).to_pandas()}
     for attribute, numbers in zip(tuples.policy.numeric, tuples.numeric.T, strict=True):
         columns[attribute.name] = pd.Series(numbers)

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crenel.anonymity.model.policy import Policy
-from crenel.operators.column_names import CLOSING
+from crenel.operators.output_columns import CLOSING, generalized_names
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """The outputs of one run, as columns; names and meaning as in ``docs/outputs.md``.
+    """The outputs of one run, as columns; names and meaning as in ``crenel.operators.output_columns``.
 
     Ends of intervals, losses, and figures of noise are ``float64``. Counts, shards, ids, positions and event times
     (epoch milliseconds) are ``int64``. Kinds, reasons, generalized categories, and sensitive, noised and pass-through
@@ -45,7 +45,7 @@ class Outputs:
     def generalization(self) -> tuple[str, ...]:
         """The columns that the members of a release share, in the order of ``released`` and ``audit``."""
         held = set(self.released.column_names)
-        names = (name for a in self.policy.quasi_identifiers for name in (f"{a.name}_min", f"{a.name}_max", a.name))
+        names = (name for a in self.policy.quasi_identifiers for name in generalized_names(a.name))
         return tuple(name for name in names if name in held)
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 from pyflink.common import Row, Types
 from pyflink.common.typeinfo import TypeInformation
@@ -15,10 +14,19 @@ from pyflink.common.typeinfo import TypeInformation
 from crenel.anonymity.algorithm import Counters, Output
 from crenel.anonymity.buffer.pseudonym import codes
 from crenel.anonymity.buffer.releases import Releases
-from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.outcomes import KINDS, REJECTIONS
-from crenel.operators.bounds import integer_bounds, within
-from crenel.operators.column_names import CHAIN, CLOSING, named
+from crenel.operators.output_columns import (
+    CHAIN,
+    CLOSING,
+    ROWS,
+    SHARD,
+    Generalization,
+    OutputColumn,
+    in_rows,
+    member_columns,
+    own_columns,
+    release_columns,
+)
 from crenel.operators.shards.chain import Chain
 from crenel.operators.shards.plan import OperatorPlan
 from crenel.state.block import NO_TIME, Rejected
@@ -30,32 +38,25 @@ except ImportError:
 
 _BATCH = 5000
 
-_MEMBER_TYPES = {
-    pa.int64(): Types.LONG,
-    pa.timestamp("ms"): Types.LONG,
-    pa.float64(): Types.DOUBLE,
-    pa.bool_(): Types.BOOLEAN,
-    pa.string(): Types.STRING,
-}
 
-SUPPRESSED_TYPE = Types.ROW_NAMED(
-    ["shard", "reason", "seq", "event_ms"],
-    [Types.INT(), *map(Types.OBJECT_ARRAY, (Types.STRING(), Types.LONG(), Types.LONG()))],
+def _row_type(columns: Iterable[OutputColumn], arrays: Iterable[OutputColumn] = ()) -> TypeInformation:
+    """Return the type of a row of columns and of arrays, which hold one value per tuple.
+
+    Rows, with one object for each tuple, would cost more than all other work of the operator on a tuple.
+    """
+    types = {column.row: getattr(Types, column.kind)() for column in columns}
+    types |= {column.row: Types.OBJECT_ARRAY(getattr(Types, column.kind)()) for column in arrays}
+    return Types.ROW_NAMED(list(types), list(types.values()))
+
+
+SUPPRESSED_TYPE, REJECTED_TYPE, FORGOTTEN_TYPE, SUMMARY_TYPE = (
+    _row_type(*ROWS[name]) for name in ("suppressed", "rejected", "forgotten", "summary")
 )
-REJECTED_TYPE = Types.ROW_NAMED(
-    ["col", "reason", "event_ms", "reference"],
-    [*map(Types.OBJECT_ARRAY, (Types.STRING(), Types.STRING(), Types.LONG(), Types.STRING()))],
-)
-FORGOTTEN_TYPE = Types.ROW_NAMED(
-    ["code", "shard", "event_ms", "clock_ms", "tuples"],
-    [Types.STRING(), Types.INT(), Types.LONG(), Types.LONG(), Types.LONG()],
-)
-SUMMARY_TYPE = Types.ROW_NAMED(["shard", "name", "amount"], [Types.INT(), Types.STRING(), Types.DOUBLE()])
 
 
 def further_type(output: Output) -> TypeInformation:
     """Return the type of a record of an algorithm's additional output."""
-    return Types.ROW_NAMED(list(named(output.columns)), [getattr(Types, kind)() for kind in output.columns.values()])
+    return _row_type(own_columns(output))
 
 
 def row(values: list[Any]) -> Any:
@@ -68,49 +69,22 @@ def times(times: NDArray[np.int64]) -> list[int | None]:
     return [None if time == NO_TIME else time for time in times.tolist()]
 
 
-def member_types(members: pa.Schema) -> dict[str, TypeInformation]:
-    """Return the type of each published column of a release: an array with one value per member.
-
-    Rows, with one object each, would cost more than all other work of the operator on a tuple.
-    """
-    types = [_MEMBER_TYPES[field.type]() for field in members] or [Types.BOOLEAN()]
-    return {f"m{i}": Types.OBJECT_ARRAY(kind) for i, kind in enumerate(types)}
-
-
 def batch_type(plan: OperatorPlan) -> TypeInformation:
     """Return the type of the operator's main output: several releases at once.
 
     One record per release would cost more than all fields of the release.
     """
-    return Types.ROW_NAMED(["releases"], [Types.OBJECT_ARRAY(_release_type(plan))])
+    columns, generalization, members = _columns(plan)
+    chain = () if plan.chain is None else CHAIN
+    release = _row_type((*columns, *generalization.columns, *chain), members)
+    return Types.ROW_NAMED(["releases"], [Types.OBJECT_ARRAY(release)])
 
 
-def _release_type(plan: OperatorPlan) -> TypeInformation:
-    columns = {
-        "release_id": Types.LONG(),
-        "shard": Types.INT(),
-        "event_ms": Types.LONG(),
-        "kind": Types.STRING(),
-        "subjects": Types.LONG(),
-        "tuples": Types.LONG(),
-    }
-    columns.update({f"d{i}": Types.LONG() for i in range(len(plan.terms.policy.sensitive))})
-    columns["loss"] = Types.DOUBLE()
-    if plan.terms.policy.noised:
-        columns["linked"] = Types.LONG()
-    columns.update({f"{kind}{i}": Types.DOUBLE() for i in range(len(plan.terms.policy.noised)) for kind in "ex"})
-    for i, attribute in enumerate(plan.terms.policy.quasi_identifiers):
-        if isinstance(attribute, Numeric) and plan.representative:
-            columns[f"q{i}"] = Types.DOUBLE()
-        elif isinstance(attribute, Numeric):
-            end = Types.LONG() if attribute.name in plan.integers else Types.DOUBLE()
-            columns[f"q{i}_min"] = columns[f"q{i}_max"] = end
-        else:
-            columns[f"q{i}"] = Types.STRING()
-    if plan.chain is not None:
-        columns |= {name: getattr(Types, kind)() for name, kind in CHAIN.items()}
-    columns |= member_types(plan.members)
-    return Types.ROW_NAMED(list(columns), list(columns.values()))
+def _columns(plan: OperatorPlan) -> tuple[tuple[OutputColumn, ...], Generalization, tuple[OutputColumn, ...]]:
+    """Return the columns of a release, its generalization, and the columns of its members, after the hash chain."""
+    policy = plan.terms.policy
+    generalization = Generalization(policy, plan.representative, plan.integers, plan.extremes)
+    return release_columns(policy), generalization, in_rows(member_columns(policy, plan.terms.members))
 
 
 class Emitter:
@@ -118,9 +92,8 @@ class Emitter:
 
     def __init__(self, plan: OperatorPlan) -> None:
         self._plan = plan
-        has_pseudonym = plan.terms.policy.pseudonym is not None
-        self._pseudonym_key = plan.subject_key.pseudonym_key if has_pseudonym else b""
-        self._labels = [np.array(a.hierarchy.labels, object) for a in plan.terms.policy.categorical]
+        self._columns, self._generalization, self._member_columns = _columns(plan)
+        self._pseudonym_key = b"" if plan.terms.policy.pseudonym is None else plan.subject_key.pseudonym_key
 
     def releases(
         self, releases: Releases, shard: int, random_key: bytes = b"", chain: Chain | None = None
@@ -136,18 +109,8 @@ class Emitter:
         """
         if not len(releases):
             return
-        told: list[list[Any]] = [
-            releases.release_id.tolist(),
-            [shard] * len(releases),
-            times(releases.event_time),
-            [KINDS[kind] for kind in releases.kind.tolist()],
-            releases.subjects.tolist(),
-            releases.tuples.tolist(),
-            *releases.diversity.T.tolist(),
-            releases.loss.tolist(),
-            *self._noise(releases),
-        ]
-        generalization = list(self._generalization(releases))
+        told = [self._told(column, releases, shard) for column in self._columns]
+        generalization = list(self._generalization.values(releases.lower, releases.upper, releases.node))
         members, ends = self._members(releases, random_key), releases.offsets.tolist()
         chained = [] if chain is None else chain.columns(told, generalization, members, ends)
         columns = [*told, *generalization, *chained, *_of_each(members, ends)]
@@ -164,13 +127,10 @@ class Emitter:
 
         It appears only in the audit log, because a release without members adds no row to ``released``.
         """
-        policy, releases = self._plan.terms.policy, sum(counters.releases.values())
-        of_noise = 1 + 2 * len(policy.noised) if policy.noised else 0
-        told = [releases, shard, None, CLOSING, *[None] * (3 + len(policy.sensitive) + of_noise)]
-        ends = 1 if self._plan.representative else 2
-        generalization = [None] * (ends * len(policy.numeric) + len(policy.categorical))
+        told = [sum(counters.releases.values()), shard, None, CLOSING, *[None] * (len(self._columns) - 4)]
+        generalization = [None] * len(self._generalization.columns)
         chained = chain.close(told, generalization, _counts(counters))
-        yield row([[row([*told, *generalization, *chained, *([] for _ in member_types(self._plan.members))])]])
+        yield row([[row([*told, *generalization, *chained, *([] for _ in self._member_columns)])]])
 
     def suppressed(self, releases: Releases, shard: int) -> Iterator[Any]:
         """Yield one record of all suppressed tuples, if any: the shard, and reason, position and event time of each."""
@@ -197,29 +157,13 @@ class Emitter:
             ]
         )
 
-    def _generalization(self, releases: Releases) -> Iterator[list[Any]]:
-        numeric = categorical = 0
-        for attribute in self._plan.terms.policy.quasi_identifiers:
-            if isinstance(attribute, Numeric):
-                lower, upper = releases.lower[:, numeric], releases.upper[:, numeric]
-                numeric += 1
-                if self._plan.representative:
-                    yield lower.tolist()  # the upper end is the same
-                    continue
-                lower, upper = within(lower, upper, self._plan.extremes.get(attribute.name))
-                if attribute.name in self._plan.integers:
-                    yield from integer_bounds(lower, upper)
-                else:
-                    yield from (lower.tolist(), upper.tolist())
-            else:
-                yield self._labels[categorical][releases.node[:, categorical]].tolist()
-                categorical += 1
-
-    def _noise(self, releases: Releases) -> Iterator[list[Any]]:
-        if self._plan.terms.policy.noised:
-            yield releases.linked.tolist()
-        for error, expected in zip(releases.noise_error.T, releases.noise_expected.T, strict=True):
-            yield from (error.tolist(), expected.tolist())
+    def _told(self, column: OutputColumn, releases: Releases, shard: int) -> list[Any]:
+        if column is SHARD:
+            return [shard] * len(releases)
+        if column.name == "event_time":
+            return times(releases.event_time)
+        values: list[Any] = column.values(releases).tolist()
+        return [KINDS[kind] for kind in values] if column.name == "kind" else values
 
     def _members(self, releases: Releases, random_key: bytes) -> list[list[Any]]:
         pseudonym, columns = self._plan.terms.policy.pseudonym, list(releases.members)

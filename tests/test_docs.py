@@ -17,16 +17,18 @@ import typer
 import yaml
 from pydantic.fields import FieldInfo
 
-from crenel.anonymity.algorithm import Algorithm, ShardContext
+from crenel.anonymity.algorithm import Algorithm, Output, ShardContext
 from crenel.anonymity.algorithms import builtin as algorithms
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
 from crenel.anonymity.algorithms.builtin import WINDOW
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
 from crenel.anonymity.algorithms.ola.parameters import OlaParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
 from crenel.anonymity.model.attributes import Noised, Numeric
 from crenel.anonymity.model.outcomes import KINDS, REJECTIONS
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Confidence, Lasting, NoiseWithin, Privacy
+from crenel.anonymity.model.secret import Secret
 from crenel.anonymity.privacy_models import builtin as promises
 from crenel.anonymity.regions.loads import Loads
 from crenel.jobs.anonymize import main as anonymize
@@ -35,6 +37,7 @@ from crenel.jobs.cli.app import app
 from crenel.jobs.config.fields import Section
 from crenel.jobs.config.load import load
 from crenel.jobs.config.schema import file_model
+from crenel.operators.output_columns import REFERENCE, SQL, own_columns
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -155,12 +158,13 @@ def columns_of_sinks() -> dict[str, list[str]]:
     For a policy that generalizes ``NAME``, has the sensitive ``SENSITIVE``, and noises ``NOISED``.
     """
     from crenel.jobs.pipeline.build import outputs
-    from crenel.jobs.pipeline.layout import layout
+    from tests.support.layouts import layout_of
 
     noised = (Noised("NOISED", (0, 9)),)
     policy = Policy((Numeric("NAME"),), ("SENSITIVE",), noised=noised, event_time="TIME", reference="LINE")
     types = {"NAME": "INT", "SENSITIVE": "STRING", "NOISED": "INT", "TIME": "BIGINT", "LINE": "BIGINT"}
-    found = outputs(layout(policy, types, further=WINDOW.outputs, chained=True))
+    of_window = {"algorithm": WINDOW, "parameters": WindowParameters(tuples=20)}
+    found = outputs(layout_of(policy, types, **of_window, audit_chain=Secret("audit_chain.key")))
     return {sink: [column.name for column in columns] for sink, (columns, _) in found.items()}
 
 
@@ -219,23 +223,43 @@ def test_defaults_are_those_of_the_code() -> None:
             assert yaml.safe_load(row["default"].strip("`")) == field.default, name
 
 
-def test_every_sink_is_in_the_tables_with_its_columns() -> None:
-    sinks = parameters().keys()
+def test_every_sink_is_in_the_table() -> None:
     assert {f"sinks.{name}" for name in named("outputs.md", "sink")} == {
-        name for name in sinks if name.startswith("sinks.")
+        name for name in parameters() if name.startswith("sinks.")
     }
-    told = {_CODE.findall(row["sink"])[0]: _CODE.findall(row["columns"]) for row in rows("outputs.md", "sink")}
-    columns = columns_of_sinks()
-    assert columns.keys() == told.keys()
-    generalization = set(columns["released"]) - {"SENSITIVE", "NOISED"}
-    assert generalization <= set(told["released"])
-    for sink, names in columns.items():
-        meant = {
-            name.replace("SENSITIVE", "NAME").replace("NOISED", "NAME")
-            for name in names
-            if name not in columns["released"]
+
+
+@pytest.mark.parametrize("sink", list(REFERENCE))
+def test_the_columns_of_an_output_are_documented_as_they_are_declared(sink: str) -> None:
+    declared = [
+        [f"`{column.name}`", code(column.published or SQL[column.kind]), column.since, column.meaning]
+        for column in REFERENCE[sink]
+    ]
+    assert [list(row.values()) for row in rows("outputs.md", f"column of `{sink}`")] == declared
+
+
+@pytest.mark.parametrize("output", WINDOW.outputs, ids=lambda output: output.name)
+def test_the_columns_of_an_output_of_an_algorithm_are_documented_with_their_types(output: Output) -> None:
+    declared = {
+        f"`{column.name}`": "as in the source" if column.name == "event_time" else code(SQL[column.kind])
+        for column in own_columns(output)
+    }
+    heading = f"column of `{output.name}`"
+    assert {row[heading]: row["type"] for row in rows("outputs.md", heading)} == declared
+
+
+def test_every_column_of_a_sink_is_documented() -> None:
+    for sink, names in columns_of_sinks().items():
+        told = {
+            name for row in rows("outputs.md", f"column of `{sink}`") for name in _CODE.findall(" ".join(row.values()))
         }
-        assert meant <= set(told[sink]), sink
+        shared = {"NAME_min", "NAME_max"} if sink == "audit" else set()
+        assert {name.replace("SENSITIVE", "NAME").replace("NOISED", "NAME") for name in names} - shared <= told, sink
+
+
+def code(types: str) -> str:
+    """The types of SQL in a text as code."""
+    return re.sub(r"\b[A-Z][A-Z_]+(\(\d\))?", r"`\g<0>`", types)
 
 
 @pytest.mark.parametrize("heading", list(words()))

@@ -50,7 +50,7 @@ def show_configuration(path: Path, overrides: Sequence[str], console: Console, a
     changed: list[str] = []
     goes_on = True
     if against is not None:
-        from crenel.jobs.pipeline.build import stored_under  # imports Flink, as _plan has
+        from crenel.jobs.pipeline.digests import stored_under  # imports Flink, as _plan has
 
         now = stored_under(config, layout)
         goes_on = require_same(against, stored, now)

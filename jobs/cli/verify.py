@@ -15,7 +15,7 @@ from crenel.evidence.verify.verify import Promised, verify
 from crenel.jobs.config.load import Config
 from crenel.jobs.local.outputs import OutputsError, read_outputs
 from crenel.jobs.pipeline.digests import hierarchies_digest, policy_digest
-from crenel.jobs.pipeline.sink_columns import promised_numbers
+from crenel.operators.output_columns import promised_numbers
 
 _MOST = 10
 _SHOWN = {HOLDS: "holds", BROKEN: "BROKEN", UNCHECKED: "NOT CHECKED", UNSEEN: "not seen"}

@@ -16,7 +16,7 @@ from crenel.jobs.config.load import Config
 from crenel.jobs.config.paths import local_path
 from crenel.jobs.local.cast_text import typed
 from crenel.jobs.local.sink_files import OutputsError, read_folder
-from crenel.jobs.pipeline.sink_schemas import written
+from crenel.jobs.pipeline.sink_columns import written
 
 __all__ = ["OutputsError", "read_outputs"]
 

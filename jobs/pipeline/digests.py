@@ -1,4 +1,4 @@
-"""Hashes that identify a configuration and the code."""
+"""Identity of a configuration and of the code: hashes, the fingerprint of stored state, and plan of the hash chain."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from pathlib import Path
 
 from crenel import anonymity, operators, state
 from crenel.anonymity.model.attributes import Numeric
-from crenel.anonymity.model.fingerprint import fingerprint, hierarchy_digest
+from crenel.anonymity.model.fingerprint import Fingerprint, fingerprint, hierarchy_digest
 from crenel.anonymity.model.secret import NO_KEY
 from crenel.jobs.config.load import Config
+from crenel.jobs.pipeline.layout import Layout
+from crenel.operators.output_columns import promised_numbers
+from crenel.operators.shards.chain import ChainPlan
 
 _OURS = (anonymity, operators, state)
 """The packages whose code decides about publication."""
@@ -55,3 +58,35 @@ def hierarchies_digest(config: Config) -> str:
 
 def _digest(fields: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps(dict(fields), sort_keys=True).encode()).hexdigest()[:32]
+
+
+def stored_under(config: Config, found: Layout) -> Fingerprint:
+    """Return the fingerprint of restored state (``crenel.anonymity.model.fingerprint.fingerprint``)."""
+    return fingerprint(
+        found.policy,
+        config.shards,
+        config.subject_key,
+        found.published,
+        algorithm=config.algorithm.stored_as,
+        sampling_and_noise=config.sampling_and_noise,
+        subject_type=found.subject_type,
+        source=found.source,
+        privacy=config.privacy,
+        epoch=config.epoch,
+    )
+
+
+def chain_plan(config: Config, found: Layout) -> ChainPlan | None:
+    """Return the hash chain settings of a job's audit log; None without a chain."""
+    if config.audit_chain is None:
+        return None
+    encode = found.encode
+    return ChainPlan(
+        key=config.audit_chain,
+        in_force=tuple(promised_numbers(config.privacy, config.sampling_and_noise).values()),
+        version=code_version(),
+        policy=policy_digest(config),
+        hierarchies=hierarchies_digest(config),
+        null_text=encode.null_text,
+        lengths=tuple((read.longest, read.padded) for read in encode.sensitive + encode.noised + encode.passthrough),
+    )

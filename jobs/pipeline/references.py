@@ -11,7 +11,6 @@ from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.privacy_model import Sensitive
 from crenel.jobs.config.file import ConfigError
 from crenel.jobs.pipeline.layout import Layout
-from crenel.operators.encode.encoder import EncodePlan
 from crenel.operators.encode.references import codes_of
 
 _NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
@@ -19,12 +18,11 @@ _NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"
 Coded = Mapping[str, list[int | None]]
 
 
-def with_codes(privacy: Privacy, found: Layout, encode: EncodePlan, where: Path | str = "source") -> Privacy:
+def with_codes(privacy: Privacy, found: Layout, where: Path | str = "source") -> Privacy:
     """Return the privacy models with codes for the values of their references.
 
     Parameters
     ----------
-    encode : how encode reads the columns
     where : place that an error names
 
     Raises
@@ -34,7 +32,7 @@ def with_codes(privacy: Privacy, found: Layout, encode: EncodePlan, where: Path 
     """
     privacy = replace(privacy, sensitive=tuple(_in_order(column, found) for column in privacy.sensitive))
     columns = [column for column in privacy.sensitive if column.reference is not None]
-    coded = {column.name: _codes(column, found, encode) for column in columns}
+    coded = {column.name: _codes(column, found) for column in columns}
     if problems := [problem for column in columns for problem in _problems(column, coded, found)]:
         raise ConfigError(where, problems)
     made = tuple(
@@ -67,7 +65,8 @@ def _number(text: str) -> float:
         return -inf
 
 
-def _codes(column: Sensitive, found: Layout, encode: EncodePlan) -> list[int | None]:
+def _codes(column: Sensitive, found: Layout) -> list[int | None]:
+    encode = found.encode
     read = encode.sensitive[found.policy.sensitive.index(column.name)]
     if found.published[column.name] == "FLOAT":
         read = replace(read, kind="single")

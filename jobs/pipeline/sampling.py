@@ -54,7 +54,8 @@ class SourceBlocks:
         self.setup = job_setup(tables, replace(config, sinks={}))
         self.ends = _ends(tables)
         self._members = found.members_schema
-        rows = encoded(tables, replace(config, shards=Shards()), found)
+        one = replace(found.encode, shards=Shards(), keys=found.encode.keys[:1])
+        rows = encoded(tables, config, replace(found, encode=one))
         self._table = tables.sql_query(f"SELECT e.b AS b FROM ({rows}) WHERE e.b IS NOT NULL")
         behind = _BEHIND.search(self._table.explain())
         self.lag = 0 if behind is None else int(behind[1])

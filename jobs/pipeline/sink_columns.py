@@ -1,22 +1,35 @@
-"""Columns of the sinks without members, and the definition of a column."""
+"""Columns of the sinks in SQL, over the rows of the operator, and types for reading them back.
+
+``crenel.operators.output_columns`` declares them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, cast
 
-from crenel.anonymity.algorithm import Output
-from crenel.anonymity.model.policy import Policy
-from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
-from crenel.jobs.pipeline.sql_types import SqlType, quote
-from crenel.operators.column_names import CHAIN, named
+import pyarrow as pa
 
-Plain: TypeAlias = Literal["INT", "LONG", "DOUBLE", "BOOLEAN", "STRING"]
-"""A type of the operator's rows, by its name in ``pyflink.common.Types``."""
+from crenel.jobs.config.load import Config
+from crenel.jobs.pipeline.sql_types import quote
+from crenel.operators.output_columns import (
+    ARROW,
+    CHAIN,
+    FORGOTTEN,
+    SQL,
+    SUMMARY,
+    SUPPRESSED,
+    Generalization,
+    OutputColumn,
+    number_kind,
+    own_columns,
+    promised_numbers,
+    rejected_columns,
+    release_columns,
+)
 
-SQL: dict[Plain, str] = {"INT": "INT", "LONG": "BIGINT", "DOUBLE": "DOUBLE", "BOOLEAN": "BOOLEAN", "STRING": "STRING"}
-"""The same types in SQL."""
+_TIMESTAMP = "TIMESTAMP_LTZ(3)"
+_READ = {SQL[kind]: arrow for kind, arrow in ARROW.items()} | {_TIMESTAMP: pa.int64()}
 
 
 @dataclass(frozen=True)
@@ -45,9 +58,62 @@ class Column:
         return f"{self.expression} AS {quote(self.name)}"
 
 
-def arrays(columns: tuple[tuple[str, Plain], ...]) -> dict[str, str]:
-    """Return the SQL array type of each column of the operator's rows."""
-    return {name: f"ARRAY<{SQL[kind]}>" for name, kind in columns}
+def sink_columns(
+    config: Config, generalization: Iterable[Column], members: Iterable[Column], *, timestamps: bool
+) -> dict[str, tuple[Column, ...]]:
+    """Return the columns of all sinks but ``summary``.
+
+    Parameters
+    ----------
+    generalization, members : columns of a published record that depend on the types of the source's columns
+    timestamps : whether event time is published as a timestamp, and not as epoch milliseconds
+    """
+
+    def of(columns: Iterable[OutputColumn]) -> tuple[Column, ...]:
+        return tuple(_column(column, timestamps=timestamps) for column in columns)
+
+    generalization, chain = tuple(generalization), () if config.audit_chain is None else of(CHAIN)
+    return {
+        "released": (*generalization, *members),
+        "audit": (*of(release_columns(config.policy)), *_in_force(config), *generalization, *chain),
+        "suppressed": of(SUPPRESSED),
+        "forgotten": of(FORGOTTEN),
+        "rejected": of(rejected_columns(config.policy)),
+        **{output.name: of(own_columns(output)) for output in config.algorithm.outputs},
+    }
+
+
+def _column(column: OutputColumn, *, timestamps: bool = False) -> Column:
+    if column.is_timestamp or (timestamps and column.name == "event_time"):
+        return Column(column.name, _TIMESTAMP, f"TO_TIMESTAMP_LTZ({column.row}, 3)")
+    return Column(column.name, SQL[column.kind], column.row)
+
+
+def _in_force(config: Config) -> Iterator[Column]:
+    """Yield the audit columns that state the privacy models and mechanisms in force, equal in each row.
+
+    A policy may change when a job is restored, so each release states its own.
+    """
+    for name, value in promised_numbers(config.privacy, config.sampling_and_noise).items():
+        kind = SQL[number_kind(value)]
+        yield Column(name, kind, f"CAST({'NULL' if value is None else repr(value)} AS {kind})")
+
+
+SUMMARY_COLUMNS = tuple(map(_column, SUMMARY))
+
+
+def written(config: Config) -> dict[str, pa.Schema]:
+    """Return the columns of each sink of a configuration, in their order, with types as in ``Outputs``.
+
+    Only the types in the sink itself depend on those of the source, for which ``crenel.jobs.pipeline.layout`` asks
+    Flink.
+    """
+    policy, pseudonym = config.policy, config.policy.pseudonym
+    generalization = map(_column, Generalization(policy, config.algorithm.representative(config.parameters)).columns)
+    names = (*policy.members, *(() if pseudonym is None else (pseudonym.column,)))
+    members = (Column(name, "STRING", "") for name in names)
+    sinks = sink_columns(config, generalization, members, timestamps=False) | {"summary": SUMMARY_COLUMNS}
+    return {sink: pa.schema([(c.name, _READ[c.sql_type]) for c in columns]) for sink, columns in sinks.items()}
 
 
 def written_null(options: Mapping[str, str]) -> str:
@@ -56,112 +122,46 @@ def written_null(options: Mapping[str, str]) -> str:
     return literals[0] if literals else ""
 
 
-SUMMARY_COLUMNS = (
-    Column("shard", "INT", "shard"),
-    Column("name", "STRING", "name"),
-    Column("amount", "DOUBLE", "amount"),
-)
-
-
-CHAINED = tuple(
-    Column(name, SQL[cast(Plain, kind)], row)
-    for name, (row, kind) in zip(
-        ("chain_start", "chain_version", "chain_policy", "chain_hierarchies", "chain_members", "chain"),
-        CHAIN.items(),
-        strict=True,
-    )
-)
-"""Columns of the audit log's hash chain, after all others."""
-
-
-def in_force(privacy: Privacy, noise: SamplingAndNoise | None) -> Iterator[Column]:
-    """Yield the audit columns that state the privacy models and mechanisms in force, equal in each row.
-
-    A policy may change when a job is restored, so each release states its own.
-    """
-    for name, value in promised_numbers(privacy, noise).items():
-        kind = "BIGINT" if isinstance(value, int) else "DOUBLE"
-        yield Column(name, kind, f"CAST({'NULL' if value is None else repr(value)} AS {kind})")
-
-
-def promised_numbers(privacy: Privacy, noise: SamplingAndNoise | None) -> dict[str, float | None]:
-    """Return the parameters in force, by audit column in order; None where one is not configured."""
-    found: dict[str, float | None] = dict(privacy.in_force)
-    found["sample_rate"] = None if noise is None else noise.sample_rate
-    found["phi"] = None if noise is None else noise.phi
-    return found
-
-
-def records(
-    policy: Policy, types: Mapping[str, SqlType], in_force: tuple[Column, ...], generalization: list[Column]
-) -> dict[str, tuple[Column, ...]]:
-    """Return the columns of the sinks that every algorithm has and that hold no members."""
-    event_time = _event_time(policy, types, "event_ms")
-    shard = Column("shard", "INT", "shard")
-    reason = Column("reason", "STRING", "reason")
-    reference = [] if policy.reference is None else [Column("reference", "STRING", "reference")]
-    return {
-        "audit": (
-            Column("release_id", "BIGINT", "release_id"),
-            shard,
-            event_time,
-            Column("kind", "STRING", "kind"),
-            Column("subjects", "BIGINT", "subjects"),
-            Column("tuples", "BIGINT", "tuples"),
-            *(Column(f"diversity_{name}", "BIGINT", f"d{i}") for i, name in enumerate(policy.sensitive)),
-            Column("loss", "DOUBLE", "loss"),
-            *_of_noise(policy),
-            *in_force,
-            *generalization,
-        ),
-        "suppressed": (reason, shard, Column("position", "BIGINT", "seq"), event_time),
-        "forgotten": (
-            Column("code", "STRING", "code"),
-            shard,
-            event_time,
-            Column("time", "TIMESTAMP_LTZ(3)", "TO_TIMESTAMP_LTZ(clock_ms, 3)"),
-            Column("tuples", "BIGINT", "tuples"),
-        ),
-        "rejected": (Column("column", "STRING", "col"), reason, event_time, *reference),
+def row_sql(columns: Iterable[OutputColumn], arrays: Iterable[OutputColumn]) -> dict[str, str]:
+    """Return the SQL types of a row of the operator, by internal name; ``arrays`` hold one value for each tuple."""
+    return {column.row: SQL[column.kind] for column in columns} | {
+        column.row: f"ARRAY<{SQL[column.kind]}>" for column in arrays
     }
 
 
-def _of_noise(policy: Policy) -> Iterator[Column]:
-    """Yield the audit columns on the noise within a release."""
-    if policy.noised:
-        yield Column("linkable", "BIGINT", "linked")
-    for i, attribute in enumerate(policy.noised):
-        yield Column(f"noise_error_{attribute.name}", "DOUBLE", f"e{i}")
-        yield Column(f"noise_expected_{attribute.name}", "DOUBLE", f"x{i}")
+def unnested(origin: str, kept: Iterable[OutputColumn], arrays: Iterable[OutputColumn]) -> str:
+    """Return a query with one row for each element of some arrays of equal length.
+
+    Building a row object per element would take Python longer than all other work of the operator, so Flink's own
+    functions zip the arrays. ``MAP_FROM_ARRAYS`` pairs two arrays and ignores duplicate and missing keys. Its entries
+    are an array again, which can be paired further.
+
+    Parameters
+    ----------
+    origin : relation to read, such as a view
+    kept : columns that each row repeats
+    arrays : columns of arrays; in the result each column has one element
+    """
+    names = [column.row for column in arrays]
+    half = len(names) // 2
+    parts = [_zipped(part) for part in (names[:half], names[half:]) if part]
+    joined = parts[0][0] if len(parts) == 1 else _map(parts[0][0], parts[1][0])
+    elements = [f"z{number}{place}" for number, (_, places) in enumerate(parts) for place in places]
+    selected = [column.row for column in kept]
+    selected += [f"{element} AS {name}" for element, name in zip(elements, names, strict=True)]
+    columns = ", ".join(f"z{number}" for number in range(len(parts)))
+    return f"(SELECT {', '.join(selected)} FROM {origin} CROSS JOIN UNNEST({joined}) AS z ({columns}))"
 
 
-def noise_types(policy: Policy) -> tuple[tuple[str, Plain], ...]:
-    """Return the operator's columns behind those of ``_of_noise``."""
-    errors: list[tuple[str, Plain]] = [(f"{kind}{i}", "DOUBLE") for i in range(len(policy.noised)) for kind in "ex"]
-    return (("linked", "LONG"), *errors) if policy.noised else ()
+def _zipped(arrays: Sequence[str]) -> tuple[str, list[str]]:
+    """Return an expression that zips all arrays, and the path of each array's elements in it."""
+    if len(arrays) == 1:
+        return arrays[0], [""]
+    half = len(arrays) // 2
+    (left, before), (right, behind) = _zipped(arrays[:half]), _zipped(arrays[half:])
+    places = [*(f".`key`{place}" for place in before), *(f".`value`{place}" for place in behind)]
+    return f"MAP_ENTRIES({_map(left, right)})", places
 
 
-def further_records(
-    outputs: tuple[Output, ...], policy: Policy, types: Mapping[str, SqlType]
-) -> dict[str, tuple[Column, ...]]:
-    """Return the columns of the sinks of an algorithm's own outputs."""
-    found = {}
-    for output in outputs:
-        rows = zip(output.columns, declared(output.columns).items(), strict=True)
-        found[output.name] = tuple(
-            _event_time(policy, types, row) if name == "event_time" else Column(name, sql_type, row)
-            for name, (row, sql_type) in rows
-        )
-    return found
-
-
-def declared(columns: Mapping[str, str]) -> dict[str, str]:
-    """Return the SQL type of each column of an algorithm's own output, by its internal name."""
-    return {row: SQL[cast(Plain, kind)] for row, kind in named(columns).items()}
-
-
-def _event_time(policy: Policy, types: Mapping[str, SqlType], row: str) -> Column:
-    """Return event time in the source's type, from a column of milliseconds."""
-    if policy.event_time is not None and types[policy.event_time].name == "TIMESTAMP_LTZ":
-        return Column("event_time", "TIMESTAMP_LTZ(3)", f"TO_TIMESTAMP_LTZ({row}, 3)")
-    return Column("event_time", "BIGINT", row)
+def _map(left: str, right: str) -> str:
+    return f"MAP_FROM_ARRAYS({left}, {right})"

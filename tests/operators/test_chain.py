@@ -27,7 +27,7 @@ from crenel.evidence.verify.chain import Chained, follow, heads
 from crenel.evidence.verify.classes import Classes
 from crenel.evidence.verify.verdict import BROKEN, HOLDS, UNCHECKED, UNSEEN, Check, Head
 from crenel.evidence.verify.verify import Promised, verify
-from crenel.operators.column_names import CHAIN
+from crenel.operators.output_columns import ARROW, CHAIN
 from crenel.operators.shards import chain as writer
 from crenel.operators.shards.chain import ChainPlan
 from crenel.operators.shards.function import END, ShardFunction
@@ -43,7 +43,6 @@ MADE: dict[str, tuple[Any, Any]] = {
 }
 GENERALIZATION = [("age_min", pa.float64()), ("age_max", pa.float64()), ("group", pa.string())]
 LINK = ("chain_start", "chain_version", "chain_policy", "chain_hierarchies", "chain_members", "chain")
-_TYPES = {"LONG": pa.int64(), "STRING": pa.string()}
 AUDIT = pa.schema(
     [
         *((name, pa.int64()) for name in ("release_id", "shard", "event_time")),
@@ -53,7 +52,7 @@ AUDIT = pa.schema(
         *((name, pa.int64()) for name in ("k", "l")),
         ("phi", pa.float64()),
         *GENERALIZATION,
-        *((name, _TYPES[kind]) for name, kind in zip(LINK, CHAIN.values(), strict=True)),
+        *((name, ARROW[column.kind]) for name, column in zip(LINK, CHAIN, strict=True)),
     ]
 )
 RELEASED = pa.schema([*GENERALIZATION, ("illness", pa.string()), ("visit", pa.string())])

@@ -37,13 +37,13 @@ from crenel.anonymity.model.outcomes import KINDS, LINKABLE, REJECTIONS
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
 from crenel.anonymity.model.secret import SubjectKey
-from crenel.jobs.pipeline.layout import layout
 from tests.seams.in_order import IN_ORDER, InOrderParameters
 from tests.support.checker import check_published, diversity
 from tests.support.drive import KEY, PRINT
 from tests.support.encoding import KEYS, blocks_of
 from tests.support.examples import FEW, reach
 from tests.support.labels import in_interval, in_network, in_period, is_masked
+from tests.support.layouts import encode_plan, layout_of
 
 MADE: dict[str, Any] = {
     CASTLE.name: CastleParameters(25, 40, max_clusters=6),
@@ -183,8 +183,8 @@ class Run:
 
 
 def run(algorithm: Algorithm, case: Case) -> Run:
-    found = layout(case.policy, {name: COLUMNS[name] for name in case.policy.roles})
-    plan = found.encode_plan(Shards(1), KEYS[:1], SubjectKey.of(b"secret", "direct"))
+    found = layout_of(case.policy, {name: COLUMNS[name] for name in case.policy.roles})
+    plan = encode_plan(found, Shards(1), KEYS[:1], SubjectKey.of(b"secret", "direct"))
     terms = ShardContext(found.policy, case.privacy, MADE[algorithm.name], found.members_schema, fingerprint=PRINT)
     assert list(algorithm.problems(terms.policy, terms.privacy, terms.parameters)) == []
     shard, kept, outputs, watermark = algorithm.new(terms, 0, KEY), [], [], -1

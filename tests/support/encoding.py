@@ -15,10 +15,10 @@ from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.outcomes import REJECTIONS
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.secret import SubjectKey
-from crenel.jobs.pipeline.layout import layout
 from crenel.operators.encode.columns import Read, members_schema
 from crenel.operators.encode.encoder import EncodePlan, Encoder
 from crenel.state.block import Block
+from tests.support.layouts import encode_plan, layout_of
 
 ODD = ('a "b", c', "line\nbreak", "it's; so", "Zürich", "東京 🏯", "", " ", "nan", "None")
 AREA = from_paths([(label, f"group {i % 3}", "*") for i, label in enumerate(ODD)])
@@ -70,8 +70,8 @@ def plan_of(
     policy: Policy = POLICY, columns: dict[str, str] = COLUMNS, shards: Shards | None = None, key: bytes = b"secret"
 ) -> EncodePlan:
     shards = shards or Shards(1)
-    found = layout(policy, {name: columns[name] for name in policy.roles})
-    return found.encode_plan(shards, KEYS[: shards.count], SubjectKey.of(key, "direct"))
+    found = layout_of(policy, {name: columns[name] for name in policy.roles})
+    return encode_plan(found, shards, KEYS[: shards.count], SubjectKey.of(key, "direct"))
 
 
 def without(*roles: str, **changed: Any) -> Policy:

@@ -16,8 +16,9 @@ from crenel.anonymity.model.fingerprint import STORED_NAMES
 from crenel.anonymity.noise.budget import delta, largest_sample_rate, smallest_epsilon
 from crenel.jobs.cli.budget import Reach, account
 from crenel.jobs.config.load import load
-from crenel.jobs.pipeline.build import operator_plan, stored_under
-from crenel.jobs.pipeline.layout import layout
+from crenel.jobs.pipeline.build import operator_plan
+from crenel.jobs.pipeline.digests import stored_under
+from crenel.jobs.pipeline.layout import SourceColumns, layout
 from tests.jobs.cli.test_app import DEMO, ROOT, crenel, demo_variables
 from tests.support.launch import environment
 
@@ -135,14 +136,15 @@ def test_what_check_shows_fits_on_a_line_each() -> None:
 def test_the_operator_is_told_of_sampling_and_noise_with_every_step() -> None:
     config = load(DEMO, [SALARY, HALF])
     columns = dict.fromkeys(config.policy.roles, "STRING") | {"age": "INT", "salary": "DOUBLE", "visited": "BIGINT"}
-    found = layout(config.policy, columns, noise=True)
+    found = layout(config, SourceColumns(columns, has_watermark=True))
     terms = operator_plan(config, found).terms
     assert terms.sampling_and_noise == config.sampling_and_noise is not None
     assert [attribute.step for attribute in terms.policy.numeric] == [1, 100]
     assert terms.fingerprint == stored_under(config, found)
     assert STORED_NAMES["sampling_and_noise"] in terms.fingerprint
     plain = load(DEMO, [SALARY])
-    assert operator_plan(plain, layout(plain.policy, columns)).terms.sampling_and_noise is None
+    found = layout(plain, SourceColumns(columns, has_watermark=True))
+    assert operator_plan(plain, found).terms.sampling_and_noise is None
 
 
 def test_without_sampling_and_noise_there_is_nothing_to_account_for() -> None:

@@ -161,7 +161,7 @@ def test_what_flink_reads_is_what_is_read_without_it(tmp_path: Path) -> None:
         "import sys; from crenel.anonymity.model.errors import InputError; from crenel.jobs.config.load import load\n"
         "from crenel.jobs.local.sink_tables import read_tables\n"
         "from crenel.jobs.local.cast_text import typed; from crenel.jobs.local.outputs import read_outputs\n"
-        "from crenel.jobs.pipeline.sink_schemas import written\n"
+        "from crenel.jobs.pipeline.sink_columns import written\n"
         "config = load(sys.argv[1]); schemas = written(config); plain = read_outputs(config)\n"
         "texts = read_tables(config, {name: schemas[name].names for name in ('released', 'audit')})\n"
         "for name, text in texts.items():\n"

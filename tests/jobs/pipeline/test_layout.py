@@ -21,13 +21,16 @@ from crenel.anonymity.model.builders.dates import Dates
 from crenel.anonymity.model.builders.mask import Mask
 from crenel.anonymity.model.builders.numbers import Numbers
 from crenel.anonymity.model.hierarchy import from_paths
-from crenel.anonymity.model.policy import Policy, Pseudonym, Shards
-from crenel.anonymity.model.secret import NO_KEY, SubjectKey
+from crenel.anonymity.model.policy import Policy, Pseudonym
+from crenel.anonymity.model.privacy import Privacy
+from crenel.anonymity.model.secret import SubjectKey
 from crenel.jobs.config.load import ConfigError
-from crenel.jobs.pipeline.layout import Layout, layout
-from crenel.jobs.pipeline.sink_columns import Column, written_null
+from crenel.jobs.pipeline.layout import Layout
+from crenel.jobs.pipeline.sink_columns import written_null
 from crenel.jobs.pipeline.sql_types import parse, quote
 from crenel.operators.bounds import integer_bounds
+from crenel.operators.output_columns import REJECTED, SUPPRESSED
+from tests.support.layouts import NOISE, TIMED, layout_of
 
 AREA = from_paths([("north", "*"), ("south", "*")])
 POLICY = Policy(
@@ -61,7 +64,7 @@ def names(found: Layout, sink: str) -> list[str]:
 
 def problems(policy: Policy, columns: dict[str, str]) -> tuple[str, ...]:
     with pytest.raises(ConfigError) as caught:
-        layout(policy, columns, "job.yaml")
+        layout_of(policy, columns, "job.yaml")
     assert "job.yaml" in str(caught.value)
     return caught.value.problems
 
@@ -73,7 +76,7 @@ def one(name: str, sql: str, **policy: Any) -> tuple[Policy, dict[str, str]]:
 
 
 def test_released_columns_come_in_the_order_of_the_policy_with_their_own_types() -> None:
-    released = layout(POLICY, COLUMNS).sinks["released"]
+    released = layout_of(POLICY, COLUMNS).sinks["released"]
     assert [(column.name, column.sql_type) for column in released] == [
         ("age_min", "INT"),
         ("age_max", "INT"),
@@ -87,7 +90,7 @@ def test_released_columns_come_in_the_order_of_the_policy_with_their_own_types()
 
 
 def test_an_audit_row_is_a_release_without_its_members() -> None:
-    found = layout(POLICY, COLUMNS)
+    found = layout_of(POLICY, COLUMNS)
     assert [(column.name, column.sql_type) for column in found.sinks["audit"]] == [
         ("release_id", "BIGINT"),
         ("shard", "INT"),
@@ -97,32 +100,38 @@ def test_an_audit_row_is_a_release_without_its_members() -> None:
         ("tuples", "BIGINT"),
         ("diversity_income", "BIGINT"),
         ("loss", "DOUBLE"),
+        ("k", "BIGINT"),
+        ("l", "BIGINT"),
+        ("sample_rate", "DOUBLE"),
+        ("phi", "DOUBLE"),
         ("age_min", "INT"),
         ("age_max", "INT"),
         ("area", "STRING"),
         ("pay_min", "DECIMAL(10, 2)"),
         ("pay_max", "DECIMAL(10, 2)"),
     ]
-    members = {name for name, _ in found.member_types}
+    members = {column.row for column in found.members}
     assert not members & {column.expression for column in found.sinks["audit"]}
 
 
 def test_an_audit_row_tells_what_is_in_force_before_its_generalization() -> None:
-    found = layout(POLICY, COLUMNS, in_force=(Column("k", "BIGINT", "CAST(10 AS BIGINT)"),))
+    found = layout_of(POLICY, COLUMNS, privacy=Privacy(10, 2), sampling_and_noise=None)
     audit = names(found, "audit")
-    assert audit.index("loss") + 1 == audit.index("k") == audit.index("age_min") - 1
+    assert audit[audit.index("loss") + 1 : audit.index("age_min")] == ["k", "l", "sample_rate", "phi"]
+    (k,) = (column for column in found.sinks["audit"] if column.name == "k")
+    assert (k.sql_type, k.expression) == ("BIGINT", "CAST(10 AS BIGINT)")
     assert "k" not in names(found, "released")
 
 
 def test_suppressed_and_rejected_rows_hold_no_column_of_the_source() -> None:
-    found = layout(POLICY, COLUMNS)
+    found = layout_of(POLICY, COLUMNS)
     assert names(found, "suppressed") == ["reason", "shard", "position", "event_time"]
     assert names(found, "rejected") == ["column", "reason", "event_time", "reference"]
 
 
 def test_rejected_rows_have_a_reference_only_where_the_policy_names_one() -> None:
     columns = {name: sql for name, sql in COLUMNS.items() if name != "line"}
-    assert "reference" not in names(layout(replace(POLICY, reference=None), columns), "rejected")
+    assert "reference" not in names(layout_of(replace(POLICY, reference=None), columns), "rejected")
 
 
 @pytest.mark.parametrize(
@@ -130,15 +139,15 @@ def test_rejected_rows_have_a_reference_only_where_the_policy_names_one() -> Non
 )
 def test_event_time_is_shown_as_the_source_has_it(sql: str | None, shown: str) -> None:
     policy, columns = one("ts", sql or "BIGINT", **({"drop": ("ts",)} if sql is None else {"event_time": "ts"}))
-    found = layout(policy, columns)
+    found = layout_of(policy, columns)
     for sink in ("audit", "suppressed", "rejected"):
         assert [column.sql_type for column in found.sinks[sink] if column.name == "event_time"] == [shown]
 
 
 def test_names_of_the_source_never_meet_our_own() -> None:
-    ours = layout(POLICY, COLUMNS)
-    inner = [*ours.release_types, *ours.member_types, *ours.suppressed_types, *ours.rejected_types]
-    taken = sorted({name for name, _ in inner} - {"release_id", "shard", "kind", "subjects", "tuples", "loss"})
+    ours = layout_of(POLICY, COLUMNS)
+    inner = [*ours.release, *ours.members, *SUPPRESSED, *REJECTED]
+    taken = sorted({column.row for column in inner} - {"release_id", "shard", "kind", "subjects", "tuples", "loss"})
     policy = Policy(
         quasi_identifiers=tuple(Numeric(name) for name in taken),
         sensitive=("members", "q0"),
@@ -146,7 +155,7 @@ def test_names_of_the_source_never_meet_our_own() -> None:
         drop=("m9",),
     )
     columns = dict.fromkeys([*taken, "members", "q0", "q9", "m9"], "BIGINT")
-    found = layout(policy, columns)
+    found = layout_of(policy, columns)
     assert len(set(names(found, "released"))) == 2 * len(taken) + 2
     assert [column.expression for column in found.sinks["released"]][-2:] == ["m0", "m1"]
 
@@ -154,7 +163,7 @@ def test_names_of_the_source_never_meet_our_own() -> None:
 def test_identifiers_are_quoted() -> None:
     name = "a `b` c\n, d"
     policy = Policy(quasi_identifiers=(Numeric(name),))
-    found = layout(policy, {name: "BIGINT NOT NULL"})
+    found = layout_of(policy, {name: "BIGINT NOT NULL"})
     assert found.arguments == ("`a ``b`` c\n, d`",)
     assert found.sinks["released"][0].selection == "q0_min AS `a ``b`` c\n, d_min`"
     assert found.sinks["released"][0].declaration == "`a ``b`` c\n, d_min` BIGINT"
@@ -174,7 +183,7 @@ def test_identifiers_are_quoted() -> None:
     ],
 )
 def test_a_numeric_quasi_identifier_comes_as_a_number_or_as_text(sql: str, arguments: list[str]) -> None:
-    found = layout(Policy(quasi_identifiers=(Numeric("c"),)), {"c": sql})
+    found = layout_of(Policy(quasi_identifiers=(Numeric("c"),)), {"c": sql})
     assert list(found.arguments) == arguments
 
 
@@ -210,7 +219,7 @@ def test_a_published_column_comes_back_in_its_own_type(
     sql: str, arguments: list[str], carried: pa.DataType, back: str
 ) -> None:
     policy, columns = one("c", sql, passthrough=("c",))
-    found = layout(policy, columns)
+    found = layout_of(policy, columns)
     assert list(found.arguments[1:]) == arguments
     assert found.members_schema == pa.schema([("c", carried)])
     column = found.sinks["released"][-1]
@@ -224,7 +233,7 @@ def test_a_published_column_comes_back_in_its_own_type(
 )
 def test_a_release_has_an_array_of_each_published_column(passed: tuple[str, ...], sql: str) -> None:
     policy = Policy(quasi_identifiers=(Numeric("q"),), passthrough=passed, drop=tuple({"a", "b"} - set(passed)))
-    release = layout(policy, {"q": "INT", "a": "INT", "b": "STRING"}).release_sql
+    release = layout_of(policy, {"q": "INT", "a": "INT", "b": "STRING"}).release_sql
     assert release.endswith(f", q0_max BIGINT, {sql}>")
 
 
@@ -261,7 +270,7 @@ def test_a_misspelled_column_of_a_role_is_one_problem_which_suggests_the_column_
 ) -> None:
     policy = replace(POLICY, noised=(Noised("height", (100, 220), 1),))
     columns = {**COLUMNS, "height": "INT"}
-    assert layout(policy, columns)
+    assert layout_of(policy, columns)
     now = getattr(policy, role)
     if not isinstance(now, tuple):
         wrong: Any = name
@@ -329,7 +338,7 @@ def test_a_type_that_a_role_cannot_have_is_refused_with_the_column_and_the_type(
 @pytest.mark.parametrize("sql", ["STRING", "BIGINT", "DECIMAL(38, 0)", "BOOLEAN", "DATE", "TIMESTAMP(6)", "CHAR(8)"])
 def test_a_subject_is_hashed_as_text(sql: str) -> None:
     policy, columns = one("c", sql, subject="c")
-    assert layout(policy, columns).arguments[1] == ("`c`" if sql == "STRING" else "CAST(`c` AS STRING)")
+    assert layout_of(policy, columns).arguments[1] == ("`c`" if sql == "STRING" else "CAST(`c` AS STRING)")
 
 
 @pytest.mark.parametrize(
@@ -351,7 +360,7 @@ def test_a_domain_lies_within_the_type_of_its_column(sql: str, domain: tuple[flo
     # The whole domain may be published, and would overflow.
     policy = Policy(quasi_identifiers=(Numeric("c", domain),))
     if fits:
-        assert layout(policy, {"c": sql}).sinks["released"]
+        assert layout_of(policy, {"c": sql}).sinks["released"]
     else:
         [problem] = problems(policy, {"c": sql})
         assert problem.startswith("policy.quasi_identifiers.c.domain: ")
@@ -373,8 +382,8 @@ def test_a_sink_with_two_columns_of_one_name_is_refused(quasi: Any, passed: str,
 
 
 def test_the_plan_reads_what_the_arguments_hold() -> None:
-    found = layout(POLICY, COLUMNS)
-    plan = found.encode_plan(Shards(2), (3, 4), SubjectKey.of(b"secret", "direct"))
+    found = layout_of(POLICY, COLUMNS)
+    plan = found.encode
     reads = [*plan.quasi_identifiers, *plan.sensitive, *plan.passthrough, plan.subject, plan.event_time, plan.reference]
     for read in reads:
         assert read is not None
@@ -385,11 +394,11 @@ def test_the_plan_reads_what_the_arguments_hold() -> None:
     assert sorted(used) == list(range(len(found.arguments)))
     assert plan.checked == ("age", "area", "pay", "income", "person", "ts", *POLICY.passthrough, None)
     assert found.members_schema.names == list(POLICY.members)
-    assert found.integers == (True, False)
+    assert found.generalization.integers == {"age"}
 
 
 def test_keys_stay_out_of_representations() -> None:
-    plan = layout(POLICY, COLUMNS).encode_plan(Shards(1), (0,), SubjectKey.of(b"hunter2", "direct"))
+    plan = layout_of(POLICY, COLUMNS, subject_key=SubjectKey.of(b"hunter2", "direct")).encode
     assert plan.subject_key.hash_key not in repr(plan)
     assert "hunter2" not in repr(plan)
 
@@ -452,10 +461,10 @@ def test_types_are_read_as_flink_prints_them(text: str, name: str, declared: str
 def test_noise_has_a_step_that_fits_its_column(sql: str, given: float | None, filled: float) -> None:
     policy = Policy((Numeric("q", (0, 100), given), Categorical("x", AREA)))
     columns = {"q": sql, "x": "STRING"}
-    assert layout(policy, columns, noise=True).policy == Policy(
+    assert layout_of(policy, columns, sampling_and_noise=NOISE).policy == Policy(
         (Numeric("q", (0, 100), filled), Categorical("x", AREA))
     )
-    assert layout(policy, columns).policy is policy
+    assert layout_of(policy, columns).policy is policy
 
 
 @pytest.mark.parametrize(
@@ -474,10 +483,10 @@ def test_noise_has_a_step_that_fits_its_column(sql: str, given: float | None, fi
 )  # fmt: skip
 def test_a_step_that_does_not_fit_is_told_with_what_would(sql: str, attribute: Numeric, problem: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        layout(Policy((attribute,)), {"q": sql}, noise=True)
+        layout_of(Policy((attribute,)), {"q": sql}, sampling_and_noise=NOISE)
     (found,) = caught.value.problems
     assert found.startswith(f"policy.quasi_identifiers.q.step: {problem}")
-    assert layout(Policy((attribute,)), {"q": sql})
+    assert layout_of(Policy((attribute,)), {"q": sql})
 
 
 @pytest.mark.parametrize(
@@ -490,30 +499,27 @@ def test_a_step_that_does_not_fit_is_told_with_what_would(sql: str, attribute: N
 def test_ends_that_a_column_cannot_hold_are_told(sql: str, ends: float, problem: str) -> None:
     policy = Policy((Numeric("q", ends=ends),))
     with pytest.raises(ConfigError) as caught:
-        layout(policy, {"q": sql})
+        layout_of(policy, {"q": sql})
     (found,) = caught.value.problems
     assert found.startswith(f"policy.quasi_identifiers.q.ends: {problem}")
-    assert layout(policy, {"q": "DOUBLE"})
+    assert layout_of(policy, {"q": "DOUBLE"})
 
 
 def test_ends_on_a_grid_stop_where_the_type_of_a_column_without_a_domain_does() -> None:
-    assert layout(Policy((Numeric("q", ends=100),)), {"q": "TINYINT"}).extremes == {"q": (-128, 127)}
-    assert layout(Policy((Numeric("q", (0, 127), ends=100),)), {"q": "TINYINT"}).extremes == {}
+    assert layout_of(Policy((Numeric("q", ends=100),)), {"q": "TINYINT"}).generalization.extremes == {"q": (-128, 127)}
+    assert layout_of(Policy((Numeric("q", (0, 127), ends=100),)), {"q": "TINYINT"}).generalization.extremes == {}
 
 
 def test_problems_of_steps_are_told_with_all_others() -> None:
     policy = Policy((Numeric("q"), Numeric("r", step=0.5), Numeric("gone")))
     with pytest.raises(ConfigError) as caught:
-        layout(policy, {"q": "DOUBLE", "r": "INT", "more": "INT"}, noise=True)
+        layout_of(policy, {"q": "DOUBLE", "r": "INT", "more": "INT"}, sampling_and_noise=NOISE)
     assert [problem.split(": ")[0] for problem in caught.value.problems] == [
         "policy.quasi_identifiers",
         "policy",
         "policy.quasi_identifiers.q.step",
         "policy.quasi_identifiers.r.step",
     ]
-
-
-TIMED = "castle.delay.event_time"
 
 
 @pytest.mark.parametrize(
@@ -529,32 +535,31 @@ TIMED = "castle.delay.event_time"
 def test_a_delay_in_event_time_needs_a_watermark(sql: str, watermark: bool, passes: bool) -> None:
     columns = COLUMNS | {"ts": sql}
     if passes:
-        assert layout(POLICY, columns, counts_event_time=TIMED, watermark=watermark)
+        assert layout_of(POLICY, columns, parameters=TIMED, has_watermark=watermark)
     else:
         with pytest.raises(ConfigError) as caught:
-            layout(POLICY, columns, counts_event_time=TIMED, watermark=watermark)
+            layout_of(POLICY, columns, parameters=TIMED, has_watermark=watermark)
         (problem,) = caught.value.problems
-        assert problem.startswith(f"{TIMED}: counts event time, and the column 'ts' has no watermark")
+        assert problem.startswith("castle.delay.event_time: counts event time, and the column 'ts' has no watermark")
         column = "event_time" if "BIGINT" in sql else "`ts`"
         assert f"WATERMARK FOR {column} AS {column} - INTERVAL '5' SECOND" in problem
         assert ("event_time AS TO_TIMESTAMP_LTZ(`ts`, 3), WATERMARK" in problem) == ("BIGINT" in sql)
-    assert layout(POLICY, columns, watermark=watermark)  # nothing counts it
+    assert layout_of(POLICY, columns, has_watermark=watermark)  # nothing counts it
 
 
 def test_a_column_of_a_wrong_type_is_told_once() -> None:
     with pytest.raises(ConfigError) as caught:
-        layout(POLICY, COLUMNS | {"ts": "TIMESTAMP_LTZ(3) *PROCTIME*"}, counts_event_time=TIMED)
+        layout_of(POLICY, COLUMNS | {"ts": "TIMESTAMP_LTZ(3) *PROCTIME*"}, parameters=TIMED)
     (problem,) = caught.value.problems
     assert "is processing time" in problem
 
 
 def test_a_limit_of_event_time_reads_the_watermark_beside_the_time() -> None:
     limited = replace(POLICY, event_time_limit=60_000)
-    found = layout(limited, COLUMNS)
-    assert found.watermark is not None
-    assert found.arguments[found.watermark.value] == "CURRENT_WATERMARK(`ts`)"
-    assert found.encode_plan(Shards(), (0,), NO_KEY).watermark == found.watermark
-    assert layout(POLICY, COLUMNS).watermark is None
+    found = layout_of(limited, COLUMNS)
+    assert found.encode.watermark is not None
+    assert found.arguments[found.encode.watermark.value] == "CURRENT_WATERMARK(`ts`)"
+    assert layout_of(POLICY, COLUMNS).encode.watermark is None
     for sql in ("BIGINT", "TIMESTAMP_LTZ(3)"):
         (problem,) = problems(limited, COLUMNS | {"ts": sql})
         assert problem.startswith("policy.event_time_limit: the column 'ts' has no watermark to be ahead of; make")
@@ -570,49 +575,55 @@ def test_a_limit_of_event_time_reads_the_watermark_beside_the_time() -> None:
 )
 def test_what_counts_event_time_reads_the_watermark(further: dict[str, str], argument: str | None) -> None:
     policy = replace(POLICY, drop=(*POLICY.drop, "at")) if "at" in further else POLICY
-    found = layout(policy, COLUMNS | further, counts_event_time=TIMED, watermark=True)
+    found = layout_of(policy, COLUMNS | further, parameters=TIMED, has_watermark=True)
     if argument is None:
-        assert found.watermark is None
+        assert found.encode.watermark is None
     else:
-        assert found.watermark is not None
-        assert found.arguments[found.watermark.value] == f"CURRENT_WATERMARK({argument})"
+        assert found.encode.watermark is not None
+        assert found.arguments[found.encode.watermark.value] == f"CURRENT_WATERMARK({argument})"
 
 
 def test_a_pseudonym_is_the_last_of_what_a_released_row_has_of_its_own() -> None:
     coded = replace(POLICY, pseudonym=Pseudonym("person", "stream"))
-    before, found = layout(POLICY, COLUMNS), layout(coded, COLUMNS)
+    before, found = layout_of(POLICY, COLUMNS), layout_of(coded, COLUMNS)
     (code,) = set(found.sinks["released"]) - set(before.sinks["released"])
     assert found.sinks["released"][-1] == code
     assert (code.name, code.sql_type) == ("person", "STRING")
-    assert found.member_types == (*before.member_types, (code.expression, "STRING"))
+    assert found.members[:-1] == before.members
+    assert (found.members[-1].row, found.members[-1].kind) == (code.expression, "STRING")
     assert found.members_schema == before.members_schema
     assert {name: columns for name, columns in found.sinks.items() if name != "released"} == {
         name: columns for name, columns in before.sinks.items() if name != "released"
     }
     alone = Policy((Numeric("age"),), subject="person", pseudonym=Pseudonym("code", "stream"))
-    assert layout(alone, {"age": "INT", "person": "STRING"}).member_types == (("m0", "STRING"),)
+    (code,) = layout_of(alone, {"age": "INT", "person": "STRING"}).members
+    assert (code.row, code.kind) == ("m0", "STRING")
 
 
 def test_the_type_of_the_subject_is_told() -> None:
-    assert layout(POLICY, COLUMNS).subject_type == "VARCHAR(20)"
+    assert layout_of(POLICY, COLUMNS).subject_type == "VARCHAR(20)"
     alone = {name: sql for name, sql in COLUMNS.items() if name != "person"}
-    assert layout(replace(POLICY, subject=None), alone).subject_type is None
+    assert layout_of(replace(POLICY, subject=None), alone).subject_type is None
 
 
 def test_what_is_wrong_with_the_source_already_is_told_first() -> None:
     with pytest.raises(ConfigError) as caught:
-        layout(POLICY, COLUMNS | {"more": "INT"}, unfit=["source.ddl: so"])
+        layout_of(POLICY, COLUMNS | {"more": "INT"}, problems=("source.ddl: so",))
     assert [problem.split(":")[0] for problem in caught.value.problems] == ["source.ddl", "policy"]
 
 
 def test_ends_of_noise_without_a_domain_are_bounded_by_the_type_of_the_column() -> None:
-    steps = (Numeric("age", (0, 120)), Categorical("area", AREA), Numeric("pay", None, 0.01))
-    policy = replace(POLICY, quasi_identifiers=steps)
-    assert layout(policy, COLUMNS, noise=True).extremes == {"pay": (-99_999_999.99, 99_999_999.99)}
-    assert layout(policy, COLUMNS | {"pay": "TINYINT"}).extremes == {}
-    whole = replace(policy, quasi_identifiers=(*steps[:2], Numeric("pay")))
-    assert layout(whole, COLUMNS | {"pay": "TINYINT"}, noise=True).extremes == {"pay": (-128, 127)}
-    assert layout(policy, COLUMNS | {"pay": "STRING"}, noise=True).extremes == {}
+    others = (Numeric("age", (0, 120)), Categorical("area", AREA))
+
+    def bounds(pay: str, step: float | None = 0.01, **settings: Any) -> dict[str, tuple[float, float]]:
+        policy = replace(POLICY, quasi_identifiers=(*others, Numeric("pay", None, step)))
+        return dict(layout_of(policy, COLUMNS | {"pay": pay}, **settings).generalization.extremes)
+
+    noise = {"sampling_and_noise": NOISE}
+    assert bounds("DECIMAL(10, 2)", **noise) == {"pay": (-99_999_999.99, 99_999_999.99)}
+    assert bounds("TINYINT") == {}
+    assert bounds("TINYINT", None, **noise) == {"pay": (-128, 127)}
+    assert bounds("STRING", **noise) == {}
 
 
 @pytest.mark.parametrize(
@@ -626,7 +637,7 @@ def test_ends_of_noise_without_a_domain_are_bounded_by_the_type_of_the_column() 
 )
 def test_how_a_missing_value_is_written_is_known(options: dict[str, str], text: str) -> None:
     assert written_null(options) == text
-    assert layout(POLICY, COLUMNS).encode_plan(Shards(), (0,), NO_KEY, written_null(options)).null_text == text
+    assert layout_of(POLICY, COLUMNS, sinks={"released": options}).encode.null_text == text
 
 
 @pytest.mark.parametrize(

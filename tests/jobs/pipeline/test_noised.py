@@ -7,12 +7,13 @@ import pytest
 from crenel.anonymity.model.attributes import Noised, Numeric
 from crenel.anonymity.model.policy import Policy
 from crenel.jobs.config.load import ConfigError
-from crenel.jobs.pipeline.layout import Layout, layout
+from crenel.jobs.pipeline.layout import Layout
+from tests.support.layouts import layout_of
 
 
 def of(sql: str, domain: tuple[float, float] = (0, 100), step: float | None = None) -> Layout:
     policy = Policy((Numeric("age", (0, 120)),), noised=(Noised("height", domain, step),))
-    return layout(policy, {"age": "INT", "height": sql}, "job.yaml")
+    return layout_of(policy, {"age": "INT", "height": sql}, "job.yaml")
 
 
 @pytest.mark.parametrize("sql", ["TINYINT", "SMALLINT NOT NULL", "INT", "BIGINT"])
@@ -20,7 +21,7 @@ def test_whole_numbers_have_a_grid_of_ones_and_keep_their_type(sql: str) -> None
     found = of(sql)
     assert [attribute.step for attribute in found.policy.noised] == [1]
     assert [attribute.step for attribute in found.policy.numeric] == [None]
-    assert found.noised[0].kind == "integer"
+    assert found.encode.noised[0].kind == "integer"
     assert found.sinks["released"][-1].sql_type == sql.partition(" ")[0]
 
 
@@ -28,7 +29,7 @@ def test_whole_numbers_have_a_grid_of_ones_and_keep_their_type(sql: str) -> None
 def test_other_numbers_have_the_grid_that_is_given_and_keep_their_type(sql: str) -> None:
     found = of(sql, step=0.5)
     assert [attribute.step for attribute in found.policy.noised] == [0.5]
-    assert found.noised[0].kind == "real"
+    assert found.encode.noised[0].kind == "real"
     assert found.sinks["released"][-1].sql_type == sql.partition(" ")[0]
 
 

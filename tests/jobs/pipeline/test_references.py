@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 
 from crenel.anonymity.model.attributes import Numeric
-from crenel.anonymity.model.policy import Policy, Shards
+from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.privacy_model import Sensitive
 from crenel.anonymity.model.reference import Reference
 from crenel.anonymity.model.secret import SubjectKey
 from crenel.anonymity.privacy_models.builtin import T
 from crenel.jobs.config.file import ConfigError
-from crenel.jobs.pipeline.layout import layout
 from crenel.jobs.pipeline.references import with_codes
 from crenel.operators.encode.columns import members_schema
 from crenel.operators.encode.encoder import Encoder
 from crenel.state.block import Block
 from tests.support.encoding import arguments
+from tests.support.layouts import layout_of
 
 KEY = SubjectKey.of(b"secret", "direct")
 
@@ -30,10 +30,14 @@ def privacy_of(*values: str) -> Privacy:
     return Privacy(2, sensitive=(Sensitive("illness", None, ((T, 0.5),), reference),))
 
 
+def _writing(null_text: str) -> dict[str, dict[str, str]]:
+    return {"released": {"csv.null-literal": null_text}}
+
+
 def coded(kind: str, values: list[str], *, missing: Any = "reject", null_text: str = "") -> tuple[int, ...]:
     policy = Policy((Numeric("age"),), sensitive=("illness",), missing=missing)
-    found = layout(policy, {"age": "INT", "illness": kind})
-    made = with_codes(privacy_of(*values), found, found.encode_plan(Shards(), (100,), KEY, null_text))
+    found = layout_of(policy, {"age": "INT", "illness": kind}, subject_key=KEY, sinks=_writing(null_text))
+    made = with_codes(privacy_of(*values), found)
     reference = made.reference_of("illness")
     assert reference is not None
     return reference.codes
@@ -42,7 +46,7 @@ def coded(kind: str, values: list[str], *, missing: Any = "reject", null_text: s
 def encoded(kind: str, values: list[Any], *, missing: Any = "reject", null_text: str = "") -> tuple[int, ...]:
     """The codes of what comes in."""
     policy = Policy((Numeric("age"),), sensitive=("illness",), missing=missing)
-    plan = layout(policy, {"age": "INT", "illness": kind}).encode_plan(Shards(), (100,), KEY, null_text)
+    plan = layout_of(policy, {"age": "INT", "illness": kind}, subject_key=KEY, sinks=_writing(null_text)).encode
     _, blobs = Encoder(plan).encode(*arguments(plan, [{"age": 1, "illness": value} for value in values]))
     (blob,) = [blob for blob in blobs if blob is not None]
     return tuple(Block.from_bytes(blob, members_schema(plan.sensitive)).sensitive[:, 0].tolist())
@@ -103,8 +107,8 @@ def test_numbers_are_in_their_order_where_the_distance_is_ordered_and_texts_in_t
     reference = Reference(("10", "9", "-2"), (0.5, 0.3, 0.2), distance="ordered")
     privacy = Privacy(2, sensitive=(Sensitive("illness", None, ((T, 0.5),), reference),))
     for sql, values in ((kind, order), ("STRING", reference.values)):
-        found = layout(policy, {"age": "INT", "illness": sql})
-        made = with_codes(privacy, found, found.encode_plan(Shards(), (100,), KEY)).reference_of("illness")
+        found = layout_of(policy, {"age": "INT", "illness": sql})
+        made = with_codes(privacy, found).reference_of("illness")
         assert made is not None
         assert made.values == values
         assert dict(zip(made.values, made.shares, strict=True)) == {"10": 0.5, "9": 0.3, "-2": 0.2}
@@ -112,6 +116,6 @@ def test_numbers_are_in_their_order_where_the_distance_is_ordered_and_texts_in_t
 
 def test_columns_without_a_reference_stay_as_they_are() -> None:
     policy = Policy((Numeric("age"),), sensitive=("illness",))
-    found = layout(policy, {"age": "INT", "illness": "STRING"})
+    found = layout_of(policy, {"age": "INT", "illness": "STRING"})
     plain = replace(privacy_of("flu"), sensitive=(Sensitive("illness", 2),))
-    assert with_codes(plain, found, found.encode_plan(Shards(), (100,), KEY)) == plain
+    assert with_codes(plain, found) == plain

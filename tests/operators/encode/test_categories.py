@@ -18,9 +18,9 @@ from crenel.anonymity.model.builders.numbers import Numbers
 from crenel.anonymity.model.hierarchy import MISSING, from_paths
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.secret import NO_KEY
-from crenel.jobs.pipeline.layout import layout
 from crenel.operators.encode.encoder import EncodePlan
 from tests.support.encoding import INF, KEYS, NAN, blocks_of, encoded
+from tests.support.layouts import encode_plan, layout_of
 
 AGES = Numbers((0, 90), (1, 10), open=True)
 SPEEDS = Numbers((0, 1), (0.1, 0.5), whole=False)
@@ -32,7 +32,7 @@ NETWORKS = Addresses((IPv4Network("10.0.0.0/16"),), (24, 16))
 def plan_of(builder: Builder, sql: str, missing: Any = "reject") -> EncodePlan:
     tree = from_paths(builder.paths())
     attribute = Categorical("x", tree.with_missing() if missing == "value" else tree, builder)
-    return layout(Policy((attribute,), missing=missing), {"x": sql}).encode_plan(Shards(1), KEYS[:1], NO_KEY)
+    return encode_plan(layout_of(Policy((attribute,), missing=missing), {"x": sql}), Shards(1), KEYS[:1], NO_KEY)
 
 
 def labels(plan: EncodePlan, values: list[Any]) -> list[str]:
@@ -118,6 +118,6 @@ def test_a_missing_value_is_rejected_or_has_its_leaf(builder: Builder, sql: str,
 )
 def test_columns_are_read_as_their_builder_takes_them(builder: Builder, sql: str, expression: str, kind: str) -> None:
     attribute = Categorical("x", from_paths(builder.paths()), builder)
-    found = layout(Policy((attribute,)), {"x": sql})
-    assert (found.arguments[0], found.quasi_identifiers[0].kind) == (expression, kind)
+    found = layout_of(Policy((attribute,)), {"x": sql})
+    assert (found.arguments[0], found.encode.quasi_identifiers[0].kind) == (expression, kind)
     assert [(column.name, column.sql_type) for column in found.sinks["released"]] == [("x", "STRING")]

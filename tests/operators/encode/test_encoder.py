@@ -26,7 +26,6 @@ from crenel.anonymity.model.outcomes import REJECTIONS
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.region_tree import Cut, Region, RegionTree
 from crenel.anonymity.model.secret import SubjectKey
-from crenel.jobs.pipeline.layout import layout
 from crenel.operators.encode import hashing
 from crenel.operators.encode.columns import EARLIEST, LATEST, Read, members_schema
 from crenel.operators.encode.encoder import Encoder
@@ -51,6 +50,7 @@ from tests.support.encoding import (
 )
 from tests.support.examples import examples
 from tests.support.fakes import FakeMetrics
+from tests.support.layouts import TIMED, encode_plan, layout_of
 
 
 # What is wrong with a row, told without any code of the project: column and reason.
@@ -416,8 +416,8 @@ def test_a_row_that_is_dated_too_far_ahead_of_the_watermark_is_rejected() -> Non
 def test_the_watermark_rides_with_the_tuples_of_each_shard_and_tells_whose_it_is() -> None:
     columns = {"person": "STRING", "age": "INT", "ts": "TIMESTAMP_LTZ(3) *ROWTIME*"}
     policy = Policy(quasi_identifiers=(Numeric("age", (0, 99)),), subject="person", event_time="ts")
-    found = layout(policy, columns, counts_event_time="castle.delay.event_time")
-    plan = found.encode_plan(Shards(2), (0, 1), SubjectKey.of(b"a key", "direct"))
+    found = layout_of(policy, columns, parameters=TIMED)
+    plan = encode_plan(found, Shards(2), (0, 1), SubjectKey.of(b"a key", "direct"))
     assert plan.watermark is not None
     rows = [{"person": f"p{i % 7}", "age": None if i == 3 else i, "ts": 1000 * i} for i in range(20)]
     passed = [None, *(1000 * i - 5000 for i in range(19))]
@@ -439,8 +439,8 @@ def distinct(sql: str, values: list[Any], null_text: str = "", missing: str = "v
     """How many values of a sensitive column count."""
     tree = AREA.with_missing()
     policy = Policy(quasi_identifiers=(Categorical("area", tree),), sensitive=("income",), missing=missing)  # type: ignore[arg-type]
-    found = layout(policy, {"area": "STRING", "income": sql})
-    plan = found.encode_plan(Shards(), KEYS[:1], SubjectKey.of(b"secret", "direct"), null_text)
+    found = layout_of(policy, {"area": "STRING", "income": sql})
+    plan = encode_plan(found, Shards(), KEYS[:1], SubjectKey.of(b"secret", "direct"), null_text)
     [block] = blocks_of(plan, [{"area": "Zürich", "income": value} for value in values])
     assert len(block) == len(values)
     return len(set(block.sensitive[:, 0].tolist()))

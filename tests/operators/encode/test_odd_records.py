@@ -22,7 +22,6 @@ from crenel.anonymity.model.outcomes import REJECTIONS
 from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.secret import SubjectKey
 from crenel.jobs.config.records import CsvSection, JsonSection
-from crenel.jobs.pipeline.layout import layout
 from crenel.jobs.pipeline.records import records_plan
 from crenel.operators.encode.columns import members_schema
 from crenel.operators.encode.containment import ContainedEncoder
@@ -36,6 +35,7 @@ from crenel.operators.encode.records import RecordsPlan
 from crenel.state.block import Block
 from tests.support.encoding import tuples_of
 from tests.support.examples import IS_NIGHTLY
+from tests.support.layouts import encode_plan, layout_of
 from tests.support.odd_records import csv_line, json_record
 
 BATCH = 20
@@ -134,7 +134,7 @@ PATHS = dict(zip(COLUMNS, ("a", "b", "a", "c", "a.b", "b", "c", "a", "b", "a", "
 
 def encoding(kind: str, **way: Any) -> tuple[EncodePlan, RecordsPlan]:
     """How a job reads records of JSON, or lines of CSV."""
-    found = layout(POLICY, COLUMNS)
+    found = layout_of(POLICY, COLUMNS)
     if kind == "json":
         typed = {name: {"type": sql, "path": f"$.{PATHS[name]}"} for name, sql in COLUMNS.items()}
         records: Any = JsonSection.model_validate({"column": "record", "fields": typed})
@@ -143,7 +143,7 @@ def encoding(kind: str, **way: Any) -> tuple[EncodePlan, RecordsPlan]:
         records = CsvSection.model_validate({"column": "record", "fields": COLUMNS, **way})
     plan = records_plan(records.core(), found.asked)
     assert plan is not None
-    return found.encode_plan(Shards(3), (0, 1, 2), SubjectKey.of(b"a key", "direct")), plan
+    return encode_plan(found, Shards(3), (0, 1, 2), SubjectKey.of(b"a key", "direct")), plan
 
 
 def outcome(encoder: ContainedEncoder, plan: EncodePlan, *batches: list[bytes | None]) -> dict[Any, list[Any]]:
@@ -223,10 +223,10 @@ def faulty() -> tuple[EncodePlan, RecordsPlan]:
     area = Categorical("area", from_paths(builder.paths()), builder)
     policy = Policy((Numeric("age", (0, 99)), area), passthrough=("note",), event_time="ms", reference="line")
     columns = {"age": "INT", "area": "STRING", "note": "STRING", "ms": "BIGINT NOT NULL", "line": "STRING"}
-    found = layout(policy, columns)
+    found = layout_of(policy, columns)
     forms: dict[str, Any] = {"age": (0, "number"), "note": (1, "text"), "area": (1, "text")}
     asked = tuple(forms.get(argument[0]) if argument else None for argument in found.asked)
-    return found.encode_plan(Shards(), (5,), SubjectKey.of(b"a key", "direct")), RecordsPlan(Faulty(), asked)
+    return encode_plan(found, Shards(), (5,), SubjectKey.of(b"a key", "direct")), RecordsPlan(Faulty(), asked)
 
 
 def test_a_record_that_meets_a_defect_is_rejected_alone_with_its_field(caplog: pytest.LogCaptureFixture) -> None:

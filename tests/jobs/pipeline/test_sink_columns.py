@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from crenel.anonymity.model.attributes import Numeric
 from crenel.jobs.config.load import Config, load
 from crenel.jobs.pipeline.build import outputs
-from crenel.jobs.pipeline.layout import layout
-from crenel.jobs.pipeline.sink_columns import in_force
-from crenel.jobs.pipeline.sink_schemas import written
+from crenel.jobs.pipeline.layout import SourceColumns, layout
+from crenel.jobs.pipeline.sink_columns import written
 
 CONF = Path(__file__).parents[3] / "conf"
 
@@ -29,16 +27,10 @@ def config(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> C
 
 def test_columns_are_those_of_the_layout(config: Config) -> None:
     types = dict.fromkeys(config.policy.roles, "STRING")
-    types |= {a.name: "DOUBLE" for a in config.policy.quasi_identifiers if isinstance(a, Numeric)}
+    types |= {a.name: "INT" if a.step is None else "DOUBLE" for a in config.policy.numeric}
     types |= {a.name: "INT" for a in config.policy.noised}
     if config.policy.event_time is not None:
         types[config.policy.event_time] = "TIMESTAMP_LTZ(3) *ROWTIME*"
-    steps = layout(
-        config.policy,
-        types,
-        representative=config.algorithm.representative(config.parameters),
-        further=config.algorithm.outputs,
-        in_force=tuple(in_force(config.privacy, config.sampling_and_noise)),
-    )
+    steps = layout(config, SourceColumns(types, has_watermark=True))
     declared = {sink: [column.name for column in columns] for sink, (columns, _) in outputs(steps).items()}
     assert {sink: schema.names for sink, schema in written(config).items()} == declared

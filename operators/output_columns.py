@@ -1,0 +1,302 @@
+"""Columns of all outputs, each declared once: name, type, meaning, and first version.
+
+The rows of the operator, the SQL of the sinks, the tables of ``crenel.evidence.outputs.Outputs`` and the reference in
+``docs/outputs.md`` derive from these declarations. The columns of an algorithm's own output are in its ``Output``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias, cast
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from crenel.anonymity.algorithm import Output
+from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
+from crenel.operators.bounds import integer_bounds, within
+
+Kind: TypeAlias = Literal["INT", "LONG", "DOUBLE", "BOOLEAN", "STRING"]
+"""A type of the operator's rows, by its name in ``pyflink.common.Types``."""
+
+SQL: dict[Kind, str] = {"INT": "INT", "LONG": "BIGINT", "DOUBLE": "DOUBLE", "BOOLEAN": "BOOLEAN", "STRING": "STRING"}
+"""The same types in SQL."""
+
+ARROW: dict[Kind, pa.DataType] = {
+    "INT": pa.int64(),
+    "LONG": pa.int64(),
+    "DOUBLE": pa.float64(),
+    "BOOLEAN": pa.bool_(),
+    "STRING": pa.string(),
+}
+"""The same types in the tables of ``crenel.evidence.outputs.Outputs``."""
+
+_KINDS: dict[pa.DataType, Kind] = {
+    pa.int64(): "LONG",
+    pa.timestamp("ms"): "LONG",
+    pa.float64(): "DOUBLE",
+    pa.bool_(): "BOOLEAN",
+    pa.string(): "STRING",
+}
+"""The same types by that of a published column in a block."""
+
+CLOSING = "closing"
+"""Kind of the record that ends a chained audit log and belongs to no release."""
+
+_TIME = "TIMESTAMP_LTZ(3)"
+_OF_SOURCE = "as in the source"
+
+
+@dataclass(frozen=True)
+class OutputColumn:
+    """A column of an output.
+
+    Attributes
+    ----------
+    name : visible to the recipient; ``NAME`` stands for an attribute
+    row : name in the operator's rows, which clashes neither with SQL keywords nor with columns of a user; ``#`` stands
+        for the position of the attribute
+    kind : type in the operator's rows
+    meaning : for the reference
+    published : type in the sink, in words, where it is not that of ``kind``
+    of, position : field of ``Releases`` that holds the values, and the column there; None where it has no columns
+    since : first version of Crenel that writes the column
+    """
+
+    name: str
+    row: str
+    kind: Kind
+    meaning: str = ""
+    published: str = ""
+    of: str = ""
+    position: int | None = None
+    since: str = "0.1"
+
+    def at(self, position: int, name: str) -> OutputColumn:
+        """Return the column of one attribute."""
+        name, row = self.name.replace("NAME", name), self.row.replace("#", str(position))
+        return replace(self, name=name, row=row, position=position)
+
+    @property
+    def is_timestamp(self) -> bool:
+        """Whether milliseconds are published as a timestamp, in every job."""
+        return self.published == _TIME
+
+    def values(self, releases: Releases) -> NDArray[Any]:
+        """Return (releases,) the values of a column of releases."""
+        values: NDArray[Any] = getattr(releases, self.of)
+        return values if self.position is None else values[:, self.position]
+
+
+def _event_time(meaning: str) -> OutputColumn:
+    return OutputColumn("event_time", "event_ms", "LONG", meaning, _OF_SOURCE, "event_time")
+
+
+SHARD = OutputColumn("shard", "shard", "INT", "number of the shard")
+_REASON = OutputColumn("reason", "reason", "STRING", "[reason](#reasons)")
+_RELEASE = (
+    OutputColumn("release_id", "release_id", "LONG", "number of the release within its shard, from 0", of="release_id"),
+    SHARD,
+    _event_time("of the newest record of the release"),
+    OutputColumn("kind", "kind", "STRING", "[kind of release](#kinds-of-release)", of="kind"),
+    OutputColumn("subjects", "subjects", "LONG", "number of distinct subjects", of="subjects"),
+    OutputColumn("tuples", "tuples", "LONG", "number of records", of="tuples"),
+)
+_DIVERSITY = OutputColumn("diversity_NAME", "d#", "LONG", "diversity of a sensitive column", of="diversity")
+_LOSS = OutputColumn("loss", "loss", "DOUBLE", "InfoLoss of the generalization, from 0 to 1", of="loss")
+_LINKABLE = OutputColumn("linkable", "linked", "LONG", "with noised columns: number of linkable records", of="linked")
+_NOISE = (
+    OutputColumn("noise_error_NAME", "e#", "DOUBLE", "mean relative error of the noise", of="noise_error"),
+    OutputColumn("noise_expected_NAME", "x#", "DOUBLE", "expected mean relative error", of="noise_expected"),
+)
+_PARAMETER = OutputColumn(
+    "PARAMETER",
+    "",
+    "DOUBLE",
+    "values in force: `k`, `l`, other privacy models as `alpha`, those of one column as `alpha_NAME`, `epsilon_within` "
+    "with `noise_within_release`, `sample_rate` and `phi`; null where not configured",
+    "BIGINT or DOUBLE",
+)
+"""Stands for the values in force, for which SQL has constants (``promised_numbers``)."""
+_ENDS = (
+    OutputColumn("NAME_min", "q#_min", "DOUBLE", "lower end of a numeric quasi-identifier", _OF_SOURCE),
+    OutputColumn("NAME_max", "q#_max", "DOUBLE", "upper end", _OF_SOURCE),
+)
+_NUMBER = OutputColumn("NAME", "q#", "DOUBLE", "instead of the ends: numeric representative")
+_CATEGORY = OutputColumn("NAME", "q#", "STRING", "label of a categorical quasi-identifier")
+_MEMBER = OutputColumn("NAME", "m#", "STRING", "sensitive, noised or pass-through value of the record", _OF_SOURCE)
+_PSEUDONYM = OutputColumn("NAME", "m#", "STRING", "[pseudonym](privacy.md#pseudonyms), if the policy has one")
+_NO_MEMBER = OutputColumn("", "m0", "BOOLEAN")
+"""Column of the operator's rows, always TRUE, where no column is published with a value per member."""
+
+CHAIN = (
+    OutputColumn("chain_start", "h0", "LONG", "number of earlier starts of the shard"),
+    OutputColumn("chain_version", "h1", "STRING", "version and hash of the code, in the first row after a start"),
+    OutputColumn("chain_policy", "h2", "STRING", "hash of the policy, in the first row after a start"),
+    OutputColumn("chain_hierarchies", "h3", "STRING", "hash of the hierarchies, in the first row after a start"),
+    OutputColumn("chain_members", "h4", "STRING", "sum of hashes of the records, with a key only"),
+    OutputColumn("chain", "h5", "STRING", "hash of the preceding row and of the row's own content"),
+)
+"""Columns of the audit log's hash chain, after all others."""
+
+SUPPRESSED = (
+    _REASON,
+    SHARD,
+    OutputColumn("position", "seq", "LONG", "of the record among those admitted to its shard, from 0"),
+    _event_time("of the record"),
+)
+REJECTED = (
+    OutputColumn("column", "col", "STRING", "first invalid column"),
+    _REASON,
+    _event_time("of the record"),
+    OutputColumn("reference", "reference", "STRING", "the row's value of `policy.reference`, if there is one"),
+)
+FORGOTTEN = (
+    OutputColumn("code", "code", "STRING", "code of the person: 16 digits derived from the subject and `subject_key`"),
+    SHARD,
+    _event_time("watermark at that moment; null before the first and after the last"),
+    OutputColumn("time", "clock_ms", "LONG", "processing time", _TIME),
+    OutputColumn("tuples", "tuples", "LONG", "number of the person's buffered records"),
+)
+SUMMARY = (
+    SHARD,
+    OutputColumn("name", "name", "STRING", "name of a counter or of a value in force"),
+    OutputColumn("amount", "amount", "DOUBLE", "its amount at the end of the input"),
+)
+
+ROWS: Mapping[str, tuple[tuple[OutputColumn, ...], tuple[OutputColumn, ...]]] = {
+    "suppressed": ((SHARD,), tuple(column for column in SUPPRESSED if column is not SHARD)),
+    "rejected": ((), REJECTED),
+    "forgotten": (FORGOTTEN, ()),
+    "summary": (SUMMARY, ()),
+}
+"""Rows of the side outputs that every algorithm has: columns with one value, and columns with one for each tuple."""
+
+REFERENCE: Mapping[str, tuple[OutputColumn, ...]] = {
+    "released": (*_ENDS, _NUMBER, _CATEGORY, _MEMBER, _PSEUDONYM),
+    "audit": (*_RELEASE, _DIVERSITY, _LOSS, _LINKABLE, *_NOISE, _PARAMETER, *CHAIN),
+    "suppressed": SUPPRESSED,
+    "rejected": REJECTED,
+    "forgotten": FORGOTTEN,
+    "summary": SUMMARY,
+}
+"""All columns of the outputs that every algorithm has; in ``audit``, the generalization precedes the chain."""
+
+
+def release_columns(policy: Policy) -> tuple[OutputColumn, ...]:
+    """Return the columns of a release before the values in force."""
+    diversity = (_DIVERSITY.at(i, name) for i, name in enumerate(policy.sensitive))
+    noise = (column.at(i, attribute.name) for i, attribute in enumerate(policy.noised) for column in _NOISE)
+    return (*_RELEASE, *diversity, _LOSS, *([_LINKABLE] if policy.noised else ()), *noise)
+
+
+def generalized_names(attribute: str) -> tuple[str, ...]:
+    """Return the names that the published columns of a quasi-identifier may have, in order."""
+    return tuple(column.at(0, attribute).name for column in (*_ENDS, _NUMBER))
+
+
+def rejected_columns(policy: Policy) -> tuple[OutputColumn, ...]:
+    """Return the columns of ``rejected``; the operator's rows always have all of ``REJECTED``."""
+    return REJECTED if policy.reference is not None else REJECTED[:-1]
+
+
+def member_columns(policy: Policy, members: pa.Schema) -> tuple[OutputColumn, ...]:
+    """Return the published columns with a value per member; the pseudonym is the last.
+
+    Parameters
+    ----------
+    members : names and types of the columns that are published unchanged
+    """
+    columns = [replace(_MEMBER.at(i, name), kind=_KINDS[members.field(i).type]) for i, name in enumerate(members.names)]
+    if policy.pseudonym is not None:
+        columns.append(_PSEUDONYM.at(len(columns), policy.pseudonym.column))
+    return tuple(columns)
+
+
+def in_rows(members: tuple[OutputColumn, ...]) -> tuple[OutputColumn, ...]:
+    """Return the columns of members in the operator's rows, of which there is at least one."""
+    return members or (_NO_MEMBER,)
+
+
+def own_columns(output: Output) -> tuple[OutputColumn, ...]:
+    """Return the columns of an algorithm's own output; a name such as ``window`` would be an SQL keyword in rows."""
+    return tuple(OutputColumn(name, f"c{i}", cast(Kind, kind)) for i, (name, kind) in enumerate(output.columns.items()))
+
+
+def promised_numbers(privacy: Privacy, noise: SamplingAndNoise | None) -> dict[str, float | None]:
+    """Return the values in force, by audit column in order; None where one is not configured."""
+    found: dict[str, float | None] = dict(privacy.in_force)
+    found["sample_rate"] = None if noise is None else noise.sample_rate
+    found["phi"] = None if noise is None else noise.phi
+    return found
+
+
+def number_kind(value: float | None) -> Kind:
+    """Return the type of a column of ``promised_numbers``."""
+    return "LONG" if isinstance(value, int) else "DOUBLE"
+
+
+@dataclass(frozen=True)
+class Generalization:
+    """Published form of the quasi-identifiers of a release.
+
+    Attributes
+    ----------
+    policy : of the job
+    representative : whether a number is published as one value, and not as an interval
+    integers : names of the numeric quasi-identifiers with whole ends (``crenel.operators.bounds.integer_bounds``)
+    extremes : minimum and maximum of the column's type, for numeric quasi-identifiers whose noise or rounded ends no
+        domain limits
+    """
+
+    policy: Policy
+    representative: bool
+    integers: frozenset[str] = frozenset()
+    extremes: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> tuple[OutputColumn, ...]:
+        """The columns, in the order of the policy."""
+        columns: list[OutputColumn] = []
+        for i, attribute in enumerate(self.policy.quasi_identifiers):
+            if not isinstance(attribute, Numeric):
+                columns.append(_CATEGORY.at(i, attribute.name))
+            elif self.representative:
+                # The mean of whole numbers may be fractional.
+                columns.append(_NUMBER.at(i, attribute.name))
+            else:
+                kind: Kind = "LONG" if attribute.name in self.integers else "DOUBLE"
+                columns += [replace(end.at(i, attribute.name), kind=kind) for end in _ENDS]
+        return tuple(columns)
+
+    def values(
+        self, lower: NDArray[np.float64], upper: NDArray[np.float64], node: NDArray[np.int32]
+    ) -> Iterator[list[Any]]:
+        """Yield the values of each of ``columns``.
+
+        Parameters
+        ----------
+        lower, upper, node : as of ``crenel.anonymity.buffer.releases.Releases``
+        """
+        numeric = categorical = 0
+        for attribute in self.policy.quasi_identifiers:
+            if not isinstance(attribute, Numeric):
+                labels = attribute.hierarchy.labels
+                yield [labels[number] for number in node[:, categorical].tolist()]
+                categorical += 1
+                continue
+            low, high = lower[:, numeric], upper[:, numeric]
+            numeric += 1
+            if self.representative:
+                yield low.tolist()  # the upper end is the same
+                continue
+            low, high = within(low, high, self.extremes.get(attribute.name))
+            if attribute.name in self.integers:
+                yield from integer_bounds(low, high)
+            else:
+                yield from (low.tolist(), high.tolist())
