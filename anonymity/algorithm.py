@@ -144,6 +144,10 @@ class Shard(ABC):
             The policy names no subject.
         """
 
+    @abstractmethod
+    def buffered(self) -> pa.RecordBatch:
+        """Return the published values of all buffered tuples, in any order; their columns are ``terms.members``."""
+
     @property
     @abstractmethod
     def next_deadline(self) -> int | None:

@@ -1,1 +1,55 @@
-"""Crenel anonymizes a stream of personal data while it flows."""
+"""Crenel anonymizes a stream of personal data while it flows.
+
+``anonymize`` and ``open_stream`` work within a Python process, without Flink. The command ``crenel run`` runs the same
+settings as a Flink job.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from crenel.anonymity.model.errors import PolicyError as PolicyError
+    from crenel.jobs.config.file import ConfigError as ConfigError
+    from crenel.results import Result as Result
+    from crenel.results import Summary as Summary
+    from crenel.settings import *  # noqa: F403
+    from crenel.state.codec import StateError as StateError
+    from crenel.stream import Stream as Stream
+    from crenel.stream import anonymize as anonymize
+    from crenel.stream import open_stream as open_stream
+
+_NAMES = {
+    **dict.fromkeys(("anonymize", "open_stream", "Stream"), "crenel.stream"),
+    **dict.fromkeys(("Result", "Summary"), "crenel.results"),
+    **dict.fromkeys(
+        (
+            *("Settings", "load", "Policy", "Numeric", "Categorical", "Noised", "Pseudonym"),
+            *("Numbers", "Mask", "Dates", "Ip"),
+            *("Privacy", "Sensitive", "Recursive", "Persons"),
+            *("Algorithm", "Castle", "Nearest", "Suhdsa", "Mondrian", "Ola", "CustomAlgorithm"),
+            *("Delay", "Window", "Target", "Adaptive"),
+            *("SamplingAndNoise", "Tolerance", "NoiseWithinRelease", "Confidence", "Shards"),
+        ),
+        "crenel.settings",
+    ),
+    "ConfigError": "crenel.jobs.config.file",
+    "PolicyError": "crenel.anonymity.model.errors",
+    "StateError": "crenel.state.codec",
+}
+"""Module of each public name, imported at its first use: numba, pandas and pyarrow take a second to import."""
+
+__all__ = [*_NAMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NAMES:
+        raise AttributeError(f"module 'crenel' has no attribute {name!r}")
+    found = getattr(import_module(_NAMES[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_NAMES})

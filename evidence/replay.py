@@ -206,7 +206,7 @@ def _totals(sample: Sample, setting: Setting, taken: tuple[list[Shard], list[Lef
     )
     released = sum(of.released for of in counters)
     subjects = joined(part.releases.subjects[part.releases.kind != GENERALIZED] for part in left)
-    delay = _delay(counters)
+    delay = delays_of(counters)
     return Totals(
         tuples=sum(of.tuples_in for of in counters),
         sampled_out=sum(of.sampled_out for of in counters),
@@ -223,7 +223,8 @@ def _totals(sample: Sample, setting: Setting, taken: tuple[list[Shard], list[Lef
     )
 
 
-def _delay(counters: Sequence[Counters]) -> Waited | None:
+def delays_of(counters: Sequence[Counters]) -> Waited | None:
+    """Return waiting times in tuples over all shards, at least one; None where no tuple was published."""
     counts = np.sum([of.delays for of in counters], axis=0)
     reached = np.cumsum(counts)
     if not reached[-1]:

@@ -41,6 +41,7 @@ KINDS = {
     "forget": 11,
     "seen": 12,
     "chain": 13,
+    "stream": 14,
 }
 """Numbers of the kinds of blobs; those from 128 on are for extensions (``add_kind``)."""
 

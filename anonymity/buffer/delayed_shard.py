@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import Shard, ShardContext, Step
@@ -104,6 +105,9 @@ class DelayedShard(Shard):
         """Frequencies of sensitive values in the stream so far."""
         seen: Seen = self.arrays.checks.lookup.seen
         return seen
+
+    def buffered(self) -> pa.RecordBatch:
+        return self._slots.batch(np.flatnonzero(self.arrays.tuples.cluster != NONE).astype(np.int32))
 
     @property
     def next_deadline(self) -> int | None:

@@ -39,6 +39,7 @@ class Releases:
     suppressed_reason : (suppressed,) position in ``Privacy.reasons``
     suppressed_position : (suppressed,) position in the shard, counted from 0
     suppressed_event_time : (suppressed,) epoch milliseconds, ``NO_TIME`` without event time
+    suppressed_members : one list per published column, of the suppressed tuples; no output has them
     subject, member_event_time : (members,) keyed hashes, the input of pseudonyms, and epoch milliseconds; empty where
         the policy has no pseudonym
     """
@@ -63,6 +64,7 @@ class Releases:
     suppressed_event_time: NDArray[np.int64]
     subject: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
     member_event_time: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    suppressed_members: tuple[list[Any], ...] = ()
 
     def __len__(self) -> int:
         return len(self.release_id)
@@ -74,11 +76,12 @@ class Releases:
             return nothing
         columns: dict[str, Any] = {}
         for name, first in vars(parts[0]).items():
-            if name not in ("offsets", "members"):
+            if name not in ("offsets", "members", "suppressed_members"):
                 columns[name] = np.concatenate([getattr(part, name) for part in parts]) if len(parts) > 1 else first
         columns["offsets"] = np.concatenate([np.zeros(1, np.int64), np.cumsum(columns["tuples"])])
-        lists = zip(*(part.members for part in parts), strict=True)
-        columns["members"] = tuple([value for values in column for value in values] for column in lists)
+        for name in ("members", "suppressed_members"):
+            lists = zip(*(getattr(part, name) for part in parts), strict=True)
+            columns[name] = tuple([value for values in column for value in values] for column in lists)
         return Releases(**columns)
 
 
@@ -138,8 +141,8 @@ def collect(
         suppressed_position=leaving.position[suppressed],
         suppressed_event_time=leaving.event_time[suppressed],
         **leaving.whose,
+        suppressed_members=slots.give_back(suppressed),
     )
-    slots.give_back(suppressed)
     return with_noise(found, noise, leaving.released)
 
 

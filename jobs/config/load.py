@@ -41,9 +41,9 @@ from crenel.jobs.config.warnings import cautions, cautions_of_chain, cautions_of
 __all__ = ["Config", "ConfigError", "ForgetSource", "Source", "load"]
 
 
-@dataclass(frozen=True)
-class Config:
-    """A job, as its file and its overrides describe it.
+@dataclass(frozen=True, kw_only=True)
+class Anonymizer:
+    """The part of a configuration that determines the releases.
 
     Attributes
     ----------
@@ -52,13 +52,7 @@ class Config:
     sampling_and_noise : sampling and noise; None: neither
     seed : determines every random choice; None: drawn from the operating system
     subject_key : key of the subject hash
-    sinks : options of the connector by output: always ``released``, and where configured ``suppressed``, ``rejected``,
-        ``audit``, ``summary`` and the algorithm's own outputs
-    flink : settings passed to Flink unchanged
     epoch : of the shards, 1 or more; another epoch starts them without state (``docs/operations.md``, "Start anew")
-    accept_duplicates : whether a record may be published twice, under two generalizations
-        (``crenel.jobs.config.delivery``)
-    audit_chain : key of the audit log's hash chain, possibly empty; None: no chain
     """
 
     policy: Policy
@@ -70,17 +64,33 @@ class Config:
     seed: int | None
     # Fields that may hold a secret stay out of the representation, which ends up in logs and tracebacks.
     subject_key: SubjectKey
-    source: Source = field(repr=False)
-    sinks: dict[str, dict[str, str]] = field(repr=False)
-    flink: dict[str, str] = field(repr=False)
-    accept_duplicates: bool
     epoch: int = 1
-    audit_chain: Secret | None = None
 
     @property
     def counts_event_time(self) -> str | None:
         """A field that depends on event time, such as a delay or a window size; None without one."""
         return next((f"{self.algorithm.name}.{path}" for path in self.algorithm.durations(self.parameters)), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(Anonymizer):
+    """A job, as its file and its overrides describe it.
+
+    Attributes
+    ----------
+    sinks : options of the connector by output: always ``released``, and where configured ``suppressed``, ``rejected``,
+        ``audit``, ``summary`` and the algorithm's own outputs
+    flink : settings passed to Flink unchanged
+    accept_duplicates : whether a record may be published twice, under two generalizations
+        (``crenel.jobs.config.delivery``)
+    audit_chain : key of the audit log's hash chain, possibly empty; None: no chain
+    """
+
+    source: Source = field(repr=False)
+    sinks: dict[str, dict[str, str]] = field(repr=False)
+    flink: dict[str, str] = field(repr=False)
+    accept_duplicates: bool
+    audit_chain: Secret | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -120,37 +130,82 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
     varied = frozenset(name for name, text in statements(content).items() if text != written[name])
     problems += [f"{name}: {problem}" for name, problem in unset.items()]
     problems += _import_extensions(content)
-    model, file = file_model(), None
-    try:
-        file = model.model_validate(content, context={"folder": Path(path).parent})
-    except ValidationError as error:
-        # A field with an unset variable is empty, which would cause spurious further problems.
-        problems += [problem for name, problem in explain(error, model) if name not in unset]
-    regions = None
-    if file is not None:
-        problems += _unreadable(file) or _contradictions(file)
-        try:
-            regions = _regions(file, Path(path).parent)
-        except ConfigError as error:
-            problems += [f"shards.regions: {file.shards.regions}: {problem}" for problem in error.problems]
-    if problems or file is None:
-        raise ConfigError(path, problems)
+    file = _validated(file_model(), content, Path(path).parent, path, problems, unset)
     return Config(
-        policy=file.policy.core(),
-        privacy=file.promised,
-        algorithm=file.chosen,
-        parameters=file.parameters,
-        sampling_and_noise=file.sampling_and_noise.core() if file.sampling_and_noise else None,
-        shards=file.shards.core(regions),
-        seed=file.seed,
-        subject_key=SubjectKey(file.subject_key, file.subject_key_derivation),
+        **_anonymizer(file, Path(path).parent),
         source=file.source.core(varied),
         sinks=_sinks(file),
         flink=file.flink,
         accept_duplicates=file.accept_duplicates,
-        epoch=file.epoch,
         audit_chain=None if file.audit_chain is None else file.audit_chain.key or Secret("audit_chain.key"),
     )
+
+
+def load_sections(content: Mapping[str, Any], folder: Path, where: Path | str) -> File:
+    """Validate the sections of a configuration that a program needs, which has no source and no sinks.
+
+    Parameters
+    ----------
+    content : the sections, as YAML or Python writes their values
+    folder : folder that paths of hierarchies are relative to
+    where : origin of the settings, which an error names
+
+    Raises
+    ------
+    ConfigError
+        Lists every problem, each with its field and a valid form.
+    """
+    problems = list(_import_extensions(content))
+    return _validated(file_model(job=False), content, folder, where, problems, {})
+
+
+def load_anonymizer(content: Mapping[str, Any], folder: Path, where: Path | str) -> Anonymizer:
+    """Return validated settings of a program; arguments and errors as for ``load_sections``."""
+    return Anonymizer(**_anonymizer(load_sections(content, folder, where), folder))
+
+
+def _validated(
+    model: type[File],
+    content: Mapping[str, Any],
+    folder: Path,
+    where: Path | str,
+    problems: list[str],
+    unset: Mapping[str, str],
+) -> File:
+    """Return the content as sections; raise ``ConfigError`` with these problems and all others.
+
+    ``unset``: problems by field, of fields that are empty because of them.
+    """
+    file = None
+    try:
+        file = model.model_validate(content, context={"folder": folder})
+    except ValidationError as error:
+        # A field with an unset variable is empty, which would cause spurious further problems.
+        problems += [problem for name, problem in explain(error, model) if name not in unset]
+    if file is not None:
+        problems += _unreadable(file) or _contradictions(file)
+        try:
+            _regions(file, folder)
+        except ConfigError as error:
+            problems += [f"shards.regions: {file.shards.regions}: {problem}" for problem in error.problems]
+    if problems or file is None:
+        raise ConfigError(where, problems)
+    return file
+
+
+def _anonymizer(file: File, folder: Path) -> dict[str, Any]:
+    """Return the fields of ``Anonymizer``."""
+    return {
+        "policy": file.policy.core(),
+        "privacy": file.promised,
+        "algorithm": file.chosen,
+        "parameters": file.parameters,
+        "sampling_and_noise": file.sampling_and_noise.core() if file.sampling_and_noise else None,
+        "shards": file.shards.core(_regions(file, folder)),
+        "seed": file.seed,
+        "subject_key": SubjectKey(file.subject_key, file.subject_key_derivation),
+        "epoch": file.epoch,
+    }
 
 
 def _import_extensions(content: Mapping[str, Any]) -> Iterator[str]:
@@ -212,7 +267,7 @@ def _contradictions(file: File) -> Iterator[str]:
         file.privacy.core().require_columns(policy.sensitive)
     except PolicyError as error:
         yield str(error)
-    if file.source.forget is not None and policy.subject is None:
+    if file.source is not None and file.source.forget is not None and policy.subject is None:
         yield (
             "source.forget: asks to forget persons, and policy.subject names no column that they are known by; "
             "name one, or remove it"
@@ -331,4 +386,4 @@ def _unnoisable(file: File, policy: Policy) -> Iterator[str]:
 
 
 def _sinks(file: File) -> dict[str, dict[str, str]]:
-    return {name: with_timeout(options) for name, options in file.sinks if options is not None}
+    return {name: with_timeout(options) for name, options in file.sinks or () if options is not None}

@@ -387,8 +387,11 @@ class File(Section):
         return section.core()
 
 
-def file_model() -> type[File]:
-    """Return the model of a file with the currently registered algorithms and privacy models."""
+def file_model(*, job: bool = True) -> type[File]:
+    """Return the model of a file with the currently registered algorithms and privacy models.
+
+    ``job``: whether the file describes a job, and not only the settings of a program, without source and sinks.
+    """
     algorithms, promises = known_algorithms(), known_privacy_models()
     names = " or ".join(f"'{name}'" for name in algorithms)
     outputs = sorted({output.name for algorithm in algorithms.values() for output in algorithm.outputs})
@@ -411,6 +414,8 @@ def file_model() -> type[File]:
     tail: dict[str, Any] = {
         "sinks": (create_model("SinksSection", __base__=SinksSection, **sinks), File.model_fields["sinks"])
     }
+    if not job:
+        tail |= {"source": (SourceSection | None, None), "sinks": (tail["sinks"][0] | None, None)}
     # With several bases, the fields of the last one come first.
     bases: Any = (File, create_model("Head", __base__=_Head, **head))
     return cast(type[File], create_model("File", __base__=bases, **tail))

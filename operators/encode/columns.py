@@ -132,7 +132,7 @@ class Batch:
     def texts(self, read: Read) -> pa.StringArray:
         """Return (rows,) the texts of a column, null where missing."""
         texts = as_arrow(self._argument(read.value), pa.string())
-        return _without_formulas(texts) if read.neutralized else texts
+        return without_formulas(texts) if read.neutralized else texts
 
     def distinct(self, read: Read) -> tuple[NDArray[np.object_], NDArray[np.int32]]:
         """Return a column's distinct texts, followed by None, and (rows,) the index of each row's text."""
@@ -257,7 +257,7 @@ def as_arrow(column: pd.Series[Any] | pa.Array, kind: pa.DataType) -> pa.Array:
     return found
 
 
-def _without_formulas(texts: pa.StringArray) -> pa.StringArray:
+def without_formulas(texts: pa.StringArray) -> pa.StringArray:
     """Return the texts with an apostrophe in front of each that a spreadsheet would evaluate."""
     formulas = pc.match_substring_regex(texts, _FORMULA)
     if not pc.any(formulas).as_py():

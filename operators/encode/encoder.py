@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -76,6 +76,20 @@ class EncodePlan:
         return self.shards.count > 1 and self.shards.by == SHARD_BY_SUBJECT and self.subject is None
 
 
+class Encoded(NamedTuple):
+    """A block, and the rows of the batch that it comes from.
+
+    Attributes
+    ----------
+    rows : (tuples,) row of each tuple
+    rejected : (rejected records,) row of each; the block of shard 0 has all of them
+    """
+
+    block: Block
+    rows: NDArray[np.intp]
+    rejected: NDArray[np.intp]
+
+
 class Encoder:
     """Encoder of batches of records as blocks; the result for a batch depends on no earlier batch.
 
@@ -123,20 +137,22 @@ class Encoder:
         blocks : (rows,) ``Block.to_bytes``, one for each shard with tuples; None elsewhere. The block of shard 0 also
             carries the rejected records, and exists without tuples if necessary.
         """
+        rows = Batch(series).rows
+        keys, blocks = np.zeros(rows, np.int32), np.full(rows, None)
+        for encoded in self.blocks(*series):
+            newest = int(max((*encoded.rows[-1:], *encoded.rejected[-1:]), default=-1))
+            keys[newest], blocks[newest] = self._plan.keys[encoded.block.shard], encoded.block.to_bytes()
+        return keys, blocks
+
+    def blocks(self, *series: Any) -> Iterator[Encoded]:
+        """Yield the blocks of one batch, in the order of their shards; arguments as for ``encode``."""
         batch = Batch(series)
-        keys, blocks = np.zeros(batch.rows, np.int32), np.full(batch.rows, None)
         columns, wrong = self._read(batch)
         rejected = np.flatnonzero(wrong.column >= 0)
         for shard, rows in self._parts(columns, np.flatnonzero(wrong.column < 0), with_first=len(rejected) > 0):
-            # The newest row of a block carries it.
-            last = int(max(rows[-1:], default=-1))
-            rejections = Rejected.none()
-            if shard == 0 and len(rejected):
-                rejections = self._rejected(batch, columns, wrong, rejected)
-                last = max(last, int(rejected[-1]))
-            block = columns.block(rows, shard, self._schema, rejections, self._number)
-            keys[last], blocks[last] = self._plan.keys[shard], block.to_bytes()
-        return keys, blocks
+            refused = rejected if shard == 0 else rejected[:0]
+            rejections = self._rejected(batch, columns, wrong, refused) if len(refused) else Rejected.none()
+            yield Encoded(columns.block(rows, shard, self._schema, rejections, self._number), rows, refused)
 
     def refuse(self, series: tuple[Any, ...], argument: int | None) -> tuple[NDArray[np.int32], NDArray[np.object_]]:
         """Return the block that rejects one record as ``unreadable``, because ``encode`` raises for it.

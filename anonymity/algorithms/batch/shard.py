@@ -159,6 +159,9 @@ class BatchShard(Shard):
         self._history.forgotten += int(np.count_nonzero(leaves))
         return self._step([])
 
+    def buffered(self) -> pa.RecordBatch:
+        return self.waiting.members
+
     @property
     def next_deadline(self) -> int | None:
         return None
@@ -245,12 +248,13 @@ class BatchShard(Shard):
             upper=out.box.upper[:releases],
             node=out.box.node[:releases] - self._offsets,
             offsets=offsets,
-            members=tuple(in_milliseconds(column).to_pylist() for column in members.columns),
+            members=_lists(members),
             **noise_of(arrays.noise, released, offsets),
             suppressed_reason=out.reason[: len(withheld)],
             suppressed_position=waiting.position[withheld],
             suppressed_event_time=waiting.event_time[withheld],
             **Leaving(released, withheld, waiting.position, waiting.event_time, subject).whose,
+            suppressed_members=_lists(waiting.members.take(pa.array(withheld))),
         )
         return with_noise(found, arrays.noise, released)
 
@@ -313,3 +317,8 @@ class BatchShard(Shard):
             **self._history.stored(),
         )
         return Changes(state.to_bytes(), entries)
+
+
+def _lists(members: pa.RecordBatch) -> tuple[list[Any], ...]:
+    """Return published values as ``Releases.members``."""
+    return tuple(in_milliseconds(column).to_pylist() for column in members.columns)

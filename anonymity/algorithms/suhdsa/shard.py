@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import Counters, Shard, ShardContext, Step
@@ -126,6 +127,9 @@ class Window(Shard):
         self._history.forgotten += len(slots)
         self._empty_out()
         return self._told([], Moved(None, _NO_SLOTS, positions, forgets=True))
+
+    def buffered(self) -> pa.RecordBatch:
+        return self._slots.batch(self.arrays.held[: self.arrays.now.held])
 
     @property
     def next_deadline(self) -> int | None:

@@ -1,0 +1,130 @@
+"""Data of a program as Arrow batches, and the way back to the same kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Literal
+
+import pyarrow as pa
+
+ROWS = 32_768
+"""Maximum number of rows of a batch."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Data to anonymize, read as batches.
+
+    Attributes
+    ----------
+    kind : kind of the data, in which results are returned
+    schema : names and types of the columns
+    source : a table, or an iterator of batches
+    """
+
+    kind: Literal["pyarrow", "pandas", "polars"]
+    schema: pa.Schema
+    source: pa.Table | Iterator[pa.RecordBatch]
+
+    @classmethod
+    def of(cls, data: Any) -> Frame:
+        """Read data of any supported kind.
+
+        Raises
+        ------
+        TypeError
+            The data is of no supported kind.
+        ValueError
+            Two columns have one name, or a DataFrame has an index that would be lost.
+        """
+        package = type(data).__module__.partition(".")[0]
+        if package == "pandas":
+            return cls._of_table("pandas", _from_pandas(data))
+        if isinstance(data, pa.RecordBatch):
+            data = pa.Table.from_batches([data])
+        if isinstance(data, pa.Table):
+            return cls._of_table("pyarrow", data)
+        if hasattr(data, "scanner") and hasattr(data, "schema"):  # a dataset
+            data = data.scanner().to_reader()
+        if not isinstance(data, pa.RecordBatchReader):
+            if not hasattr(data, "__arrow_c_stream__"):
+                raise TypeError(
+                    f"data: is a {type(data).__module__}.{type(data).__qualname__}; give a pyarrow Table, a pandas or "
+                    "Polars DataFrame, or an object that exports an Arrow stream (__arrow_c_stream__)"
+                )
+            if package == "polars":
+                return cls._of_table("polars", _from_polars(data))
+            data = pa.RecordBatchReader.from_stream(data)
+        _require_names(data.schema)
+        return cls("pyarrow", _without_views(data.schema), iter(data))
+
+    @classmethod
+    def _of_table(cls, kind: Literal["pyarrow", "pandas", "polars"], table: pa.Table) -> Frame:
+        _require_names(table.schema)
+        return cls(kind, _without_views(table.schema), table)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the data in batches of at most ``ROWS`` rows."""
+        if isinstance(self.source, pa.Table):
+            table = self.source.cast(self.schema) if self.source.schema != self.schema else self.source
+            yield from table.combine_chunks().to_batches(max_chunksize=ROWS)
+            return
+        for batch in self.source:
+            table = pa.Table.from_batches([batch])
+            yield from (table.cast(self.schema) if table.schema != self.schema else table).to_batches(ROWS)
+
+    def back(self, table: pa.Table) -> Any:
+        """Return a table in the kind of the data."""
+        if self.kind == "pandas":
+            return table.to_pandas()
+        if self.kind == "polars":
+            import polars
+
+            return polars.from_arrow(table)
+        return table
+
+
+def _from_pandas(data: Any) -> pa.Table:
+    import pandas as pd
+
+    if not isinstance(data, pd.DataFrame):
+        raise TypeError(f"data: is a pandas {type(data).__name__}; give a DataFrame")
+    if not data.columns.is_unique:
+        raise ValueError(_twice(data.columns[data.columns.duplicated()][0]))
+    if not all(isinstance(name, str) for name in data.columns):
+        raise ValueError("data: has a column whose name is not text; rename it")
+    if data.index.name is not None or isinstance(data.index, pd.MultiIndex):
+        names = ", ".join(map(repr, data.index.names))
+        raise ValueError(f"data: has the index {names}, which would be lost; make it a column by reset_index()")
+    return pa.Table.from_pandas(data, preserve_index=False)
+
+
+def _from_polars(data: Any) -> pa.Table:
+    import polars
+
+    return data.to_arrow(compat_level=polars.CompatLevel.oldest())  # without views of text
+
+
+def _require_names(schema: pa.Schema) -> None:
+    seen: set[str] = set()
+    for name in schema.names:
+        if name in seen:
+            raise ValueError(_twice(name))
+        seen.add(name)
+
+
+def _twice(name: str) -> str:
+    return f"data: has two columns {name!r}; rename one"
+
+
+def _without_views(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with plain text in the place of views, which Arrow cannot select rows of."""
+    plain = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
+    return pa.schema([pa.field(f.name, plain.get(str(f.type), f.type)) for f in schema])
+
+
+def joined(tables: Iterator[pa.Table] | list[pa.Table], empty: pa.Table) -> pa.Table:
+    """Concatenate tables of one schema."""
+    return pa.concat_tables(chain([empty], tables))

@@ -1,0 +1,820 @@
+"""Settings of an anonymization as Python objects, with the fields of the configuration file.
+
+Each class has the fields of one section of the file, under the same names (docs/configuration.md). ``Settings``
+validates all of them together, exactly as a file is validated, and its errors name the same fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from datetime import date, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from crenel.anonymity.model.hierarchy import Hierarchy
+    from crenel.jobs.config.load import Anonymizer
+
+Duration: TypeAlias = int | str | timedelta
+"""Milliseconds, a text such as ``"10 min"`` or ``"6 h"``, or a ``timedelta``."""
+
+_JOB = ("source", "sinks", "flink", "accept_duplicates", "audit_chain")
+"""Sections of a file that only a job needs."""
+
+
+@dataclass(frozen=True)
+class Numeric:
+    """A numeric quasi-identifier, published as an interval.
+
+    Attributes
+    ----------
+    domain : lowest and highest valid value, both included; None: every finite value, and losses are relative to the
+        range observed so far
+    step : grid on which noise is drawn, above 0, in the unit of the column
+    ends : grid of the ends of published intervals, above 0, in the unit of the column
+    """
+
+    domain: tuple[float, float] | None = None
+    step: float | None = None
+    ends: float | None = None
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A hierarchy of numbers: intervals of increasing width.
+
+    Attributes
+    ----------
+    domain : lowest and highest number
+    levels : widths, each a multiple of the one before, the leaves first
+    origin : a number at which an interval of every width begins
+    whole : whether the numbers are whole
+    open : whether the highest leaf takes all larger numbers
+    """
+
+    domain: tuple[float, float]
+    levels: Sequence[float]
+    origin: float = 0
+    whole: bool = True
+    open: bool = False
+
+
+@dataclass(frozen=True)
+class Mask:
+    """A hierarchy of texts by masked suffix: ``23701``, ``2370*``, ``237**`` ((k, epsilon)-anonymity, Table I).
+
+    Attributes
+    ----------
+    keep : numbers of characters that the levels keep, each fewer than the one before, the leaves first
+    length : characters of every value; None where ``values`` are given
+    alphabet : all characters of a value, each once
+    values : all values, or the path of a text file with one in each line
+    """
+
+    keep: Sequence[int]
+    length: int | None = None
+    alphabet: str = "0123456789"
+    values: Sequence[str] | Path | None = None
+
+
+@dataclass(frozen=True)
+class Dates:
+    """A hierarchy of days.
+
+    Attributes
+    ----------
+    domain : first and last day
+    levels : some of day, month, quarter, year and decade, in this order
+    """
+
+    domain: tuple[date | str, date | str]
+    levels: Sequence[str] = ("day", "month", "quarter", "year", "decade")
+
+
+@dataclass(frozen=True)
+class Ip:
+    """A hierarchy of IPv4 addresses by prefix.
+
+    Attributes
+    ----------
+    networks : networks that contain all values, such as ``"10.0.0.0/16"``
+    levels : lengths of prefixes, the leaves first
+    """
+
+    networks: Sequence[str]
+    levels: Sequence[int] = (32, 24, 16, 8)
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """A categorical quasi-identifier, published as a label of its hierarchy.
+
+    Attributes
+    ----------
+    hierarchy : path of a hierarchy file, a builder, a mapping from each value to its ancestors (the root last), or a
+        ``Hierarchy``
+
+    Examples
+    --------
+    >>> area = Categorical({"Oslo": ["Norway", "*"], "Bergen": ["Norway", "*"], "Lund": ["Sweden", "*"]})
+    """
+
+    hierarchy: str | Path | Numbers | Mask | Dates | Ip | Mapping[str, Sequence[str]] | Hierarchy
+
+
+@dataclass(frozen=True)
+class Noised:
+    """A numeric attribute that is published with noise ((k, epsilon)-anonymity, Section IV).
+
+    Attributes
+    ----------
+    domain : lowest and highest value; noise stays within
+    step : grid on which noise is drawn, above 0, in the unit of the column; 1 for whole numbers
+    """
+
+    domain: tuple[float, float]
+    step: float | None = None
+
+
+@dataclass(frozen=True)
+class Pseudonym:
+    """A code of the subject in each published record.
+
+    Attributes
+    ----------
+    column : name of the published column
+    scope : scope in which the records of one person share a code
+    accept_linkable : whether records may be linked to one person, although the guarantee holds per release
+    """
+
+    column: str
+    scope: Literal["stream", "day", "release"]
+    accept_linkable: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """The role of each column. A column without a role is an error: no column is published by default.
+
+    Attributes
+    ----------
+    quasi_identifiers : at least one, by column, in the order of publication
+    sensitive : columns in which every release is l-diverse; published unchanged
+    noised : numbers that are published with noise, by column
+    passthrough : columns that are published unchanged and without any guarantee
+    drop : columns that are discarded
+    subject : column that identifies the person; None: every record is its own person
+    event_time : column of event time
+    event_time_limit : how far ahead of the watermark a record may be dated; None: no limit
+    reference : column that identifies a rejected record; never published with released ones
+    missing : ``"reject"`` records with a missing value, or keep a missing category as a ``"value"`` of its own
+    pseudonym : a code of the subject in each published record; None: no code
+    neutralize_formulas : whether texts that a spreadsheet would evaluate get an apostrophe in front
+    """
+
+    quasi_identifiers: Mapping[str, Numeric | Categorical]
+    sensitive: Sequence[str] = ()
+    noised: Mapping[str, Noised] = field(default_factory=dict)
+    passthrough: Sequence[str] = ()
+    drop: Sequence[str] = ()
+    subject: str | None = None
+    event_time: str | None = None
+    event_time_limit: Duration | None = None
+    reference: str | None = None
+    missing: Literal["reject", "value"] = "reject"
+    pseudonym: Pseudonym | None = None
+    neutralize_formulas: bool = False
+
+
+@dataclass(frozen=True)
+class Recursive:
+    """Recursive (c, l)-diversity.
+
+    Attributes
+    ----------
+    c : the most frequent value has fewer than c times as many persons as the l-th most frequent and all rarer ones
+    l : from 2 to k
+    """
+
+    c: float
+    l: int  # noqa: E741 - the name of the field
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sensitive:
+    """Privacy models of one sensitive column, in addition to those of all columns.
+
+    Attributes
+    ----------
+    l : from 1 to k; None: that of all columns
+    reference : path of a CSV file of values with their shares or counts; None: the stream so far
+    distance : how far values are from each other for t-closeness
+    hierarchy : path of a hierarchy file whose leaves are the values, for the distance ``"hierarchical"``
+    alpha, t, entropy_l, beta, recursive : as in ``Privacy``
+    """
+
+    l: int | None = None  # noqa: E741 - the name of the field
+    reference: str | Path | None = None
+    distance: Literal["equal", "ordered", "hierarchical"] = "equal"
+    hierarchy: str | Path | None = None
+    alpha: float | None = None
+    t: float | None = None
+    entropy_l: float | None = None
+    beta: float | None = None
+    recursive: Recursive | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Persons:
+    """The guarantee over all records of a person.
+
+    Attributes
+    ----------
+    promise : whether the guarantee holds for each release, or lasts over all releases of a person
+    horizon : event time since a person's last record after which the person is forgotten; None: never
+    moved : treatment of a record outside the generalization of its person's anonymity set
+    """
+
+    promise: Literal["each_release", "lasting"] = "each_release"
+    horizon: Duration | None = None
+    moved: Literal["widen", "suppress", "count"] = "widen"
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """Privacy models that every release satisfies.
+
+    Attributes
+    ----------
+    k : minimum number of distinct persons, 1 or more
+    l : distinct l-diversity of each sensitive column, counted by persons, from 1 to k
+    alpha : maximum share of persons with the most frequent value (alpha, k-anonymity)
+    t : maximum distance to the reference distribution (t-closeness)
+    entropy_l : entropy l-diversity
+    beta : basic beta-likeness to the reference distribution
+    recursive : recursive (c, l)-diversity
+    persons : the guarantee over all records of a person
+    sensitive : privacy models of single sensitive columns
+    models : parameters of privacy models of your own, by their names
+    """
+
+    k: int
+    l: int = 1  # noqa: E741 - the name of the field
+    alpha: float | None = None
+    t: float | None = None
+    entropy_l: float | None = None
+    beta: float | None = None
+    recursive: Recursive | None = None
+    persons: Persons | None = None
+    sensitive: Mapping[str, Sensitive] = field(default_factory=dict)
+    models: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Delay:
+    """How long a tuple may wait for its equivalence class; at least one of the two bounds.
+
+    Attributes
+    ----------
+    tuples : number of later tuples of its shard
+    event_time : event time
+    jitter : share of the delay that a tuple's own deadline may be earlier, from 0 to 1 (CASTLE and nearest release)
+    """
+
+    tuples: int | None = None
+    event_time: Duration | None = None
+    jitter: float = 0.0
+
+
+@dataclass(frozen=True)
+class Window:
+    """What closes a window; at least one of the two.
+
+    Attributes
+    ----------
+    tuples : number of tuples, k or more
+    event_time : event time
+    """
+
+    tuples: int | None = None
+    event_time: Duration | None = None
+
+
+@dataclass(frozen=True)
+class Castle:
+    """CASTLE: adaptive clusters under a delay bound (Cao et al., CASTLE, Section 4).
+
+    Attributes
+    ----------
+    delay : how long a tuple may wait
+    max_clusters : bound on the open clusters (beta)
+    loss_window : number of recent releases in the moving mean of loss (mu)
+    reuse_limit : number of published generalizations that are kept for reuse; 0: none, so that every release holds k
+        persons
+    suppression : whether a tuple without class is withheld, or published fully generalized
+    """
+
+    delay: Delay
+    max_clusters: int = 50
+    loss_window: int = 100
+    reuse_limit: int = 0
+    suppression: Literal["withhold", "generalize"] = "withhold"
+
+    name: ClassVar[str] = "castle"
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """Nearest release: a due tuple is published with its nearest buffered tuples.
+
+    Attributes
+    ----------
+    delay : how long a tuple may wait
+    loss_window, reuse_limit, suppression : as for ``Castle``
+    """
+
+    delay: Delay
+    loss_window: int = 100
+    reuse_limit: int = 0
+    suppression: Literal["withhold", "generalize"] = "withhold"
+
+    name: ClassVar[str] = "nearest"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A diversity above l at which SUHDSA's controller aims, from l to ``most``.
+
+    Attributes
+    ----------
+    most : from l to k
+    smoothing : above 0 and at most 1
+    band : from 0 to 1
+    dwell : number of windows
+    """
+
+    most: int
+    smoothing: float = 0.3
+    band: float = 0.05
+    dwell: int = 5
+
+
+@dataclass(frozen=True)
+class Adaptive:
+    """Windows whose size adapts to the stream.
+
+    Attributes
+    ----------
+    least : minimum number of tuples of a window, k or more
+    delay_weight : from 0 to 1
+    windows : number of windows after which the size may change
+    """
+
+    least: int
+    delay_weight: float = 0.5
+    windows: int = 8
+
+
+@dataclass(frozen=True)
+class Suhdsa:
+    """SUHDSA with l-diversity: windows that are repaired by swap and merge before their release.
+
+    Attributes
+    ----------
+    tuples, event_time : what closes a window (beta, T_beta); at least one of the two
+    delay : how long a tuple may wait; None: for two windows
+    distortion_weight, neighbors, growth_cap : the repair controller (lambda, c, gamma)
+    output : whether a class is published as a generalization, or by a representative value
+    numeric, categorical : the representative value
+    weights : weights of quasi-identifiers in distances, 1 where not given
+    target, adaptive : controllers of diversity and window size; None: without them
+    """
+
+    tuples: int | None = None
+    event_time: Duration | None = None
+    delay: Delay | None = None
+    distortion_weight: float = 0.7
+    neighbors: int = 3
+    growth_cap: float = 3.0
+    output: Literal["generalization", "representative"] = "generalization"
+    numeric: Literal["mean", "median"] = "mean"
+    categorical: Literal["mode", "ancestor"] = "mode"
+    weights: Mapping[str, float] = field(default_factory=dict)
+    target: Target | None = None
+    adaptive: Adaptive | None = None
+
+    name: ClassVar[str] = "suhdsa"
+
+
+@dataclass(frozen=True)
+class Mondrian:
+    """Mondrian: each window is cut recursively into equivalence classes.
+
+    Attributes
+    ----------
+    window : what closes a window; None: the end of a bounded input
+    cut : whether the cut with the least loss is taken, or one of the widest attribute
+    """
+
+    window: Window | None = None
+    cut: Literal["loss", "widest"] = "loss"
+
+    name: ClassVar[str] = "mondrian"
+
+
+@dataclass(frozen=True)
+class Ola:
+    """OLA: one optimal full-domain generalization for each window.
+
+    Attributes
+    ----------
+    window : what closes a window; None: the end of a bounded input
+    max_suppression : maximum share of a window's tuples that are suppressed, from 0 to 1
+    metric : loss that is minimized
+    """
+
+    window: Window | None = None
+    max_suppression: float = 0.05
+    metric: Literal["precision", "discernibility", "entropy"] = "entropy"
+
+    name: ClassVar[str] = "ola"
+
+
+@dataclass(frozen=True)
+class CustomAlgorithm:
+    """An algorithm of your own, which a module in ``Settings.extensions`` registers.
+
+    Attributes
+    ----------
+    name : its name
+    settings : its section of the configuration file
+    """
+
+    name: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+Algorithm: TypeAlias = Castle | Nearest | Suhdsa | Mondrian | Ola | CustomAlgorithm
+
+BUILTIN: tuple[type[Any], ...] = (Castle, Nearest, Suhdsa, Mondrian, Ola)
+"""Classes of the algorithms that come with Crenel."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """Noise as a tolerance, from which phi follows.
+
+    Attributes
+    ----------
+    share : share of the range, above 0
+    probability : probability with which noise stays within the share, above 0 and below 1
+    """
+
+    share: float
+    probability: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingAndNoise:
+    """Sampling and perturbation of the input (CASTLEGUARD, Algorithms 1 and 2).
+
+    Attributes
+    ----------
+    sample_rate : probability that a tuple is admitted (beta), above 0 and at most 1
+    phi : noise has the Laplace scale range / phi
+    within : in place of phi, a tolerance
+    range : whether the range is the declared domain, or the one observed so far
+    """
+
+    sample_rate: float
+    phi: float | None = None
+    within: Tolerance | None = None
+    range: Literal["declared", "observed"] = "declared"
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """Suppression by confidence ((k, epsilon)-anonymity).
+
+    Attributes
+    ----------
+    c : above 0 and below 1
+    k : from 2 to ``Privacy.k``
+    """
+
+    c: float
+    k: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseWithinRelease:
+    """Noise on the noised attributes inside each equivalence class ((k, epsilon)-anonymity, Section IV).
+
+    Attributes
+    ----------
+    epsilon : above 0, for all noised attributes of a record
+    shares : share of epsilon of each noised attribute, 1 together; None: equal shares
+    scale : whether noise is scaled by the class or by the domain
+    least : minimum scale, as a share of the width of the domain, from 0 to 1
+    confidence : suppression by confidence; None: none
+    """
+
+    epsilon: float
+    shares: Mapping[str, float] | None = None
+    scale: Literal["release", "domain"] = "release"
+    least: float = 0.02
+    confidence: Confidence | None = None
+
+
+@dataclass(frozen=True)
+class Shards:
+    """Division of the stream among independent anonymizers.
+
+    Attributes
+    ----------
+    count : number of shards
+    by : ``"subject"``, a quasi-identifier, or ``"regions"``
+    regions : path of a file of regions, which ``crenel regions`` writes
+    """
+
+    count: int = 1
+    by: str = "subject"
+    regions: str | Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All settings that determine the releases, validated together.
+
+    Attributes
+    ----------
+    policy : the role of each column
+    privacy : privacy models that every release satisfies
+    algorithm : which tuples are released together, and when
+    sampling_and_noise : sampling and perturbation of the input; None: neither
+    noise_within_release : noise inside each equivalence class, needed with ``policy.noised``; None: none
+    shards : division of the stream
+    seed : determines every random choice, so that a run can be repeated; None: drawn from the operating system, which
+        is right for data that is published
+    subject_key : key of the hash of subjects: text or bytes, or a mapping such as ``{"environment": "NAME"}``
+    subject_key_derivation : ``"scrypt"``, or ``"direct"`` for pseudonyms of earlier versions
+    extensions : Python modules that register algorithms or privacy models of your own
+    folder : folder that relative paths of hierarchies refer to
+
+    Raises
+    ------
+    ConfigError
+        Lists every problem, each with its field and a valid form.
+
+    Examples
+    --------
+    >>> import crenel
+    >>> settings = crenel.Settings(
+    ...     policy=crenel.Policy(quasi_identifiers={"age": crenel.Numeric((0, 110))}, sensitive=["diagnosis"]),
+    ...     privacy=crenel.Privacy(k=10, l=2),
+    ...     algorithm=crenel.Nearest(crenel.Delay(tuples=1000)),
+    ... )
+    >>> print(settings.to_yaml())
+    policy:
+      quasi_identifiers:
+        age:
+          type: numeric
+          domain: [0, 110]
+      sensitive: [diagnosis]
+    privacy:
+      k: 10
+      l: 2
+    algorithm: nearest
+    nearest:
+      delay:
+        tuples: 1000
+    <BLANKLINE>
+    """
+
+    policy: Policy
+    privacy: Privacy
+    algorithm: Algorithm
+    sampling_and_noise: SamplingAndNoise | None = None
+    noise_within_release: NoiseWithinRelease | None = None
+    shards: Shards = Shards()
+    seed: int | None = None
+    subject_key: str | bytes | Mapping[str, str] | None = field(default=None, repr=False)
+    subject_key_derivation: Literal["scrypt", "direct"] = "scrypt"
+    extensions: Sequence[str] = ()
+    folder: Path = field(default=Path(), repr=False)
+
+    def __post_init__(self) -> None:
+        self.validated  # noqa: B018 - an error must not wait until data is there
+
+    @cached_property
+    def validated(self) -> Anonymizer:
+        """The settings in the form that the core takes."""
+        from crenel.jobs.config.load import load_anonymizer
+
+        return load_anonymizer(self._sections(), Path(self.folder), "settings")
+
+    def to_yaml(self) -> str:
+        """Return the settings as a configuration file, to which a job adds ``source`` and ``sinks``.
+
+        A key given as text is not written: the file then refers to the variable CRENEL_SUBJECT_KEY.
+
+        Raises
+        ------
+        ValueError
+            A hierarchy was given as an object, and a file would have to name its path.
+        """
+        import yaml
+
+        sections = self._sections()
+        if isinstance(sections.get("subject_key"), str):
+            sections["subject_key"] = "${CRENEL_SUBJECT_KEY}"
+        for name, attribute in sections["policy"]["quasi_identifiers"].items():
+            hierarchy = attribute.get("hierarchy")
+            if isinstance(hierarchy, Mapping) and "file" in hierarchy:
+                raise ValueError(
+                    f"policy.quasi_identifiers.{name}.hierarchy: is an object; save it as a file, and give its path"
+                )
+        text: str = yaml.dump(sections, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=120)
+        return text
+
+    def _sections(self) -> dict[str, Any]:
+        """Return the content of a configuration file."""
+        sections: dict[str, Any] = _section(self)
+        sections.pop("folder", None)
+        if isinstance(self.algorithm, CustomAlgorithm):
+            section = dict(self.algorithm.settings)
+        else:
+            section = _section(self.algorithm)
+        models = sections["privacy"].pop("models", {})
+        sections["privacy"] |= models
+        if isinstance(self.subject_key, bytes):
+            sections["subject_key"] = self.subject_key.decode()
+        return _after(sections, "algorithm", {"algorithm": self.algorithm.name, self.algorithm.name: section})
+
+
+def load(path: str | Path, overrides: Sequence[str] = ()) -> Settings:
+    """Return the settings of a configuration file; its sections for jobs, such as ``source``, are not read.
+
+    Parameters
+    ----------
+    path : a YAML file; paths of hierarchies are relative to its folder
+    overrides : fields to set first, each ``dotted.key=value`` with the value in YAML
+
+    Raises
+    ------
+    ConfigError
+        Lists every problem, each with its field and a valid form.
+    """
+    from crenel.jobs.config.file import ConfigError, expand, override, read
+
+    content = read(path)
+    problems = override(content, overrides)
+    content, unset = expand({name: section for name, section in content.items() if name not in _JOB})
+    problems += [f"{name}: {problem}" for name, problem in unset.items()]
+    if problems:
+        raise ConfigError(path, problems)
+    return _settings(content, Path(path))
+
+
+def _settings(content: dict[str, Any], path: Path) -> Settings:
+    from crenel.jobs.config.load import load_sections
+
+    file = load_sections(content, path.parent, path)
+    raw = content["policy"]["quasi_identifiers"]
+    attributes: dict[str, Numeric | Categorical] = {}
+    for name, section in file.policy.quasi_identifiers.items():
+        if section.hierarchy is None:
+            attributes[name] = Numeric(section.domain, section.step, section.ends)
+            continue
+        found = raw[name]["hierarchy"]
+        if isinstance(found, Mapping) and "file" not in found:
+            ((kind, _),) = found.items()
+            attributes[name] = Categorical(_object(_BUILDERS[kind], getattr(section.hierarchy, kind)))
+        else:
+            attributes[name] = Categorical(str(found["file"] if isinstance(found, Mapping) else found))
+    own = {builtin.name: builtin for builtin in BUILTIN}.get(file.algorithm)
+    section = getattr(file, file.algorithm)
+    return Settings(
+        policy=_object(Policy, file.policy, quasi_identifiers=attributes),
+        privacy=_privacy(file.privacy, content["privacy"]),
+        algorithm=CustomAlgorithm(file.algorithm, content[file.algorithm]) if own is None else _object(own, section),
+        sampling_and_noise=_object(SamplingAndNoise, file.sampling_and_noise),
+        noise_within_release=_object(NoiseWithinRelease, file.noise_within_release),
+        shards=_object(Shards, file.shards),
+        seed=file.seed,
+        subject_key=content.get("subject_key"),
+        subject_key_derivation=file.subject_key_derivation,
+        extensions=file.extensions,
+        folder=path.parent,
+    )
+
+
+def _privacy(section: Any, raw: Mapping[str, Any]) -> Privacy:
+    known = {f.name for f in fields(Privacy)}
+    sensitive = {
+        name: _object(Sensitive, of, **{file: raw["sensitive"][name].get(file) for file in ("reference", "hierarchy")})
+        for name, of in section.sensitive.items()
+    }
+    models = {name: value for name, value in raw.items() if name not in known and value is not None}
+    privacy: Privacy = _object(Privacy, section, sensitive=sensitive, models=models)
+    return privacy
+
+
+_BUILDERS: dict[str, type[Any]] = {"numbers": Numbers, "mask": Mask, "dates": Dates, "ip": Ip}
+
+
+def _object(kind: type[Any], section: Any, **given: Any) -> Any:
+    """Return the object of a validated section; None for None. ``given`` are fields that are known already."""
+    if section is None:
+        return None
+    values = dict(given)
+    for f in fields(kind):
+        if f.name not in values and hasattr(section, f.name):
+            value = getattr(section, f.name)
+            if hasattr(type(value), "model_fields"):
+                value = _object(_NESTED[kind, f.name], value)
+            elif isinstance(value, Mapping) and (kind, f.name) in _NESTED:
+                value = {name: _object(_NESTED[kind, f.name], each) for name, each in value.items()}
+            elif isinstance(value, tuple) and f.name == "networks":
+                value = tuple(map(str, value))
+            values[f.name] = value
+    return kind(**values)
+
+
+_NESTED: dict[tuple[type[Any], str], type[Any]] = {
+    (Policy, "noised"): Noised,
+    (Policy, "pseudonym"): Pseudonym,
+    (Privacy, "recursive"): Recursive,
+    (Privacy, "persons"): Persons,
+    (Sensitive, "recursive"): Recursive,
+    (Castle, "delay"): Delay,
+    (Nearest, "delay"): Delay,
+    (Suhdsa, "delay"): Delay,
+    (Suhdsa, "target"): Target,
+    (Suhdsa, "adaptive"): Adaptive,
+    (Mondrian, "window"): Window,
+    (Ola, "window"): Window,
+    (SamplingAndNoise, "within"): Tolerance,
+    (NoiseWithinRelease, "confidence"): Confidence,
+}
+"""Classes of nested sections, by class and field."""
+
+
+def _section(value: Any) -> Any:
+    """Return the section of an object: its fields with another value than the default, as YAML has them."""
+    if is_dataclass(value) and type(value).__module__ == __name__:
+        found = {
+            f.name: _section(getattr(value, f.name)) for f in fields(value) if getattr(value, f.name) != _default(f)
+        }
+        kind = {Numeric: "numeric", Categorical: "categorical", Noised: "numeric"}.get(type(value))
+        if isinstance(value, Categorical):
+            found["hierarchy"] = _hierarchy(value.hierarchy)
+        return found if kind is None else {"type": kind, **found}
+    if isinstance(value, Mapping):
+        return {str(key): _section(each) for key, each in value.items()}
+    if isinstance(value, timedelta):
+        return f"{value // timedelta(milliseconds=1)} ms"
+    if isinstance(value, Path | date):
+        return str(value)
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [_section(each) for each in value]
+    return value
+
+
+def _hierarchy(hierarchy: Any) -> Any:
+    if isinstance(hierarchy, str | Path):
+        return str(hierarchy)
+    if isinstance(hierarchy, Mapping):
+        from crenel.anonymity.model.hierarchy import from_paths
+
+        return {"file": from_paths([(value, *ancestors) for value, ancestors in hierarchy.items()])}
+    builder = next((name for name, kind in _BUILDERS.items() if isinstance(hierarchy, kind)), "file")
+    return {builder: hierarchy if builder == "file" else _section(hierarchy)}
+
+
+def _default(of: Any) -> Any:
+    if of.default is not MISSING:
+        return of.default
+    return of.default_factory() if of.default_factory is not MISSING else MISSING
+
+
+def _after(sections: dict[str, Any], name: str, replacing: dict[str, Any]) -> dict[str, Any]:
+    """Return the sections with others in the place of one."""
+    found: dict[str, Any] = {}
+    for key, section in sections.items():
+        found |= replacing if key == name else {key: section}
+    return found
+
+
+def _dumper() -> type[Any]:
+    """Return a writer of YAML with lists in one line, and mappings over several."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        def represent_list(self, data: Any) -> Any:
+            return self.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=True)
+
+    Dumper.add_representer(list, Dumper.represent_list)
+    return Dumper

@@ -1,0 +1,150 @@
+"""Data of every kind, and what cannot be read, with its remedy."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset
+import pytest
+
+import crenel
+from tests.crenel.stream import records, settings
+
+TABLE = records(200)
+SETTINGS = settings("nearest")
+WANTED = crenel.anonymize(TABLE, SETTINGS)
+
+
+def batches() -> pa.RecordBatchReader:
+    return pa.RecordBatchReader.from_batches(TABLE.schema, TABLE.to_batches(30))
+
+
+class Exported:
+    """An object of another library that exports an Arrow stream."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return batches().__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pa.concat_tables([TABLE.slice(0, 7), TABLE.slice(7, 0), TABLE.slice(7)]),
+        pa.concat_tables([TABLE.slice(150), TABLE]).slice(50),
+        batches(),
+        TABLE.combine_chunks().to_batches()[0],
+        pa.dataset.dataset(TABLE),
+        Exported(),
+    ],
+    ids=["chunks", "slice", "reader", "batch", "dataset", "stream"],
+)
+def test_arrow_data_of_any_kind_gives_arrow_tables(data: object) -> None:
+    found = crenel.anonymize(data, SETTINGS)
+    assert found.released == WANTED.released
+    assert found.audit == WANTED.audit
+
+
+def test_a_pandas_frame_comes_back_as_one() -> None:
+    frame = TABLE.drop_columns(["tests"]).to_pandas()
+    policy = SETTINGS.policy
+    made = settings("nearest", policy=type(policy)(**{**vars(policy), "passthrough": ["born", "clinic"]}))
+    found = crenel.anonymize(frame, made)
+    assert isinstance(found.released, pd.DataFrame)
+    assert found.released["diagnosis"].tolist() == WANTED.released["diagnosis"].to_pylist()
+    assert found.released["clinic"].dtype == "category"
+    assert isinstance(found.suppressed, pd.DataFrame)
+
+
+def test_a_polars_frame_comes_back_as_one() -> None:
+    polars = pytest.importorskip("polars")
+    frame = polars.from_arrow(TABLE)
+    found = crenel.anonymize(frame, SETTINGS)
+    assert isinstance(found.released, polars.DataFrame)
+    assert found.released["diagnosis"].to_list() == WANTED.released["diagnosis"].to_pylist()
+    assert found.released.schema["born"] == polars.Date
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        *(("age", kind) for kind in (pa.uint8(), pa.int64(), pa.float32(), pa.float64(), pa.string())),
+        *(("area", kind) for kind in (pa.large_string(), pa.dictionary(pa.int8(), pa.string()))),
+        *(("diagnosis", kind) for kind in (pa.large_string(), pa.dictionary(pa.int32(), pa.string()))),
+        *(("person", kind) for kind in (pa.large_string(), pa.dictionary(pa.int32(), pa.string()))),
+        ("height", pa.float64()),
+        ("seen", pa.timestamp("ns")),
+        ("seen", pa.timestamp("s", "Europe/Oslo")),
+    ],
+    ids=lambda of: str(of),
+)
+def test_columns_of_other_types_give_the_same_classes(name: str, kind: pa.DataType) -> None:
+    column = TABLE[name].cast(pa.string()) if pa.types.is_floating(kind) else TABLE[name]  # rounded once
+    other = TABLE.set_column(TABLE.schema.get_field_index(name), name, column.cast(kind, safe=False))
+    found = crenel.anonymize(other, SETTINGS)
+    assert found.audit["loss"] == WANTED.audit["loss"]
+    assert found.audit["tuples"] == WANTED.audit["tuples"]
+
+
+def test_nan_is_no_number_and_null_is_missing() -> None:
+    ages = pa.array([float("nan"), None, *[40.0] * 198])
+    found = crenel.anonymize(TABLE.set_column(1, "age", ages), SETTINGS, row_numbers=True)
+    assert dict(zip(found.rejected["row"].to_pylist()[:2], found.rejected["reason"].to_pylist(), strict=False)) == {
+        0: "bad_type",
+        1: "missing",
+    }
+    frame = pd.DataFrame({"age": [float("nan"), 40.0]})
+    made = crenel.Settings(
+        policy=crenel.Policy(quasi_identifiers={"age": crenel.Numeric((0, 110))}),
+        privacy=crenel.Privacy(k=1),
+        algorithm=crenel.Nearest(crenel.Delay(tuples=1)),
+    )
+    assert crenel.anonymize(frame, made).rejected["reason"].tolist() == ["missing"]  # pandas has no other null
+
+
+def test_a_table_without_rows_gives_tables_without_rows() -> None:
+    found = crenel.anonymize(TABLE.slice(0, 0), SETTINGS)
+    assert found.released.schema == WANTED.released.schema
+    assert found.audit.schema == WANTED.audit.schema
+    assert (found.released.num_rows, found.summary.read, found.summary.mean_loss) == (0, 0, None)
+    assert "records" in str(found.summary)
+
+
+def test_fewer_persons_than_k_are_suppressed() -> None:
+    found = crenel.anonymize(TABLE.slice(0, 3), SETTINGS)
+    assert found.released.num_rows == 0
+    assert found.suppressed["reason"].to_pylist() == ["too_few_subjects"] * 3
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "words"),
+    [
+        ([1, 2], TypeError, r"data: is a builtins\.list; give a pyarrow Table"),
+        (pd.Series([1]), TypeError, "data: is a pandas Series; give a DataFrame"),
+        (pd.DataFrame({"a": [1]}, index=pd.Index([7], name="person")), ValueError, r"index 'person'.*reset_index"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), ValueError, "two columns 'a'; rename one"),
+        (pd.DataFrame({1: [1]}), ValueError, "a column whose name is not text"),
+        (pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"]), ValueError, "two columns 'a'; rename one"),
+    ],
+)
+def test_data_that_cannot_be_read_is_refused_with_a_remedy(data: object, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        crenel.anonymize(data, SETTINGS)
+
+
+def test_columns_that_do_not_fit_the_policy_are_all_named() -> None:
+    other = TABLE.rename_columns(["person", "years", "area", "height", "seen", "diagnosis", "born", "tests", "clinic"])
+    other = other.set_column(3, "height", pa.array([[1.0]] * 200)).append_column("extra", pa.array([1] * 200))
+    with pytest.raises(crenel.ConfigError) as caught:
+        crenel.anonymize(other, SETTINGS)
+    problems = "\n".join(caught.value.problems)
+    assert "policy.quasi_identifiers: the source has no column 'age'" in problems
+    assert "the source's column 'extra' has no role" in problems
+    assert "policy.quasi_identifiers.height: has the type LIST" in problems
+    assert "source.query" not in problems
+
+
+def test_a_stream_refuses_batches_of_other_columns() -> None:
+    stream = crenel.open_stream(SETTINGS)
+    stream.push(TABLE)
+    with pytest.raises(crenel.ConfigError, match="other columns than before"):
+        stream.push(TABLE.drop_columns(["clinic"]))

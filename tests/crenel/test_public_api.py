@@ -1,0 +1,81 @@
+"""The public names of the package, as a reviewer reads them, and their examples."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+import crenel
+
+MODULES = ("crenel.settings", "crenel.stream", "crenel.results")
+
+FUNCTIONS = """
+anonymize(data: 'Any', settings: 'Settings', *, lateness: 'Duration' = 0, row_numbers: 'bool' = False) -> 'Result'
+load(path: 'str | Path', overrides: 'Sequence[str]' = ()) -> 'Settings'
+open_stream(settings: 'Settings', *, lateness: 'Duration' = 0, row_numbers: 'bool' = False, snapshot: 'bytes | None' = None) -> 'Stream'
+"""  # noqa: E501
+
+CLASSES = """
+Adaptive Castle Categorical Confidence CustomAlgorithm Dates Delay Ip Mask Mondrian Nearest NoiseWithinRelease Noised
+Numbers Numeric Ola Persons Policy Privacy Pseudonym Recursive Result SamplingAndNoise Sensitive Settings Shards Stream
+Suhdsa Summary Target Tolerance Window
+"""
+
+ERRORS = "ConfigError PolicyError StateError"
+
+METHODS = {
+    "Stream": "advance finish forget open push snapshot summary",
+    "Result": "joined mapped",
+    "Summary": "to_dict",
+    "Settings": "to_yaml validated",
+}
+
+
+def test_the_public_names_are_these() -> None:
+    functions = [line.partition("(")[0] for line in FUNCTIONS.split("\n") if line]
+    assert sorted(crenel.__all__) == sorted([*functions, *CLASSES.split(), *ERRORS.split(), "Algorithm"])
+    assert set(crenel.__all__) <= set(dir(crenel))
+    for name in crenel.__all__:
+        found = getattr(crenel, name)
+        assert name == "Algorithm" or inspect.getdoc(found), name
+    with pytest.raises(AttributeError, match="has no attribute 'anonymise'"):  # codespell:ignore
+        crenel.anonymise  # codespell:ignore  # noqa: B018
+
+
+def test_their_signatures_are_these() -> None:
+    found = [f"{name}{inspect.signature(getattr(crenel, name))}" for name in ("anonymize", "load", "open_stream")]
+    assert found == [line for line in FUNCTIONS.split("\n") if line]
+    for name, methods in METHODS.items():
+        own = [method for method in vars(getattr(crenel, name)) if not method.startswith("_")]
+        fields = getattr(getattr(crenel, name), "__dataclass_fields__", {})
+        assert sorted(set(own) - set(fields)) == methods.split(), name
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_examples_run(module: str) -> None:
+    found = doctest.testmod(import_module(module), optionflags=doctest.ELLIPSIS)
+    assert found.failed == 0
+    assert found.attempted > 0 or module == "crenel.results"
+
+
+def test_importing_the_package_imports_no_heavy_module_and_using_it_no_flink() -> None:
+    program = """
+import sys, crenel
+heavy = {"numba", "numpy", "pandas", "pyarrow", "pydantic", "yaml"} & set(sys.modules)
+assert not heavy, heavy
+import pyarrow as pa
+settings = crenel.Settings(
+    policy=crenel.Policy(quasi_identifiers={"age": crenel.Numeric((0, 110))}),
+    privacy=crenel.Privacy(k=1),
+    algorithm=crenel.Nearest(crenel.Delay(tuples=1)),
+)
+assert crenel.anonymize(pa.table({"age": [1]}), settings).released.num_rows == 1
+flink = {"pyflink", "apache_beam", "py4j"} & set(sys.modules)
+assert not flink, flink
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)

@@ -1,0 +1,222 @@
+"""Streams within a process: one result however they are cut, stopped and restored, and every record once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import cache
+from itertools import pairwise
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import crenel
+from crenel.results import Result
+from tests.crenel.stream import ALGORITHMS, ROWS, START, records, settings
+from tests.support.labels import in_interval
+
+TABLE = records()
+LATE = timedelta(minutes=20)
+TABLES = ("released", "audit", "suppressed", "rejected")
+
+
+@cache
+def whole(algorithm: str, shards: int) -> Result:
+    """Return the result of the whole table at once."""
+    return crenel.anonymize(TABLE, settings(algorithm, shards), lateness=LATE, row_numbers=True)
+
+
+def by_shard(result: Result) -> dict[int, list[tuple[tuple[int, ...], str]]]:
+    """Return the releases of each shard, in order: their members and the rest of the audit record."""
+    rows = iter(result.released["row"].to_pylist())
+    found: dict[int, list[tuple[tuple[int, ...], str]]] = {}
+    for record in result.audit.to_pylist():
+        members = tuple(next(rows) for _ in range(record["tuples"]))
+        found.setdefault(record["shard"], []).append((members, str(record)))
+    return found
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_each_record_ends_once_and_lies_in_its_class(algorithm: str, shards: int) -> None:
+    result = whole(algorithm, shards)
+    ends = [row for name in ("released", "suppressed", "rejected") for row in getattr(result, name)["row"].to_pylist()]
+    assert sorted(ends) == list(range(ROWS))
+    assert sum(result.audit["tuples"].to_pylist()) == result.released.num_rows
+    raw = TABLE.to_pylist()
+    for record in result.released.to_pylist():
+        of = raw[record["row"]]
+        for name in ("age", "height"):
+            if algorithm == "ola":
+                assert in_interval(float(of[name]), record[name])
+            else:
+                assert record[f"{name}_min"] <= of[name] <= record[f"{name}_max"]
+        assert record["area"] in (of["area"], "*", {"Lund": "Sweden"}.get(of["area"], "Norway"))
+        assert {name: record[name] for name in ("diagnosis", "born", "tests", "clinic")} == {
+            name: of[name] for name in ("diagnosis", "born", "tests", "clinic")
+        }
+    assert Counter(result.rejected["reason"].to_pylist()) == {"missing": 10, "unknown_category": 10}
+    assert result.rejected["column"].to_pylist()[:2] == ["age", "area"]
+    summary = result.summary
+    assert (summary.read, summary.released, summary.buffered) == (ROWS, result.released.num_rows, 0)
+    assert sum(summary.suppressed.values()) == result.suppressed.num_rows
+    assert sum(summary.rejected.values()) == result.rejected.num_rows
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_published_columns_have_the_types_of_the_data(algorithm: str) -> None:
+    schema, source = whole(algorithm, 1).released.schema, TABLE.schema
+    if algorithm != "ola":
+        assert [schema.field(f"age_{end}").type for end in ("min", "max")] == [pa.int16()] * 2
+        assert [schema.field(f"height_{end}").type for end in ("min", "max")] == [pa.decimal128(5, 1)] * 2
+    for name in ("diagnosis", "born", "tests", "clinic"):
+        assert schema.field(name).type == source.field(name).type
+    assert whole(algorithm, 1).audit.schema.field("event_time").type == source.field("seen").type
+    assert "person" not in schema.names
+
+
+@given(
+    algorithm=st.sampled_from([*ALGORITHMS]),
+    shards=st.sampled_from((1, 3)),
+    cuts=st.lists(st.integers(0, ROWS), max_size=5),
+    stop=st.sets(st.integers(0, 5)),
+)
+def test_a_stream_gives_the_same_however_it_is_cut_and_restored(
+    algorithm: str, shards: int, cuts: list[int], stop: set[int]
+) -> None:
+    made = settings(algorithm, shards)
+    stream = crenel.open_stream(made, lateness=LATE, row_numbers=True)
+    ends = [0, *sorted(cuts), ROWS]
+    parts = []
+    for i, (start, end) in enumerate(pairwise(ends)):
+        parts.append(stream.push(TABLE.slice(start, end - start)))
+        if i in stop:
+            stream = crenel.open_stream(made, lateness=LATE, row_numbers=True, snapshot=stream.snapshot())
+    parts.append(stream.finish())
+    found, wanted = Result.joined(parts), whole(algorithm, shards)
+    assert by_shard(found) == by_shard(wanted)
+    for name in ("suppressed", "rejected"):
+        order = [("row", "ascending")]
+        assert getattr(found, name).sort_by(order) == getattr(wanted, name).sort_by(order)
+    assert found.summary == wanted.summary
+
+
+def test_a_push_publishes_what_is_due_and_a_watermark_the_rest() -> None:
+    with crenel.open_stream(settings("timed")) as stream:
+        first = stream.push(TABLE.slice(0, 200))
+        assert 0 < first.released.num_rows < 200
+        assert first.summary.buffered > 0
+        later = stream.advance(START + timedelta(days=3))
+        assert later.summary.buffered == 0
+        assert stream.advance(0).audit.num_rows == 0  # an earlier watermark has no effect
+        assert stream.advance(datetime(2026, 1, 9)).audit.num_rows == 0
+
+
+def test_forgetting_erases_the_buffered_records_of_a_person() -> None:
+    made = settings("nearest")
+    stream = crenel.open_stream(made, row_numbers=True)
+    parts = [stream.push(TABLE.slice(0, 50))]
+    before = {row for part in parts for row in part.released["row"].to_pylist()}
+    people = TABLE["person"].to_pylist()
+    forgotten = {people[row] for row in range(30, 50)}
+    parts += [stream.forget(sorted(forgotten)), stream.finish()]
+    after = {row for part in parts for row in part.released["row"].to_pylist()} - before
+    assert after
+    assert not {people[row] for row in after} & forgotten
+    assert parts[-1].summary.forgotten > 0
+    with pytest.raises(ValueError, match="has finished"):
+        stream.push(TABLE)
+
+
+def test_nobody_is_forgotten_where_no_column_names_a_person() -> None:
+    made = settings()
+    made = replace(made, policy=replace(made.policy, subject=None, drop=["person"]))
+    with pytest.raises(ValueError, match=r"policy\.subject: names no column"):
+        crenel.open_stream(made).forget(["p1"])
+
+
+def test_a_snapshot_holds_what_is_buffered_alone() -> None:
+    made = settings("nearest")
+    stream = crenel.open_stream(made)
+    sizes = []
+    for _ in range(12):
+        stream.push(TABLE)
+        sizes.append(len(stream.snapshot()))
+    assert max(sizes) < 2 * sizes[0]
+
+
+def test_a_snapshot_of_other_settings_is_refused_by_the_field_that_differs() -> None:
+    stream = crenel.open_stream(settings("nearest"))
+    stream.push(TABLE)
+    saved = stream.snapshot()
+    other = settings("nearest")
+    attributes = {**other.policy.quasi_identifiers, "age": crenel.Numeric((0, 120))}
+    other = replace(other, policy=replace(other.policy, quasi_identifiers=attributes))
+    with pytest.raises(crenel.PolicyError, match="age"):
+        crenel.open_stream(other, snapshot=saved)
+    with pytest.raises(crenel.StateError):
+        crenel.open_stream(settings("nearest"), snapshot=saved[:-1])
+
+
+def test_a_snapshot_before_the_first_record_is_a_new_stream() -> None:
+    made = settings("nearest")
+    stream = crenel.open_stream(made, snapshot=crenel.open_stream(made).snapshot(), lateness=LATE, row_numbers=True)
+    assert by_shard(Result.joined([stream.push(TABLE), stream.finish()])) == by_shard(whole("nearest", 1))
+
+
+def test_a_record_dated_far_ahead_is_rejected_and_moves_no_watermark() -> None:
+    made = settings("timed")
+    made = replace(made, policy=replace(made.policy, event_time_limit="1 h"))
+    ahead = TABLE["seen"].to_pylist()
+    ahead[5] = START + timedelta(days=900)
+    table = TABLE.set_column(TABLE.schema.get_field_index("seen"), "seen", pa.array(ahead, TABLE["seen"].type))
+    result = crenel.anonymize(table, made, row_numbers=True)
+    assert 5 in result.rejected["row"].to_pylist()
+    assert result.summary.mean_loss is not None
+    assert result.released.num_rows > 300
+
+
+@pytest.mark.parametrize("algorithm", ["castle", "nearest"])
+def test_sampled_records_leave_nothing_behind(algorithm: str) -> None:
+    noisy = settings("castle", sampling_and_noise=crenel.SamplingAndNoise(sample_rate=0.5, phi=50))
+    if algorithm == "nearest":
+        noisy = replace(noisy, algorithm=ALGORITHMS["nearest"])
+    attributes = {
+        name: replace(of, step=0.1) if name == "height" else of for name, of in noisy.policy.quasi_identifiers.items()
+    }
+    noisy = replace(noisy, policy=replace(noisy.policy, quasi_identifiers=attributes))
+    stream = crenel.open_stream(noisy, row_numbers=True)
+    for _ in range(30):
+        result = stream.push(TABLE)
+    assert result.summary.sampled_out > 3000
+    assert len(stream._rows.numbers) < 10_000
+    assert len(stream.snapshot()) < 400_000
+
+
+def test_noised_values_and_pseudonyms_are_published_in_their_columns() -> None:
+    made = settings("nearest", subject_key="sixteen bytes 16")
+    attributes = {name: of for name, of in made.policy.quasi_identifiers.items() if name != "height"}
+    made = replace(
+        made,
+        policy=replace(
+            made.policy,
+            quasi_identifiers=attributes,
+            noised={"weight": crenel.Noised((30, 200))},
+            pseudonym=crenel.Pseudonym("code", "release"),
+            drop=["height"],
+            neutralize_formulas=True,
+            passthrough=["born", "tests", "clinic", "note"],
+        ),
+        noise_within_release=crenel.NoiseWithinRelease(epsilon=1.0),
+    )
+    table = TABLE.append_column("weight", pa.array([60 + i % 50 for i in range(ROWS)], pa.uint8()))
+    table = table.append_column("note", pa.array(["=1+1"] * ROWS))
+    result = crenel.anonymize(table, made)
+    assert result.released.schema.field("weight").type == pa.uint8()
+    assert set(result.released["note"].to_pylist()) == {"'=1+1"}
+    assert set(map(len, result.released["code"].to_pylist())) == {32}
+    assert {"linkable", "noise_error_weight", "noise_expected_weight"} <= set(result.audit.column_names)
+    assert result.released["weight"].to_pylist() != table["weight"].to_pylist()
