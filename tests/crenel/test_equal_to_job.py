@@ -1,0 +1,105 @@
+"""A job and a program publish the same of one file of settings, to the last digit."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+import crenel
+from tests.crenel.stream import records
+from tests.support.launch import Host, rows_of
+
+pytestmark = pytest.mark.cluster("mini")
+
+JOB = """
+policy:
+  subject: person
+  event_time: seen
+  quasi_identifiers:
+    age: {type: numeric, domain: [18, 100]}
+    area: {type: categorical, hierarchy: area.csv}
+    height: {type: numeric, domain: [140, 210]}
+  sensitive: [diagnosis]
+  passthrough: [id, born]
+privacy: {k: 4, l: 2}
+shards: {count: SHARDS}
+seed: 11
+source:
+  ddl: |
+    CREATE TEMPORARY TABLE source (
+      person STRING, age SMALLINT, area STRING, height DECIMAL(5, 1), seen TIMESTAMP_LTZ(3), diagnosis STRING,
+      born DATE, id BIGINT, WATERMARK FOR seen AS seen - INTERVAL '20' MINUTE
+    ) WITH ('connector' = 'filesystem', 'path' = 'FOLDER/in.csv', 'format' = 'csv', 'csv.null-literal' = '')
+sinks:
+  released: {connector: filesystem, path: FOLDER/released, format: csv}
+  audit: {connector: filesystem, path: FOLDER/audit, format: csv}
+  suppressed: {connector: filesystem, path: FOLDER/suppressed, format: csv}
+"""
+AREAS = "Oslo;Norway;*\nBergen;Norway;*\nLund;Sweden;*\n"
+LEVELS = {
+    "age": {"type": "categorical", "hierarchy": {"numbers": {"domain": [18, 100], "levels": [1, 10, 50]}}},
+    "area": {"type": "categorical", "hierarchy": "area.csv"},
+    "height": {
+        "type": "categorical",
+        "hierarchy": {"numbers": {"domain": [140, 210], "levels": [5, 35], "whole": False}},
+    },
+}
+SECTIONS = {
+    "castle": {"delay": {"tuples": 60}, "reuse_limit": 20},
+    "nearest": {"delay": {"tuples": 60, "jitter": 0.25}},
+    "suhdsa": {"tuples": 40},
+    "mondrian": {"window": {"tuples": 50}},
+    "ola": {"window": {"tuples": 50}},
+}
+
+
+@pytest.mark.parametrize("algorithm", SECTIONS)
+def test_a_job_and_a_program_publish_the_same(algorithm: str, mini: Host, tmp_path: Path) -> None:
+    table = records().drop_columns(["tests", "clinic"])
+    table = table.append_column("id", pa.array(range(len(table)), pa.int64()))
+    seen = table["seen"].cast(pa.timestamp("ms", "UTC"), safe=False)
+    table = table.set_column(table.schema.get_field_index("seen"), "seen", seen)
+    written = table.set_column(
+        table.schema.get_field_index("seen"),
+        "seen",
+        pa.array([f"{time:%Y-%m-%d %H:%M:%S}.{time.microsecond // 1000:03d}Z" for time in seen.to_pylist()]),
+    )
+    pa.csv.write_csv(written, tmp_path / "in.csv", pa.csv.WriteOptions(include_header=False, quoting_style="none"))
+    (tmp_path / "area.csv").write_text(AREAS, encoding="utf-8")
+    job = tmp_path / "job.yaml"
+    text = JOB.replace("FOLDER", str(tmp_path)).replace("SHARDS", "3" if algorithm == "nearest" else "1")
+    text += f"algorithm: {algorithm}\n{algorithm}: {json.dumps(SECTIONS[algorithm])}\n"
+    job.write_text(text, encoding="utf-8")
+    changed = [f"policy.quasi_identifiers={json.dumps(LEVELS)}"] if algorithm == "ola" else []
+    done = mini.crenel("run", job, *(part for change in changed for part in ("--set", change)))
+    assert done.returncode == 0, done.stderr
+
+    found = crenel.anonymize(table, crenel.load(job, changed), lateness="20 min")
+    for name, result in (("audit", found.audit), ("released", found.released), ("suppressed", found.suppressed)):
+        wanted = sorted(tuple(map(_number, row.values())) for row in rows_of(tmp_path / name, result.column_names))
+        assert wanted or name == "suppressed"
+        assert sorted(_written(row) for row in result.to_pylist()) == wanted
+
+
+def _written(row: dict[str, object]) -> tuple[object, ...]:
+    return tuple(_number("" if value is None else _text(value)) for value in row.values())
+
+
+def _text(value: object) -> str:
+    if isinstance(value, datetime):
+        text = f"{value:%Y-%m-%d %H:%M:%S}.{value.microsecond // 1000:03d}".rstrip("0").rstrip(".")
+        return f"{text}Z"
+    return str(value)
+
+
+def _number(text: str) -> str:
+    """Return the shortest form of a number, and any other text unchanged."""
+    try:
+        return repr(float(text))
+    except ValueError:
+        return text
