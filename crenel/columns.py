@@ -23,8 +23,6 @@ _PLAIN = {**_INTEGERS, pa.float16(): "FLOAT", pa.float32(): "FLOAT", pa.float64(
 
 def sql_type(of: pa.DataType) -> str:
     """Return the SQL type with the same values as an Arrow type; the name of the Arrow type where there is none."""
-    if pa.types.is_dictionary(of):
-        return sql_type(of.value_type)
     if of in _PLAIN:
         return _PLAIN[of]
     if is_text(of):
@@ -52,6 +50,26 @@ def event_time_type(of: pa.DataType) -> str:
     if pa.types.is_timestamp(of) or pa.types.is_date(of):
         return "TIMESTAMP_LTZ(3) *ROWTIME*"
     return "BIGINT" if of in _INTEGERS else sql_type(of)
+
+
+def is_simple(of: pa.DataType) -> bool:
+    """Return whether the encoder can read a type; others can only be passed through."""
+    return bool(pa.types.is_decimal(of) or pa.types.is_temporal(of) or of in _PLAIN or is_text(of))
+
+
+def decoded_type(of: pa.DataType) -> pa.DataType:
+    """Return the type of the values of a dictionary; another type unchanged."""
+    return of.value_type if pa.types.is_dictionary(of) else of
+
+
+def times_argument(marks: NDArray[np.int64] | None) -> Any:
+    """Return watermarks in epoch milliseconds as an argument of the encoder."""
+    return None if marks is None else _series(marks.view("datetime64[ms]"))
+
+
+def missing_argument(column: pa.Array) -> pd.Series[Any]:
+    """Return the argument that marks missing values."""
+    return _series(column.is_null().to_numpy(zero_copy_only=False))
 
 
 def argument(read: Read, column: pa.Array) -> pd.Series[Any] | pa.Array:

@@ -16,7 +16,7 @@ from crenel.anonymity.model.outcomes import KINDS, REJECTIONS
 from crenel.evidence.replay import Waited, delays_of
 
 if TYPE_CHECKING:
-    from crenel.jobs.config.load import Anonymizer
+    from crenel.jobs.config.load import Config
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Result:
         )
 
 
-def summarize(settings: Anonymizer, counters: Sequence[Counters], read: int, rejected: NDArray[np.int64]) -> Summary:
+def summarize(settings: Config, counters: Sequence[Counters], read: int, rejected: NDArray[np.int64]) -> Summary:
     """Return the figures of a stream from the counters of its shards."""
     released = sum(of.released for of in counters)
     return Summary(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from crenel.anonymity.model.hierarchy import Hierarchy
-    from crenel.jobs.config.load import Anonymizer
+    from crenel.jobs.config.load import Config
 
 Duration: TypeAlias = int | str | timedelta
 """Milliseconds, a text such as ``"10 min"`` or ``"6 h"``, or a ``timedelta``."""
@@ -609,11 +609,11 @@ class Settings:
         self.validated  # noqa: B018 - an error must not wait until data is there
 
     @cached_property
-    def validated(self) -> Anonymizer:
+    def validated(self) -> Config:
         """The settings in the form that the core takes."""
-        from crenel.jobs.config.load import load_anonymizer
+        from crenel.jobs.config.load import load_settings
 
-        return load_anonymizer(self._sections(), Path(self.folder), "settings")
+        return load_settings(self._sections(), Path(self.folder), "settings")
 
     def to_yaml(self) -> str:
         """Return the settings as a configuration file, to which a job adds ``source`` and ``sinks``.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
-from itertools import count
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -15,29 +14,37 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import Shard, ShardContext, Step
-from crenel.anonymity.buffer.pseudonym import codes
 from crenel.anonymity.compiled.random import shard_key
-from crenel.anonymity.model.attributes import Numeric
-from crenel.anonymity.model.fingerprint import fingerprint
-from crenel.anonymity.model.outcomes import KINDS, REJECTIONS
-from crenel.columns import argument, decoded, event_time_type, is_text, milliseconds, sql_type, texts
+from crenel.anonymity.model.outcomes import REJECTIONS
+from crenel.columns import (
+    argument,
+    decoded,
+    decoded_type,
+    event_time_type,
+    is_simple,
+    is_text,
+    milliseconds,
+    missing_argument,
+    sql_type,
+    texts,
+    times_argument,
+)
+from crenel.evidence.replay import ROW
+from crenel.evidence.tables import ShardOutput, TableWriter, joined
 from crenel.frames import Frame
 from crenel.jobs.config.file import ConfigError
-from crenel.jobs.config.load import Anonymizer
-from crenel.jobs.pipeline.layout import Layout, layout
+from crenel.jobs.config.load import Config
+from crenel.jobs.pipeline.digests import stored_under
+from crenel.jobs.pipeline.layout import Layout, SourceColumns, layout
 from crenel.jobs.pipeline.references import with_codes
-from crenel.operators.bounds import integer_bounds, within
 from crenel.operators.encode.columns import without_formulas
-from crenel.operators.encode.encoder import EncodePlan, Encoder
+from crenel.operators.encode.encoder import Encoder
 from crenel.operators.encode.hashing import text_codes
 from crenel.results import Result, Summary, summarize
 from crenel.settings import Duration, Settings
 from crenel.state.block import NO_TIME, Block
 from crenel.state.codec import array, pack, raw, unpack
 from crenel.state.stored import Changes, Stored
-
-ROW = "\0row"
-"""Column of the number of a record; no data has a column of this name."""
 
 _SPARE_ROWS = 4096
 """Rows that are kept beyond twice the buffered ones before the others are dropped."""
@@ -151,7 +158,7 @@ class Stream:
         snapshot: bytes | None = None,
         restorable: bool = True,
     ) -> None:
-        self._settings, self._anonymizer = settings, settings.validated
+        self._settings, self._config = settings, settings.validated
         self._lateness, self._row_numbers, self._restorable = _duration(lateness), row_numbers, restorable
         self._plan: _Plan | None = None
         self._shards: dict[int, _ShardState] = {}
@@ -179,7 +186,7 @@ class Stream:
             The columns do not fit the policy; the message lists all problems.
         """
         if self._plan is None:
-            self._plan = _Plan.of(self._anonymizer, schema, self._restorable)
+            self._plan = _Plan.of(self._config, schema, restorable=self._restorable)
             self._rows = _Rows(schema, self._plan.kept)
         elif not self._plan.schema.equals(schema):
             raise ConfigError("data", ["data: has other columns than before; push batches of one schema"])
@@ -199,7 +206,7 @@ class Stream:
         self._require_open()
         frame = Frame.of(data)
         self.open(frame.schema)
-        parts: list[_Part] = []
+        parts: list[ShardOutput] = []
         refused: list[_Refused] = []
         for batch in frame.batches():
             self._push(batch, parts, refused)
@@ -214,7 +221,7 @@ class Stream:
             milliseconds; a lower one than before has no effect
         """
         self._require_open()
-        parts: list[_Part] = []
+        parts: list[ShardOutput] = []
         self._advance(_epoch(watermark), parts)
         return self._result(parts, [])
 
@@ -238,13 +245,13 @@ class Stream:
             The policy names no subject.
         """
         self._require_open()
-        name = self._anonymizer.policy.subject
+        name = self._config.policy.subject
         if name is None:
             raise ValueError("policy.subject: names no column, so no person can be forgotten; name one")
         if self._plan is None:
             return self._result([], [])
         values = texts(decoded(pa.array(list(subjects), decoded_type(self._plan.schema.field(name).type))))
-        key = self._anonymizer.subject_key.hash_key
+        key = self._config.subject_key.hash_key
         hashes = text_codes(values.to_numpy(zero_copy_only=False), key, repeated=False)
         return self._result([self._part(shard, shard.live.forget(hashes)) for shard in self._in_order()], [])
 
@@ -252,7 +259,7 @@ class Stream:
     def summary(self) -> Summary:
         """Figures of the stream so far."""
         counters = [shard.live.counters for shard in self._in_order()]
-        return summarize(self._anonymizer, counters, self._next_row, self._rejected)
+        return summarize(self._config, counters, self._next_row, self._rejected)
 
     def snapshot(self) -> bytes:
         """Return the state of the stream, including buffered records as they were read: keep it as safe as these."""
@@ -313,12 +320,12 @@ class Stream:
     def _in_order(self) -> list[_ShardState]:
         return [shard for _, shard in sorted(self._shards.items())]
 
-    def _push(self, batch: pa.RecordBatch, parts: list[_Part], refused: list[_Refused]) -> None:
+    def _push(self, batch: pa.RecordBatch, parts: list[ShardOutput], refused: list[_Refused]) -> None:
         plan = self._opened
         first, self._next_row = self._next_row, self._next_row + batch.num_rows
         if not batch.num_rows:
             return
-        columns = {name: decoded(batch.column(name)) for name in plan.read}
+        columns = {read.name: decoded(batch.column(read.name)) for read in plan.layout.encode.reads}
         marks, newest = self._marks(columns)
         self._rows.add(batch, first)
         for encoded in plan.encoder.blocks(*plan.arguments(columns, marks)):
@@ -336,11 +343,11 @@ class Stream:
 
     def _marks(self, columns: Mapping[str, pa.Array]) -> tuple[NDArray[np.int64] | None, int]:
         """Return the watermark at the arrival of each record, and the one after all of them."""
-        name = self._anonymizer.policy.event_time
+        name = self._config.policy.event_time
         if name is None:
             return None, self._watermark
         times = milliseconds(columns[name])
-        limit = self._anonymizer.policy.event_time_limit
+        limit = self._config.policy.event_time_limit
         marks = np.where(times == NO_TIME, np.int64(NO_TIME), times - self._lateness)
         if limit is None:
             after = np.maximum.accumulate(np.maximum(marks, self._watermark))
@@ -352,7 +359,7 @@ class Stream:
                 watermark = max(watermark, mark)
         return before, watermark
 
-    def _advance(self, watermark: int, parts: list[_Part]) -> None:
+    def _advance(self, watermark: int, parts: list[ShardOutput]) -> None:
         self._watermark = max(self._watermark, watermark)
         for shard in self._in_order():
             due = shard.live.next_deadline
@@ -366,11 +373,11 @@ class Stream:
             self._shards[number] = _ShardState(number, live, None)
         return self._shards[number]
 
-    def _part(self, shard: _ShardState, step: Step) -> _Part:
+    def _part(self, shard: _ShardState, step: Step) -> ShardOutput:
         shard.keep(step.changes)
-        return _Part(shard.number, step, shard.live.random_key)
+        return ShardOutput.of(shard.live, step)
 
-    def _result(self, parts: list[_Part], refused: list[_Refused]) -> Result:
+    def _result(self, parts: list[ShardOutput], refused: list[_Refused]) -> Result:
         if self._plan is None:
             raise ValueError("data: nothing was pushed, so the columns are unknown; push a table, even an empty one")
         found = self._plan.outputs(parts, refused, self._rows, row_numbers=self._row_numbers)
@@ -383,14 +390,6 @@ class Stream:
         if len(self._rows.numbers) > 2 * buffered + spare or (not spare and len(self._rows.numbers) > buffered):
             held = [shard.live.buffered().column(ROW).to_numpy() for shard in self._shards.values()]
             self._rows.keep(np.sort(np.concatenate([np.zeros(0, np.int64), *held])))
-
-
-class _Part(NamedTuple):
-    """The output of a shard in one step."""
-
-    shard: int
-    step: Step
-    random_key: bytes
 
 
 class _Refused(NamedTuple):
@@ -453,6 +452,8 @@ class _Rows:
 
     def take(self, rows: NDArray[np.int64]) -> pa.Table:
         """Return the records with some numbers, in their order."""
+        if not self.kept:
+            return self.table
         return self.table.take(pa.array(np.searchsorted(self.numbers, rows)))
 
     def keep(self, rows: NDArray[np.int64]) -> None:
@@ -468,90 +469,80 @@ class _Plan:
 
     Attributes
     ----------
+    settings : of the stream
     schema : columns of the data
     layout : columns between data and outputs
     encoder : encoder of the data
     context : of all shards
-    kept : columns that are published unchanged
-    read : columns that the encoder reads
+    writer : conversion of outputs to tables
     """
 
-    settings: Anonymizer
+    settings: Config
     schema: pa.Schema
     layout: Layout
-    encode: EncodePlan
     encoder: Encoder
     context: ShardContext
-    kept: tuple[str, ...]
-    read: tuple[str, ...]
+    writer: TableWriter
 
     @classmethod
-    def of(cls, settings: Anonymizer, schema: pa.Schema, restorable: bool) -> _Plan:
-        policy = settings.policy
-        types = {field.name: sql_type(field.type) for field in schema}
-        for name in policy.passthrough:
-            if name in types:
-                types[name] = types[name] if _is_plain(types[name]) else "STRING"
-        if policy.event_time in types:
-            types[policy.event_time] = event_time_type(schema.field(policy.event_time).type)
+    def of(cls, settings: Config, schema: pa.Schema, *, restorable: bool) -> _Plan:
+        policy, kinds = settings.policy, {field.name: decoded_type(field.type) for field in schema}
+        types = {name: sql_type(kind) for name, kind in kinds.items()}
+        # Columns that are only passed through may have any type.
+        types |= {name: "STRING" for name in policy.passthrough if name in types and not is_simple(kinds[name])}
+        if policy.event_time in kinds:
+            types[policy.event_time] = event_time_type(kinds[policy.event_time])
         try:
-            found = layout(
-                policy,
-                types,
-                "data",
-                noise=settings.sampling_and_noise is not None,
-                representative=settings.algorithm.representative(settings.parameters),
-                further=settings.algorithm.outputs,
-                counts_event_time=settings.counts_event_time,
-                watermark=True,
-            )
+            found = layout(settings, SourceColumns(types, has_watermark=True), "data")
         except ConfigError as error:
             raise ConfigError("data", map(_in_data, error.problems)) from None
-        encode = found.encode_plan(settings.shards, (0,) * settings.shards.count, settings.subject_key, "")
-        if not encode.divided_by_row:
-            encode = replace(encode, passthrough=())
+        if not found.encode.divided_by_row:
+            found = replace(found, encode=replace(found.encode, passthrough=()))
         members = [(name, pa.bool_()) for name in policy.sensitive]
-        members += [(read.name, found.members_schema.field(read.name).type) for read in encode.noised]
-        context = ShardContext(
-            policy=replace(found.policy, passthrough=(ROW,)),
-            privacy=with_codes(settings.privacy, found, encode, "data"),
-            parameters=settings.parameters,
-            members=pa.schema([*members, (ROW, pa.int64())]),
-            sampling_and_noise=settings.sampling_and_noise,
-            fingerprint=fingerprint(
-                found.policy,
-                settings.shards,
-                settings.subject_key,
-                found.published,
-                algorithm=settings.algorithm.stored_as,
-                sampling_and_noise=settings.sampling_and_noise,
-                subject_type=found.subject_type,
-                privacy=settings.privacy,
-                epoch=settings.epoch,
-            ),
-            remembers=restorable,
-        )
+        members += [(read.name, found.members_schema.field(read.name).type) for read in found.encode.noised]
+        privacy = with_codes(settings.privacy, found, "data")
+        is_end = (attribute.name for attribute in policy.numeric if not is_text(kinds[attribute.name]))
+        times = None if policy.event_time is None else kinds[policy.event_time]
         return cls(
             settings=settings,
             schema=schema,
             layout=found,
-            encode=encode,
-            encoder=Encoder(encode),
-            context=context,
-            kept=(*policy.sensitive, *policy.passthrough),
-            read=tuple(dict.fromkeys(read.name for read in encode.reads)),
+            encoder=Encoder(found.encode),
+            context=ShardContext(
+                policy=replace(found.policy, passthrough=(ROW,)),
+                privacy=privacy,
+                parameters=settings.parameters,
+                members=pa.schema([*members, (ROW, pa.int64())]),
+                sampling_and_noise=settings.sampling_and_noise,
+                fingerprint=stored_under(settings, found),
+                remembers=restorable,
+            ),
+            writer=TableWriter(
+                generalization=found.generalization,
+                privacy=privacy,
+                sampling_and_noise=settings.sampling_and_noise,
+                outputs=settings.algorithm.outputs,
+                checked=found.encode.checked,
+                event_time=pa.timestamp("ms") if times is not None and pa.types.is_date(times) else times or pa.int64(),
+                ends={name: kinds[name] for name in is_end},
+            ),
         )
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The columns that are published unchanged."""
+        return (*self.settings.policy.sensitive, *self.settings.policy.passthrough)
 
     def arguments(self, columns: Mapping[str, pa.Array], marks: NDArray[np.int64] | None) -> list[Any]:
         """Return the arguments of the encoder for one batch."""
         found: list[Any] = [None] * len(self.layout.arguments)
-        for read in self.encode.reads:
-            if read is self.encode.watermark:
-                found[read.value] = _as_times(marks)
+        for read in self.layout.encode.reads:
+            if read is self.layout.encode.watermark:
+                found[read.value] = times_argument(marks)
                 continue
             found[read.value] = argument(read, columns[read.name])
             if read.missing is not None:
-                found[read.missing] = _as_series(columns[read.name].is_null())
+                found[read.missing] = missing_argument(columns[read.name])
         return found
 
     def members(self, block: Block, rows: NDArray[np.int64]) -> pa.RecordBatch:
@@ -560,188 +551,50 @@ class _Plan:
         for field in self.context.members:
             if field.name == ROW:
                 columns.append(pa.array(rows, pa.int64()))
-            elif pa.types.is_boolean(field.type):
+            elif field.name in self.settings.policy.sensitive:
                 columns.append(pa.array(np.zeros(len(block), np.bool_)))
             else:
                 columns.append(block.members.column(field.name))
         return pa.record_batch(columns, schema=self.context.members)
 
-    def outputs(self, parts: Sequence[_Part], refused: Sequence[_Refused], rows: _Rows, *, row_numbers: bool) -> Result:
+    def outputs(
+        self, parts: Sequence[ShardOutput], refused: Sequence[_Refused], rows: _Rows, *, row_numbers: bool
+    ) -> Result:
         """Return the outputs of some steps as tables."""
-        policy, releases = self.settings.policy, [part.step.releases for part in parts]
-        generalization = self._generalization(parts)
-        sizes = _ints(part.tuples for part in releases)
-        of_release = pa.array(np.repeat(np.arange(len(sizes)), sizes))
-        numbers = _ints(np.array(part.members[-1], np.int64) for part in releases)
-        kept = rows.take(numbers) if rows.kept else None
-        released = {name: column.take(of_release) for name, column in generalization.items()}
-        for i, name in enumerate(policy.members):
-            if kept is not None and name in rows.kept:
-                column = kept.column(name)
-                if policy.neutralize_formulas and is_text(column.type):
-                    column = pa.chunked_array([without_formulas(chunk) for chunk in column.chunks], column.type)
-                released[name] = column
-            else:
-                values = [value for part in releases for value in part.members[i]]
-                released[name] = pa.array(values, self.context.members.field(name).type).cast(
-                    self.schema.field(name).type, safe=False
-                )
-        if policy.pseudonym is not None:
-            key = self.settings.subject_key.pseudonym_key
-            found = [codes(policy.pseudonym, key, part.random_key, part.step.releases) for part in parts]
-            released[policy.pseudonym.column] = pa.array([code for part in found for code in part], pa.string())
-        suppressed = {
-            "reason": _named(self.context.privacy.reasons, _ints(part.suppressed_reason for part in releases)),
-            "shard": pa.array(_ints(np.full(len(p.step.releases.suppressed_reason), p.shard) for p in parts)),
-            "position": pa.array(_ints(part.suppressed_position for part in releases)),
-            "event_time": self._times(_ints(part.suppressed_event_time for part in releases)),
-        }
-        rejected: dict[str, Any] = {
-            "column": _named(self.encode.checked, _ints(each.block.rejected.column for each in refused)),
-            "reason": _named(REJECTIONS, _ints(each.block.rejected.reason for each in refused)),
-            "event_time": self._times(_ints(each.block.rejected.event_time for each in refused)),
-        }
-        if policy.reference is not None:
-            references = [name for each in refused for name in each.block.rejected.reference]
-            rejected["reference"] = pa.array(references, pa.string())
+        generalized, numbers = self.writer.generalized(parts), joined(part.rows for part in parts)
+        released = self.writer.of_members(generalized, parts)
+        kept = rows.take(numbers)
+        for i, name in enumerate(self.settings.policy.members):
+            if name in self.kept:
+                released[name] = self._neutralized(kept.column(name))
+                continue
+            values = [value for part in parts for value in part.releases.members[i]]
+            kind = decoded_type(self.schema.field(name).type)
+            released[name] = pa.array(values, self.context.members.field(name).type).cast(kind, safe=False)
+        released |= self.writer.pseudonyms(self.settings.subject_key, parts)
+        suppressed = self.writer.suppressed(parts)
+        rejected = self.writer.rejected([each.block.rejected for each in refused])
         if row_numbers:
-            released["row"] = pa.array(numbers)
-            suppressed["row"] = pa.array(
-                _ints(np.array(part.suppressed_members[-1], np.int64) for part in releases), pa.int64()
-            )
-            rejected["row"] = pa.array(_ints(each.rows for each in refused))
-        further = {
-            output.name: self._further(output.columns, [r for p in parts for r in p.step.further.get(output.name, ())])
-            for output in self.settings.algorithm.outputs
-        }
+            released["row"] = pa.array(numbers, pa.int64())
+            suppressed["row"] = pa.array(joined(part.suppressed_rows for part in parts), pa.int64())
+            rejected["row"] = pa.array(joined(each.rows for each in refused), pa.int64())
         return Result(
             released=pa.table(released),
-            audit=pa.table(self._audit(parts) | generalization),
+            audit=pa.table(self.writer.audit(parts) | generalized),
             suppressed=pa.table(suppressed),
             rejected=pa.table(rejected),
-            further=further,
+            further=self.writer.further(parts),
         )
 
-    def _generalization(self, parts: Sequence[_Part]) -> dict[str, pa.Array]:
-        releases, columns = [part.step.releases for part in parts], dict[str, pa.Array]()
-        numeric, categorical = count(), count()
-        representative = self.settings.algorithm.representative(self.settings.parameters)
-        integers = {
-            a.name for a, whole in zip(self.settings.policy.numeric, self.layout.integers, strict=True) if whole
-        }
-        for attribute in self.settings.policy.quasi_identifiers:
-            name = attribute.name
-            if not isinstance(attribute, Numeric):
-                i, labels = next(categorical), self._labels(name)
-                columns[name] = _named(labels, _ints(part.node[:, i] for part in releases))
-                continue
-            i = next(numeric)
-            lower, upper = (_reals(getattr(part, end)[:, i] for part in releases) for end in ("lower", "upper"))
-            if representative:
-                columns[name] = pa.array(lower)
-                continue
-            ends: Sequence[Any] = within(lower, upper, self.layout.extremes.get(name))
-            if name in integers:
-                ends = integer_bounds(*ends)
-            kind = decoded_type(self.schema.field(name).type)
-            for end, values in zip(("min", "max"), ends, strict=True):
-                plain = pa.array(values, pa.int64() if name in integers else pa.float64())
-                columns[f"{name}_{end}"] = plain if is_text(kind) else plain.cast(kind, safe=False)
-        return columns
-
-    def _labels(self, name: str) -> Sequence[str]:
-        return next(a.hierarchy.labels for a in self.context.policy.categorical if a.name == name)
-
-    def _audit(self, parts: Sequence[_Part]) -> dict[str, Any]:
-        policy, releases = self.settings.policy, [part.step.releases for part in parts]
-        columns: dict[str, Any] = {
-            "release_id": _ints(part.release_id for part in releases),
-            "shard": _ints(np.full(len(part.step.releases), part.shard) for part in parts),
-            "event_time": self._times(_ints(part.event_time for part in releases)),
-            "kind": _named(KINDS, _ints(part.kind for part in releases)),
-            "subjects": _ints(part.subjects for part in releases),
-            "tuples": _ints(part.tuples for part in releases),
-        }
-        for i, name in enumerate(policy.sensitive):
-            columns[f"diversity_{name}"] = _ints(part.diversity[:, i] for part in releases)
-        columns["loss"] = _reals(part.loss for part in releases)
-        if policy.noised:
-            columns["linkable"] = _ints(part.linked for part in releases)
-        for i, attribute in enumerate(policy.noised):
-            columns[f"noise_error_{attribute.name}"] = _reals(part.noise_error[:, i] for part in releases)
-            columns[f"noise_expected_{attribute.name}"] = _reals(part.noise_expected[:, i] for part in releases)
-        releases_count, noise = len(columns["release_id"]), self.settings.sampling_and_noise
-        in_force: dict[str, float | None] = {
-            **self.context.privacy.in_force,
-            "sample_rate": None if noise is None else noise.sample_rate,
-            "phi": None if noise is None else noise.phi,
-        }
-        for name, value in in_force.items():
-            kind = pa.int64() if isinstance(value, int) else pa.float64()
-            columns[name] = pa.array([value] * releases_count, kind)
-        return columns
-
-    def _times(self, times: NDArray[np.int64]) -> pa.Array:
-        """Return event times in the type of their column; as timestamps where there is none, or it holds days."""
-        column = pa.array(times, pa.int64(), mask=times == NO_TIME)
-        name = self.settings.policy.event_time
-        kind = None if name is None else decoded_type(self.schema.field(name).type)
-        if kind is None or pa.types.is_integer(kind):
+    def _neutralized(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        if not (self.settings.policy.neutralize_formulas and is_text(column.type)):
             return column
-        stamps = column.cast(pa.timestamp("ms"))
-        if not pa.types.is_timestamp(kind):
-            return stamps
-        return stamps.cast(pa.timestamp("ms", kind.tz)).cast(kind) if kind.tz else stamps.cast(kind)
-
-    def _further(self, columns: Mapping[str, str], rows: Sequence[Sequence[Any]]) -> pa.Table:
-        values: Iterator[Any] = zip(*rows, strict=True) if rows else iter([()] * len(columns))
-        return pa.table(
-            {name: pa.array(list(of), _TYPES[kind]) for (name, kind), of in zip(columns.items(), values, strict=True)}
-        )
-
-
-_TYPES = {"INT": pa.int64(), "LONG": pa.int64(), "DOUBLE": pa.float64(), "BOOLEAN": pa.bool_(), "STRING": pa.string()}
-
-
-def decoded_type(of: pa.DataType) -> pa.DataType:
-    """Return the type of the values of a dictionary; another type unchanged."""
-    return of.value_type if pa.types.is_dictionary(of) else of
-
-
-def _is_plain(sql: str) -> bool:
-    return sql.partition("(")[0] in (
-        *("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "BOOLEAN", "STRING", "DECIMAL"),
-        *("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"),
-    )
+        return pa.chunked_array([without_formulas(chunk) for chunk in column.chunks], column.type)
 
 
 def _in_data(problem: str) -> str:
     """Return a problem with its remedy in a program, where a job would change its query."""
     return problem.replace("convert it in source.query", "cast the column").replace("source.query", "the data")
-
-
-def _named(names: Sequence[str | None], numbers: NDArray[np.int64]) -> pa.Array:
-    return pa.array(list(names), pa.string()).take(pa.array(numbers))
-
-
-def _ints(parts: Iterable[NDArray[Any]]) -> NDArray[np.int64]:
-    return np.concatenate([np.zeros(0, np.int64), *parts], dtype=np.int64)
-
-
-def _reals(parts: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
-    return np.concatenate([np.zeros(0), *parts])
-
-
-def _as_series(column: pa.Array) -> Any:
-    import pandas as pd
-
-    return pd.Series(column.to_numpy(zero_copy_only=False), copy=False)
-
-
-def _as_times(marks: NDArray[np.int64] | None) -> Any:
-    import pandas as pd
-
-    return None if marks is None else pd.Series(marks.view("datetime64[ms]"), copy=False)
 
 
 def _ipc(table: pa.Table) -> bytes:

@@ -23,7 +23,7 @@ from crenel.evidence.outputs import Outputs
 from crenel.evidence.replay_steps import Steps, driven
 from crenel.evidence.sample import Sample
 from crenel.evidence.setting import Setting
-from crenel.evidence.tables import Left, joined, outputs_of
+from crenel.evidence.tables import ShardOutput, joined, outputs_of
 
 ROW = "\0row"
 """Name of the column that identifies a tuple; no source has a column of this name."""
@@ -92,7 +92,7 @@ class Replayed:
     row : (released rows,) sample row of each
     shard, release : (released rows,) its release: ``shard`` and ``release_id`` of ``outputs.audit``
     left : (released rows,) newest sample row at the time of release, to within a step
-    suppressed_row : (suppressed rows,) sample row of each; -1 with sampling, where it is unknown
+    suppressed_row : (suppressed rows,) sample row of each
     """
 
     outputs: Outputs
@@ -146,9 +146,9 @@ def replay_outputs(sample: Sample, setting: Setting, at_once: int | None = None)
 
 def _taken(
     sample: Sample, setting: Setting, *, fine: bool, at_once: int | None = None
-) -> tuple[list[Shard], list[Left]]:
+) -> tuple[list[Shard], list[ShardOutput]]:
     """Run all shards to their end and return their releases; ``fine``: in steps small enough to date releases."""
-    members, sampled = _members(sample), setting.sampling_and_noise is not None
+    members = _members(sample)
     terms = ShardContext(
         policy=replace(sample.policy, passthrough=(ROW,)),
         privacy=setting.privacy,
@@ -162,25 +162,14 @@ def _taken(
     if at_once is not None:
         steps = replace(steps, tuples=min(steps.tuples, at_once))
     shards: list[Shard] = []
-    left: list[Left] = []
+    left: list[ShardOutput] = []
     for number in np.unique(of_shard).tolist():
         shard = setting.algorithm.new(terms, number, shard_key(setting.seed, number))
         mine = np.flatnonzero(of_shard == number)
         for step, after in driven(sample, members, shard, mine, steps):
             releases = step.releases
             if len(releases) or len(releases.suppressed_reason) or step.further:
-                withheld = releases.suppressed_position
-                left.append(
-                    Left(
-                        shard=number,
-                        after=after,
-                        releases=releases,
-                        rows=np.array(releases.members[-1], np.int64),
-                        suppressed_rows=np.full(len(withheld), -1) if sampled else mine[withheld],
-                        further=step.further,
-                        random_key=shard.random_key,
-                    )
-                )
+                left.append(ShardOutput.of(shard, step, after))
         shards.append(shard)
     return shards, left
 
@@ -197,7 +186,7 @@ def _members(sample: Sample) -> pa.RecordBatch:
     return pa.record_batch(list(columns.values()), list(columns))
 
 
-def _totals(sample: Sample, setting: Setting, taken: tuple[list[Shard], list[Left]], seconds: float) -> Totals:
+def _totals(sample: Sample, setting: Setting, taken: tuple[list[Shard], list[ShardOutput]], seconds: float) -> Totals:
     shards, left = taken
     counters: list[Counters] = [shard.counters for shard in shards]
     suppressed, releases = (
@@ -234,7 +223,7 @@ def delays_of(counters: Sequence[Counters]) -> Waited | None:
     return Waited(delay_of_bucket(p50), delay_of_bucket(p99), max(of.longest_delay for of in counters))
 
 
-def _waited(clock: NDArray[np.int64], left: Sequence[Left]) -> Waited | None:
+def _waited(clock: NDArray[np.int64], left: Sequence[ShardOutput]) -> Waited | None:
     """Return waiting times by a clock, (rows of the sample,), of tuples published before the sample ended."""
     waited = np.sort(joined(clock[part.after] - clock[part.rows] for part in left if part.after < len(clock) - 1))
     if not len(waited):

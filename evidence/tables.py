@@ -1,19 +1,21 @@
-"""Tables that a job would write, from the releases of a replay."""
+"""Tables that a job would write, from the outputs of shards."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.anonymity.algorithm import Output
+from crenel.anonymity.algorithm import Output, Shard, Step
 from crenel.anonymity.buffer.pseudonym import codes
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.outcomes import KINDS, REJECTIONS
+from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
+from crenel.anonymity.model.secret import SubjectKey
 from crenel.evidence.outputs import Outputs
 from crenel.evidence.sample import Sample
 from crenel.evidence.setting import Setting
@@ -22,24 +24,25 @@ from crenel.operators.output_columns import (
     SHARD,
     SUPPRESSED,
     Generalization,
+    OutputColumn,
     number_kind,
     own_columns,
     promised_numbers,
     rejected_columns,
     release_columns,
 )
-from crenel.state.block import NO_TIME
+from crenel.state.block import NO_TIME, Rejected
 
 
 @dataclass(frozen=True)
-class Left:
+class ShardOutput:
     """The output of a shard in one step.
 
     Attributes
     ----------
     after : the newest sample row
     rows : (members,) sample row of each member
-    suppressed_rows : (suppressed,) sample row of each; -1 where it is unknown
+    suppressed_rows : (suppressed,) sample row of each
     further : as of ``crenel.anonymity.algorithm.Step``
     random_key : of the shard
     """
@@ -52,34 +55,146 @@ class Left:
     further: Mapping[str, Sequence[Sequence[Any]]]
     random_key: bytes
 
+    @classmethod
+    def of(cls, shard: Shard, step: Step, after: int = 0) -> ShardOutput:
+        """Return the output of a step of a shard whose last published column is the row."""
+        rows, suppressed = (
+            np.array(members[-1] if members else [], np.int64)
+            for members in (step.releases.members, step.releases.suppressed_members)
+        )
+        return cls(shard.number, after, step.releases, rows, suppressed, step.further, shard.random_key)
 
-def outputs_of(sample: Sample, setting: Setting, left: Sequence[Left]) -> Outputs:
-    """Return tables of these outputs, in this order."""
-    releases = [part.releases for part in left]
-    generalization = _generalization(sample, setting, releases)
-    members = joined(np.repeat(np.arange(len(part)), part.tuples) for part in releases)
-    offset = np.repeat(np.cumsum([0, *map(len, releases)])[:-1], [int(part.tuples.sum()) for part in releases])
-    of_release = pa.array(members + offset.astype(np.int64))
-    released = {name: column.take(of_release) for name, column in generalization.items()}
-    suppressed = {
-        "reason": _named(setting.privacy.reasons, joined(part.suppressed_reason for part in releases)),
-        "shard": joined(np.full(len(part.suppressed_rows), part.shard) for part in left),
-        "position": joined(part.suppressed_position for part in releases),
-        "event_time": _times(joined(part.suppressed_event_time for part in releases)),
-    }
-    rejected = {
-        "column": _named(sample.checked, sample.rejected.column),
-        "reason": _named(REJECTIONS, sample.rejected.reason),
-        "event_time": _times(sample.rejected.event_time),
-        "reference": pa.array(sample.rejected.reference, pa.string()),
-    }
+
+@dataclass(frozen=True)
+class TableWriter:
+    """Conversion of the outputs of shards to tables, with the columns of ``crenel.operators.output_columns``.
+
+    Attributes
+    ----------
+    generalization : published form of the quasi-identifiers, and the policy
+    privacy, sampling_and_noise : in force
+    outputs : further outputs of the algorithm
+    checked : names of the columns to which ``Rejected.column`` refers
+    event_time : type of event times; whole numbers are epoch milliseconds
+    ends : type of the ends of the interval of some numeric quasi-identifiers; float64 for others
+    """
+
+    generalization: Generalization
+    privacy: Privacy
+    sampling_and_noise: SamplingAndNoise | None
+    outputs: tuple[Output, ...]
+    checked: tuple[str | None, ...]
+    event_time: pa.DataType = field(default_factory=pa.int64)
+    ends: Mapping[str, pa.DataType] = field(default_factory=dict)
+
+    def generalized(self, parts: Sequence[ShardOutput]) -> dict[str, pa.Array]:
+        """Return the published quasi-identifiers of each release."""
+        policy, releases = self.generalization.policy, [part.releases for part in parts]
+        lower, upper, node = (
+            np.concatenate([np.zeros((0, len(of)), kind), *found])
+            for of, kind, found in (
+                (policy.numeric, np.float64, (part.lower for part in releases)),
+                (policy.numeric, np.float64, (part.upper for part in releases)),
+                (policy.categorical, np.int32, (part.node for part in releases)),
+            )
+        )
+        columns = self.generalization.columns
+        values = self.generalization.values(lower, upper, node)
+        return {column.name: self._generalized(column, of) for column, of in zip(columns, values, strict=True)}
+
+    def _generalized(self, column: OutputColumn, values: list[Any]) -> pa.Array:
+        if column.kind == "STRING":
+            return pa.array(values, pa.string())
+        name = self.generalization.policy.quasi_identifiers[column.position or 0].name
+        if name not in self.ends or self.generalization.representative:
+            # Also where those of a sink are whole; Arrow refuses whole numbers that float64 rounds.
+            return pa.array(np.array(values, np.float64))
+        return pa.array(values, ARROW[column.kind]).cast(self.ends[name], safe=False)
+
+    def of_members(self, generalized: Mapping[str, pa.Array], parts: Sequence[ShardOutput]) -> dict[str, pa.Array]:
+        """Return the columns of ``generalized``, one per release, with a value for each member."""
+        sizes = joined(part.releases.tuples for part in parts)
+        release = pa.array(np.repeat(np.arange(len(sizes)), sizes))
+        return {name: column.take(release) for name, column in generalized.items()}
+
+    def pseudonyms(self, key: SubjectKey, parts: Sequence[ShardOutput]) -> dict[str, pa.Array]:
+        """Return the column of pseudonyms, where the policy has one."""
+        pseudonym = self.generalization.policy.pseudonym
+        if pseudonym is None:
+            return {}
+        found = [codes(pseudonym, key.pseudonym_key, part.random_key, part.releases) for part in parts]
+        return {pseudonym.column: pa.array([code for part in found for code in part], pa.string())}
+
+    def audit(self, parts: Sequence[ShardOutput]) -> dict[str, Any]:
+        """Return the audit columns of each release before its generalization."""
+        columns: dict[str, Any] = {}
+        for column in release_columns(self.generalization.policy):
+            if column is SHARD:
+                columns[column.name] = joined(np.full(len(part.releases), part.shard) for part in parts)
+                continue
+            values = joined(column.values(part.releases) for part in parts)
+            if column.name == "event_time":
+                columns[column.name] = self._times(values)
+            elif column.name == "kind":
+                columns[column.name] = _named(KINDS, values)
+            else:
+                columns[column.name] = pa.array(values, ARROW[column.kind])
+        count = sum(len(part.releases) for part in parts)
+        for name, value in promised_numbers(self.privacy, self.sampling_and_noise).items():
+            columns[name] = pa.array([value] * count, ARROW[number_kind(value)])
+        return columns
+
+    def suppressed(self, parts: Sequence[ShardOutput]) -> dict[str, Any]:
+        """Return the columns of suppressed tuples."""
+        releases = [part.releases for part in parts]
+        columns = {
+            "reason": _named(self.privacy.reasons, joined(part.suppressed_reason for part in releases)),
+            "shard": joined(np.full(len(part.releases.suppressed_reason), part.shard) for part in parts),
+            "position": joined(part.suppressed_position for part in releases),
+            "event_time": self._times(joined(part.suppressed_event_time for part in releases)),
+        }
+        return {column.name: columns[column.name] for column in SUPPRESSED}
+
+    def rejected(self, parts: Sequence[Rejected]) -> dict[str, Any]:
+        """Return the columns of rejected records."""
+        columns = {
+            "column": _named(self.checked, joined(part.column for part in parts)),
+            "reason": _named(REJECTIONS, joined(part.reason for part in parts)),
+            "event_time": self._times(joined(part.event_time for part in parts)),
+            "reference": pa.array([reference for part in parts for reference in part.reference], pa.string()),
+        }
+        return {column.name: columns[column.name] for column in rejected_columns(self.generalization.policy)}
+
+    def further(self, parts: Sequence[ShardOutput]) -> dict[str, pa.Table]:
+        """Return the further outputs of the algorithm, by name."""
+        return {output.name: _further(output, parts) for output in self.outputs}
+
+    def _times(self, times: NDArray[np.int64]) -> pa.Array:
+        column = pa.array(times, pa.int64(), mask=times == NO_TIME)
+        if not pa.types.is_timestamp(self.event_time):
+            return column
+        return column.cast(pa.timestamp("ms", self.event_time.tz)).cast(self.event_time)
+
+
+def outputs_of(sample: Sample, setting: Setting, parts: Sequence[ShardOutput]) -> Outputs:
+    """Return tables of these outputs of a replay, in this order."""
+    representative = setting.algorithm.representative(setting.parameters)
+    writer = TableWriter(
+        generalization=Generalization(sample.policy, representative, sample.integers, sample.extremes),
+        privacy=setting.privacy,
+        sampling_and_noise=setting.sampling_and_noise,
+        outputs=setting.algorithm.outputs,
+        checked=sample.checked,
+    )
+    generalized = writer.generalized(parts)
+    members = _members(sample, parts) | writer.pseudonyms(sample.subject_key, parts)
     return Outputs(
         sample.policy,
-        pa.table(released | _members(sample, left)),
-        pa.table(_audit(sample, setting, left) | generalization),
-        pa.table({column.name: suppressed[column.name] for column in SUPPRESSED}),
-        pa.table({column.name: rejected[column.name] for column in rejected_columns(sample.policy)}),
-        {output.name: _further(output, left) for output in setting.algorithm.outputs},
+        pa.table(writer.of_members(generalized, parts) | members),
+        pa.table(writer.audit(parts) | generalized),
+        pa.table(writer.suppressed(parts)),
+        pa.table(writer.rejected([sample.rejected])),
+        writer.further(parts),
     )
 
 
@@ -88,68 +203,24 @@ def joined(parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
     return np.concatenate([np.zeros(0, np.int64), *parts])
 
 
-def _audit(sample: Sample, setting: Setting, left: Sequence[Left]) -> dict[str, Any]:
-    columns: dict[str, Any] = {}
-    for column in release_columns(sample.policy):
-        if column is SHARD:
-            columns[column.name] = joined(np.full(len(part.releases), part.shard) for part in left)
-            continue
-        values = joined(column.values(part.releases) for part in left)
-        if column.name == "event_time":
-            columns[column.name] = _times(values)
-        elif column.name == "kind":
-            columns[column.name] = _named(KINDS, values)
-        else:
-            columns[column.name] = pa.array(values, ARROW[column.kind])
-    count = sum(len(part.releases) for part in left)
-    for name, value in promised_numbers(setting.privacy, setting.sampling_and_noise).items():
-        columns[name] = pa.array([value] * count, ARROW[number_kind(value)])
-    return columns
-
-
-def _generalization(sample: Sample, setting: Setting, releases: Sequence[Releases]) -> dict[str, pa.Array]:
-    policy = sample.policy
-    representative = setting.algorithm.representative(setting.parameters)
-    published = Generalization(policy, representative, sample.integers, sample.extremes)
-    lower, upper, node = (
-        np.concatenate([np.zeros((0, len(of)), kind), *parts])
-        for of, kind, parts in (
-            (policy.numeric, np.float64, (part.lower for part in releases)),
-            (policy.numeric, np.float64, (part.upper for part in releases)),
-            (policy.categorical, np.int32, (part.node for part in releases)),
-        )
-    )
-    return {
-        # Ends are float64 also where those of a sink are whole; Arrow refuses whole numbers that float64 rounds.
-        column.name: pa.array(values, pa.string())
-        if column.kind == "STRING"
-        else pa.array(np.array(values, np.float64))
-        for column, values in zip(published.columns, published.values(lower, upper, node), strict=True)
-    }
-
-
-def _members(sample: Sample, left: Sequence[Left]) -> dict[str, Any]:
-    """Return sensitive, noised and pass-through values as they are written, and pseudonyms."""
-    policy, rows = sample.policy, pa.array(joined(part.rows for part in left))
+def _members(sample: Sample, parts: Sequence[ShardOutput]) -> dict[str, Any]:
+    """Return sensitive, noised and pass-through values as they are written."""
+    policy, rows = sample.policy, pa.array(joined(part.rows for part in parts))
     noised = {attribute.name: len(policy.sensitive) + i for i, attribute in enumerate(policy.noised)}
     columns: dict[str, Any] = {}
     for name in policy.members:
         if name in noised:
             # The core adds noise to these values, so they come from the release and not from the sample.
-            values = [value for part in left for value in part.releases.members[noised[name]]]
+            values = [value for part in parts for value in part.releases.members[noised[name]]]
             columns[name] = pa.array(values, sample.tuples.members.schema.field(name).type).cast(pa.string())
         else:
             columns[name] = sample.tuples.members.column(name).take(rows).cast(pa.string())
-    if policy.pseudonym is not None:
-        key = sample.subject_key.pseudonym_key
-        found = [codes(policy.pseudonym, key, part.random_key, part.releases) for part in left]
-        columns[policy.pseudonym.column] = pa.array([code for part in found for code in part], pa.string())
     return columns
 
 
-def _further(output: Output, left: Sequence[Left]) -> pa.Table:
+def _further(output: Output, parts: Sequence[ShardOutput]) -> pa.Table:
     columns = own_columns(output)
-    rows = [row for part in left for row in part.further.get(output.name, ())]
+    rows = [row for part in parts for row in part.further.get(output.name, ())]
     values = zip(*rows, strict=True) if rows else [()] * len(columns)
     return pa.table(
         {column.name: pa.array(list(of), ARROW[column.kind]) for column, of in zip(columns, values, strict=True)}
@@ -158,7 +229,3 @@ def _further(output: Output, left: Sequence[Left]) -> pa.Table:
 
 def _named(names: Sequence[str | None], numbers: NDArray[Any]) -> pa.Array:
     return pa.array(list(names), pa.string()).take(pa.array(numbers))
-
-
-def _times(times: NDArray[np.int64]) -> pa.Array:
-    return pa.array(times, mask=times == NO_TIME)

@@ -41,9 +41,9 @@ from crenel.jobs.config.warnings import cautions, cautions_of_chain, cautions_of
 __all__ = ["Config", "ConfigError", "ForgetSource", "Source", "load"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Anonymizer:
-    """The part of a configuration that determines the releases.
+@dataclass(frozen=True)
+class Config:
+    """A job, as its file and its overrides describe it.
 
     Attributes
     ----------
@@ -52,7 +52,13 @@ class Anonymizer:
     sampling_and_noise : sampling and noise; None: neither
     seed : determines every random choice; None: drawn from the operating system
     subject_key : key of the subject hash
+    sinks : options of the connector by output: always ``released``, and where configured ``suppressed``, ``rejected``,
+        ``audit``, ``summary`` and the algorithm's own outputs
+    flink : settings passed to Flink unchanged
     epoch : of the shards, 1 or more; another epoch starts them without state (``docs/operations.md``, "Start anew")
+    accept_duplicates : whether a record may be published twice, under two generalizations
+        (``crenel.jobs.config.delivery``)
+    audit_chain : key of the audit log's hash chain, possibly empty; None: no chain
     """
 
     policy: Policy
@@ -64,33 +70,17 @@ class Anonymizer:
     seed: int | None
     # Fields that may hold a secret stay out of the representation, which ends up in logs and tracebacks.
     subject_key: SubjectKey
+    source: Source = field(repr=False)
+    sinks: dict[str, dict[str, str]] = field(repr=False)
+    flink: dict[str, str] = field(repr=False)
+    accept_duplicates: bool
     epoch: int = 1
+    audit_chain: Secret | None = None
 
     @property
     def counts_event_time(self) -> str | None:
         """A field that depends on event time, such as a delay or a window size; None without one."""
         return next((f"{self.algorithm.name}.{path}" for path in self.algorithm.durations(self.parameters)), None)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Config(Anonymizer):
-    """A job, as its file and its overrides describe it.
-
-    Attributes
-    ----------
-    sinks : options of the connector by output: always ``released``, and where configured ``suppressed``, ``rejected``,
-        ``audit``, ``summary`` and the algorithm's own outputs
-    flink : settings passed to Flink unchanged
-    accept_duplicates : whether a record may be published twice, under two generalizations
-        (``crenel.jobs.config.delivery``)
-    audit_chain : key of the audit log's hash chain, possibly empty; None: no chain
-    """
-
-    source: Source = field(repr=False)
-    sinks: dict[str, dict[str, str]] = field(repr=False)
-    flink: dict[str, str] = field(repr=False)
-    accept_duplicates: bool
-    audit_chain: Secret | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -131,14 +121,7 @@ def load(path: Path | str, overrides: Sequence[str] = ()) -> Config:
     problems += [f"{name}: {problem}" for name, problem in unset.items()]
     problems += _import_extensions(content)
     file = _validated(file_model(), content, Path(path).parent, path, problems, unset)
-    return Config(
-        **_anonymizer(file, Path(path).parent),
-        source=file.source.core(varied),
-        sinks=_sinks(file),
-        flink=file.flink,
-        accept_duplicates=file.accept_duplicates,
-        audit_chain=None if file.audit_chain is None else file.audit_chain.key or Secret("audit_chain.key"),
-    )
+    return _config(file, Path(path).parent, file.source.core(varied), _sinks(file))
 
 
 def load_sections(content: Mapping[str, Any], folder: Path, where: Path | str) -> File:
@@ -159,9 +142,9 @@ def load_sections(content: Mapping[str, Any], folder: Path, where: Path | str) -
     return _validated(file_model(job=False), content, folder, where, problems, {})
 
 
-def load_anonymizer(content: Mapping[str, Any], folder: Path, where: Path | str) -> Anonymizer:
-    """Return validated settings of a program; arguments and errors as for ``load_sections``."""
-    return Anonymizer(**_anonymizer(load_sections(content, folder, where), folder))
+def load_settings(content: Mapping[str, Any], folder: Path, where: Path | str) -> Config:
+    """Return the configuration of a program, without source and sinks; arguments and errors as for ``load_sections``."""
+    return _config(load_sections(content, folder, where), folder, Source(""), {"released": {}})
 
 
 def _validated(
@@ -193,19 +176,23 @@ def _validated(
     return file
 
 
-def _anonymizer(file: File, folder: Path) -> dict[str, Any]:
-    """Return the fields of ``Anonymizer``."""
-    return {
-        "policy": file.policy.core(),
-        "privacy": file.promised,
-        "algorithm": file.chosen,
-        "parameters": file.parameters,
-        "sampling_and_noise": file.sampling_and_noise.core() if file.sampling_and_noise else None,
-        "shards": file.shards.core(_regions(file, folder)),
-        "seed": file.seed,
-        "subject_key": SubjectKey(file.subject_key, file.subject_key_derivation),
-        "epoch": file.epoch,
-    }
+def _config(file: File, folder: Path, source: Source, sinks: dict[str, dict[str, str]]) -> Config:
+    return Config(
+        policy=file.policy.core(),
+        privacy=file.promised,
+        algorithm=file.chosen,
+        parameters=file.parameters,
+        sampling_and_noise=file.sampling_and_noise.core() if file.sampling_and_noise else None,
+        shards=file.shards.core(_regions(file, folder)),
+        seed=file.seed,
+        subject_key=SubjectKey(file.subject_key, file.subject_key_derivation),
+        source=source,
+        sinks=sinks,
+        flink=file.flink,
+        accept_duplicates=file.accept_duplicates,
+        epoch=file.epoch,
+        audit_chain=None if file.audit_chain is None else file.audit_chain.key or Secret("audit_chain.key"),
+    )
 
 
 def _import_extensions(content: Mapping[str, Any]) -> Iterator[str]:
