@@ -27,7 +27,7 @@ help:
 	@echo 'make mutants a hundred small faults, each of which the tests should notice (up to an hour)'
 	@echo 'make image   the image, built and run without Docker (needs root and debootstrap)'
 	@echo 'make browser what tests of the report need beside a Chromium'
-	@echo 'make bench   the figures, as tables'
+	@echo 'make bench   speed, latency, memory and state, as tables'
 	@echo 'make lock    pin all packages anew (needs uv)'
 	@echo 'make clean   remove the environment and all caches'
 

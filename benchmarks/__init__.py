@@ -1,1 +1,1 @@
-"""What Crenel costs and what it loses, as tables. ``python -m benchmarks`` runs all of them."""
+"""Speed, latency, memory and state of Crenel. ``python -m benchmarks --help`` lists the benchmarks."""

@@ -1,72 +1,43 @@
-"""Run the benchmarks: all of them, or those named.
+"""Run benchmarks: speed, latency, memory and state of Crenel, as Markdown tables.
 
-They are ``core``, ``job``, ``where``, ``memory``, ``state``, ``restore``, ``window``, ``nearest``, ``below``,
-``mondrian``, ``ola``, ``within``, ``latency``, ``scale``, ``timing``, ``lasting``, ``promises``, ``attack``,
-``castleguard`` and ``kepsilon``; of the last two only the experiments on loss: ``python -m benchmarks.castleguard`` and
-``python -m benchmarks.kepsilon`` run all.
+``python -m benchmarks.chaos``, which kills processes of a cluster, is a command of its own.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Callable, Iterable
 
-from benchmarks import (
-    attack,
-    core,
-    job,
-    lasting,
-    lasting_further,
-    latency,
-    memory,
-    mondrian,
-    nearest,
-    ola,
-    promises,
-    restore,
-    scale,
-    state,
-    timing,
-    where,
-    window,
-    within,
-)
-from benchmarks.below import tables as below
-from benchmarks.castleguard import loss
-from benchmarks.kepsilon import loss as loss_of_one_more
-from benchmarks.table import Table
+from benchmarks import core, job, latency, memory, release_noise, restore, stages, state
+from benchmarks.measure import Table
 
-_FILES: dict[str, Callable[[], Iterable[Table]]] = {
-    "core": core.tables,
-    "job": job.tables,
-    "memory": memory.tables,
-    "state": state.tables,
-    "restore": restore.tables,
-    "window": window.tables,
-    "nearest": nearest.tables,
-    "below": below.tables,
-    "mondrian": mondrian.tables,
-    "ola": ola.tables,
-    "within": within.tables,
-    "where": where.tables,
-    "latency": latency.tables,
-    "scale": scale.tables,
-    "timing": timing.tables,
-    "lasting": lambda: [*lasting.tables(), *lasting_further.tables()],
-    "promises": promises.tables,
-    "attack": attack.tables,
-    "castleguard": loss.tables,
-    "kepsilon": loss_of_one_more.tables,
+_BENCHMARKS: dict[str, tuple[str, Callable[[], Iterable[Table]]]] = {
+    "core": ("tuples per second of the core alone, by delay", core.tables),
+    "release-noise": ("cost of noise within releases in the core", release_noise.tables),
+    "job": ("rows per second of the whole job, beside jobs that do not anonymize", job.tables),
+    "stages": ("processor time of a row by stage of the job; draws docs/figures/where.svg", stages.tables),
+    "latency": ("milliseconds from source to sink, by algorithm", latency.tables),
+    "memory": ("peak memory of a local run, by number of rows", memory.tables),
+    "state": ("bytes of a buffered tuple, and cost of checkpoints", state.tables),
+    "restore": ("seconds from the submission of a job to its first release, with a savepoint", restore.tables),
 }
 
 
 def main() -> None:
-    """Print the tables of the named files."""
-    names = sys.argv[1:] or list(_FILES)
-    if unknown := [name for name in names if name not in _FILES]:
-        sys.exit(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(_FILES)}")
-    for name in names:
-        for table in _FILES[name]():
+    """Print the tables of the named benchmarks."""
+    names = "\n".join(f"  {name:<14}{summary}" for name, (summary, _) in _BENCHMARKS.items())
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description=__doc__,
+        epilog=f"benchmarks:\n{names}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="benchmarks to run; all of them by default")
+    chosen = parser.parse_args().names or list(_BENCHMARKS)
+    if unknown := [name for name in chosen if name not in _BENCHMARKS]:
+        parser.error(f"no such benchmark: {', '.join(unknown)}; choose from {', '.join(_BENCHMARKS)}")
+    for name in chosen:
+        for table in _BENCHMARKS[name][1]():
             print(table, flush=True)
 
 

@@ -1,7 +1,8 @@
-"""UCI Adult as CASTLE's authors used it: 30,162 complete rows, ten quasi-identifiers (CASTLE, Section 5)."""
+"""UCI Adult as in the CASTLE paper: 30,162 complete rows, ten quasi-identifiers (Section 5)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,14 +23,18 @@ COLUMNS = (
     "age workclass fnlwgt education education-num marital-status occupation relationship race sex "
     "capital-gain capital-loss hours-per-week native-country income"
 ).split()
+FOUR = ("age", "education-num", "hours-per-week", "occupation")
+"""Quasi-identifiers of the streams with four attributes."""
+SUHDSA = ("education", "occupation", "native-country")
+"""Quasi-identifiers of the SUHDSA paper (Section 4.1)."""
 MEMBERS = pa.schema([("income", pa.string())])
 REUSE = 1000
-"""Generalizations kept where CASTLE is measured as its paper has it, with reuse."""
+"""Generalizations that CASTLE keeps for reuse where it runs as in its paper."""
 
 
 @dataclass(frozen=True)
 class Stream:
-    """Tuples as columns, as ``crenel.state.block.Block`` has them; without ``subject`` each is its own person."""
+    """Tuples as columns, as in ``crenel.state.block.Block``; without ``subject`` each tuple is its own person."""
 
     policy: Policy
     numeric: NDArray[np.float64]
@@ -42,7 +47,7 @@ class Stream:
         return len(self.numeric)
 
     def blocks(self, size: int) -> list[Block]:
-        """The stream in blocks of ``size`` tuples."""
+        """Return the stream in blocks of ``size`` tuples."""
         return [
             Block(
                 shard=0,
@@ -57,22 +62,38 @@ class Stream:
         ]
 
     def enlarged(self, tuples: int, seed: int = 0) -> Stream:
-        """A synthetic stream of the same shape: rows drawn anew, their numbers moved by 2 percent of the range."""
+        """Return a synthetic stream of the same shape: rows drawn anew, their numbers moved by 2 % of the range."""
         random = np.random.default_rng(seed)
         rows = random.integers(0, len(self), tuples)
         low, high = self.numeric.min(0), self.numeric.max(0)
         moved = self.numeric[rows] + random.normal(0, 0.02, (tuples, self.numeric.shape[1])) * (high - low)
-        return Stream(
-            self.policy,
-            np.clip(moved, low, high).round(),
-            self.categorical[rows],
-            self.sensitive[rows],
-            self.members.take(pa.array(rows)),
-            None if self.subject is None else self.subject[rows],
+        return replace(self.rows(rows), numeric=np.clip(moved, low, high).round())
+
+    def rows(self, rows: NDArray[np.intp]) -> Stream:
+        """Return a stream of some of the tuples, in the given order."""
+        return replace(
+            self,
+            numeric=self.numeric[rows],
+            categorical=self.categorical[rows],
+            sensitive=self.sensitive[rows],
+            members=self.members.take(pa.array(rows)),
+            subject=None if self.subject is None else self.subject[rows],
+        )
+
+    def of_attributes(self, names: Sequence[str]) -> Stream:
+        """Return the same tuples with some of the quasi-identifiers."""
+        numeric = [i for i, attribute in enumerate(self.policy.numeric) if attribute.name in names]
+        categorical = [i for i, attribute in enumerate(self.policy.categorical) if attribute.name in names]
+        chosen = tuple(attribute for attribute in self.policy.quasi_identifiers if attribute.name in names)
+        return replace(
+            self,
+            policy=replace(self.policy, quasi_identifiers=chosen),
+            numeric=self.numeric[:, numeric].copy(),
+            categorical=self.categorical[:, categorical].copy(),
         )
 
     def of_people(self, each: int, seed: int = 0) -> Stream:
-        """The same tuples, of people who have ``each`` of them, in no order."""
+        """Return the same tuples as those of persons with ``each`` tuples, in random order."""
         random = np.random.default_rng(seed)
         hashes = random.integers(0, 2**64, -(-len(self) // each), np.uint64)
         person = random.permutation(len(self)) // each
@@ -80,13 +101,13 @@ class Stream:
 
 
 def frame() -> pd.DataFrame:
-    """The complete rows, in file order; raises FileNotFoundError where the data is not beside the project."""
+    """Return the complete rows, in file order; raise FileNotFoundError where the data is not beside the project."""
     rows = pd.read_csv(DATA / "adult.data", header=None, names=COLUMNS, skipinitialspace=True, na_values="?")
     return rows.dropna().reset_index(drop=True)
 
 
 def stream(attributes: int = 10) -> Stream:
-    """Adult with the first ``attributes`` quasi-identifiers, domains as observed, income sensitive."""
+    """Return Adult with the first ``attributes`` quasi-identifiers, observed domains, and income sensitive."""
     rows = frame()
     trees = {name: load(DATA / f"hierarchy_{name}.csv") for name in CATEGORICAL}
     chosen = (NUMERIC + CATEGORICAL)[:attributes]

@@ -32,8 +32,7 @@ from pyflink.datastream import KeyedProcessFunction, RuntimeContext
 from pyflink.table import StreamTableEnvironment
 
 from benchmarks import adult, real
-from benchmarks.processes import core_seconds
-from benchmarks.table import Table
+from benchmarks.measure import Table, core_seconds
 from crenel.anonymity.buffer.members import in_milliseconds
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.space.domain import domain

@@ -1,8 +1,8 @@
-"""Latency of the whole job, by each algorithm; with windows as in Table 7 of SUHDSA (Sensors 2026, Section 4.3).
+"""Latency of the whole job, by algorithm; with windows as in Table 7 of SUHDSA (Sensors 2026, Section 4.3).
 
-This process sends rows of Adult to the job over a socket, some every millisecond, and knows when each was due. The job
-notes when each leaves the operator chain in front of its sink. A row that the job is too busy to take is late from the
-time at which it was due, not from the time at which it was taken.
+This process sends rows of Adult to the job over a socket each millisecond, and records the due time of each. The job
+records the time at which each row leaves the operator chain in front of its sink. The latency of a row begins at its
+due time, also where a busy job accepts it later.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ from numpy.typing import NDArray
 from pyflink.datastream import DataStream
 from pyflink.table import Schema
 
-from benchmarks.adult import COLUMNS, DATA
+from benchmarks.adult import COLUMNS, DATA, SUHDSA
+from benchmarks.measure import Table
 from benchmarks.state import worker
-from benchmarks.table import Table
-from benchmarks.window import QUASI_IDENTIFIERS
 from crenel.anonymity.algorithms.builtin import WINDOW
 from crenel.jobs.config import load as config
 from crenel.jobs.local.run import LOCAL
@@ -98,7 +97,7 @@ class Run:
 def lines(rows: int) -> list[bytes]:
     """Rows of Adult, again and again, each with its number."""
     frame = pd.read_csv(DATA / "adult.data", header=None, names=COLUMNS, skipinitialspace=True)
-    kept = frame[[*QUASI_IDENTIFIERS, "income"]].to_csv(index=False, header=False).splitlines()
+    kept = frame[[*SUHDSA, "income"]].to_csv(index=False, header=False).splitlines()
     return [f"{row},{kept[row % len(kept)]}\n".encode() for row in range(rows)]
 
 

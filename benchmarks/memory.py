@@ -13,8 +13,7 @@ import time
 from pathlib import Path
 
 from benchmarks import job
-from benchmarks.processes import below, resident
-from benchmarks.table import Table
+from benchmarks.measure import Table, descendants, resident
 
 _ROWS = (300_000, 2_000_000)
 _FILE = 500_000  # rows of a file of the source, which reads one after the other
@@ -38,7 +37,7 @@ def most(rows: int, folder: Path) -> tuple[int, int, int]:
         python = java = together = 0
         with subprocess.Popen(command, env=given, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
             while run.poll() is None:
-                ours, theirs = resident(run.pid), sum(map(resident, below(run.pid)))
+                ours, theirs = resident(run.pid), sum(map(resident, descendants(run.pid)))
                 python, java, together = max(python, ours), max(java, theirs), max(together, ours + theirs)
                 time.sleep(_EVERY)
         if run.returncode:

@@ -20,8 +20,8 @@ from pyflink.datastream import KeyedProcessFunction
 from pyflink.java_gateway import get_gateway
 
 from benchmarks import job
+from benchmarks.measure import Table
 from benchmarks.state import SIZES, start, worker
-from benchmarks.table import Table
 from crenel.jobs.config import load as config
 from crenel.jobs.config.load import Source
 from crenel.operators.shards.function import ShardFunction

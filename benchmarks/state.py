@@ -18,9 +18,9 @@ from typing import Any
 
 from pyflink.common import JobClient
 
-from benchmarks import job, processes
+from benchmarks import job, measure
 from benchmarks.adult import MEMBERS, Stream, stream
-from benchmarks.table import Table
+from benchmarks.measure import Table
 from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext
 from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST
 from crenel.anonymity.model.privacy import Privacy
@@ -101,7 +101,7 @@ def _store_and_restore(algorithm: Algorithm, tuples: Stream) -> list[float]:
 
 def _resident() -> int:
     gc.collect()
-    return processes.resident()
+    return measure.resident()
 
 
 def stored(name: str, size: int) -> list[float]:

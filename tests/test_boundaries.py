@@ -33,7 +33,7 @@ def package_of(module: str) -> str:
     return ".".join(module.split(".")[: 2 if module.startswith("crenel.") else 1])
 
 
-@pytest.mark.parametrize("package", [*ORDER, "benchmarks", "tests"])
+@pytest.mark.parametrize("package", [*ORDER, "benchmarks", "experiments", "tests"])
 def test_packages_are_imported_from_crenel_alone(package: str) -> None:
     # By its bare name a module would be loaded a second time, with classes and state of its own.
     found = {
@@ -47,7 +47,7 @@ def test_packages_are_imported_from_crenel_alone(package: str) -> None:
 @pytest.mark.parametrize("package", ORDER)
 def test_a_package_imports_only_what_stands_to_its_right(package: str) -> None:
     left = ORDER[: ORDER.index(package)]
-    forbidden = {*(f"crenel.{name}" for name in left), "crenel", "(relative)", "tests", "benchmarks"}
+    forbidden = {*(f"crenel.{name}" for name in left), "crenel", "(relative)", "tests", "benchmarks", "experiments"}
     modules = sorted((ROOT / package).rglob("*.py"))
     assert modules
     wrong = {
@@ -56,6 +56,13 @@ def test_a_package_imports_only_what_stands_to_its_right(package: str) -> None:
         if (found := imported_packages(module.read_text(encoding="utf-8")) & forbidden)
     }
     assert wrong == {}
+
+
+def test_benchmarks_import_no_experiments() -> None:
+    modules = sorted((ROOT / "benchmarks").rglob("*.py"))
+    assert modules
+    wrong = [path for path in modules if "experiments" in imported_packages(path.read_text(encoding="utf-8"))]
+    assert wrong == []
 
 
 def test_an_import_is_found_wherever_it_stands() -> None:

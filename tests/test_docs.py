@@ -50,6 +50,7 @@ PACKAGES = (
     "docker",
     "docs",
     "evidence",
+    "experiments",
     "jobs",
     "operators",
     "state",

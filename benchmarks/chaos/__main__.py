@@ -22,7 +22,7 @@ from pathlib import Path
 from benchmarks.chaos import jobs
 from benchmarks.chaos.cluster import NotHereError, Survivor
 from benchmarks.chaos.jobs import SETTINGS, Feed, Left, Setting
-from benchmarks.table import Table
+from benchmarks.measure import Table
 from tests.support import broker as brokers
 from tests.support.broker import Broker
 from tests.support.cluster import job_id, with_settings

@@ -56,7 +56,7 @@ def test_the_image_gets_what_the_package_is_made_of_and_nothing_else() -> None:
     wanted |= {"pyproject.toml", "README.md", "LICENSE", "conf/demo.yaml", "conf/hierarchies/area.csv", "jobs/examples"}
     assert wanted <= seen
     tops = {path.partition("/")[0] for path in seen}
-    assert not tops & {"tests", "benchmarks", "docs", ".git", ".venv", "Makefile"}
+    assert not tops & {"tests", "benchmarks", "experiments", "docs", ".git", ".venv", "Makefile"}
     assert not [path for path in seen if "__pycache__" in path]
 
 

@@ -20,7 +20,7 @@ QUOTAS = {
 }
 """How many mutants each folder has; the flag tells whether numba compiles what is changed."""
 
-_IMPORTING = ("jobs", "evidence", "operators", "anonymity", "state", "benchmarks", "tests")
+_IMPORTING = ("jobs", "evidence", "operators", "anonymity", "state", "benchmarks", "experiments", "tests")
 
 
 def choose(root: Path, seed: int) -> list[Mutant]:
@@ -64,7 +64,7 @@ def _one_per_function(ranked: Mapping[str, list[Mutant]], quota: int) -> Iterato
 def _module(path: Path) -> str:
     """Return the name by which code imports a file of ours."""
     name = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
-    return name if path.parts[0] in ("benchmarks", "tests") else f"crenel.{name}"
+    return name if path.parts[0] in ("benchmarks", "experiments", "tests") else f"crenel.{name}"
 
 
 class ImportGraph:

@@ -9,7 +9,6 @@ from itertools import count
 import pyarrow as pa
 import pytest
 
-from benchmarks.baselines import Suhdsa, Ubdsa
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
 from crenel.anonymity.algorithms.suhdsa.shard import Window
@@ -23,6 +22,7 @@ from crenel.anonymity.model.privacy import Privacy
 from crenel.state.block import NO_TIME
 from crenel.state.codec import StateError
 from crenel.state.stored import Stored
+from experiments.suhdsa.baselines import Suhdsa, Ubdsa
 from tests.support.drive import KEY, Kept, Setting, in_blocks
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row
 from tests.support.window_drive import KeptWindow, WindowSetting, take, taken_by, told

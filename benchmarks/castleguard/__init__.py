@@ -1,1 +1,0 @@
-"""The experiments of CASTLEGUARD (Sections V and VI): ``python -m benchmarks.castleguard``."""

@@ -1,0 +1,1 @@
+"""Nearest beside CASTLE, and by alternative rules."""

@@ -1,0 +1,102 @@
+"""Loss of nearest beside that of CASTLE, and the loss of published ends on a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from statistics import fmean
+from typing import Any
+
+from benchmarks.adult import FOUR, stream
+from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST
+from crenel.anonymity.algorithms.castle.parameters import CastleParameters
+from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.model.attributes import Numeric
+from crenel.anonymity.model.privacy import Privacy
+from experiments.harness import REUSE, Replay, Setting, Stream, Table, mean_interval, pima_stream, replays, taxi_stream
+
+JITTER = 0.25
+"""Share of the delay by which deadlines vary, where reuse is measured with a jitter."""
+
+_SEEDS = 5
+_CONTENDERS: dict[str, dict[str, Any]] = {
+    "CASTLE, reuse": {"reuse_limit": REUSE},
+    "CASTLE, reuse, 10 clusters": {"reuse_limit": REUSE, "max_clusters": 10},
+    "CASTLE": {},
+    "nearest": {},
+    "nearest, reuse": {"reuse_limit": REUSE},
+    "nearest, reuse, jitter": {"reuse_limit": REUSE, "delay_jitter": JITTER},
+}
+"""Algorithms with parameters that differ from their defaults."""
+
+
+def _setting(name: str, tuples: Stream, privacy: Privacy, delay: int) -> Setting:
+    castle = name.startswith("CASTLE")
+    parameters = CastleParameters if castle else NearestParameters
+    return Setting(tuples, CASTLE if castle else NEAREST, privacy, parameters(delay, **_CONTENDERS[name]))
+
+
+def losses() -> Iterator[Table]:
+    """Tabulate the loss of both algorithms by stream."""
+    adult = stream()
+    streams = (
+        ("10 quasi-identifiers", adult, 10, 1, 1000),
+        ("10 quasi-identifiers", adult, 10, 2, 1000),
+        ("10 quasi-identifiers", adult, 10, 1, 10_000),
+        ("10 quasi-identifiers", adult, 100, 1, 10_000),
+        ("4 quasi-identifiers", adult.of_attributes(FOUR), 50, 1, 1000),
+        ("10, five rows a person", adult.of_people(5), 10, 1, 1000),
+        ("taxi, 2 quasi-identifiers, 100 persons", taxi_stream(), 10, 1, 200),
+        ("Pima, 8 quasi-identifiers", pima_stream(), 5, 1, 200),
+    )
+    table = Table(
+        "Loss of CASTLE and of nearest (file order, one shard, mean and 95 % confidence interval over seeds; reuse of "
+        f"{REUSE:,}, jitter of {JITTER})",
+        ["stream", "k", "l", "delay", *_CONTENDERS, "suppressed by CASTLE", "suppressed by nearest"],
+    )
+    settings = [
+        _setting(name, tuples, Privacy(k, diversity), delay)
+        for _, tuples, k, diversity, delay in streams
+        for name in _CONTENDERS
+    ]
+    found = iter(replays(settings, _SEEDS))
+    for name, _, k, diversity, delay in streams:
+        runs = {contender: next(found) for contender in _CONTENDERS}
+        table.add(
+            *(name, k, diversity, f"{delay:,}"),
+            *(mean_interval([run.loss for run in each]) for each in runs.values()),
+            *(f"{fmean(run.suppressed for run in runs[of]):.2%}" for of in ("CASTLE", "nearest")),
+        )
+    yield table
+
+
+def ends() -> Iterator[Table]:
+    """Tabulate the loss by the grid of the published ends of age and hours-per-week."""
+    adult = stream()
+    grids = ((None, None), (5.0, None), (10.0, None), (None, 5.0), (5.0, 5.0))
+    rows = [(tuples, age, hours) for tuples in (adult, adult.of_attributes(FOUR)) for age, hours in grids]
+    settings = [
+        _setting(name, _on_grid(tuples, {"age": age, "hours-per-week": hours}), Privacy(10), 1000)
+        for tuples, age, hours in rows
+        for name in ("CASTLE", "nearest")
+    ]
+    table = Table(
+        "Loss by the grid of published ends (k = 10, delay 1,000, file order, mean over seeds, default parameters)",
+        ["quasi-identifiers", "ends of age", "ends of hours-per-week", "CASTLE", "nearest"],
+    )
+    found = iter(replays(settings, _SEEDS))
+    for tuples, age, hours in rows:
+        steps = ("exact" if step is None else f"{step:g}" for step in (age, hours))
+        table.add(len(tuples.policy.quasi_identifiers), *steps, _mean_loss(next(found)), _mean_loss(next(found)))
+    yield table
+
+
+def _on_grid(tuples: Stream, grid: dict[str, float | None]) -> Stream:
+    chosen = tuple(
+        replace(a, ends=grid.get(a.name)) if isinstance(a, Numeric) else a for a in tuples.policy.quasi_identifiers
+    )
+    return replace(tuples, policy=replace(tuples.policy, quasi_identifiers=chosen))
+
+
+def _mean_loss(runs: list[Replay]) -> str:
+    return f"{fmean(run.loss for run in runs):.4f}"

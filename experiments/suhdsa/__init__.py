@@ -1,0 +1,1 @@
+"""Experiments of l-diversity-enhanced SUHDSA (Sensors 2026, Section 4), with baselines."""

@@ -1,0 +1,71 @@
+"""The prototype with the default rule has the loss of nearest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from crenel.anonymity.algorithms.builtin import NEAREST
+from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
+from crenel.anonymity.model.attributes import Categorical, Numeric
+from crenel.anonymity.model.hierarchy import from_paths
+from crenel.anonymity.model.policy import Policy
+from crenel.anonymity.model.privacy import Privacy
+from crenel.anonymity.space.domain import NONE
+from experiments.harness import Stream, replay
+from experiments.nearest.prototype import REUSED, SUPPRESSED, Rule, prepare, process, run
+
+
+def _stream(rows: int = 600) -> Stream:
+    """Visits of people who come three times or so; two numbers, a category, and a sensitive value of four."""
+    random = np.random.default_rng(5)
+    tree = from_paths([(str(leaf), "low" if leaf < 3 else "high", "*") for leaf in range(7)])
+    person = random.integers(0, rows // 3, rows)
+    value = random.integers(0, 4, rows)
+    return Stream(
+        Policy((Numeric("a", (0, 100)), Numeric("b", (0, 9)), Categorical("c", tree)), ("value",), subject="person"),
+        np.column_stack([random.integers(0, 101, rows), random.integers(0, 10, rows)]).astype(np.float64),
+        random.integers(0, 7, (rows, 1)).astype(np.int32),
+        (value + 1).astype(np.uint64).reshape(-1, 1),
+        pa.record_batch([pa.array(value)], names=["value"]),
+        (person + 1).astype(np.uint64),
+    )
+
+
+@pytest.mark.parametrize("l", [1, 3])
+def test_without_reuse_the_base_rule_loses_what_nearest_release_loses(l: int) -> None:  # noqa: E741
+    tuples = _stream()
+    parameters = NearestParameters(delay_tuples=90, delay_jitter=0.0, reuse_limit=0)
+    found = run(tuples, Rule(k=5, l=l, delay=90, reuse_limit=0))
+    real = replay(tuples, NEAREST, Privacy(5, l), parameters)
+    assert found.loss == pytest.approx(real.loss, rel=1e-12)
+    assert found.suppressed == real.suppressed
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Rule(k=5, l=2, delay=90, exchange=True),
+        Rule(k=5, l=2, delay=90, initial_members=3),
+        Rule(k=5, l=2, delay=90, spare_members=4, include_contained=1.0),
+        Rule(k=5, l=2, delay=90, early_share=0.1, age_cost=1.0, isolation_bonus=0.5, age_weight=0.5),
+        Rule(k=5, l=2, delay=90, lookahead=5),
+        Rule(k=5, l=2, delay=90, random_moment=True),
+    ],
+)
+def test_every_rule_keeps_k_and_l_and_the_delay(rule: Rule) -> None:
+    tuples = _stream()
+    made = prepare(tuples, rule, 0)
+    process(made)
+    assert tuples.subject is not None
+    for number in range(made.now.releases):
+        members = np.flatnonzero(made.release == number)
+        assert len(members) >= rule.k
+        assert len(set(tuples.subject[members].tolist())) == len(members)
+        assert len(set(tuples.sensitive[members, 0].tolist())) >= rule.l
+    alone = [np.count_nonzero(made.release == how) for how in (REUSED, SUPPRESSED)]
+    assert alone == [made.now.reused, made.now.suppressed]
+    assert np.count_nonzero(made.release == NONE) == 0
+    assert made.now.released + made.now.suppressed == len(tuples)
+    assert made.waited.max() == rule.delay
