@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from operator import attrgetter
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,8 @@ from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from crenel.state.block import NO_TIME, Block
-from crenel.state.stored import Changes, Stored
+from crenel.state.counters import CounterState, counter
+from crenel.state.shard import Changes, ShardState, StoredShard
 
 
 @dataclass(frozen=True)
@@ -48,39 +49,32 @@ class ShardContext:
     remembers: bool = True
 
 
-@dataclass(frozen=True)
-class Counters:
+@dataclass(frozen=True, kw_only=True)
+class Counters(CounterState):
     """Counters and current state of a shard; an algorithm adds fields of its own.
 
     Attributes
     ----------
     tuples_in : number of admitted tuples
     sampled_out : number of tuples that sampling excluded
-    released, suppressed : number of tuples by outcome; suppressed ones by reason (``Privacy.reasons``)
-    linked : number of released tuples whose published noised values are nearest to an original of their own subject,
-        among the originals of the same release; 0 without noise
     releases : number of releases by kind (``crenel.anonymity.model.outcomes.KINDS``)
-    loss_sum : InfoLoss summed over released tuples
-    forgotten : number of buffered tuples that were erased with their persons
     buffered : number of buffered tuples
     oldest_waiting : number of tuples that arrived since the oldest buffered tuple
-    longest_delay : maximum delay so far, in tuples
     delays : number of tuples by bucket of delay; ``crenel.anonymity.buffer.release_buffer.delay_of_bucket`` returns the
         delay of a bucket in tuples
+    persons_below_k : number of persons with a tuple published under a generalization that covers fewer than k of the
+        anonymity set; nonzero only with a lasting guarantee and ``Lasting.moved: count``, and stored with those sets
     """
 
     tuples_in: int
     sampled_out: int
-    released: int
-    linked: int
-    suppressed: dict[str, int]
     releases: dict[str, int]
-    loss_sum: float
-    forgotten: int
     buffered: int
     oldest_waiting: int
-    longest_delay: int
     delays: NDArray[np.int64]
+    persons_below_k: int = counter(
+        needs="lasting", label="below k", words="persons of whom a row may be fewer than k companions'"
+    )
 
 
 @dataclass(frozen=True)
@@ -162,22 +156,6 @@ class Shard(ABC):
     @abstractmethod
     def random_key(self) -> bytes:
         """The 32 bytes that seed all random choices of the shard, unchanged by a restore."""
-
-
-class StateOfShard(Protocol):
-    """Readable part of any shard's blob: its number, fingerprint and entries."""
-
-    @property
-    def shard(self) -> int: ...
-
-    @property
-    def fingerprint(self) -> dict[str, str]: ...
-
-    @property
-    def entries(self) -> dict[str, list[int | str]] | None: ...
-
-    @classmethod
-    def from_bytes(cls, blob: bytes, where: str = "") -> StateOfShard: ...
 
 
 SettingKind: TypeAlias = Literal[
@@ -280,8 +258,8 @@ class Algorithm:
     sections: tuple[Section, ...]
     example: str
     new: Callable[[ShardContext, int, bytes], Shard]
-    restored: Callable[[ShardContext, Stored, str], Shard]
-    state: tuple[str, type[StateOfShard]]
+    restored: Callable[[ShardContext, StoredShard, str], Shard]
+    state: tuple[str, type[ShardState]]
     entries: tuple[str, ...]
     problems: Callable[[Policy, Privacy, Any], Iterator[str]]
     counted: Mapping[str, str]

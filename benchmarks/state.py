@@ -32,7 +32,7 @@ from crenel.jobs.pipeline import build as pipeline
 from crenel.jobs.pipeline import environment
 from crenel.operators.shards.function import ShardFunction
 from crenel.operators.shards.plan import OperatorPlan
-from crenel.state.stored import Changes, Stored
+from crenel.state.shard import Changes, StoredShard
 
 _ALGORITHMS = {algorithm.name: algorithm for algorithm in (CASTLE, NEAREST)}
 SIZES = (10_000, 100_000, 1_000_000)
@@ -90,7 +90,7 @@ def _store_and_restore(algorithm: Algorithm, tuples: Stream) -> list[float]:
     for kind in algorithm.entries:
         last = {key: blob for changes in written for key, blob in changes.entries[kind].items()}
         entries[kind] = {key: blob for key, blob in last.items() if blob is not None}
-    kept = Stored(written[-1].shard, entries)
+    kept = StoredShard(written[-1].shard, entries)
     start = time.perf_counter()
     shard = algorithm.restored(terms, kept, "")
     seconds = time.perf_counter() - start

@@ -102,7 +102,7 @@ def remembered(adult: Stream) -> Table:
         )
         terms = _terms(tuples, "lasting", Lasting())
         shard = NEAREST.new(terms, 0, bytes(32))
-        stored = Stored(b"", {})
+        stored = StoredShard(b"", {})
         for block in tuples.blocks(2000):
             changes = shard.push(block).changes
             assert changes is not None

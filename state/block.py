@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.state.codec import Column, array, pack, raw, unpack
+from crenel.state.codec import Column, array, pack, raw, readable, unpack
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -79,8 +79,12 @@ class TupleColumns:
 
     def part(self, rows: NDArray[np.bool_]) -> Self:
         """Return the selected tuples, in their order, with the additional columns of a subclass."""
-        own = {f.name: getattr(self, f.name)[rows] for f in fields(self) if f.name not in _OF_ALL}
-        return type(self)(**self.chosen(rows), **own)
+        return type(self)(**self.chosen(rows), **{name: getattr(self, name)[rows] for name in self._own()})
+
+    @classmethod
+    def _own(cls) -> list[str]:
+        """Return the names of the additional columns of a subclass."""
+        return [f.name for f in fields(cls) if f.name not in _OF_ALL]
 
     def written(self) -> dict[str, Column]:
         """Return the columns by name, for ``crenel.state.codec.pack``."""
@@ -122,6 +126,32 @@ def _read_members(columns: Mapping[str, Column], schema: pa.Schema) -> pa.Record
 
 
 _OF_ALL = tuple(f.name for f in fields(TupleColumns))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BufferedTuples(TupleColumns):
+    """Tuples of one block that were buffered when the block was stored.
+
+    Attributes
+    ----------
+    KIND, VERSION : kind and newest format version of the blob
+    position : (tuples,) ascending
+    """
+
+    KIND: ClassVar[str] = "held"
+    VERSION: ClassVar[int] = 2
+
+    position: NDArray[np.int64]
+
+    def to_bytes(self) -> bytes:
+        return pack(self.KIND, self.VERSION, self.written() | {name: getattr(self, name) for name in self._own()})
+
+    @classmethod
+    def from_bytes(cls, blob: bytes, members: pa.Schema, where: str = "") -> Self:
+        """Read a blob; raise ``crenel.state.codec.StateError`` where it is damaged or unknown."""
+        _, columns = unpack(cls.KIND, blob, newest=cls.VERSION, where=where)
+        with readable(f"{cls.KIND} state of {where}"):
+            return cls(**cls.read(columns, members), **{name: array(columns, name) for name in cls._own()})
 
 
 @dataclass(frozen=True, kw_only=True)

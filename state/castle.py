@@ -20,16 +20,16 @@ would cost more than the release itself. The entry stays until its last generali
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from crenel.state.block import TupleColumns
-from crenel.state.codec import Column, array, pack, raw, readable, unpack
+from crenel.state.block import BufferedTuples
+from crenel.state.codec import Column, array, pack, unpack
+from crenel.state.shard import COUNTERS, ShardState, StateColumn, arrays, numbers, texts
 
 VERSION = 3
 """Format version of all four kinds.
@@ -56,184 +56,106 @@ class NoiseState:
     observed: NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class CastleState:
+class _NoiseColumns(StateColumn):
+    """The two columns of ``CastleState.noise``, stored where there is noise."""
+
+    def written(self, state: Any) -> dict[str, Column]:
+        noise: NoiseState | None = state.noise
+        if noise is None:
+            return {}
+        numbers = np.array([noise.used, noise.sampled_out], np.uint64)
+        return {"noise_at": numbers, "noise_observed": noise.observed}
+
+    def read(self, columns: Mapping[str, Column]) -> dict[str, Any]:
+        if "noise_at" not in columns:
+            return {}
+        used, sampled_out = array(columns, "noise_at").tolist()
+        return {"noise": NoiseState(used, sampled_out, array(columns, "noise_observed"))}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CastleState(ShardState):
     """State of a shard without its tuples, clusters and generalizations.
 
     Attributes
     ----------
-    shard : number of the shard
-    fingerprint : hashes of the fields that a restore must not change, by field
     numbers : next position, next cluster, next release, next block, and the oldest reusable release (the next release
         where there is none)
     oldest : position of the oldest buffered tuple; the next position where there is none
     gone : positions from ``oldest`` on of stored tuples that departed without the rest of their cluster
     ring : (loss_window,) losses that tau averages
     ring_used, ring_next : number of valid losses, and index of the next one to overwrite
-    lower, upper : (numeric quasi-identifiers,) declared bounds or the range observed so far
-    key : (8,) words of the random stream's key
-    key_used : number of words used from the stream
-    released, longest, merges, splits, loss : totals so far, as in ``CastleCounters``
-    suppressed : tuples by reason
-    kinds : (kinds,) releases by kind
-    delays : (pairs, 2) bucket of the histogram, and tuples in it
+    merges, splits : totals so far, as in ``CastleCounters``
     noise : None without sampling and perturbation
     promised : parameters of further privacy models under which the reusable generalizations were released, by name
-    entries : count and digest of the stored entries by kind; None in versions without an inventory
-    linked, forgotten : tuples as in ``Counters``; stored where they are not 0
-    rejected : (reasons,) rejected records, in versions that counted them here
     version : format version of the blob
     """
 
-    shard: int
-    fingerprint: dict[str, str]
-    numbers: NDArray[np.int64]
+    KIND: ClassVar[str] = "shard"
+    VERSION: ClassVar[int] = VERSION
+    COLUMNS: ClassVar[tuple[StateColumn, ...]] = (
+        *texts("fingerprint", "suppressed", "promised", "entries"),
+        numbers("shard"),
+        *arrays("numbers"),
+        numbers("oldest"),
+        *arrays("gone", "ring"),
+        numbers("ring_at", "ring_used", "ring_next"),
+        *arrays("lower", "upper", "key"),
+        numbers("key_used", form="u8"),
+        numbers("totals", "released", "longest_delay", "merges", "splits"),
+        *arrays("kinds"),
+        numbers("loss_total", "loss_sum", form="f8"),
+        *arrays("delays"),
+        _NoiseColumns("noise", "array", ("noise",)),
+        *COUNTERS,
+    )
+
     oldest: int
     gone: NDArray[np.int64]
     ring: NDArray[np.float64]
     ring_used: int
     ring_next: int
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
-    key: NDArray[np.uint64]
-    key_used: int
-    released: int
-    longest: int
     merges: int
     splits: int
-    loss: float
-    suppressed: dict[str, int]
-    kinds: NDArray[np.int64]
-    delays: NDArray[np.int64]
     noise: NoiseState | None = None
     promised: dict[str, float] = field(default_factory=dict)
-    entries: dict[str, list[int | str]] | None = None
-    linked: int = 0
-    forgotten: int = 0
-    rejected: NDArray[np.int64] | None = None
     version: int = VERSION
 
-    def to_bytes(self) -> bytes:
-        texts = {
-            "fingerprint": self.fingerprint,
-            "suppressed": self.suppressed,
-            "promised": self.promised,
-            "entries": self.entries,
-        }
-        columns: dict[str, Column] = {name: json.dumps(text, sort_keys=True).encode() for name, text in texts.items()}
-        columns |= {
-            "shard": np.array([self.shard], np.int64),
-            "numbers": self.numbers,
-            "oldest": np.array([self.oldest], np.int64),
-            "gone": self.gone,
-            "ring": self.ring,
-            "ring_at": np.array([self.ring_used, self.ring_next], np.int64),
-            "lower": self.lower,
-            "upper": self.upper,
-            "key": self.key,
-            "key_used": np.array([self.key_used], np.uint64),
-            "totals": np.array([self.released, self.longest, self.merges, self.splits], np.int64),
-            "kinds": self.kinds,
-            "loss_total": np.array([self.loss]),
-            "delays": self.delays,
-        }
-        if self.noise is not None:
-            columns["noise_at"] = np.array([self.noise.used, self.noise.sampled_out], np.uint64)
-            columns["noise_observed"] = self.noise.observed
-        if self.linked:
-            columns["linked"] = np.array([self.linked], np.int64)
-        if self.forgotten:
-            columns["forgotten"] = np.array([self.forgotten], np.int64)
-        return pack("shard", VERSION, columns)
-
     @classmethod
-    def from_bytes(cls, blob: bytes, where: str = "") -> CastleState:
-        """Read a blob; raise ``crenel.state.codec.StateError`` where it is damaged or unknown."""
-        version, columns = unpack("shard", blob, newest=VERSION, where=where)
-        with readable(f"shard state of {where}"):
-            used, following = array(columns, "ring_at").tolist()
-            noise = None
-            if "noise_at" in columns:
-                words, sampled_out = array(columns, "noise_at").tolist()
-                noise = NoiseState(words, sampled_out, array(columns, "noise_observed"))
-            counted = _counted_before_3(columns) if version < 3 else _counted(columns)
-            return cls(
-                shard=int(array(columns, "shard")[0]),
-                fingerprint=json.loads(raw(columns, "fingerprint")),
-                oldest=int(array(columns, "oldest")[0]),
-                gone=array(columns, "gone"),
-                ring=array(columns, "ring"),
-                ring_used=used,
-                ring_next=following,
-                lower=array(columns, "lower"),
-                upper=array(columns, "upper"),
-                key=array(columns, "key"),
-                key_used=int(array(columns, "key_used")[0]),
-                loss=float(array(columns, "loss_total")[0]),
-                delays=array(columns, "delays"),
-                noise=noise,
-                version=version,
-                linked=int(array(columns, "linked")[0]) if "linked" in columns else 0,
-                forgotten=int(array(columns, "forgotten")[0]) if "forgotten" in columns else 0,
-                **counted,
-            )
-
-
-def _counted(columns: dict[str, Column]) -> dict[str, Any]:
-    released, longest, merges, splits = array(columns, "totals").tolist()
-    return {
-        "numbers": array(columns, "numbers"),
-        "released": released,
-        "longest": longest,
-        "merges": merges,
-        "splits": splits,
-        "kinds": array(columns, "kinds"),
-        **{name: json.loads(raw(columns, name)) for name in ("suppressed", "promised", "entries")},
-    }
-
-
-def _counted_before_3(columns: dict[str, Column]) -> dict[str, Any]:
-    # These versions kept the shard's event time among the numbers; it was that of the tuple farthest ahead.
-    scalars = array(columns, "scalars")
-    released, merges, splits, longest, *others = array(columns, "totals").tolist()
-    return {
-        "numbers": scalars[[0, 1, 2, 4, 5]],
-        "released": released,
-        "longest": longest,
-        "merges": merges,
-        "splits": splits,
-        "suppressed": dict(zip(("outlier", "too_few_subjects", "too_little_diversity"), others[:3], strict=True)),
-        "kinds": np.array(others[3:], np.int64),
-        "rejected": array(columns, "rejected"),
-    }
+    def _upgraded(cls, version: int, columns: Mapping[str, Column]) -> dict[str, Any]:
+        if version >= 3:
+            return {"version": version}
+        # These versions kept the shard's event time among the numbers; it was that of the tuple farthest ahead.
+        scalars = array(columns, "scalars")
+        released, merges, splits, longest, *others = array(columns, "totals").tolist()
+        return {
+            "version": version,
+            "numbers": scalars[[0, 1, 2, 4, 5]],
+            "released": released,
+            "longest_delay": longest,
+            "merges": merges,
+            "splits": splits,
+            "suppressed": dict(zip(("outlier", "too_few_subjects", "too_little_diversity"), others[:3], strict=True)),
+            "promised": {},
+            "kinds": np.array(others[3:], np.int64),
+            "entries": None,
+            "rejected": array(columns, "rejected"),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
-class Buffered(TupleColumns):
+class ClusteredTuples(BufferedTuples):
     """Tuples of one block that were buffered when the block was stored.
 
     Attributes
     ----------
-    position : (tuples,) ascending
     cluster : (tuples,) id of each tuple's cluster
     """
 
-    position: NDArray[np.int64]
+    KIND: ClassVar[str] = "buffered"
+    VERSION: ClassVar[int] = VERSION
+
     cluster: NDArray[np.int64]
-
-    def to_bytes(self) -> bytes:
-        return pack("buffered", VERSION, self.written() | {"position": self.position, "cluster": self.cluster})
-
-    @classmethod
-    def from_bytes(cls, blob: bytes, members: pa.Schema, where: str = "") -> Buffered:
-        """Read a blob; raise ``crenel.state.codec.StateError`` where it is damaged or unknown."""
-        _, columns = unpack("buffered", blob, newest=VERSION, where=where)
-        with readable(f"buffered state of {where}"):
-            return cls(
-                position=array(columns, "position"),
-                cluster=array(columns, "cluster"),
-                **cls.read(columns, members),
-            )
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pyflink.common import Types
 from pyflink.datastream import RuntimeContext
 from pyflink.datastream.state import MapState, MapStateDescriptor, ValueState, ValueStateDescriptor
 
-from crenel.state.stored import Changes, Stored
+from crenel.state.shard import Changes, StoredShard
 
 # Never pickled: pickled state becomes unreadable once a class has moved.
 _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
@@ -37,13 +37,13 @@ class ShardStore:
         """Whether state of the shard exists."""
         return self._shard.value() is not None
 
-    def read(self) -> Stored | None:
+    def read(self) -> StoredShard | None:
         """Return the entire state of the shard; None where there is none."""
         shard = self._shard.value()
         if shard is None:
             return None
         entries = {kind: {key: bytes(blob) for key, blob in state.items()} for kind, state in self._entries.items()}
-        return Stored(bytes(shard), entries)
+        return StoredShard(bytes(shard), entries)
 
     def write(self, changes: Changes) -> None:
         """Apply changes to the state of the shard."""

@@ -20,7 +20,7 @@ from crenel.anonymity.model.privacy import Lasting, Privacy, SamplingAndNoise
 from crenel.anonymity.model.region_tree import Cut, Region, RegionTree
 from crenel.anonymity.noise.perturb import Noise
 from crenel.state.block import Block
-from crenel.state.stored import Stored
+from crenel.state.shard import StoredShard
 
 _TUPLES = 64
 _MEMBERS = pa.schema([("s", pa.int64())])
@@ -40,7 +40,7 @@ def warm_up(
     shard.forget(np.array([_TUPLES - 1], np.uint64))
     if changes is not None:
         entries = {kind: {key: blob for key, blob in e.items() if blob} for kind, e in changes.entries.items()}
-        algorithm.restored(terms, Stored(changes.shard, entries), "").finish()
+        algorithm.restored(terms, StoredShard(changes.shard, entries), "").finish()
 
 
 def noise() -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 from crenel.anonymity.algorithm import Algorithm, Section, Setting, Shard, ShardContext, add_algorithm, tell_delay
 from crenel.anonymity.buffer.delay import NO_DELAY, cautions_of_delay
+from crenel.anonymity.buffer.stored_clusters import ENTRIES
 from crenel.anonymity.buffer.stored_frequencies import SEEN
-from crenel.anonymity.buffer.stored_shard import ENTRIES
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.state.castle import CastleState
-from crenel.state.stored import Stored
+from crenel.state.shard import StoredShard
 
 
 def delayed_algorithm(
@@ -21,7 +21,7 @@ def delayed_algorithm(
     parameters: type,
     settings: tuple[Setting, ...],
     new: Callable[[ShardContext, int, bytes], Shard],
-    restored: Callable[[ShardContext, Stored, str], Shard],
+    restored: Callable[[ShardContext, StoredShard, str], Shard],
     problems: Callable[[Policy, Privacy, Any], Iterator[str]],
     counted: Mapping[str, str],
     gauges: Mapping[str, Callable[[Sequence[Any]], int]],
@@ -34,7 +34,7 @@ def delayed_algorithm(
     """Register an algorithm whose shards are ``DelayedShard``, with the settings that all of these share.
 
     ``settings``, ``counted``, ``gauges`` and ``tell`` add to those of delay, reuse and suppression. ``entries`` adds
-    kinds of stored entries to those of ``crenel.anonymity.buffer.stored_shard``.
+    kinds of stored entries to those of ``crenel.anonymity.buffer.stored_clusters``.
     """
 
     def tell_all(given: Any) -> Iterator[tuple[str, str]]:

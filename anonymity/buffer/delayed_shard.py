@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from crenel.anonymity.algorithm import Shard, ShardContext, Step
 from crenel.anonymity.buffer.erasure import theirs
 from crenel.anonymity.buffer.ledger import Ledger, Moved
-from crenel.anonymity.buffer.lifetime_counters import LifetimeCounters
 from crenel.anonymity.buffer.releases import Leaving, Releases, collect
 from crenel.anonymity.buffer.slots import Slots
-from crenel.anonymity.buffer.stored_frequencies import SEEN, StoredSeen
-from crenel.anonymity.buffer.stored_shard import Snapshot
+from crenel.anonymity.buffer.stored_clusters import ClusterSnapshot
+from crenel.anonymity.buffer.stored_frequencies import StoredSeen
+from crenel.anonymity.buffer.stored_shard import LifetimeCounters
 from crenel.anonymity.buffer.watermarks import tuple_watermarks
 from crenel.anonymity.compiled.random import RandomStream, key_bytes, random_stream
 from crenel.anonymity.model.errors import PolicyError
@@ -30,7 +30,7 @@ from crenel.anonymity.privacy_models.value_frequencies import Seen, remove_value
 from crenel.anonymity.space.boxes_by_attribute import lay_rows
 from crenel.anonymity.space.domain import NONE, node_offsets, scales
 from crenel.state.block import NO_TIME, Block, TupleColumns
-from crenel.state.castle import Buffered
+from crenel.state.castle import ClusteredTuples
 
 _FEWEST_SLOTS = 1024
 _NO_SLOTS = np.zeros(0, np.int32)
@@ -42,14 +42,14 @@ class DelayedShard(Shard):
     Parameters
     ----------
     terms : policy, privacy models and parameters of the shard
-    snapshot : the stored state of the shard (``crenel.anonymity.buffer.stored_shard``)
+    snapshot : the stored state of the shard (``crenel.anonymity.buffer.stored_clusters``)
     remembers : whether each step returns the state changes to store; a discarded shard needs none
     """
 
     _outlive: ClassVar[tuple[str, ...]] = ("now", "ring", "domain", "clusters", "omega", "totals")
     """Names of the arrays that are not indexed by slot."""
 
-    def __init__(self, terms: ShardContext, snapshot: Snapshot, *, remembers: bool = True) -> None:
+    def __init__(self, terms: ShardContext, snapshot: ClusterSnapshot, *, remembers: bool = True) -> None:
         self.terms, self.number = terms, snapshot.state.shard
         for problem in self._problems():
             raise PolicyError(problem)
@@ -57,7 +57,7 @@ class DelayedShard(Shard):
         self._slots = Slots(terms.policy, terms.members, _FEWEST_SLOTS)
         self._ledger = Ledger(terms, snapshot, self._buffered) if remembers else None
         self.arrays = self._restored_arrays(snapshot)
-        self._seen = StoredSeen(self._counted, snapshot.further.get(SEEN, {}), f"shard {self.number}")
+        self._seen = StoredSeen(self._counted, snapshot.seen, f"shard {self.number}")
         self._history = LifetimeCounters(self.arrays.totals, terms.privacy, snapshot.state)
         self._noise = _restored_noise(terms, snapshot)
         rows = self._restore_gamma(snapshot)
@@ -97,7 +97,7 @@ class DelayedShard(Shard):
             # Reusable generalizations hold the minimum and maximum of noised values but not their owners, so all are
             # dropped.
             now.omega_used = now.omega_next = 0
-        self._history.forgotten += len(slots)
+        self.arrays.totals.sums.forgotten += len(slots)
         return self._told(self._collected(), Moved(None, _NO_SLOTS, positions, positions[:0], forgets=True))
 
     @property
@@ -206,7 +206,7 @@ class DelayedShard(Shard):
         """Return (members,) whether a published tuple left other tuples of its cluster behind."""
 
     @abstractmethod
-    def _restore_gamma(self, snapshot: Snapshot) -> dict[int, int]:
+    def _restore_gamma(self, snapshot: ClusterSnapshot) -> dict[int, int]:
         """Open the stored clusters and return the row of each, by id."""
 
     def _further(self) -> Mapping[str, dict[int, bytes | None]]:
@@ -236,9 +236,9 @@ class DelayedShard(Shard):
         waiting = arrays.waiting._replace(counts=grown(arrays.waiting.counts, entries))
         self.arrays = arrays._replace(waiting=waiting)
 
-    def _buffered(self, slots: NDArray[np.int32]) -> Buffered:
+    def _buffered(self, slots: NDArray[np.int32]) -> ClusteredTuples:
         tuples = self.arrays.tuples
-        return Buffered(
+        return ClusteredTuples(
             numeric=tuples.numeric[slots],
             categorical=tuples.leaf[slots] - self.offsets,
             subject=None if self.terms.policy.subject is None else tuples.subject[slots],
@@ -249,7 +249,7 @@ class DelayedShard(Shard):
             cluster=self.arrays.clusters.id[tuples.cluster[slots]],
         )
 
-    def _restored_arrays(self, snapshot: Snapshot) -> Any:
+    def _restored_arrays(self, snapshot: ClusterSnapshot) -> Any:
         state = snapshot.state
         random = random_stream(key_bytes(state.key), state.key_used)
         arrays = self._begin(random, len(snapshot.gamma))
@@ -261,7 +261,7 @@ class DelayedShard(Shard):
         _restore_ring(arrays, snapshot)
         return arrays
 
-    def _restore_omega(self, snapshot: Snapshot) -> None:
+    def _restore_omega(self, snapshot: ClusterSnapshot) -> None:
         omega, now = self.arrays.omega, self.arrays.now
         size, row = len(omega.release), 0
         for entry in reversed(snapshot.omega.values()):  # the newest at the end of the ring
@@ -277,7 +277,9 @@ class DelayedShard(Shard):
             row += len(rows)
         now.omega_used, now.omega_next = row, 0
 
-    def _restore_block(self, number: int, buffered: Buffered, snapshot: Snapshot, rows: dict[int, int]) -> None:
+    def _restore_block(
+        self, number: int, buffered: ClusteredTuples, snapshot: ClusterSnapshot, rows: dict[int, int]
+    ) -> None:
         state = snapshot.state
         waits = np.isin(buffered.cluster, list(rows)) & (buffered.position >= state.oldest)
         waits &= ~np.isin(buffered.position, state.gone)
@@ -330,7 +332,7 @@ class DelayedShard(Shard):
         clusters.changed[:] = changed
 
 
-def _restore_ring(arrays: Any, snapshot: Snapshot) -> None:
+def _restore_ring(arrays: Any, snapshot: ClusterSnapshot) -> None:
     state, now, ring = snapshot.state, arrays.now, arrays.ring
     if len(ring) == len(state.ring):
         ring[:] = state.ring
@@ -348,7 +350,7 @@ def _restore_ring(arrays: Any, snapshot: Snapshot) -> None:
     now.tau = total / used if used else 0.0
 
 
-def _restored_noise(terms: ShardContext, snapshot: Snapshot) -> Noise | None:
+def _restored_noise(terms: ShardContext, snapshot: ClusterSnapshot) -> Noise | None:
     if terms.sampling_and_noise is None:
         return None
     key, noise = key_bytes(snapshot.state.key), snapshot.state.noise

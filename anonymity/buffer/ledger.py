@@ -1,7 +1,7 @@
 """State changes of a shard to store after each step.
 
-A shard restored from a checkpoint (``crenel.anonymity.buffer.stored_shard``) continues as if nothing had happened
-(design, "What always holds", 6).
+A shard restored from a checkpoint (``crenel.anonymity.buffer.stored_clusters``) continues as if nothing had happened
+(docs/privacy.md).
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.buffer.arrays import CastleArrays
-from crenel.anonymity.buffer.lifetime_counters import LifetimeCounters
 from crenel.anonymity.buffer.stored_blocks import StoredBlocks
-from crenel.anonymity.buffer.stored_shard import Snapshot, promised
+from crenel.anonymity.buffer.stored_clusters import ClusterSnapshot, promised
+from crenel.anonymity.buffer.stored_shard import LifetimeCounters
 from crenel.anonymity.noise.perturb import Noise
 from crenel.anonymity.space.domain import NONE, node_offsets
 from crenel.state.block import Block
-from crenel.state.castle import Buffered, CastleState, Generalizations, NoiseState
-from crenel.state.stored import Changes
+from crenel.state.castle import CastleState, ClusteredTuples, Generalizations, NoiseState
+from crenel.state.shard import Changes
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Ledger:
     """
 
     def __init__(
-        self, terms: ShardContext, snapshot: Snapshot, tuples: Callable[[NDArray[np.int32]], Buffered]
+        self, terms: ShardContext, snapshot: ClusterSnapshot, tuples: Callable[[NDArray[np.int32]], ClusteredTuples]
     ) -> None:
         state = snapshot.state
         self._terms, self._number, self._tuples = terms, state.shard, tuples
@@ -110,7 +110,7 @@ class Ledger:
             slots = moved.admitted[stays]
             self.blocks.add(number, slots, tuples.position[slots], len(slots))
             cluster = arrays.clusters.id[tuples.cluster[slots]]
-            buffered = Buffered(position=tuples.position[slots], cluster=cluster, **moved.block.chosen(stays))
+            buffered = ClusteredTuples(position=tuples.position[slots], cluster=cluster, **moved.block.chosen(stays))
             changed[number] = buffered.to_bytes()
         return changed
 
@@ -196,24 +196,17 @@ class Ledger:
         now = arrays.now
         numbers = (now.next_position, now.next_cluster, now.next_release, self.blocks.next_number)
         return CastleState(
-            shard=self._number,
-            fingerprint=dict(self._terms.fingerprint),
+            **history.state(self._terms, self._number, arrays.domain, arrays.random, self._inventory),
             numbers=np.array([*numbers, _oldest_reusable(arrays)], np.int64),
             oldest=oldest,
             gone=self._gone,
             ring=arrays.ring,
             ring_used=int(now.ring_used),
             ring_next=int(now.ring_next),
-            lower=arrays.domain.lower,
-            upper=arrays.domain.upper,
-            key=arrays.random.key.astype(np.uint64),
-            key_used=int(arrays.random.used[0]),
             merges=int(now.merges),
             splits=int(now.splits),
             noise=None if noise is None else _noise(noise),
             promised=promised(self._terms),
-            entries=self._inventory.told(),
-            **history.stored(),
         )
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from crenel.anonymity.compiled.arrays import record, zeros
 from crenel.anonymity.compiled.jit import Int, inner, leaf
 from crenel.anonymity.space.domain import Boxes
+from crenel.state.counters import REAL, WHOLE
 
 CLUSTER, MERGED, SPLIT, REUSED, GENERALIZED, AGAIN, WIDENED = range(7)
 """The kinds of releases, as positions in ``crenel.anonymity.model.outcomes.KINDS``."""
@@ -48,8 +49,7 @@ class Totals(NamedTuple):
 
     Attributes
     ----------
-    sums : ``released`` tuples, the ``linked`` ones among them (``crenel.anonymity.noise.release_noise``), the
-        ``longest`` delay in tuples, and ``loss``, InfoLoss summed over released tuples
+    sums : numbers of ``crenel.state.counters.CounterState``
     suppressed : (reasons,) suppressed tuples by ``Privacy.reasons``
     kinds : (kinds,) releases by ``crenel.anonymity.model.outcomes.KINDS``
     delays : (buckets,) departed tuples by ``delay_bucket``
@@ -81,7 +81,7 @@ def empty_out(slots: int, boxes: Boxes, sensitive: int) -> ReleaseBuffer:
 def empty_totals(reasons: int, kinds: int) -> Totals:
     """Return totals of 0."""
     return Totals(
-        record("released linked longest", "loss"),
+        record(" ".join(WHOLE), " ".join(REAL)),
         np.zeros(reasons, np.int64),
         np.zeros(kinds, np.int64),
         np.zeros(DELAY_BUCKETS, np.int64),
@@ -104,7 +104,7 @@ def close_release(
     out.end[release] = stop
     totals.sums.released += stop - start
     totals.kinds[kind] += 1
-    totals.sums.loss += loss * (stop - start)
+    totals.sums.loss_sum += loss * (stop - start)
     out.filled.releases += 1
     out.filled.members = stop
 
@@ -122,7 +122,7 @@ def withhold(out: ReleaseBuffer, totals: Totals, slot: Int, reason: Int) -> None
 def note_delay(totals: Totals, waited: Int) -> None:
     """Count a delay in tuples."""
     totals.delays[delay_bucket(waited)] += 1
-    totals.sums.longest = max(totals.sums.longest, waited)
+    totals.sums.longest_delay = max(totals.sums.longest_delay, waited)
 
 
 @leaf

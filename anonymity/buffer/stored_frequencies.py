@@ -12,7 +12,7 @@ import numpy as np
 from crenel.anonymity.buffer.well_formed import require
 from crenel.anonymity.privacy_models.value_frequencies import MOST_SEEN, TOGETHER, Seen, name_rows
 from crenel.state.codec import readable
-from crenel.state.seen import SeenValues
+from crenel.state.shard import SeenValues
 
 SEEN = "seen"
 """The kind of the stored entries that hold frequencies."""

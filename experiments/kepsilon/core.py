@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import Counters, ShardContext
 from crenel.anonymity.algorithms.batch.shard import Choice
-from crenel.anonymity.algorithms.batch.stored import Snapshot, begun
+from crenel.anonymity.algorithms.batch.stored import BatchSnapshot, initial_snapshot
 from crenel.anonymity.algorithms.batch.windows import ShardOfWindows
 from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
 from crenel.anonymity.algorithms.mondrian.shard import Mondrian
@@ -70,7 +70,7 @@ class Run:
 class Chosen(ShardOfWindows):
     """Shard that releases given classes."""
 
-    def __init__(self, terms: ShardContext, snapshot: Snapshot, choice: Choice) -> None:
+    def __init__(self, terms: ShardContext, snapshot: BatchSnapshot, choice: Choice) -> None:
         super().__init__(terms, snapshot)
         self._choice = choice
 
@@ -117,7 +117,7 @@ def noise(epsilon: float, k: int, *, confident: bool, least: float = 0.02) -> Pr
 def run(people: Population, algorithm: Algorithm, privacy: Privacy, chosen: Choice, seed: int) -> Run:
     """Release chosen classes with the noise of a seed."""
     of = terms(people, algorithm, privacy)
-    releasing = Chosen(of, begun(of, 0, key(seed)), chosen)
+    releasing = Chosen(of, initial_snapshot(of, 0, key(seed)), chosen)
     releasing.push(people.block(of.policy))
     return published(people, releasing.finish().releases, releasing.counters)
 

@@ -81,7 +81,7 @@ def searched(population: str, k: int, *, noised: bool) -> tuple[int, float]:
     """Return the number of nodes that OLA evaluates, and the seconds of this search, without a release."""
     people = POPULATIONS[population]()
     of = terms(people, "OLA", noise(1.0, k, confident=False) if noised else Privacy(k))
-    working = Counting(of, begun(of, 0, key(0)))
+    working = Counting(of, initial_snapshot(of, 0, key(0)))
     working.push(people.block(of.policy))
     start = time.perf_counter()
     working.choose(NO_TIME, ended=True)

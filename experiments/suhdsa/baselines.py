@@ -18,7 +18,7 @@ from crenel.anonymity.algorithms.suhdsa.grouping import begin_grouping, grow, li
 from crenel.anonymity.algorithms.suhdsa.procedures import begin_log, carry, place, suppress
 from crenel.anonymity.algorithms.suhdsa.release import release
 from crenel.anonymity.algorithms.suhdsa.shard import Window
-from crenel.anonymity.algorithms.suhdsa.stored import Snapshot
+from crenel.anonymity.algorithms.suhdsa.stored import SuhdsaSnapshot
 from crenel.anonymity.algorithms.suhdsa.window_start import TOO_FEW_SUBJECTS, begin_window
 from crenel.anonymity.compiled.jit import Int, entry, leaf
 from crenel.anonymity.model.errors import PolicyError
@@ -27,7 +27,7 @@ from crenel.anonymity.space.domain import NONE
 
 
 class _OfKAlone(Window):
-    def __init__(self, terms: ShardContext, snapshot: Snapshot, **how: Any) -> None:
+    def __init__(self, terms: ShardContext, snapshot: SuhdsaSnapshot, **how: Any) -> None:
         super().__init__(replace(terms, privacy=Privacy(terms.privacy.k)), snapshot, **how)
 
 
@@ -101,7 +101,7 @@ class Ubdsa(_OfKAlone):
 
     _run: ClassVar[Any] = staticmethod(run_ubdsa)
 
-    def __init__(self, terms: ShardContext, snapshot: Snapshot, **how: Any) -> None:
+    def __init__(self, terms: ShardContext, snapshot: SuhdsaSnapshot, **how: Any) -> None:
         parameters = terms.parameters
         if parameters.event_time is not None or parameters.delay_event_time is not None or parameters.tuples is None:
             raise PolicyError("suhdsa.tuples: UBDSA is bounded by tuples, and by them alone")

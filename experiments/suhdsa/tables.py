@@ -23,10 +23,10 @@ from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.castle.shard import Castle
 from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
 from crenel.anonymity.algorithms.suhdsa.shard import Window, WindowStep
-from crenel.anonymity.algorithms.suhdsa.stored import begun
+from crenel.anonymity.algorithms.suhdsa.stored import initial_snapshot
 from crenel.anonymity.buffer.release_buffer import delay_of_bucket
 from crenel.anonymity.buffer.releases import Releases
-from crenel.anonymity.buffer.stored_shard import begun as castle_begun
+from crenel.anonymity.buffer.stored_clusters import initial_snapshot as castle_snapshot
 from crenel.anonymity.model.attributes import Categorical
 from crenel.anonymity.model.hierarchy import MISSING, load
 from crenel.anonymity.model.outcomes import KINDS
@@ -150,7 +150,7 @@ Maker = Callable[[Policy, Privacy, WindowParameters], Window | Castle]
 
 def _window(kind: type[Window], policy: Policy, privacy: Privacy, parameters: WindowParameters, **how: Any) -> Window:
     terms = ShardContext(policy, privacy, parameters, MEMBERS)
-    return kind(terms, begun(terms, 0, bytes(32)), remembers=False, **how)
+    return kind(terms, initial_snapshot(terms, 0, bytes(32)), remembers=False, **how)
 
 
 def ours(policy: Policy, privacy: Privacy, parameters: WindowParameters) -> Window:
@@ -175,7 +175,7 @@ def castle(policy: Policy, privacy: Privacy, parameters: WindowParameters) -> Ca
     """Return a shard of CASTLE with k and l, whose delay is the length of the window."""
     delay = CastleParameters(parameters.tuples, parameters.event_time, reuse_limit=REUSE)
     terms = ShardContext(policy, privacy, delay, MEMBERS)
-    return Castle(terms, castle_begun(terms, 0, bytes(32)), remembers=False)
+    return Castle(terms, castle_snapshot(terms, 0, bytes(32)), remembers=False)
 
 
 METHODS: dict[str, Maker] = {"ours": ours, "SUHDSA": suhdsa, "UBDSA": ubdsa, "CASTLE": castle}

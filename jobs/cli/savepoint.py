@@ -12,7 +12,7 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from crenel.anonymity.algorithm import StateOfShard, known_algorithms
+from crenel.anonymity.algorithm import known_algorithms
 from crenel.anonymity.model.fingerprint import (
     DERIVATION,
     EPOCH,
@@ -25,6 +25,7 @@ from crenel.anonymity.model.fingerprint import (
 )
 from crenel.jobs.config.start_positions import DRAIN_FIRST
 from crenel.state.codec import KINDS, MAGIC, StateError, blob_at, unpack
+from crenel.state.shard import ShardState as StateOfShard
 
 _KINDS = {number: kind for kind, number in KINDS.items()}
 _ANY_VERSION = 65535

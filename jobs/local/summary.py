@@ -9,13 +9,14 @@ from typing import Any
 
 from rich.table import Table
 
-from crenel.anonymity.algorithm import Algorithm
+from crenel.anonymity.algorithm import Algorithm, Counters
 from crenel.anonymity.model.outcomes import KINDS, LINKABLE, REJECTIONS, REUSE_RISK
+from crenel.state.counters import declared
 
 _PARAMETER = "parameter."
 _STRETCH = "stretch."
 _COMMON = ("tuples_in", "sampled_out", "released")
-
+_SHOWN = tuple(declaration for declaration in declared(Counters) if declaration.label)
 
 _ENOUGH = 100
 """Minimum number of tuples for meaningful shares."""
@@ -69,9 +70,7 @@ class Summary:
         generalized also count as released
     forgotten : tuples of persons who were forgotten while the tuples were buffered
     releases : releases by kind (``crenel.anonymity.model.outcomes.KINDS``), every kind named
-    persons_below_k : persons with a row published under a generalization with fewer than k members of their anonymity
-        set; None without a lasting privacy model
-    linked : released tuples whose noised values are nearest to their own subject's; None without noise
+    further : counters with a line of their own (``crenel.state.counters.declared``), as far as the shards have them
     counts : further counts of the algorithm, by name
     algorithm : of the run
     mean_loss : mean InfoLoss in [0, 1] of the released tuples; None where none was released
@@ -92,8 +91,7 @@ class Summary:
     rejected: dict[str, int]
     forgotten: int
     releases: dict[str, int]
-    linked: int | None
-    persons_below_k: int | None
+    further: dict[str, int]
     counts: dict[str, int]
     algorithm: Algorithm
     mean_loss: float | None
@@ -170,8 +168,7 @@ class Summary:
             rejected=rejected,
             forgotten=forgotten,
             releases=releases,
-            linked=count("linked") if "linked" in totals else None,
-            persons_below_k=count("persons_below_k") if "persons_below_k" in totals else None,
+            further={shown.name: count(shown.name) for shown in _SHOWN if shown.name in totals},
             counts={name: count(name) for name in algorithm.counted if name not in _COMMON},
             algorithm=algorithm,
             mean_loss=totals["loss_sum"] / released if released else None,
@@ -212,8 +209,7 @@ class Summary:
             "releases": sum(self.releases.values()),
             "releases_by_kind": self.releases,
             "reused": self.reused,
-            **({} if self.linked is None else {"linked": self.linked}),
-            **({} if self.persons_below_k is None else {"persons_below_k": self.persons_below_k}),
+            **self.further,
             **self.counts,
             "mean_loss": self.mean_loss,
             "delay_tuples": self.delay and {"p50": self.delay.p50, "p99": self.delay.p99, "max": self.delay.longest},
@@ -245,12 +241,10 @@ class Summary:
         if self.delay is not None:
             others = f"tuples at the median, {self.delay.p99:,} at the 99th percentile, {self.delay.longest:,} at most"
             table.add_row("delay", f"{self.delay.p50:,}", others)
-        if self.persons_below_k is not None:
-            told = "persons of whom a row may be fewer than k companions'"
-            table.add_row("below k", f"{self.persons_below_k:,}", told)
-        if self.linked is not None:
-            share = f"{self.linked / self.released:.1%} of released tuples" if self.released else ""
-            table.add_row("linked", f"{self.linked:,}", f"{share}: noised values nearest to their own subject's")
+        for shown in _SHOWN:
+            if (amount := self.further.get(shown.name)) is not None:
+                share = f"{amount / self.released:.1%} of released tuples" if self.released else ""
+                table.add_row(shown.label, f"{amount:,}", shown.words.format(share=share))
         if "sample_rate" in self.parameters:
             rate, phi = self.parameters["sample_rate"], self.parameters["phi"]
             table.add_row("noise", "", f"sample rate {rate:g}, phi {phi:g}; see 'crenel budget' and docs/privacy.md")

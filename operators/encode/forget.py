@@ -14,7 +14,7 @@ from pyflink.table.udf import ScalarFunction, udf
 from crenel.anonymity.model.secret import SubjectKey
 from crenel.operators.encode import hashing
 from crenel.operators.encode.columns import Batch, Read
-from crenel.state.forget import Forget
+from crenel.state.operator import Forget
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from crenel.anonymity.model.secret import Secret
-from crenel.state.chain import ChainState
+from crenel.state.operator import ChainState
 
 _MEMBERS = 2**128
 _KEPT = 10_000

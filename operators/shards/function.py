@@ -36,13 +36,12 @@ from crenel.operators.shards.plan import OperatorPlan
 from crenel.operators.shards.stream_diagnostics import StreamDiagnostics
 from crenel.operators.shards.watermark_merger import WatermarkMerger
 from crenel.operators.signed_errors import ErrorSigner
-from crenel.state import rejected as rejected_state
 from crenel.state.block import NO_TIME, Block
-from crenel.state.chain import ChainState
 from crenel.state.codec import kind_of
+from crenel.state.counters import declared
 from crenel.state.flink import ShardStore
-from crenel.state.forget import Forget
-from crenel.state.stored import Stored
+from crenel.state.operator import ChainState, Forget, rejected_from_bytes, rejected_to_bytes
+from crenel.state.shard import StoredShard
 
 SUPPRESSED = OutputTag("suppressed", SUPPRESSED_TYPE)
 REJECTED = OutputTag("rejected", REJECTED_TYPE)
@@ -64,7 +63,7 @@ def further_tags(algorithm: Algorithm) -> dict[str, OutputTag]:
 class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
     """Flink function that anonymizes the blocks of each shard.
 
-    Input: rows (shard key, bytes of a ``crenel.state.block.Block`` or a ``crenel.state.forget.Forget``; None where a
+    Input: rows (shard key, bytes of a ``crenel.state.block.Block`` or a ``crenel.state.operator.Forget``; None where a
     shard begins). Output: releases; side outputs ``SUPPRESSED``, ``REJECTED``, ``FORGOTTEN``, and those of the
     algorithm (``further_tags``). After the end of the input, ``SUMMARY`` follows, and the main output receives the
     closing record of a chained audit log. All outputs must be connected: PyFlink sends results for an unconnected side
@@ -190,14 +189,14 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         stored = None if blob is None else ChainState.from_bytes(blob, where)
         return Chain(self._plan.chain, self._plan.members, stored)
 
-    def _rejected(self, stored: Stored | None, where: str) -> NDArray[np.int64]:
+    def _rejected(self, stored: StoredShard | None, where: str) -> NDArray[np.int64]:
         blob = self._store.rejected
         if blob is not None:
-            return rejected_state.from_bytes(blob, len(REJECTIONS), where)
+            return rejected_from_bytes(blob, len(REJECTIONS), where)
         counts = np.zeros(len(REJECTIONS), np.int64)
         if stored is not None:  # earlier versions counted them with the shard
             _, state = self._plan.algorithm.state
-            before = getattr(state.from_bytes(stored.shard, where), "rejected", None)
+            before = state.from_bytes(stored.shard, where).rejected
             if before is not None:  # for fewer reasons, which come first
                 counts[: len(before)] = before
         return counts
@@ -207,7 +206,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
             return
         counts = np.bincount(block.rejected.reason, minlength=len(REJECTIONS))
         keyed.rejected = keyed.rejected + counts
-        self._store.rejected = rejected_state.to_bytes(keyed.rejected)
+        self._store.rejected = rejected_to_bytes(keyed.rejected)
         for reason, rows in zip(REJECTIONS, counts.tolist(), strict=True):
             if rows:
                 self._metrics.reject(reason, rows)
@@ -273,11 +272,9 @@ def summary(plan: OperatorPlan, keyed: KeyedShard) -> Iterator[tuple[str, float]
     for group, amounts in groups.items():
         for name, amount in amounts.items():
             yield f"{group}.{name}", amount
-    yield "forgotten", counters.forgotten
-    if plan.terms.policy.noised:
-        yield "linked", counters.linked
-    if plan.terms.privacy.lasting is not None:
-        yield "persons_below_k", getattr(counters, "persons_below_k", 0)
+    for declaration in declared(Counters):
+        if declaration.exists(plan.terms.privacy):
+            yield declaration.name, getattr(counters, declaration.name)
     for bucket in counters.delays.nonzero()[0].tolist():
         yield f"delay.{delay_of_bucket(bucket)}", int(counters.delays[bucket])
     yield from keyed.diagnostics.found()

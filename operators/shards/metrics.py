@@ -14,6 +14,7 @@ from crenel.anonymity.model.outcomes import KINDS, REJECTIONS
 from crenel.operators.metrics import SCALE, Metrics
 from crenel.operators.shards.classes import OF_CLASSES, Classes
 from crenel.operators.shards.keyed_shard import KeyedShard
+from crenel.state.counters import declared
 
 
 def counter_names(algorithm: Algorithm, terms: ShardContext) -> tuple[str, ...]:
@@ -21,9 +22,7 @@ def counter_names(algorithm: Algorithm, terms: ShardContext) -> tuple[str, ...]:
     privacy = terms.privacy
     return (
         *algorithm.counted,
-        "forgotten",
-        *(("linked",) if privacy.noise_within is not None else ()),
-        *(("persons_below_k",) if privacy.lasting is not None else ()),
+        *(declaration.name for declaration in declared(Counters) if declaration.exists(privacy)),
         *(f"suppressed_{reason}" for reason in privacy.reasons),
         *(f"rejected_{reason}" for reason in REJECTIONS),
         *(f"releases_{kind}" for kind in KINDS),
@@ -93,7 +92,7 @@ class ShardMetrics:
         return gauge(self._each())
 
     def _flat(self, counters: Counters) -> dict[str, int]:
-        names = (*self._algorithm.counted, "forgotten", "linked", "persons_below_k")
+        names = (*self._algorithm.counted, *(declaration.name for declaration in declared(Counters)))
         flat = {name: getattr(counters, name, 0) for name in names}
         for group in ("suppressed", "releases"):
             flat |= {f"{group}_{name}": amount for name, amount in getattr(counters, group).items()}

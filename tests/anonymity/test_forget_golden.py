@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from crenel.state.window import WindowState
+from crenel.state.suhdsa import SuhdsaState
 from tests.golden.make import files, read
 from tests.golden.make_forgotten import HERE, SETTINGS, STEPS, TAKEN, rest, snapshot
 from tests.support.drive import columns_of
@@ -55,4 +55,4 @@ def test_what_this_version_writes_is_what_its_snapshot_holds(name: str) -> None:
 
 def test_forgotten_tuples_of_an_open_window_are_noted() -> None:
     (folder,) = HERE.glob("window-*")
-    assert len(WindowState.from_bytes(read(folder).shard).gone) > 0
+    assert len(SuhdsaState.from_bytes(read(folder).shard).gone) > 0

@@ -21,7 +21,7 @@ from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from crenel.state.block import NO_TIME, Block
-from crenel.state.stored import Stored
+from crenel.state.shard import StoredShard
 
 TREE = from_paths([(str(leaf), "low" if leaf < 4 else "high", "any") for leaf in range(8)])
 POLICY = Policy((Categorical("a", TREE), Categorical("b", TREE)), subject="person")
@@ -70,7 +70,7 @@ def _left(steps: list[Step]) -> tuple[int, int]:
 
 def _run(algorithm: Algorithm, *, restored: bool = False) -> tuple[list[Step], Shard]:
     terms = _terms(algorithm)
-    shard, stored, steps = algorithm.new(terms, 0, bytes(32)), Stored(b"", {}), []
+    shard, stored, steps = algorithm.new(terms, 0, bytes(32)), StoredShard(b"", {}), []
     for number in range(BLOCKS):
         steps.append(shard.push(_block(number)))
         assert steps[-1].changes is not None

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.castle.shard import Castle
-from crenel.anonymity.buffer.stored_shard import ENTRIES
+from crenel.anonymity.buffer.stored_clusters import ENTRIES
 from crenel.anonymity.model.attributes import Categorical, Noised, Numeric
 from crenel.anonymity.model.fingerprint import Fingerprint, fingerprint
 from crenel.anonymity.model.hierarchy import from_paths
@@ -27,7 +27,7 @@ from crenel.anonymity.model.policy import Policy, Shards
 from crenel.anonymity.model.privacy import NoiseWithin, Privacy, SamplingAndNoise
 from crenel.anonymity.model.secret import SubjectKey
 from crenel.state.castle import VERSION
-from crenel.state.stored import Stored
+from crenel.state.shard import StoredShard
 from tests.support.drive import Kept, Setting, apply, columns_of
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row, Step
 
@@ -122,7 +122,7 @@ def _with_noised(step: Step) -> Step:
     return replace(step, rows=tuple(rows))
 
 
-def snapshot(setting: Setting) -> Stored:
+def snapshot(setting: Setting) -> StoredShard:
     """What is stored after ``TAKEN`` steps."""
     shard = Kept(setting, fingerprint_of(setting.policy))
     for step in steps_of(setting.policy)[:TAKEN]:
@@ -130,7 +130,7 @@ def snapshot(setting: Setting) -> Stored:
     return shard.stored
 
 
-def restored(stored: Stored, where: str = "", setting: Setting = SETTING) -> Castle:
+def restored(stored: StoredShard, where: str = "", setting: Setting = SETTING) -> Castle:
     """The shard that was stored."""
     return setting.restored(stored, fingerprint_of(setting.policy), where)
 
@@ -140,19 +140,19 @@ def rest(castle: Castle, setting: Setting = SETTING) -> dict[str, list[Any]]:
     return columns_of([apply(setting, castle, step) for step in steps_of(setting.policy)[TAKEN:]])
 
 
-def files(stored: Stored) -> dict[str, bytes]:
+def files(stored: StoredShard) -> dict[str, bytes]:
     """A snapshot's files by name."""
     entries = {f"{kind}-{key}.bin": blob for kind, held in stored.entries.items() for key, blob in held.items()}
     return {"shard.bin": stored.shard, **entries}
 
 
-def read(folder: Path) -> Stored:
+def read(folder: Path) -> StoredShard:
     """The snapshot in a folder."""
     entries = {
         kind: {int(path.stem.removeprefix(f"{kind}-")): path.read_bytes() for path in folder.glob(f"{kind}-*.bin")}
         for kind in ENTRIES
     }
-    return Stored((folder / "shard.bin").read_bytes(), entries)
+    return StoredShard((folder / "shard.bin").read_bytes(), entries)
 
 
 def refuse_anew(folder: Path) -> None:
@@ -161,7 +161,7 @@ def refuse_anew(folder: Path) -> None:
         sys.exit(f"{folder} is there already, and what was stored once stays as it is: give the format a new version")
 
 
-def write(folder: Path, stored: Stored, released: dict[str, list[Any]]) -> None:
+def write(folder: Path, stored: StoredShard, released: dict[str, list[Any]]) -> None:
     """Write a snapshot, and what the steps after it released."""
     folder.mkdir(parents=True)
     for name, blob in files(stored).items():

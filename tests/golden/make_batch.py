@@ -16,7 +16,7 @@ from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN
 from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
 from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
 from crenel.state.batch import VERSION
-from crenel.state.stored import Stored
+from crenel.state.shard import StoredShard
 from tests.golden.make import TAKEN, fingerprint_of, refuse_anew, setting_of, steps_of, write
 from tests.seams.in_order import IN_ORDER, InOrderParameters
 from tests.support.drive import KEY, columns_of, taken
@@ -45,7 +45,7 @@ def begun(folder: Path) -> Shard:
     return algorithm.new(terms, 0, KEY)
 
 
-def restored(folder: Path, stored: Stored) -> Shard:
+def restored(folder: Path, stored: StoredShard) -> Shard:
     """The shard that was stored."""
     algorithm, terms = made_of(folder)
     return algorithm.restored(terms, stored, "")
@@ -62,7 +62,7 @@ def main(parent: Path = HERE) -> None:
     for folder in (parent / f"v{VERSION}", parent / f"v{VERSION}-within"):
         refuse_anew(folder)
         setting = setting_of(folder)
-        shard, stored = begun(folder), Stored(b"", {})
+        shard, stored = begun(folder), StoredShard(b"", {})
         for step in steps_of(setting.policy)[:TAKEN]:
             changes = taken(setting, shard, step).changes
             assert changes is not None

@@ -12,8 +12,8 @@ from typing import Any
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
 from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
 from crenel.anonymity.model.privacy import Privacy
-from crenel.state import batch, castle, window
-from crenel.state.stored import Stored
+from crenel.state import batch, castle, suhdsa
+from crenel.state.shard import StoredShard
 from tests.golden import make, make_windows
 from tests.golden.make import refuse_anew, write
 from tests.support.drive import Setting, columns_of
@@ -25,7 +25,7 @@ HERE = Path(__file__).parent / "forgotten"
 SETTINGS: dict[str, Setting] = {
     # The second of this version: since then CASTLE chooses otherwise where it splits clusters of persons.
     f"castle-v{castle.VERSION}-2": make.SETTING,
-    f"window-v{window.VERSION}": make_windows.SETTING,
+    f"window-v{suhdsa.VERSION}": make_windows.SETTING,
     f"mondrian-v{batch.VERSION}": MondrianSetting(
         make.SETTING.policy, Privacy(3, 2), MondrianParameters(ClosedBy(90, 400_000)), make.SETTING.types
     ),
@@ -35,7 +35,7 @@ STEPS.insert(34, Forget((9, 7, 9)))
 TAKEN = 30
 
 
-def snapshot(setting: Setting) -> Stored:
+def snapshot(setting: Setting) -> StoredShard:
     """What is stored after ``TAKEN`` steps."""
     shard = KeptAny(setting)
     for step in STEPS[:TAKEN]:
@@ -43,7 +43,7 @@ def snapshot(setting: Setting) -> Stored:
     return shard.stored
 
 
-def rest(setting: Setting, stored: Stored) -> tuple[KeptAny, dict[str, list[Any]]]:
+def rest(setting: Setting, stored: StoredShard) -> tuple[KeptAny, dict[str, list[Any]]]:
     """The shard that was stored, at its end, and what the steps after the snapshot release."""
     shard = KeptAny(setting)
     shard.stored = stored

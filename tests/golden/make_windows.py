@@ -12,8 +12,8 @@ from typing import Any
 from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
 from crenel.anonymity.algorithms.suhdsa.shard import Window
 from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
-from crenel.state.stored import Stored
-from crenel.state.window import VERSION
+from crenel.state.shard import StoredShard
+from crenel.state.suhdsa import VERSION
 from tests.golden import make
 from tests.golden.make import fingerprint_of, refuse_anew, steps_of, write
 from tests.support.drive import columns_of
@@ -49,7 +49,7 @@ def setting_of(folder: Path) -> WindowSetting:
     return WITHIN if folder.name.endswith("-within") else SETTING
 
 
-def snapshot(setting: WindowSetting) -> Stored:
+def snapshot(setting: WindowSetting) -> StoredShard:
     """What is stored after ``TAKEN`` steps."""
     shard = KeptWindow(setting, fingerprint_of(setting.policy))
     for step in steps_of(setting.policy)[:TAKEN]:
@@ -57,7 +57,7 @@ def snapshot(setting: WindowSetting) -> Stored:
     return shard.stored
 
 
-def restored(stored: Stored, setting: WindowSetting = SETTING) -> Window:
+def restored(stored: StoredShard, setting: WindowSetting = SETTING) -> Window:
     """The shard that was stored."""
     return setting.again(stored, fingerprint_of(setting.policy))
 

@@ -23,7 +23,7 @@ from crenel.operators.shards.function import END, ShardFunction
 from crenel.operators.shards.plan import OperatorPlan
 from crenel.state.block import Block
 from crenel.state.codec import StateError
-from crenel.state.forget import Forget
+from crenel.state.operator import Forget
 from tests.support.encoding import GOOD, KEYS, arguments, plan_of
 from tests.support.fakes import START, FakeRuntime, Harness
 from tests.support.operator_stream import KEY, block, left, planned

@@ -9,13 +9,13 @@ import numpy as np
 
 from crenel.anonymity.algorithm import Algorithm, Setting, Shard, ShardContext, add_algorithm
 from crenel.anonymity.algorithms.batch.shard import BatchShard, Choice
-from crenel.anonymity.algorithms.batch.stored import ENTRIES, begun, read
+from crenel.anonymity.algorithms.batch.stored import ENTRIES, initial_snapshot, read
 from crenel.anonymity.algorithms.precompile import warm_up
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.state.batch import BatchState
-from crenel.state.stored import Stored
+from crenel.state.shard import StoredShard
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ def _problems(policy: Policy, privacy: Privacy, parameters: InOrderParameters) -
 
 
 def _new(terms: ShardContext, number: int, key: bytes) -> Shard:
-    return InOrder(terms, begun(terms, number, key))
+    return InOrder(terms, initial_snapshot(terms, number, key))
 
 
-def _restored(terms: ShardContext, stored: Stored, where: str) -> Shard:
+def _restored(terms: ShardContext, stored: StoredShard, where: str) -> Shard:
     return InOrder(terms, read(terms, stored, where))
 
 

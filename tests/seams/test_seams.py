@@ -27,7 +27,7 @@ from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.jobs.config.load import ConfigError, load
 from crenel.operators.shards.function import END, ShardFunction
-from crenel.state.stored import Stored
+from crenel.state.shard import StoredShard
 from tests.seams.at_most import AT_MOST
 from tests.seams.in_order import IN_ORDER, InOrderParameters
 from tests.seams.stream import CONFIGURATION, visits
@@ -70,7 +70,7 @@ def steps(stream: list[Row], size: int) -> list[Push | Finish]:
 def run(algorithm: Algorithm, stream: list[Row], size: int, *, restored: bool = False) -> list[Releases]:
     """What left, from a shard that is restored after each step or never."""
     setting = Setting(POLICY, Privacy(3), MADE[algorithm.name], (pa.string(), pa.int64()))
-    of, stored, found = terms(algorithm), Stored(b"", {}), []
+    of, stored, found = terms(algorithm), StoredShard(b"", {}), []
     shard: Shard = algorithm.new(of, 0, KEY)
     for step in steps(stream, size):
         out = shard.push(setting.block(step.rows)) if isinstance(step, Push) else shard.finish()
@@ -147,7 +147,7 @@ def test_omega_forgets_what_was_released_under_a_weaker_promise() -> None:
     places = [8.0 * i for i in range(12)] + [50.0 + i % 2 for i in range(48)]
     stream = [Row((x,), ("ab"[i % 2], i), i, i) for i, x in enumerate(places)]
     setting = Setting(POLICY, Privacy(3), MADE["castle"], (pa.string(), pa.int64()))
-    shard, stored = CASTLE.new(terms(CASTLE), 0, KEY), Stored(b"", {})
+    shard, stored = CASTLE.new(terms(CASTLE), 0, KEY), StoredShard(b"", {})
     for i in range(0, 60, 5):
         changes = shard.push(setting.block(stream[i : i + 5])).changes
         assert changes is not None

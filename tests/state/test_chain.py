@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from crenel.state.chain import VERSION, ChainState
 from crenel.state.codec import StateError, pack
+from crenel.state.operator import ChainState
 from tests.golden.make_chain import STATE
 
 SNAPSHOTS = Path(__file__).parents[1] / "golden" / "chain"
@@ -19,7 +19,7 @@ def test_every_snapshot_loads(folder: Path) -> None:
 
 
 def test_this_version_has_a_snapshot_and_writes_the_same_bytes() -> None:
-    assert (SNAPSHOTS / f"v{VERSION}" / "chain.bin").read_bytes() == STATE.to_bytes()
+    assert (SNAPSHOTS / f"v{ChainState.VERSION}" / "chain.bin").read_bytes() == STATE.to_bytes()
 
 
 def test_what_cannot_be_read_is_told_by_its_place() -> None:

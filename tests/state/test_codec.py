@@ -19,7 +19,7 @@ from numpy.testing import assert_array_equal
 from crenel.state.block import NO_TIME, Block, Rejected
 from crenel.state.castle import VERSION
 from crenel.state.codec import KINDS, StateError, array, pack, raw, readable, unpack
-from crenel.state.stored import Stored
+from crenel.state.shard import StoredShard
 from tests.golden.make import HERE, read, restored
 
 DTYPES = ["i1", "u1", "i2", "i4", "i8", "u8", "f8", "?"]
@@ -198,7 +198,7 @@ def entry(state: str) -> bytes:
     return GOLDEN.shard if state == "shard" else GOLDEN.entries[state][min(GOLDEN.entries[state])]
 
 
-def with_entry(state: str, blob: bytes) -> Stored:
+def with_entry(state: str, blob: bytes) -> StoredShard:
     """The golden snapshot with another blob in the place of ``entry``."""
     if state == "shard":
         return replace(GOLDEN, shard=blob)

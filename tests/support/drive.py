@@ -18,12 +18,12 @@ from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.castle.shard import Castle
 from crenel.anonymity.algorithms.castle.shard import CastleCounters as Counters
 from crenel.anonymity.buffer.releases import Releases
-from crenel.anonymity.buffer.stored_shard import begun, read
+from crenel.anonymity.buffer.stored_clusters import initial_snapshot, read
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from crenel.anonymity.space.domain import NONE
 from crenel.state.block import Block
-from crenel.state.stored import Stored
+from crenel.state.shard import StoredShard
 from tests.support.checker import Checker, Gamma
 from tests.support.source import Advance, Finish, Forget, Push, Row, Step
 
@@ -61,9 +61,9 @@ class Setting:
     def castle(self, key: bytes = KEY, fingerprint: Mapping[str, str] | None = None) -> Castle:
         """A shard of which nothing is stored."""
         terms = self.terms(fingerprint)
-        return self.shard_class(terms, begun(terms, 0, key))
+        return self.shard_class(terms, initial_snapshot(terms, 0, key))
 
-    def restored(self, stored: Stored, fingerprint: Mapping[str, str] | None = None, where: str = "") -> Castle:
+    def restored(self, stored: StoredShard, fingerprint: Mapping[str, str] | None = None, where: str = "") -> Castle:
         """The shard that was stored."""
         terms = self.terms(fingerprint)
         return self.shard_class(terms, read(terms, stored, where))
@@ -146,7 +146,7 @@ class Kept:
     def __init__(self, setting: Setting, fingerprint: Mapping[str, str] | None = None) -> None:
         self.setting, self._fingerprint = setting, fingerprint
         self.castle = setting.castle(fingerprint=fingerprint)
-        self.stored = Stored(b"", {})
+        self.stored = StoredShard(b"", {})
 
     def take(self, step: Step) -> Releases:
         """One step."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from crenel.anonymity.algorithm import Counters, Shard
 from crenel.anonymity.algorithms.suhdsa.shard import WindowStep
 from crenel.anonymity.buffer.releases import Releases
-from crenel.state.stored import Stored
+from crenel.state.shard import StoredShard
 from tests.support.checker import Checker
 from tests.support.drive import KEY, Setting, gamma_of, taken
 from tests.support.source import Forget, Push, Step
@@ -52,7 +52,7 @@ class KeptAny:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.shard: Shard = setting.algorithm.new(setting.terms(), 0, KEY)
-        self.stored = Stored(b"", {})
+        self.stored = StoredShard(b"", {})
 
     def take(self, step: Step) -> Releases:
         """One step."""

@@ -13,7 +13,7 @@ from crenel.anonymity.algorithms.batch.windows import ClosedBy, ShardOfWindows, 
 from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN
 from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
 from crenel.anonymity.buffer.releases import Releases
-from crenel.state.stored import Stored
+from crenel.state.shard import StoredShard
 from tests.support.at_rest_checker import AtRestChecker
 from tests.support.drive import KEY, Setting, taken
 from tests.support.source import Step
@@ -31,7 +31,7 @@ class MondrianSetting(Setting):
         """A shard of which nothing is stored."""
         return self.algorithm.new(self.terms(), 0, key)
 
-    def again(self, stored: Stored) -> Shard:
+    def again(self, stored: StoredShard) -> Shard:
         """The shard that was stored."""
         return self.algorithm.restored(self.terms(), stored, "key 3")
 
@@ -45,7 +45,7 @@ class KeptShard:
     def __init__(self, setting: MondrianSetting) -> None:
         self.setting = setting
         self.shard = setting.shard()
-        self.stored = Stored(b"", {})
+        self.stored = StoredShard(b"", {})
         self.written = 0
 
     def take(self, step: Step) -> Releases:

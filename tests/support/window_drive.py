@@ -14,9 +14,9 @@ from crenel.anonymity.algorithms.suhdsa.algorithm import WINDOW
 from crenel.anonymity.algorithms.suhdsa.log import Repairs
 from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
 from crenel.anonymity.algorithms.suhdsa.shard import Window, WindowCounters, WindowStep
-from crenel.anonymity.algorithms.suhdsa.stored import Snapshot, begun, read
+from crenel.anonymity.algorithms.suhdsa.stored import SuhdsaSnapshot, initial_snapshot, read
 from crenel.anonymity.buffer.releases import Releases
-from crenel.state.stored import Stored
+from crenel.state.shard import StoredShard
 from tests.support.drive import KEY, Setting, taken
 from tests.support.source import Step
 from tests.support.strategies import Case, cases
@@ -32,13 +32,13 @@ class WindowSetting(Setting):
 
     def window(self, key: bytes = KEY, fingerprint: Mapping[str, str] | None = None) -> Window:
         """A shard of which nothing is stored."""
-        return self._made(begun(self.terms(fingerprint), 0, key), fingerprint)
+        return self._made(initial_snapshot(self.terms(fingerprint), 0, key), fingerprint)
 
-    def again(self, stored: Stored, fingerprint: Mapping[str, str] | None = None, where: str = "") -> Window:
+    def again(self, stored: StoredShard, fingerprint: Mapping[str, str] | None = None, where: str = "") -> Window:
         """The shard that was stored."""
         return self._made(read(self.terms(fingerprint), stored, where), fingerprint)
 
-    def _made(self, snapshot: Snapshot, fingerprint: Mapping[str, str] | None) -> Window:
+    def _made(self, snapshot: SuhdsaSnapshot, fingerprint: Mapping[str, str] | None) -> Window:
         return Window(self.terms(fingerprint), snapshot, clock=count(0, 1000).__next__)
 
     def checker(self) -> WindowChecker:  # type: ignore[override]
@@ -78,7 +78,7 @@ class KeptWindow:
     def __init__(self, setting: WindowSetting, fingerprint: Mapping[str, str] | None = None) -> None:
         self.setting, self._fingerprint = setting, fingerprint
         self.window = setting.window(fingerprint=fingerprint)
-        self.stored = Stored(b"", {})
+        self.stored = StoredShard(b"", {})
 
     def take(self, step: Step) -> Releases:
         """One step."""

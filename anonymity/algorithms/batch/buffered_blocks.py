@@ -12,8 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import ShardContext
-from crenel.state.batch import Held
-from crenel.state.block import Block
+from crenel.state.block import Block, BufferedTuples
 
 
 class BufferedBlocks:
@@ -28,30 +27,30 @@ class BufferedBlocks:
     stored : buffered tuples of each stored block, by that position
     """
 
-    def __init__(self, terms: ShardContext, stored: Mapping[int, Held]) -> None:
+    def __init__(self, terms: ShardContext, stored: Mapping[int, BufferedTuples]) -> None:
         self._nothing = nothing_held(terms)
         self._stored = dict(sorted(stored.items()))
-        self._came: list[Held] = []  # not yet returned by ``changes``
+        self._came: list[BufferedTuples] = []  # not yet returned by ``changes``
         self._changed: set[int] = set()
-        self._all: Held | None = None
+        self._all: BufferedTuples | None = None
         self._count = sum(map(len, self._stored.values()))
 
     def __len__(self) -> int:
         return self._count
 
     @property
-    def all(self) -> Held:
+    def all(self) -> BufferedTuples:
         """All buffered tuples, as one block."""
         if self._all is None:
             self._all = joined([self._nothing, *self._stored.values(), *self._came])
         return self._all
 
     @property
-    def first(self) -> Held:
+    def first(self) -> BufferedTuples:
         """First nonempty block, which begins with the oldest tuple; an empty one if the buffer is empty."""
         return next(chain(self._stored.values(), self._came), self._nothing)
 
-    def add(self, held: Held) -> None:
+    def add(self, held: BufferedTuples) -> None:
         """Append tuples to the buffer."""
         if len(held):
             self._came.append(held)
@@ -95,37 +94,39 @@ class BufferedBlocks:
         return None if held is None else held.to_bytes()
 
 
-def held_of(block: Block, first: int) -> Held:
+def held_of(block: Block, first: int) -> BufferedTuples:
     """Return the tuples of a block as buffered tuples, with positions from ``first`` on."""
     position = np.arange(first, first + len(block))
-    return Held(position=position, **block.chosen(np.ones(len(block), np.bool_)))
+    return BufferedTuples(position=position, **block.chosen(np.ones(len(block), np.bool_)))
 
 
-def between(held: Held, start: int, stop: int) -> Held:
+def between(held: BufferedTuples, start: int, stop: int) -> BufferedTuples:
     """Return the tuples from ``start`` to ``stop``."""
     if start == 0 and stop == len(held):
         return held
     columns: dict[str, Any] = {f.name: getattr(held, f.name) for f in fields(held)}
     members = columns.pop("members").slice(start, stop - start)
     cut: dict[str, Any] = {name: None if column is None else column[start:stop] for name, column in columns.items()}
-    return Held(members=members, **cut)
+    return BufferedTuples(members=members, **cut)
 
 
-def joined(parts: list[Held]) -> Held:
+def joined(parts: list[BufferedTuples]) -> BufferedTuples:
     """Concatenate blocks of tuples; the result is a copy."""
-    columns = {f.name: [getattr(part, f.name) for part in parts] for f in fields(Held) if f.name != "members"}
+    columns = {f.name: [getattr(part, f.name) for part in parts] for f in fields(BufferedTuples) if f.name != "members"}
     table = pa.Table.from_batches([part.members for part in parts]).combine_chunks()
     arrays = [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in table.columns]
     members = pa.record_batch(arrays, schema=table.schema)
     subject = None if parts[0].subject is None else np.concatenate(columns.pop("subject"))
     columns.pop("subject", None)
-    return Held(subject=subject, members=members, **{name: np.concatenate(found) for name, found in columns.items()})
+    return BufferedTuples(
+        subject=subject, members=members, **{name: np.concatenate(found) for name, found in columns.items()}
+    )
 
 
-def nothing_held(terms: ShardContext) -> Held:
+def nothing_held(terms: ShardContext) -> BufferedTuples:
     """Return an empty block with the columns of a policy."""
     policy = terms.policy
-    return Held(
+    return BufferedTuples(
         numeric=np.zeros((0, len(policy.numeric))),
         categorical=np.zeros((0, len(policy.categorical)), np.int32),
         subject=None if policy.subject is None else np.zeros(0, np.uint64),

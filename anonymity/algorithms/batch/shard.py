@@ -16,13 +16,13 @@ from crenel.anonymity.algorithm import Counters, Shard, ShardContext, Step
 from crenel.anonymity.algorithms.batch import procedures
 from crenel.anonymity.algorithms.batch.buffered_blocks import BufferedBlocks, between, held_of, nothing_held
 from crenel.anonymity.algorithms.batch.procedures import BatchArrays
-from crenel.anonymity.algorithms.batch.stored import Snapshot
+from crenel.anonymity.algorithms.batch.stored import BatchSnapshot
 from crenel.anonymity.buffer.erasure import theirs
-from crenel.anonymity.buffer.lifetime_counters import LifetimeCounters
 from crenel.anonymity.buffer.members import in_milliseconds
 from crenel.anonymity.buffer.release_buffer import empty_out, empty_totals
 from crenel.anonymity.buffer.releases import Leaving, Releases, noise_of, with_noise
 from crenel.anonymity.buffer.stored_frequencies import StoredSeen
+from crenel.anonymity.buffer.stored_shard import LifetimeCounters
 from crenel.anonymity.buffer.watermarks import tuple_watermarks
 from crenel.anonymity.compiled.arrays import record
 from crenel.anonymity.compiled.random import key_bytes, random_stream
@@ -34,9 +34,9 @@ from crenel.anonymity.privacy_models.lookup import with_numbers
 from crenel.anonymity.privacy_models.tally import empty_counter
 from crenel.anonymity.privacy_models.value_frequencies import remove_value
 from crenel.anonymity.space.domain import Boxes, boxes, domain, node_offsets, scales
-from crenel.state.batch import BatchState, Held
-from crenel.state.block import NO_TIME, Block
-from crenel.state.stored import Changes
+from crenel.state.batch import BatchState
+from crenel.state.block import NO_TIME, Block, BufferedTuples
+from crenel.state.shard import Changes
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class BatchShard(Shard):
     counted : counters of the algorithm itself, by name; part of the stored state
     """
 
-    def __init__(self, terms: ShardContext, snapshot: Snapshot) -> None:
+    def __init__(self, terms: ShardContext, snapshot: BatchSnapshot) -> None:
         for problem in self.problems(terms):
             raise PolicyError(problem)
         state = snapshot.state
@@ -116,7 +116,7 @@ class BatchShard(Shard):
         return iter(())
 
     @property
-    def waiting(self) -> Held:
+    def waiting(self) -> BufferedTuples:
         """All buffered tuples, in order of arrival."""
         return self._held.all
 
@@ -156,7 +156,7 @@ class BatchShard(Shard):
         remove_value(self._checks.lookup.seen, self.waiting.sensitive[leaves], self.terms.privacy.k)
         self._held.keep(~leaves)
         self._arrays = None
-        self._history.forgotten += int(np.count_nonzero(leaves))
+        self._totals.sums.forgotten += int(np.count_nonzero(leaves))
         return self._step([])
 
     def buffered(self) -> pa.RecordBatch:
@@ -193,7 +193,7 @@ class BatchShard(Shard):
             stop = min(max(int(np.searchsorted(marks, due)), done + 1), stop)
         return stop
 
-    def _let_in(self, held: Held) -> None:
+    def _let_in(self, held: BufferedTuples) -> None:
         self._held.add(held)
         self._now.next_position += len(held)
         self._arrays = None
@@ -228,7 +228,7 @@ class BatchShard(Shard):
         self._arrays = None
         return found
 
-    def _collected(self, arrays: BatchArrays, waiting: Held) -> Releases:
+    def _collected(self, arrays: BatchArrays, waiting: BufferedTuples) -> Releases:
         out = arrays.out
         releases, withheld = int(out.filled.releases), out.suppressed[: out.filled.suppressed]
         members = waiting.members.take(pa.array(out.members[: out.filled.members]))
@@ -263,7 +263,7 @@ class BatchShard(Shard):
         nothing = nothing_held(self.terms)
         return self._collected(self._arrays_of(nothing), nothing)
 
-    def _points(self, held: Held) -> Boxes:
+    def _points(self, held: BufferedTuples) -> Boxes:
         numeric = held.numeric + 0.0  # -0.0 is 0.0
         return Boxes(numeric, numeric, (held.categorical + self._offsets).astype(np.int32))
 
@@ -273,7 +273,7 @@ class BatchShard(Shard):
             self._arrays = self._arrays_of(self.waiting)
         return self._arrays
 
-    def _arrays_of(self, waiting: Held) -> BatchArrays:
+    def _arrays_of(self, waiting: BufferedTuples) -> BatchArrays:
         policy = self.terms.policy
         count, sensitive = len(waiting), len(policy.sensitive)
         noise = with_slots(self._noise, count)
@@ -305,16 +305,9 @@ class BatchShard(Shard):
         entries = {"blocks": blocks, **self._seen.changes(self._checks.lookup.seen)}
         self._inventory.update(entries)
         state = BatchState(
-            shard=self.number,
-            fingerprint=dict(self.terms.fingerprint),
+            **self._history.state(self.terms, self.number, self._domain, self._random, self._inventory),
             numbers=np.array([self._now.next_position, self._now.next_release], np.int64),
-            lower=self._domain.lower,
-            upper=self._domain.upper,
-            key=self._random.key.astype(np.uint64),
-            key_used=int(self._random.used[0]),
             counted=self.counted,
-            entries=self._inventory.told(),
-            **self._history.stored(),
         )
         return Changes(state.to_bytes(), entries)
 

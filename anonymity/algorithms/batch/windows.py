@@ -16,7 +16,7 @@ from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.state.batch import BatchState
-from crenel.state.stored import Stored
+from crenel.state.shard import StoredShard
 
 _LAST = 2**63 - 2
 """Maximum epoch milliseconds at which a timer can fire before the end of the input."""
@@ -64,7 +64,7 @@ def algorithm_of_windows(
     parameters: type,
     settings: tuple[Setting, ...],
     new: Callable[[ShardContext, int, bytes], Shard],
-    restored: Callable[[ShardContext, Stored, str], Shard],
+    restored: Callable[[ShardContext, StoredShard, str], Shard],
     tell: Callable[[Any], Iterator[tuple[str, str]]],
     summary: Callable[[Mapping[str, int]], tuple[str, str, str]],
     compile: Callable[[], None],

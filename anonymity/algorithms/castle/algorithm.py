@@ -9,15 +9,15 @@ from crenel.anonymity.algorithms.castle.parameters import CastleParameters, prob
 from crenel.anonymity.algorithms.castle.shard import Castle
 from crenel.anonymity.algorithms.precompile import warm_up
 from crenel.anonymity.buffer.delayed_algorithm import delayed_algorithm
-from crenel.anonymity.buffer.stored_shard import begun, read
-from crenel.state.stored import Stored
+from crenel.anonymity.buffer.stored_clusters import initial_snapshot, read
+from crenel.state.shard import StoredShard
 
 
 def _new(terms: ShardContext, number: int, key: bytes) -> Shard:
-    return Castle(terms, begun(terms, number, key), remembers=terms.remembers)
+    return Castle(terms, initial_snapshot(terms, number, key), remembers=terms.remembers)
 
 
-def _restored(terms: ShardContext, stored: Stored, where: str) -> Shard:
+def _restored(terms: ShardContext, stored: StoredShard, where: str) -> Shard:
     return Castle(terms, read(terms, stored, where))
 
 

@@ -17,7 +17,7 @@ from crenel.anonymity.buffer.arrays import CastleArrays, empty_arrays, with_slot
 from crenel.anonymity.buffer.delayed_shard import DelayedShard
 from crenel.anonymity.buffer.release_buffer import GENERALIZED, REUSED
 from crenel.anonymity.buffer.releases import Releases
-from crenel.anonymity.buffer.stored_shard import Snapshot
+from crenel.anonymity.buffer.stored_clusters import ClusterSnapshot
 from crenel.anonymity.compiled.random import RandomStream
 
 
@@ -76,7 +76,7 @@ class Castle(DelayedShard):
     def _left_alone(self, releases: Releases) -> NDArray[np.bool_]:
         return np.repeat(np.isin(releases.kind, (REUSED, GENERALIZED)), releases.tuples)
 
-    def _restore_gamma(self, snapshot: Snapshot) -> dict[int, int]:
+    def _restore_gamma(self, snapshot: ClusterSnapshot) -> dict[int, int]:
         clusters = self.arrays.clusters
         for row, entry in enumerate(snapshot.gamma.values()):
             clusters.id[row] = entry.id[0]

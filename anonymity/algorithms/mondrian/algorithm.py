@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from crenel.anonymity.algorithm import Setting, Shard, ShardContext
-from crenel.anonymity.algorithms.batch.stored import begun, read
+from crenel.anonymity.algorithms.batch.stored import initial_snapshot, read
 from crenel.anonymity.algorithms.batch.windows import ClosedBy, algorithm_of_windows
 from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
 from crenel.anonymity.algorithms.mondrian.shard import Mondrian
 from crenel.anonymity.algorithms.precompile import warm_up
-from crenel.state.stored import Stored
+from crenel.state.shard import StoredShard
 
 
 def _new(terms: ShardContext, number: int, key: bytes) -> Shard:
-    return Mondrian(terms, begun(terms, number, key))
+    return Mondrian(terms, initial_snapshot(terms, number, key))
 
 
-def _restored(terms: ShardContext, stored: Stored, where: str) -> Shard:
+def _restored(terms: ShardContext, stored: StoredShard, where: str) -> Shard:
     return Mondrian(terms, read(terms, stored, where))
 
 

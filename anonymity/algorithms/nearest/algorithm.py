@@ -10,16 +10,16 @@ from crenel.anonymity.algorithms.nearest.parameters import NearestParameters, pr
 from crenel.anonymity.algorithms.nearest.shard import Nearest
 from crenel.anonymity.algorithms.precompile import warm_up
 from crenel.anonymity.buffer.delayed_algorithm import delayed_algorithm
-from crenel.anonymity.buffer.stored_shard import begun, read
+from crenel.anonymity.buffer.stored_clusters import initial_snapshot, read
 from crenel.anonymity.model.privacy import Lasting
-from crenel.state.stored import Stored
+from crenel.state.shard import StoredShard
 
 
 def _new(terms: ShardContext, number: int, key: bytes) -> Shard:
-    return _made(terms)(terms, begun(terms, number, key), remembers=terms.remembers)
+    return _made(terms)(terms, initial_snapshot(terms, number, key), remembers=terms.remembers)
 
 
-def _restored(terms: ShardContext, stored: Stored, where: str) -> Shard:
+def _restored(terms: ShardContext, stored: StoredShard, where: str) -> Shard:
     return _made(terms)(terms, read(terms, stored, where))
 
 

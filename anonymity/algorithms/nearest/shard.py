@@ -16,24 +16,16 @@ from crenel.anonymity.algorithms.nearest.parameters import problems
 from crenel.anonymity.algorithms.nearest.reference import share
 from crenel.anonymity.buffer.delayed_shard import DelayedShard
 from crenel.anonymity.buffer.releases import Releases
+from crenel.anonymity.buffer.stored_clusters import ClusterSnapshot
 from crenel.anonymity.buffer.stored_frequencies import SEEN
-from crenel.anonymity.buffer.stored_shard import Snapshot
 from crenel.anonymity.compiled.random import RandomStream
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NearestCounters(Counters):
-    """Counters of a nearest-release shard.
-
-    Attributes
-    ----------
-    tau : mean loss of the most recent releases
-    persons_below_k : number of persons with a tuple published under a generalization that covers fewer than k of the
-        anonymity set; nonzero only with a lasting guarantee and ``Lasting.moved: count``
-    """
+    """Counters of a nearest-release shard; ``tau`` is the mean loss of the most recent releases."""
 
     tau: float
-    persons_below_k: int = 0
 
 
 class Nearest(DelayedShard):
@@ -46,7 +38,7 @@ class Nearest(DelayedShard):
     _obsolete: dict[str, dict[int, bytes | None]]
     arrays: NearestArrays
 
-    def __init__(self, terms: ShardContext, snapshot: Snapshot, *, remembers: bool = True) -> None:
+    def __init__(self, terms: ShardContext, snapshot: ClusterSnapshot, *, remembers: bool = True) -> None:
         # Anonymity sets stored by an earlier configuration with a lasting guarantee; the next step deletes them.
         self._obsolete = {kind: dict.fromkeys(blobs) for kind, blobs in snapshot.further.items() if kind != SEEN}
         super().__init__(terms, snapshot, remembers=remembers)
@@ -83,5 +75,5 @@ class Nearest(DelayedShard):
         obsolete, self._obsolete = self._obsolete, {}
         return obsolete
 
-    def _restore_gamma(self, snapshot: Snapshot) -> dict[int, int]:
+    def _restore_gamma(self, snapshot: ClusterSnapshot) -> dict[int, int]:
         return {0: 0}

@@ -9,19 +9,19 @@ from crenel.anonymity.algorithms.precompile import warm_up
 from crenel.anonymity.algorithms.suhdsa.outputs import REPAIRS, WINDOWS
 from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
 from crenel.anonymity.algorithms.suhdsa.shard import Window
-from crenel.anonymity.algorithms.suhdsa.stored import ENTRIES, begun, read
+from crenel.anonymity.algorithms.suhdsa.stored import ENTRIES, initial_snapshot, read
 from crenel.anonymity.buffer.stored_frequencies import SEEN
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
-from crenel.state.stored import Stored
-from crenel.state.window import WindowState
+from crenel.state.shard import StoredShard
+from crenel.state.suhdsa import SuhdsaState
 
 
 def _new(terms: ShardContext, number: int, key: bytes) -> Shard:
-    return Window(terms, begun(terms, number, key), remembers=terms.remembers)
+    return Window(terms, initial_snapshot(terms, number, key), remembers=terms.remembers)
 
 
-def _restored(terms: ShardContext, stored: Stored, where: str) -> Shard:
+def _restored(terms: ShardContext, stored: StoredShard, where: str) -> Shard:
     return Window(terms, read(terms, stored, where))
 
 
@@ -129,7 +129,7 @@ WINDOW = add_algorithm(
         example="{tuples: 50}",
         new=_new,
         restored=_restored,
-        state=("window", WindowState),
+        state=("window", SuhdsaState),
         entries=(*ENTRIES, SEEN),
         problems=_problems,
         counted={

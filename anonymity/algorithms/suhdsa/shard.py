@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,20 +17,20 @@ from crenel.anonymity.algorithms.suhdsa.arrays import FOREVER, WindowArrays, emp
 from crenel.anonymity.algorithms.suhdsa.log import Closed, Repairs, repairs_of
 from crenel.anonymity.algorithms.suhdsa.outputs import Rows
 from crenel.anonymity.algorithms.suhdsa.reference import share
-from crenel.anonymity.algorithms.suhdsa.stored import CONTROL, CONTROLLERS, Ledger, Moved, Snapshot
+from crenel.anonymity.algorithms.suhdsa.stored import CONTROL, CONTROLLERS, Ledger, Moved, SuhdsaSnapshot
 from crenel.anonymity.buffer.erasure import theirs
-from crenel.anonymity.buffer.lifetime_counters import LifetimeCounters
 from crenel.anonymity.buffer.releases import Leaving, collect
 from crenel.anonymity.buffer.slots import Slots
 from crenel.anonymity.buffer.stored_frequencies import StoredSeen
+from crenel.anonymity.buffer.stored_shard import LifetimeCounters
 from crenel.anonymity.buffer.watermarks import tuple_watermarks
 from crenel.anonymity.compiled.random import key_bytes, random_stream
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.noise.release_noise import let_in
 from crenel.anonymity.privacy_models.value_frequencies import remove_value
 from crenel.anonymity.space.domain import NONE, node_offsets, scales
-from crenel.state.block import NO_TIME, Block, TupleColumns
-from crenel.state.window import Held, WindowState
+from crenel.state.block import NO_TIME, Block, BufferedTuples, TupleColumns
+from crenel.state.suhdsa import SuhdsaState
 
 _FEWEST_SLOTS = 256
 _NO_SLOTS = np.zeros(0, np.int32)
@@ -80,7 +80,7 @@ class Window(Shard):
     def __init__(
         self,
         terms: ShardContext,
-        snapshot: Snapshot,
+        snapshot: SuhdsaSnapshot,
         *,
         remembers: bool = True,
         clock: Callable[[], int] = time.perf_counter_ns,
@@ -124,7 +124,7 @@ class Window(Shard):
         if self.terms.parameters.delay_event_time is not None:
             now.earliest = min(points.event_time[kept].tolist(), default=FOREVER)
         self._slots.give_back(slots)
-        self._history.forgotten += len(slots)
+        arrays.totals.sums.forgotten += len(slots)
         self._empty_out()
         return self._told([], Moved(None, _NO_SLOTS, positions, forgets=True))
 
@@ -222,9 +222,9 @@ class Window(Shard):
             into.value[admitted, 0] = tuples.subject
         return admitted
 
-    def _held(self, slots: NDArray[np.int32]) -> Held:
+    def _held(self, slots: NDArray[np.int32]) -> BufferedTuples:
         points = self.arrays.points
-        return Held(
+        return BufferedTuples(
             numeric=points.numeric[slots],
             categorical=points.leaf[slots] - self.offsets,
             subject=None if self.terms.policy.subject is None else points.value[slots, 0],
@@ -234,7 +234,7 @@ class Window(Shard):
             position=points.position[slots],
         )
 
-    def _restore_block(self, number: int, held: Held, state: WindowState) -> None:
+    def _restore_block(self, number: int, held: BufferedTuples, state: SuhdsaState) -> None:
         carried = np.isin(held.position, state.carried)
         waits = carried | (held.position >= state.first)
         slots = self._admit(held)
@@ -269,13 +269,13 @@ class Window(Shard):
         self._shared = share(self.arrays)
 
 
-def _positions_of(stored: tuple[str, ...], now: tuple[str, ...]) -> NDArray[np.int8]:
+def _positions_of(stored: Sequence[str], now: Sequence[str]) -> NDArray[np.int8]:
     # A stored reason may belong to a model no longer configured. The next window finds the reason again.
     other = now.index("too_little_diversity")
     return np.array([now.index(reason) if reason in now else other for reason in stored], np.int8)
 
 
-def _restored_arrays(terms: ShardContext, state: WindowState) -> WindowArrays:
+def _restored_arrays(terms: ShardContext, state: SuhdsaState) -> WindowArrays:
     random = random_stream(key_bytes(state.key), state.key_used)
     arrays = empty_arrays(terms.policy, terms.privacy, terms.parameters, random)
     now = arrays.now

@@ -10,7 +10,7 @@ import pytest
 from crenel.anonymity.buffer.stored_frequencies import SEEN, StoredSeen
 from crenel.anonymity.privacy_models.value_frequencies import MOST_SEEN, TOGETHER, Seen, empty_seen, remove_value
 from crenel.state.codec import StateError
-from crenel.state.seen import SeenValues
+from crenel.state.shard import SeenValues
 from tests.golden.seen import CODES, come
 
 

@@ -32,7 +32,7 @@ from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
 from crenel.anonymity.noise.linking import linking_range
 from crenel.anonymity.noise.release_noise import problems_within
 from crenel.state.block import Block
-from crenel.state.stored import Stored
+from crenel.state.shard import StoredShard
 from tests.seams.in_order import IN_ORDER, InOrderParameters
 from tests.support.drive import KEY, PRINT
 from tests.support.examples import FEW
@@ -162,7 +162,7 @@ streams = st.lists(st.tuples(st.integers(0, 100), st.integers(0, 12), st.integer
 def run(
     algorithm: Algorithm, of: ShardContext, stream: Stream, size: int, *, restored: bool = False
 ) -> tuple[list[Releases], Shard]:
-    shard, stored, outputs = algorithm.new(of, 0, KEY), Stored(b"", {}), []
+    shard, stored, outputs = algorithm.new(of, 0, KEY), StoredShard(b"", {}), []
     x, who, height = np.array(stream, np.float64).reshape(-1, 3).T
     for first in [*range(0, len(stream), size), None]:
         if first is None:

@@ -31,7 +31,7 @@ from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.privacy_model import Parameter, Sensitive
 from crenel.anonymity.model.reference import Distance, Reference
 from crenel.anonymity.privacy_models.builtin import ALPHA, BETA, ENTROPY_L, RECURSIVE, T
-from crenel.state.stored import Stored
+from crenel.state.shard import StoredShard
 from tests.support.drive import KEY, PRINT, Setting, columns_of, hashes
 from tests.support.examples import FEW
 from tests.support.sensitive import apart, ground_of, kept
@@ -124,7 +124,7 @@ def run(
 ) -> tuple[list[Releases], Shard]:
     """What left, from a shard that is restored after each step or never, and the shard at the end."""
     terms, of = setting(algorithm, privacy)
-    stored, found = Stored(b"", {}), []
+    stored, found = StoredShard(b"", {}), []
     shard: Shard = algorithm.new(terms, 0, KEY)
     steps = [*(Push(tuple(stream[i : i + size])) for i in range(0, len(stream), size)), Finish()]
     for step in steps:
@@ -315,7 +315,7 @@ def test_omega_forgets_what_was_released_under_other_promises_of_a_column() -> N
     stream = [Row((str(place),), ("ab"[i % 2], "xy"[i // 2 % 2], i), i, i) for i, place in enumerate(places)]
     privacy = Privacy(3, sensitive=(Sensitive("illness", 2),))
     terms, of = setting(CASTLE, privacy)
-    shard, stored = CASTLE.new(terms, 0, KEY), Stored(b"", {})
+    shard, stored = CASTLE.new(terms, 0, KEY), StoredShard(b"", {})
     for i in range(0, 60, 5):
         changes = shard.push(of.block(stream[i : i + 5])).changes
         assert changes is not None

@@ -22,7 +22,7 @@ from crenel.anonymity.model.secret import SubjectKey
 from crenel.jobs.cli.savepoint import SavepointError, read_shards, require_same, told
 from crenel.state.castle import VERSION, CastleState
 from crenel.state.codec import blob_at, pack
-from crenel.state.window import WindowState
+from crenel.state.suhdsa import SuhdsaState
 
 _SHARD: dict[str, Any] = {
     "shard": 0,
@@ -32,9 +32,9 @@ _SHARD: dict[str, Any] = {
     "key": np.arange(8, dtype=np.uint64),
     "key_used": 5,
     "released": 7,
-    "longest": 3,
+    "longest_delay": 3,
     "merges": 2,
-    "loss": 0.75,
+    "loss_sum": 0.75,
     "suppressed": {"outlier": 1},
     "kinds": np.arange(5),
     "delays": np.array([[1, 2]]),
@@ -49,7 +49,7 @@ STATE = CastleState(
     ring_next=1,
     splits=1,
 )
-WINDOW = WindowState(
+WINDOW = SuhdsaState(
     **_SHARD,
     fingerprint={"algorithm": "cc", "shards.count": "aa"},
     first=7,
@@ -153,7 +153,7 @@ def test_every_flipped_bit_and_every_truncation_is_noticed(data: st.DataObject) 
         assert problems(savepoint(Path(folder), b"before" + bytes(blob)))
 
 
-@pytest.mark.parametrize(("kind", "version"), [("shard", VERSION), ("window", WINDOW.version), ("buffered", 1)])
+@pytest.mark.parametrize(("kind", "version"), [("shard", VERSION), ("window", WINDOW.VERSION), ("buffered", 1)])
 def test_damaged_state_of_any_kind_is_told_with_its_place(tmp_path: Path, kind: str, version: int) -> None:
     states = {"shard": shard(4), "window": WINDOW.to_bytes()}
     damaged = bytearray(states.get(kind, other(kind, b"secret")))

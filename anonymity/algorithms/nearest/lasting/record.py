@@ -12,8 +12,8 @@ from crenel.anonymity.algorithms.nearest.lasting.arrays import MOST_VALUES, Grou
 from crenel.anonymity.buffer.well_formed import require, require_boxes
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.space.domain import NONE
+from crenel.state.anonymity_sets import STATUS_KEY, AnonymitySets
 from crenel.state.codec import readable
-from crenel.state.companions import PASSED, AnonymitySets
 
 _SPARSE = 4
 """Rewrite the sparsest entry when the stored rows exceed ``_SPARSE`` times the current rows plus ``_FEW``."""
@@ -36,15 +36,15 @@ class Record:
 
     def __init__(self, offsets: NDArray[np.int32], stored: Mapping[int, AnonymitySets], arrays: LastingArrays) -> None:
         self._offsets = offsets
-        self._stored = {number: _size(entry) for number, entry in stored.items() if number != PASSED}
-        self._whose = {number: _short(entry.subject) for number, entry in stored.items() if number != PASSED}
+        self._stored = {number: _size(entry) for number, entry in stored.items() if number != STATUS_KEY}
+        self._whose = {number: _short(entry.subject) for number, entry in stored.items() if number != STATUS_KEY}
         self._struck = np.zeros(0, np.uint32)
         for part in (arrays.persons, arrays.groups):
             part.now.dropped = 0  # persons forgotten during the restore are not counted below
         standing = np.concatenate([arrays.persons.entry, arrays.groups.entry])
         self._stands = Counter(standing[standing != NONE].tolist())
-        self._next = max(stored, default=PASSED) + 1
-        self._passed = stored[PASSED].passed.tolist() if PASSED in stored else [_NEVER, 0]
+        self._next = max(stored, default=STATUS_KEY) + 1
+        self._passed = stored[STATUS_KEY].status.tolist() if STATUS_KEY in stored else [_NEVER, 0]
 
     def forget_subject(self, subjects: NDArray[np.uint64]) -> None:
         """Schedule the rewrite or deletion of all entries with data about these persons, however old, in this step."""
@@ -74,7 +74,7 @@ class Record:
         if passed != self._passed:
             self._passed = passed
             nobody = np.zeros(0, np.int32)
-            found[PASSED] = entry_of(arrays, self._offsets, nobody, nobody).to_bytes()
+            found[STATUS_KEY] = entry_of(arrays, self._offsets, nobody, nobody).to_bytes()
         return found
 
     def _touched(self, arrays: LastingArrays) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -126,22 +126,22 @@ def entry_of(
     group, held = persons.group[people], persons.held[people]
     remembered = np.arange(MOST_VALUES) < held[:, :, None]
     return AnonymitySets(
-        passed=np.array([groups.now.passed, persons.now.below_k], np.int64),
+        status=np.array([groups.now.passed, persons.now.below_k], np.int64),
         group=groups.id[companies],
-        companions=groups.companions[companies],
-        struck=groups.struck[companies],
+        size=groups.companions[companies],
+        forgotten=groups.struck[companies],
         lower=groups.box.lower[companies],
         upper=groups.box.upper[companies],
         node=groups.box.node[companies] - offsets,
         subject=persons.subject[people],
-        of=np.where(group == NONE, NONE, groups.id[group]),
-        core=persons.core[people],
-        below=persons.below[people],
+        person_group=np.where(group == NONE, NONE, groups.id[group]),
+        is_member=persons.core[people],
+        is_below_k=persons.below[people],
         numeric=persons.numeric[people],
         leaf=persons.leaf[people] - offsets,
         position=persons.position[people],
         event_time=persons.event_time[people],
-        held=held,
+        value_count=held,
         values=persons.values[people][remembered],
     )
 
@@ -173,19 +173,20 @@ def read(stored: Mapping[int, bytes], policy: Policy, shard: str) -> dict[int, A
     with readable(f"companions state of {shard}"):
         for entry in entries.values():
             people, sensitive = len(entry.subject), len(policy.sensitive)
-            require(entry.passed.shape == (2,), "passed")
+            require(entry.status.shape == (2,), "status")
             require_boxes(entry.lower, entry.upper, entry.node, policy)
-            for name in ("group", "companions", "struck"):
+            for name in ("group", "size", "forgotten"):
                 column = getattr(entry, name)
                 require(column.shape == (len(entry.node),) and bool((column >= 0).all()), name)
-            for name in ("of", "core", "below", "position", "event_time"):
+            for name in ("person_group", "is_member", "is_below_k", "position", "event_time"):
                 require(getattr(entry, name).shape == (people,), name)
             require(entry.numeric.shape == (people, len(policy.numeric)), "numeric")
             require(entry.leaf.shape == (people, len(policy.categorical)), "leaf")
             require(bool(np.isfinite(entry.numeric).all()), "numeric")
             require(bool(((entry.leaf >= 0) & (entry.leaf < leaves)).all()), "leaf")
-            require(entry.held.shape == (people, sensitive) and bool((entry.held >= 0).all()), "held")
-            require(len(entry.values) == int(np.minimum(entry.held, MOST_VALUES).sum()), "values")
+            require(entry.value_count.shape == (people, sensitive), "value count")
+            require(bool((entry.value_count >= 0).all()), "value count")
+            require(len(entry.values) == int(np.minimum(entry.value_count, MOST_VALUES).sum()), "values")
     return entries
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.algorithms.nearest.lasting.arrays import MOST_VALUES, LastingArrays
 from crenel.anonymity.space.domain import NONE
-from crenel.state.companions import PASSED, AnonymitySets
+from crenel.state.anonymity_sets import STATUS_KEY, AnonymitySets
 
 
 def restore(arrays: LastingArrays, entries: Mapping[int, AnonymitySets], offsets: NDArray[np.int32]) -> None:
@@ -18,15 +18,17 @@ def restore(arrays: LastingArrays, entries: Mapping[int, AnonymitySets], offsets
 
     The arrays have room for them, and no tuple is buffered yet.
     """
-    if PASSED in entries:
-        arrays.groups.now.passed, arrays.persons.now.below_k = entries[PASSED].passed
-    numbers = [number for number in sorted(entries) if number != PASSED]
+    if STATUS_KEY in entries:
+        arrays.groups.now.passed, arrays.persons.now.below_k = entries[STATUS_KEY].status
+    numbers = [number for number in sorted(entries) if number != STATUS_KEY]
     if not numbers:
         return
     stored = AnonymitySets.joined([entries[number] for number in numbers])
     people, groups = _last(stored.subject), _last(stored.group)
-    people = people[(stored.of[people] == NONE) | np.isin(stored.of[people], stored.group)]  # groups may be forgotten
-    groups = groups[np.isin(stored.group[groups], stored.of[people])]
+    people = people[
+        (stored.person_group[people] == NONE) | np.isin(stored.person_group[people], stored.group)
+    ]  # groups may be forgotten
+    groups = groups[np.isin(stored.group[groups], stored.person_group[people])]
     groups = groups[np.argsort(stored.group[groups])]
     _restore_groups(arrays, stored, groups, offsets)
     _restore_people(arrays, stored, people, offsets)
@@ -48,7 +50,7 @@ def _restore_groups(
     groups.id[rows] = stored.group[kept]
     groups.box.lower[rows], groups.box.upper[rows] = stored.lower[kept], stored.upper[kept]
     groups.box.node[rows] = stored.node[kept] + offsets
-    groups.companions[rows], groups.struck[rows] = stored.companions[kept], stored.struck[kept]
+    groups.companions[rows], groups.struck[rows] = stored.size[kept], stored.forgotten[kept]
     groups.now.used = groups.now.known = len(kept)
 
 
@@ -57,18 +59,19 @@ def _restore_people(
 ) -> None:
     """Restore the stored persons at ``kept`` into the first rows, and link them to their groups."""
     persons, groups, rows = arrays.persons, arrays.groups, slice(len(kept))
-    for name in ("subject", "below", "numeric", "position", "event_time", "held"):
+    for name in ("subject", "numeric", "position", "event_time"):
         getattr(persons, name)[rows] = getattr(stored, name)[kept]
+    persons.below[rows], persons.held[rows] = stored.is_below_k[kept], stored.value_count[kept]
     persons.leaf[rows] = stored.leaf[kept] + offsets
-    values = np.zeros((*stored.held.shape, MOST_VALUES), np.uint64)
-    values[np.arange(MOST_VALUES) < stored.held[:, :, None]] = stored.values
+    values = np.zeros((*stored.value_count.shape, MOST_VALUES), np.uint64)
+    values[np.arange(MOST_VALUES) < stored.value_count[:, :, None]] = stored.values
     persons.values[rows] = values[kept]
     persons.now.used = len(kept)
-    members = np.flatnonzero(stored.of[kept] != NONE)
+    members = np.flatnonzero(stored.person_group[kept] != NONE)
     if not len(members):
         return
-    group = np.searchsorted(groups.id[: groups.now.used], stored.of[kept][members])
-    persons.group[members], persons.core[members] = group, stored.core[kept][members]
+    group = np.searchsorted(groups.id[: groups.now.used], stored.person_group[kept][members])
+    persons.group[members], persons.core[members] = group, stored.is_member[kept][members]
     order = np.argsort(group, kind="stable")
     members, group = members[order], group[order]
     begins = np.flatnonzero(np.diff(group, prepend=NONE))

@@ -16,7 +16,7 @@ from crenel.anonymity.algorithms.nearest.lasting.reference import share
 from crenel.anonymity.algorithms.nearest.lasting.restore import restore
 from crenel.anonymity.algorithms.nearest.shard import Nearest, NearestCounters
 from crenel.anonymity.buffer.delayed_shard import DelayedShard
-from crenel.anonymity.buffer.stored_shard import Snapshot
+from crenel.anonymity.buffer.stored_clusters import ClusterSnapshot
 from crenel.anonymity.compiled.random import RandomStream
 from crenel.anonymity.space.domain import NONE
 from crenel.anonymity.space.ends import round_all
@@ -34,7 +34,7 @@ class LastingNearest(Nearest):
 
     _outlive: ClassVar[tuple[str, ...]] = (*DelayedShard._outlive, "persons", "groups", "host", "bound")
 
-    def __init__(self, terms: ShardContext, snapshot: Snapshot, *, remembers: bool = True) -> None:
+    def __init__(self, terms: ShardContext, snapshot: ClusterSnapshot, *, remembers: bool = True) -> None:
         self._entries = record.read(snapshot.further.get(COMPANIONS, {}), terms.policy, f"shard {snapshot.state.shard}")
         super().__init__(terms, snapshot, remembers=remembers)
         procedures.settle(share(self.arrays))
@@ -81,7 +81,7 @@ class LastingNearest(Nearest):
     def _relink(self, slots: NDArray[np.int32], rows: NDArray[np.int32]) -> None:
         procedures.relink(share(self.arrays), slots)
 
-    def _restore_gamma(self, snapshot: Snapshot) -> dict[int, int]:
+    def _restore_gamma(self, snapshot: ClusterSnapshot) -> dict[int, int]:
         people = sum(len(entry.subject) + len(entry.group) for entry in self._entries.values())
         self.arrays = with_persons(self.arrays, people, self.terms.policy)
         restore(self.arrays, self._entries, self.offsets)
@@ -89,7 +89,7 @@ class LastingNearest(Nearest):
         procedures.introduce(share(self.arrays))
         return super()._restore_gamma(snapshot)
 
-    def _restore_omega(self, snapshot: Snapshot) -> None:
+    def _restore_omega(self, snapshot: ClusterSnapshot) -> None:
         super()._restore_omega(snapshot)
         arrays = self.arrays
         rows = {int(group): row for row, group in enumerate(arrays.groups.id.tolist()) if group != NONE}

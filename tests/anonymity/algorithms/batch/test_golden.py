@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from crenel.state.batch import VERSION, BatchState, Held
-from crenel.state.block import NO_TIME
-from crenel.state.stored import Stored
+from crenel.state.batch import VERSION, BatchState
+from crenel.state.block import NO_TIME, BufferedTuples
+from crenel.state.shard import StoredShard
 from tests.golden.make import TAKEN, files, read, setting_of, steps_of
 from tests.golden.make_batch import HERE, begun, rest, restored
 from tests.support.drive import columns_of, taken
@@ -60,8 +60,10 @@ def test_a_snapshot_releases_what_it_released_when_it_was_made(folder: Path) -> 
 def test_what_this_version_writes_is_what_its_snapshot_holds(name: str) -> None:
     folder = HERE / name
     stored, members = read(folder), setting_of(folder).members
-    blocks = {key: Held.from_bytes(blob, members).to_bytes() for key, blob in stored.entries["blocks"].items()}
-    again = Stored(BatchState.from_bytes(stored.shard).to_bytes(), {"blocks": blocks})
+    blocks = {
+        key: BufferedTuples.from_bytes(blob, members).to_bytes() for key, blob in stored.entries["blocks"].items()
+    }
+    again = StoredShard(BatchState.from_bytes(stored.shard).to_bytes(), {"blocks": blocks})
     assert files(again) == files(stored), (
         "the stored format has changed: give it a new version (state.batch.VERSION), read the old one as well, and "
         "make the new snapshot: python -m tests.golden.make_batch"

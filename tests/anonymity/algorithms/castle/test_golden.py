@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from crenel.anonymity.algorithms.castle.shard import Castle
-from crenel.state.castle import VERSION, Buffered, CastleState, Generalizations
-from crenel.state.stored import Stored
+from crenel.state.castle import VERSION, CastleState, ClusteredTuples, Generalizations
+from crenel.state.shard import StoredShard
 from tests.golden import make
 from tests.golden.make import HERE, TAKEN, files, read, rest, restored, setting_of, snapshot, steps_of
 from tests.support.drive import Setting, apply, columns_of
@@ -100,13 +100,15 @@ def test_what_this_version_writes_is_what_its_snapshot_holds(name: str) -> None:
     assert states[0].to_bytes() == states[1].to_bytes()
 
 
-def written_again(stored: Stored, setting: Setting) -> Stored:
+def written_again(stored: StoredShard, setting: Setting) -> StoredShard:
     """Each entry read and written."""
     members, entries = setting.members, stored.entries
-    return Stored(
+    return StoredShard(
         CastleState.from_bytes(stored.shard).to_bytes(),
         {
-            "blocks": {key: Buffered.from_bytes(blob, members).to_bytes() for key, blob in entries["blocks"].items()},
+            "blocks": {
+                key: ClusteredTuples.from_bytes(blob, members).to_bytes() for key, blob in entries["blocks"].items()
+            },
             **{
                 kind: {key: Generalizations.from_bytes(kind, b).to_bytes(kind) for key, b in entries[kind].items()}
                 for kind in ("gamma", "omega")

@@ -20,7 +20,7 @@ from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.space.domain import NONE
 from crenel.state.block import NO_TIME
 from crenel.state.codec import StateError
-from crenel.state.stored import Stored
+from crenel.state.shard import StoredShard
 from tests.golden.make import HERE, SETTING, read, restored
 from tests.support.drive import Kept, Setting, columns_of
 from tests.support.examples import FEW
@@ -36,7 +36,7 @@ def setting(parameters: CastleParameters, k: int = 2) -> Setting:
     return Setting(POLICY, Privacy(k), parameters, (pa.string(), pa.int64()))
 
 
-def size(stored: Stored) -> int:
+def size(stored: StoredShard) -> int:
     """Bytes of the blobs whose size depends on what has come."""
     return len(stored.shard) + sum(map(len, stored.entries["blocks"].values()))
 
@@ -143,7 +143,7 @@ def test_bytes_that_were_changed_with_their_checksum_do_not_crash(data: st.DataO
         blob = entries[kind][key]
         entries[kind][key] = mended(blob, data.draw(st.integers(13, len(blob) - 1)), data.draw(st.integers(0, 255)))
     try:
-        made = restored(Stored(without_inventory(shard), entries))
+        made = restored(StoredShard(without_inventory(shard), entries))
         made.push(Setting.block(SETTING, []), NO_TIME)
         made.finish()
     except (StateError, PolicyError, RuntimeError):
@@ -161,10 +161,10 @@ def without_inventory(shard: bytes) -> bytes:
 
 
 def test_numbers_of_a_stored_shard_are_judged_before_they_are_used() -> None:
-    from crenel.state.castle import Buffered
+    from crenel.state.castle import ClusteredTuples
 
     key, blob = next(iter(GOLDEN.entries["blocks"].items()))
-    block = Buffered.from_bytes(blob, SETTING.members)
+    block = ClusteredTuples.from_bytes(blob, SETTING.members)
     for changed in (
         replace(block, categorical=np.full_like(block.categorical, 99)),
         replace(block, numeric=np.full_like(block.numeric, np.nan)),
@@ -174,4 +174,4 @@ def test_numbers_of_a_stored_shard_are_judged_before_they_are_used() -> None:
     ):
         entries = {**GOLDEN.entries, "blocks": {**GOLDEN.entries["blocks"], key: changed.to_bytes()}}
         with pytest.raises(StateError, match="cannot be read"):
-            restored(Stored(without_inventory(GOLDEN.shard), entries))
+            restored(StoredShard(without_inventory(GOLDEN.shard), entries))

@@ -15,7 +15,7 @@ from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
-from crenel.state.stored import Stored
+from crenel.state.shard import StoredShard
 from tests.seams.at_most import AT_MOST
 from tests.support.drive import in_blocks, taken
 from tests.support.mondrian_drive import KeptShard, MondrianSetting, judged
@@ -131,7 +131,7 @@ def test_tuples_that_are_not_those_of_the_state_are_refused() -> None:
     kept = KeptShard(setting("x"))
     for i in range(2):
         kept.take(Push((Row((float(i),), (i,), i),)))
-    kept.stored = Stored(kept.stored.shard, {"blocks": {0: kept.stored.entries["blocks"][0]}})
+    kept.stored = StoredShard(kept.stored.shard, {"blocks": {0: kept.stored.entries["blocks"][0]}})
     with pytest.raises(ValueError, match="1 entries where 2 were stored"):
         kept.restore()
 

@@ -13,7 +13,7 @@ from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.algorithms.nearest.cells import SIZE
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
 from crenel.anonymity.algorithms.nearest.shard import Nearest
-from crenel.anonymity.buffer.stored_shard import begun
+from crenel.anonymity.buffer.stored_clusters import initial_snapshot
 from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
@@ -103,7 +103,7 @@ def test_a_group_is_what_a_search_through_all_that_waits_finds(seed: int, alike:
     terms = ShardContext(
         POLICY, privacy, NearestParameters(delay, delay_jitter=0.0, reuse_limit=0), MEMBERS, fingerprint=PRINT
     )
-    shard, groups, most = Nearest(terms, begun(terms, 0, KEY)), [], 0
+    shard, groups, most = Nearest(terms, initial_snapshot(terms, 0, KEY)), [], 0
     for first in range(0, len(stream.x), 250):
         out = shard.push(stream.block(slice(first, first + 250))).releases
         groups += [set(out.members[0][a:b]) for a, b in zip(out.offsets, out.offsets[1:], strict=False)]
@@ -120,7 +120,7 @@ def test_cells_are_made_anew_once_few_are_left_of_many_that_waited() -> None:
     policy = replace(POLICY, event_time="at")
     parameters = NearestParameters(delay_event_time=1000, delay_jitter=0.0, reuse_limit=0)
     terms = ShardContext(policy, Privacy(K), parameters, MEMBERS, fingerprint=PRINT)
-    stream, shard = Stream(6000, 3, alike=False), Nearest(terms, begun(terms, 0, KEY))
+    stream, shard = Stream(6000, 3, alike=False), Nearest(terms, initial_snapshot(terms, 0, KEY))
     at_once, later = stream.block(slice(0, 5000)), stream.block(slice(5000, 5010))
     shard.push(replace(at_once, event_time=np.zeros(5000, np.int64)))
     used = int(shard.arrays.cells.now.used)
@@ -136,7 +136,7 @@ def test_cells_are_thin_for_no_longer_than_it_takes_as_many_to_come_as_wait() ->
     terms = ShardContext(
         POLICY, Privacy(K), NearestParameters(3000, delay_jitter=0.0, reuse_limit=0), MEMBERS, fingerprint=PRINT
     )
-    shard, thin_for, thin = Nearest(terms, begun(terms, 0, KEY)), 0, 0
+    shard, thin_for, thin = Nearest(terms, initial_snapshot(terms, 0, KEY)), 0, 0
     for first in range(0, len(stream.x), 10):
         shard.push(stream.block(slice(first, first + 10)))
         used, waiting = int(shard.arrays.cells.now.used), int(shard.arrays.now.waiting)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from crenel.state.block import NO_TIME
-from crenel.state.stored import Stored
-from crenel.state.window import VERSION, Held, WindowState
+from crenel.state.block import NO_TIME, BufferedTuples
+from crenel.state.shard import StoredShard
+from crenel.state.suhdsa import VERSION, SuhdsaState
 from tests.golden.make import files, read, steps_of
 from tests.golden.make_windows import HERE, TAKEN, rest, restored, setting_of
 from tests.support.drive import columns_of
@@ -29,7 +29,7 @@ def test_there_is_a_snapshot_of_each_version() -> None:
 
 @of_each_version
 def test_a_snapshot_holds_something_of_everything(folder: Path) -> None:
-    state = WindowState.from_bytes(read(folder).shard)
+    state = SuhdsaState.from_bytes(read(folder).shard)
     setting = setting_of(folder)
     counters = restored(read(folder), setting).counters
     assert len(state.carried) > 0
@@ -65,8 +65,11 @@ def test_a_snapshot_releases_what_it_released_when_it_was_made(folder: Path) -> 
 @pytest.mark.parametrize("name", [f"v{VERSION}", f"v{VERSION}-within"])
 def test_what_this_version_writes_is_what_its_snapshot_holds(name: str) -> None:
     stored, setting = read(HERE / name), setting_of(HERE / name)
-    blocks = {key: Held.from_bytes(blob, setting.members).to_bytes() for key, blob in stored.entries["blocks"].items()}
-    again = Stored(WindowState.from_bytes(stored.shard).to_bytes(), {"blocks": blocks})
+    blocks = {
+        key: BufferedTuples.from_bytes(blob, setting.members).to_bytes()
+        for key, blob in stored.entries["blocks"].items()
+    }
+    again = StoredShard(SuhdsaState.from_bytes(stored.shard).to_bytes(), {"blocks": blocks})
     assert files(again) == files(stored), (
         "the stored format has changed: give it a new version (state.window.VERSION), read the old one as well, and "
         "make the new snapshot: python -m tests.golden.make_windows"

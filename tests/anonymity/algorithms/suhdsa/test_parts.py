@@ -12,7 +12,7 @@ import pytest
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
 from crenel.anonymity.algorithms.suhdsa.shard import Window
-from crenel.anonymity.algorithms.suhdsa.stored import begun
+from crenel.anonymity.algorithms.suhdsa.stored import initial_snapshot
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.errors import PolicyError
@@ -21,8 +21,8 @@ from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.state.block import NO_TIME
 from crenel.state.codec import StateError
-from crenel.state.stored import Stored
 from experiments.suhdsa.baselines import Suhdsa, Ubdsa
+from crenel.state.shard import StoredShard
 from tests.support.drive import KEY, Kept, Setting, in_blocks
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row
 from tests.support.window_drive import KeptWindow, WindowSetting, take, taken_by, told
@@ -316,7 +316,7 @@ def test_the_window_shrinks_where_delay_counts_and_stays_within_its_bounds(weigh
 @pytest.mark.parametrize("kind", [Suhdsa, Ubdsa])
 def test_baselines_promise_k_alone(kind: type[Window]) -> None:
     made = WindowSetting(replace(POLICY, event_time=None), Privacy(3, 2), WindowParameters(9), TYPES)
-    window = kind(made.terms(), begun(made.terms(), 0, KEY))
+    window = kind(made.terms(), initial_snapshot(made.terms(), 0, KEY))
     given = [replace(row, event_time=NO_TIME) for row in rows([i % 10 for i in range(60)], "a" * 60)]
     outputs = [take(made, window, step) for step in in_blocks(given, 7)]
     left = [i for out in outputs for group in members(out) for i in group]
@@ -333,7 +333,7 @@ def test_baselines_promise_k_alone(kind: type[Window]) -> None:
 
 def test_a_window_takes_the_time_that_its_clock_tells() -> None:
     made = setting(3, 2, tuples=6)
-    window = Window(made.terms(), begun(made.terms(), 0, KEY), clock=count(0, 2_000_000).__next__)
+    window = Window(made.terms(), initial_snapshot(made.terms(), 0, KEY), clock=count(0, 2_000_000).__next__)
     _, repairs = told(made, window, Push(rows(APART, "aaaabb")))
     assert repairs.windows.milliseconds.tolist() == [2.0]
     assert repairs.windows.repairs_per_second.tolist() == [500.0]
@@ -342,14 +342,14 @@ def test_a_window_takes_the_time_that_its_clock_tells() -> None:
 # What is stored.
 
 
-def stored_after(made: WindowSetting, *steps: Push) -> Stored:
+def stored_after(made: WindowSetting, *steps: Push) -> StoredShard:
     shard = KeptWindow(made, {"k": "v"})
     for step in steps:
         shard.take(step)
     return shard.stored
 
 
-def restored(made: WindowSetting, stored: Stored, fingerprint: str = "v") -> Window:
+def restored(made: WindowSetting, stored: StoredShard, fingerprint: str = "v") -> Window:
     return made.again(stored, {"k": fingerprint}, "key 3")
 
 

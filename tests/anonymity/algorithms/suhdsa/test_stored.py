@@ -15,10 +15,10 @@ from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
-from crenel.state.block import NO_TIME
+from crenel.state.block import NO_TIME, BufferedTuples
 from crenel.state.codec import StateError
-from crenel.state.stored import Stored
-from crenel.state.window import Held, WindowState
+from crenel.state.shard import StoredShard
+from crenel.state.suhdsa import SuhdsaState
 from tests.anonymity.algorithms.castle.test_stored import mended
 from tests.golden.make import FINGERPRINT, read
 from tests.golden.make_windows import HERE, SETTING
@@ -37,7 +37,7 @@ def setting(parameters: WindowParameters, k: int = 2) -> WindowSetting:
     return WindowSetting(POLICY, Privacy(k), parameters, (pa.string(), pa.int64()))
 
 
-def size(stored: Stored) -> int:
+def size(stored: StoredShard) -> int:
     return len(stored.shard) + sum(map(len, stored.entries["blocks"].values()))
 
 
@@ -61,7 +61,7 @@ def test_tuples_dated_far_ahead_do_not_keep_what_came_with_them() -> None:
 
 def stored_tuples(shard: KeptWindow) -> int:
     blocks = shard.stored.entries.get("blocks", {}).values()
-    return sum(len(Held.from_bytes(blob, shard.setting.members)) for blob in blocks)
+    return sum(len(BufferedTuples.from_bytes(blob, shard.setting.members)) for blob in blocks)
 
 
 def run(case: Case, cut: tuple[int, ...]) -> bool:
@@ -75,7 +75,7 @@ def run(case: Case, cut: tuple[int, ...]) -> bool:
         anew |= any(key in after and after[key] != blob for key, blob in before.items())
         waiting = shard.window.counters.buffered
         assert waiting <= stored_tuples(shard) <= 4 * waiting
-        assert len(WindowState.from_bytes(shard.stored.shard).carried) <= waiting
+        assert len(SuhdsaState.from_bytes(shard.stored.shard).carried) <= waiting
     return anew
 
 
@@ -124,13 +124,13 @@ def test_blocks_that_do_not_belong_together_are_refused(how: str) -> None:
     else:
         held[first] = held[second]
     with pytest.raises(StateError, match=r"blocks state of shard 0 \(key 5\): .*does not belong together"):
-        SETTING.again(Stored(GOLDEN.shard, {"blocks": held}), FINGERPRINT, "key 5")
+        SETTING.again(StoredShard(GOLDEN.shard, {"blocks": held}), FINGERPRINT, "key 5")
 
 
 def without_inventory(shard: bytes) -> bytes:
     """The blob of a shard that tells of no entries, so that what is in them is looked at."""
     try:
-        return replace(WindowState.from_bytes(shard), entries=None).to_bytes()
+        return replace(SuhdsaState.from_bytes(shard), entries=None).to_bytes()
     except (StateError, ValueError, TypeError):
         return shard
 
@@ -147,14 +147,14 @@ def test_bytes_that_were_changed_with_their_checksum_do_not_crash(data: st.DataO
         key = data.draw(st.sampled_from(sorted(held)))
         held[key] = mended(held[key], data.draw(at) % (len(held[key]) - 13) + 13, data.draw(value))
     try:
-        window = SETTING.again(Stored(without_inventory(shard), {"blocks": held}), FINGERPRINT)
+        window = SETTING.again(StoredShard(without_inventory(shard), {"blocks": held}), FINGERPRINT)
         window.push(SETTING.block([]), NO_TIME)
         window.finish()
     except (StateError, PolicyError, RuntimeError):
         pass
 
 
-STATE = WindowState.from_bytes(GOLDEN.shard)
+STATE = SuhdsaState.from_bytes(GOLDEN.shard)
 
 
 @pytest.mark.parametrize(
@@ -175,14 +175,14 @@ STATE = WindowState.from_bytes(GOLDEN.shard)
         replace(STATE, carried=STATE.carried.astype(np.float64)),
     ],
 )
-def test_numbers_of_a_stored_shard_are_judged_before_they_are_used(changed: WindowState) -> None:
+def test_numbers_of_a_stored_shard_are_judged_before_they_are_used(changed: SuhdsaState) -> None:
     with pytest.raises(StateError, match=r"(window|blocks) state of shard 0 .*cannot be read"):
         SETTING.again(replace(GOLDEN, shard=changed.to_bytes()), FINGERPRINT, "key 5")
 
 
 def test_numbers_of_stored_tuples_are_judged_before_they_are_used() -> None:
     key, blob = next(iter(GOLDEN.entries["blocks"].items()))
-    held = Held.from_bytes(blob, SETTING.members)
+    held = BufferedTuples.from_bytes(blob, SETTING.members)
     for changed in (
         replace(held, categorical=np.full_like(held.categorical, 99)),
         replace(held, numeric=np.full_like(held.numeric, np.nan)),
@@ -193,4 +193,4 @@ def test_numbers_of_stored_tuples_are_judged_before_they_are_used() -> None:
     ):
         entries = {"blocks": GOLDEN.entries["blocks"] | {key: changed.to_bytes()}}
         with pytest.raises(StateError, match=r"blocks state of shard 0: its columns cannot be read"):
-            SETTING.again(Stored(without_inventory(GOLDEN.shard), entries), FINGERPRINT)
+            SETTING.again(StoredShard(without_inventory(GOLDEN.shard), entries), FINGERPRINT)

@@ -16,9 +16,9 @@ from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.outcomes import KINDS, LINKABLE
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Lasting, Privacy
+from crenel.state.anonymity_sets import AnonymitySets
 from crenel.state.codec import StateError
-from crenel.state.companions import AnonymitySets
-from crenel.state.stored import Stored
+from crenel.state.shard import StoredShard
 from tests.support.drive import Kept, hashes
 from tests.support.lasting_drive import LastingSetting
 from tests.support.nearest_drive import NearestSetting
@@ -125,7 +125,7 @@ def test_whoever_stays_away_for_the_horizon_is_new_and_nothing_is_stored_of_them
     assert "again" not in kinds(out)
 
 
-def subjects(stored: Stored) -> set[int]:
+def subjects(stored: StoredShard) -> set[int]:
     """Whose hashes are stored."""
     held = [AnonymitySets.from_bytes(blob) for blob in stored.entries.get("companions", {}).values()]
     return {names()[code] for entry in held for code in entry.subject.tolist()}
@@ -178,10 +178,10 @@ def test_damaged_companions_are_refused() -> None:
     stored = stream.shard.stored
     number, blob = next(iter(stored.entries["companions"].items()))
     entry = AnonymitySets.from_bytes(blob)
-    for broken in (replace(entry, leaf=entry.leaf[:, :0][:1]), replace(entry, held=entry.held + 1)):
+    for broken in (replace(entry, leaf=entry.leaf[:, :0][:1]), replace(entry, value_count=entry.value_count + 1)):
         entries = {**stored.entries, "companions": {**stored.entries["companions"], number: broken.to_bytes()}}
         with pytest.raises(StateError, match="companions state of shard 0"):
-            setting().restored(Stored(stored.shard, entries))
+            setting().restored(StoredShard(stored.shard, entries))
 
 
 def test_an_entry_of_a_person_is_small_and_what_is_stored_is_bounded_by_who_is_known() -> None:

@@ -5,8 +5,8 @@ name        key                 content                                  written
 ==========  ==================  =======================================  ============================================
 companions  number of the step  persons and groups that changed in it    once; rewritten when few of its rows are still
                                                                          current; removed when none is
-companions  ``PASSED``          time up to which persons were            when it changes
-                                forgotten, and number ``below`` k
+companions  ``STATUS_KEY``      time up to which persons expired, and    when it changes
+                                number of persons below k
 ==========  ==================  =======================================  ============================================
 """
 
@@ -22,8 +22,19 @@ from crenel.state.codec import arrays_of, pack
 
 VERSION = 1
 
-PASSED = -1
-"""The key of an entry without persons, which holds only ``passed``."""
+STATUS_KEY = -1
+"""Key of an entry without persons, which holds only ``status``."""
+
+_STORED_NAMES = {
+    "status": "passed",
+    "size": "companions",
+    "forgotten": "struck",
+    "person_group": "of",
+    "is_member": "core",
+    "is_below_k": "below",
+    "value_count": "held",
+}
+"""Names of columns in the stored format, where they differ from the field."""
 
 
 @dataclass(frozen=True)
@@ -34,53 +45,55 @@ class AnonymitySets:
 
     Attributes
     ----------
-    passed : (2,) event time up to which persons were forgotten; number of persons so far with ``below``
+    status : (2,) event time up to which persons expired; number of persons so far with ``is_below_k``
     group : (groups,) id of the first release of the anonymity set
-    companions : (groups,) size of the anonymity set, including persons forgotten on request; 0: no publication allowed
-    struck : (groups,) number of persons forgotten on request
+    size : (groups,) size of the anonymity set, including persons forgotten on request; 0: no publication allowed
+    forgotten : (groups,) number of persons forgotten on request
     lower, upper : (groups, numeric quasi-identifiers) the group's current generalization
     node : (groups, categorical quasi-identifiers) node in each hierarchy
     subject : (persons,) keyed hash
-    of : (persons,) the group; -1: a person without a group whose latest tuple is not buffered
-    core : (persons,) whether the person belongs to the anonymity set, and is not a guest
-    below : (persons,) whether a tuple was published under a generalization that covers fewer than k of the anonymity
-        set
+    person_group : (persons,) the group; -1: a person without a group whose latest tuple is not buffered
+    is_member : (persons,) whether the person belongs to the anonymity set, and is not a guest
+    is_below_k : (persons,) whether a tuple was published under a generalization that covers fewer than k of the
+        anonymity set
     numeric : (persons, numeric quasi-identifiers) latest values
     leaf : (persons, categorical quasi-identifiers) latest leaf in each hierarchy
     position : (persons,) position of the tuple with the latest values
     event_time : (persons,) maximum event time of the person's tuples
-    held : (persons, sensitive) number of published values
+    value_count : (persons, sensitive) number of published values
     values : (values,) their codes, as far as they are kept, by person and attribute
     """
 
-    passed: NDArray[np.int64]
+    status: NDArray[np.int64]
     group: NDArray[np.int64]
-    companions: NDArray[np.int32]
-    struck: NDArray[np.int32]
+    size: NDArray[np.int32]
+    forgotten: NDArray[np.int32]
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
     node: NDArray[np.int32]
     subject: NDArray[np.uint64]
-    of: NDArray[np.int64]
-    core: NDArray[np.bool_]
-    below: NDArray[np.bool_]
+    person_group: NDArray[np.int64]
+    is_member: NDArray[np.bool_]
+    is_below_k: NDArray[np.bool_]
     numeric: NDArray[np.float64]
     leaf: NDArray[np.int32]
     position: NDArray[np.int64]
     event_time: NDArray[np.int64]
-    held: NDArray[np.int8]
+    value_count: NDArray[np.int8]
     values: NDArray[np.uint64]
 
     def to_bytes(self) -> bytes:
-        return pack("companions", VERSION, vars(self))
+        return pack("companions", VERSION, {_STORED_NAMES.get(name, name): x for name, x in vars(self).items()})
 
     @classmethod
     def from_bytes(cls, blob: bytes, where: str = "") -> AnonymitySets:
         """Read a blob; raise ``crenel.state.codec.StateError`` where it is damaged or unknown."""
-        return cls(**arrays_of("companions", (field.name for field in fields(cls)), blob, VERSION, where))
+        names = {field.name: _STORED_NAMES.get(field.name, field.name) for field in fields(cls)}
+        columns = arrays_of("companions", names.values(), blob, VERSION, where)
+        return cls(**{name: columns[stored] for name, stored in names.items()})
 
     @classmethod
     def joined(cls, entries: Sequence[AnonymitySets]) -> AnonymitySets:
-        """Concatenate the persons, groups and ``passed`` of at least one entry."""
+        """Concatenate the persons, groups and ``status`` of at least one entry."""
         names = [field.name for field in fields(cls)]
         return cls(**{name: np.concatenate([getattr(entry, name) for entry in entries]) for name in names})
