@@ -99,7 +99,7 @@ class Shard(ABC):
     Each step raises ``InvariantError`` where a release would violate a privacy model; that step then emits nothing.
     """
 
-    terms: ShardContext
+    context: ShardContext
     number: int
 
     @abstractmethod

@@ -130,18 +130,18 @@ class PassBlocks(KeyedProcessFunction):  # type: ignore[misc]
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._emitter = Emitter(self._plan)
-        self._domain = domain(self._plan.terms.policy)
-        self._roots = np.array([[a.hierarchy.root for a in self._plan.terms.policy.categorical]], np.int32)
+        self._domain = domain(self._plan.context.policy)
+        self._roots = np.array([[a.hierarchy.root for a in self._plan.context.policy.categorical]], np.int32)
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
-        block = Block.from_bytes(value[1], self._plan.terms.members)
+        block = Block.from_bytes(value[1], self._plan.context.members)
         one, none = np.ones(1, np.int64), np.zeros(0, np.int64)
         releases = Releases(
             release_id=one,
             kind=np.zeros(1, np.int8),
             subjects=one,
             tuples=one * len(block),
-            diversity=np.ones((1, len(self._plan.terms.policy.sensitive)), np.int64),
+            diversity=np.ones((1, len(self._plan.context.policy.sensitive)), np.int64),
             loss=np.ones(1),
             event_time=one * NO_TIME,
             lower=self._domain.lower[None],

@@ -177,7 +177,7 @@ def run(algorithm: str, rate: int, flink: Mapping[str, str], mode: str = "proces
 
 
 def _windows() -> Mapping[str, str]:
-    (output,) = (output for output in WINDOW.outputs if output.name == "windows")
+    (output,) = (output for output in SUHDSA.outputs if output.name == "windows")
     return output.columns
 
 

@@ -24,8 +24,7 @@ from benchmarks.measure import Table
 from benchmarks.state import SIZES, start, worker
 from crenel.jobs.config import load as config
 from crenel.jobs.config.load import Source
-from crenel.operators.shards.function import ShardFunction
-from crenel.operators.shards.keyed_shard import KeyedShard
+from crenel.operators.shards.function import KeyedShard, ShardFunction
 
 _BACKENDS = {"hashmap": "hashmap", "RocksDB": "rocksdb"}
 _UNSAVED = 2000  # rows that come where nothing was saved; the delay is half of them

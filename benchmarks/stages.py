@@ -30,8 +30,7 @@ from crenel.jobs.pipeline import build as pipeline
 from crenel.jobs.pipeline import environment
 from crenel.operators.encode.encoder import Encoder
 from crenel.operators.encode.records import RecordsPlan
-from crenel.operators.shards.function import ShardFunction
-from crenel.operators.shards.keyed_shard import KeyedShard
+from crenel.operators.shards.function import KeyedShard, ShardFunction
 from crenel.state.block import Block
 
 if TYPE_CHECKING:

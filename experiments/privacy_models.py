@@ -75,7 +75,7 @@ def settings() -> Iterator[tuple[str, Algorithm, Any]]:
     """Yield the algorithms, with the same delay."""
     yield "CASTLE", CASTLE, CastleParameters(TUPLES, reuse_limit=REUSE)
     yield "nearest", NEAREST, NearestParameters(TUPLES, reuse_limit=REUSE)
-    yield "windows", WINDOW, WindowParameters(TUPLES)
+    yield "windows", SUHDSA, WindowParameters(TUPLES)
 
 
 def asking(tuples: Stream, l: int, further: Asked) -> Privacy:  # noqa: E741 - the field's own name for it

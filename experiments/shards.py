@@ -70,7 +70,7 @@ CONTENDERS = (
         ),
     ),
     Contender("nearest", NEAREST, lambda delay, shards: NearestParameters(delay_tuples=delay // shards, **_REUSE)),
-    Contender("windows", WINDOW, lambda delay, shards: WindowParameters(tuples=delay // shards)),
+    Contender("windows", SUHDSA, lambda delay, shards: WindowParameters(tuples=delay // shards)),
 )
 
 

@@ -33,7 +33,7 @@ class Metrics:
     def __init__(self, group: MetricGroup) -> None:
         self._group = group.add_group(GROUP)
         self._counters: list[Any] = []
-        self._told: set[Any] = set()
+        self._reported: set[Any] = set()
 
     def counter(self, name: str) -> Any:
         """Register and return a counter."""
@@ -57,11 +57,11 @@ class Metrics:
         self._counters.clear()
         cells = container.metrics
         for name, cell in list(cells.items()):
-            told = name in self._told and name.cell_type is CounterCell and not cell.get_cumulative()
-            if told or name.cell_type is GaugeCell:
+            is_reported = name in self._reported and name.cell_type is CounterCell and not cell.get_cumulative()
+            if is_reported or name.cell_type is GaugeCell:
                 del cells[name]
             else:
-                self._told.add(name)
+                self._reported.add(name)
 
 
 class _Changing:

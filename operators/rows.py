@@ -136,7 +136,7 @@ class Emitter:
         """Yield one record of all suppressed tuples, if any: the shard, and reason, position and event time of each."""
         if not len(releases.suppressed_reason):
             return
-        reasons = self._plan.terms.privacy.reasons
+        reasons = self._plan.context.privacy.reasons
         yield row(
             [
                 shard,
@@ -166,7 +166,7 @@ class Emitter:
         return [KINDS[kind] for kind in values] if column.name == "kind" else values
 
     def _members(self, releases: Releases, random_key: bytes) -> list[list[Any]]:
-        pseudonym, columns = self._plan.terms.policy.pseudonym, list(releases.members)
+        pseudonym, columns = self._plan.context.policy.pseudonym, list(releases.members)
         if pseudonym is not None:
             columns.append(codes(pseudonym, self._pseudonym_key, random_key, releases))
         if not columns:

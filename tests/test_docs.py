@@ -20,7 +20,7 @@ from pydantic.fields import FieldInfo
 from crenel.anonymity.algorithm import Algorithm, Output, ShardContext
 from crenel.anonymity.algorithms import builtin as algorithms
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.builtin import WINDOW
+from crenel.anonymity.algorithms.builtin import SUHDSA
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
 from crenel.anonymity.algorithms.ola.parameters import OlaParameters
 from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
@@ -129,7 +129,7 @@ def metrics() -> dict[str, dict[str, str]]:
     for algorithm in ALGORITHMS:
         group: Any = FakeMetrics()
         bounded = SimpleNamespace(delay_tuples=9, window=ClosedBy(9))
-        ShardMetrics(group, {}, algorithm, ShardContext(policy, EVERY_REASON, bounded, pa.schema([])))
+        ShardMetrics(group, list, algorithm, ShardContext(policy, EVERY_REASON, bounded, pa.schema([])))
         found[algorithm.name] = {
             path.removeprefix("crenel."): "counter" if isinstance(metric, FakeCounter) else "gauge"
             for path, metric in group.known.items()

@@ -7,6 +7,6 @@ from crenel.anonymity.algorithms.castle.algorithm import CASTLE
 from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN
 from crenel.anonymity.algorithms.nearest.algorithm import NEAREST
 from crenel.anonymity.algorithms.ola.algorithm import OLA
-from crenel.anonymity.algorithms.suhdsa.algorithm import WINDOW
+from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
 
-__all__ = ["CASTLE", "MONDRIAN", "NEAREST", "OLA", "WINDOW"]
+__all__ = ["CASTLE", "MONDRIAN", "NEAREST", "OLA", "SUHDSA"]

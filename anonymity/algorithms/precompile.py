@@ -34,13 +34,13 @@ def warm_up(
     ``attribute`` is their quasi-identifier; the default is a number with ends on a grid.
     """
     policy = Policy((attribute or Numeric("x", ends=1.0),), sensitive=("s",), subject="who", event_time="at")
-    terms = ShardContext(policy, Privacy(2, 2, lasting=lasting), parameters, _MEMBERS)
-    shard = algorithm.new(terms, 0, bytes(32))
+    context = ShardContext(policy, Privacy(2, 2, lasting=lasting), parameters, _MEMBERS)
+    shard = algorithm.new(context, 0, bytes(32))
     changes = shard.push(_block(len(policy.numeric))).changes
     shard.forget(np.array([_TUPLES - 1], np.uint64))
     if changes is not None:
         entries = {kind: {key: blob for key, blob in e.items() if blob} for kind, e in changes.entries.items()}
-        algorithm.restored(terms, StoredShard(changes.shard, entries), "").finish()
+        algorithm.restored(context, StoredShard(changes.shard, entries), "").finish()
 
 
 def noise() -> None:

@@ -41,7 +41,7 @@ class DelayedShard(Shard):
 
     Parameters
     ----------
-    terms : policy, privacy models and parameters of the shard
+    context : policy, privacy models and parameters of the shard
     snapshot : the stored state of the shard (``crenel.anonymity.buffer.stored_clusters``)
     remembers : whether each step returns the state changes to store; a discarded shard needs none
     """
@@ -49,17 +49,17 @@ class DelayedShard(Shard):
     _outlive: ClassVar[tuple[str, ...]] = ("now", "ring", "domain", "clusters", "omega", "totals")
     """Names of the arrays that are not indexed by slot."""
 
-    def __init__(self, terms: ShardContext, snapshot: ClusterSnapshot, *, remembers: bool = True) -> None:
-        self.terms, self.number = terms, snapshot.state.shard
+    def __init__(self, context: ShardContext, snapshot: ClusterSnapshot, *, remembers: bool = True) -> None:
+        self.context, self.number = context, snapshot.state.shard
         for problem in self._problems():
             raise PolicyError(problem)
-        self.offsets = node_offsets(terms.policy)
-        self._slots = Slots(terms.policy, terms.members, _FEWEST_SLOTS)
-        self._ledger = Ledger(terms, snapshot, self._buffered) if remembers else None
+        self.offsets = node_offsets(context.policy)
+        self._slots = Slots(context.policy, context.members, _FEWEST_SLOTS)
+        self._ledger = Ledger(context, snapshot, self._buffered) if remembers else None
         self.arrays = self._restored_arrays(snapshot)
         self._seen = StoredSeen(self._counted, snapshot.seen, f"shard {self.number}")
-        self._history = LifetimeCounters(self.arrays.totals, terms.privacy, snapshot.state)
-        self._noise = _restored_noise(terms, snapshot)
+        self._history = LifetimeCounters(self.arrays.totals, context.privacy, snapshot.state)
+        self._noise = _restored_noise(context, snapshot)
         rows = self._restore_gamma(snapshot)
         self._restore_omega(snapshot)
         for number, buffered in snapshot.blocks.items():
@@ -83,22 +83,22 @@ class DelayedShard(Shard):
     def forget(self, subjects: NDArray[np.uint64]) -> Step:
         tuples, now = self.arrays.tuples, self.arrays.now
         slots = np.flatnonzero(tuples.cluster != NONE).astype(np.int32)
-        slots = slots[theirs(self.terms.policy, tuples.subject[slots], subjects)]
+        slots = slots[theirs(self.context.policy, tuples.subject[slots], subjects)]
         slots = slots[np.argsort(tuples.position[slots])]
         positions = tuples.position[slots]
         # A cluster's box is the smallest around its buffered tuples. It shrinks to the tuples of the remaining persons
         # and closes with the last of them, so no value of a forgotten person shapes it.
-        self._take_out(slots)
-        self._strike(subjects)
-        self._unsee(slots)
+        self._remove_tuples(slots)
+        self._forget_persons(subjects)
+        self._remove_values(slots)
         self._slots.give_back(slots)
         self._empty_out()
-        if self.terms.policy.noised:
+        if self.context.policy.noised:
             # Reusable generalizations hold the minimum and maximum of noised values but not their owners, so all are
             # dropped.
             now.omega_used = now.omega_next = 0
         self.arrays.totals.sums.forgotten += len(slots)
-        return self._told(self._collected(), Moved(None, _NO_SLOTS, positions, positions[:0], forgets=True))
+        return self._result(self._collected(), Moved(None, _NO_SLOTS, positions, positions[:0], forgets=True))
 
     @property
     def _counted(self) -> Seen:
@@ -112,7 +112,7 @@ class DelayedShard(Shard):
     @property
     def next_deadline(self) -> int | None:
         arrays = self.arrays
-        if self.terms.parameters.delay_event_time is None or not arrays.now.waiting:
+        if self.context.parameters.delay_event_time is None or not arrays.now.waiting:
             return None
         return min(int(arrays.by_time.due[arrays.by_time.slots[0]]), np.iinfo(np.int64).max - 1)
 
@@ -136,14 +136,14 @@ class DelayedShard(Shard):
         self._empty_out()
         self._run(admitted, tuple_watermarks(block, watermark), watermark, ended=ended)
         releases = self._collected()
-        return self._told(releases, None if self._ledger is None else self._moved(block, admitted, releases))
+        return self._result(releases, None if self._ledger is None else self._moved(block, admitted, releases))
 
     def _moved(self, block: Block | None, admitted: NDArray[np.int32], releases: Releases) -> Moved:
         position, out = self.arrays.tuples.position, self.arrays.out
         released, withheld = out.members[: out.filled.members], out.suppressed[: out.filled.suppressed]
-        left = np.concatenate([position[released], position[withheld]])
-        alone = self._left_alone(releases)
-        return Moved(block, admitted, left, np.concatenate([position[released[alone]], position[withheld]]))
+        departed = np.concatenate([position[released], position[withheld]])
+        alone = self._departed_alone(releases)
+        return Moved(block, admitted, departed, np.concatenate([position[released[alone]], position[withheld]]))
 
     def _empty_out(self) -> None:
         filled = self.arrays.out.filled
@@ -153,11 +153,11 @@ class DelayedShard(Shard):
         arrays = self.arrays
         out, tuples = arrays.out, arrays.tuples
         released, withheld = out.members[: out.filled.members], out.suppressed[: out.filled.suppressed]
-        subject = None if self.terms.policy.pseudonym is None else tuples.subject
+        subject = None if self.context.policy.pseudonym is None else tuples.subject
         leaving = Leaving(released, withheld, tuples.position, tuples.event_time, subject)
         return collect(out, int(arrays.now.next_release), leaving, self._slots, self.offsets, arrays.noise)
 
-    def _told(self, releases: Releases, moved: Moved | None) -> Step:
+    def _result(self, releases: Releases, moved: Moved | None) -> Step:
         changes = None
         if self._ledger is not None and moved is not None:
             further = {**self._further(), **self._seen.changes(self._counted)}
@@ -168,7 +168,7 @@ class DelayedShard(Shard):
 
     @abstractmethod
     def _problems(self) -> Iterator[str]:
-        """Yield conflicts among the terms."""
+        """Yield conflicts within the context."""
 
     @abstractmethod
     def _begin(self, random: RandomStream, clusters: int) -> Any:
@@ -183,18 +183,18 @@ class DelayedShard(Shard):
         """Admit tuples and release the due ones; ``marks`` as in ``crenel.anonymity.buffer.watermarks``."""
 
     @abstractmethod
-    def _take_out(self, slots: NDArray[np.int32]) -> None:
+    def _remove_tuples(self, slots: NDArray[np.int32]) -> None:
         """Remove buffered tuples, given in order of position, from their clusters and from the queue."""
 
-    def _unsee(self, slots: NDArray[np.int32]) -> None:
+    def _remove_values(self, slots: NDArray[np.int32]) -> None:
         """Remove forgotten tuples from the frequencies of sensitive values."""
         arrays = self.arrays
         if self._counted.follows.any():
-            remove_value(self._counted, arrays.tuples.sensitive[slots], self.terms.privacy.k)
+            remove_value(self._counted, arrays.tuples.sensitive[slots], self.context.privacy.k)
             waits = np.flatnonzero(arrays.tuples.cluster != NONE).astype(np.int32)
             renumber(arrays.checks.lookup, arrays.waiting.value, arrays.tuples.sensitive, waits)
 
-    def _strike(self, subjects: NDArray[np.uint64]) -> None:
+    def _forget_persons(self, subjects: NDArray[np.uint64]) -> None:
         """Erase further knowledge about persons without buffered tuples; most algorithms have none."""
 
     @abstractmethod
@@ -202,7 +202,7 @@ class DelayedShard(Shard):
         """Return buffered tuples to their clusters after a restore, in order of position."""
 
     @abstractmethod
-    def _left_alone(self, releases: Releases) -> NDArray[np.bool_]:
+    def _departed_alone(self, releases: Releases) -> NDArray[np.bool_]:
         """Return (members,) whether a published tuple left other tuples of its cluster behind."""
 
     @abstractmethod
@@ -228,7 +228,7 @@ class DelayedShard(Shard):
         return slots
 
     def _reserve(self, count: int) -> None:
-        policy, arrays = self.terms.policy, self.arrays
+        policy, arrays = self.context.policy, self.arrays
         if (slots := self._slots.reserve(count)) is not None:
             arrays = self._enlarged(arrays, slots)
         checked = len(arrays.checks.address) > 0
@@ -241,7 +241,7 @@ class DelayedShard(Shard):
         return ClusteredTuples(
             numeric=tuples.numeric[slots],
             categorical=tuples.leaf[slots] - self.offsets,
-            subject=None if self.terms.policy.subject is None else tuples.subject[slots],
+            subject=None if self.context.policy.subject is None else tuples.subject[slots],
             sensitive=tuples.sensitive[slots],
             event_time=tuples.event_time[slots],
             members=self._slots.batch(slots),
@@ -257,7 +257,7 @@ class DelayedShard(Shard):
         now.next_position, now.next_cluster, now.next_release = state.numbers[:3].tolist()
         now.merges, now.splits = state.merges, state.splits
         arrays.domain.lower[:], arrays.domain.upper[:] = state.lower, state.upper
-        arrays.domain.scale[:] = scales(state.lower, state.upper, len(self.terms.policy.quasi_identifiers))
+        arrays.domain.scale[:] = scales(state.lower, state.upper, len(self.context.policy.quasi_identifiers))
         _restore_ring(arrays, snapshot)
         return arrays
 
@@ -302,7 +302,7 @@ class DelayedShard(Shard):
             moved = np.full(len(before.tuples.cluster), NONE, np.int32)
             moved[used] = np.arange(len(used))
             self._ledger.blocks.renumber(moved)
-        terms = self.terms
+        context = self.context
         rows = len(before.clusters.rows)
         made = self._enlarged(self._begin(before.random, rows), slots)
         lookup = made.checks.lookup._replace(seen=before.checks.lookup.seen)
@@ -322,8 +322,8 @@ class DelayedShard(Shard):
         kept = {name: getattr(before, name) for name in self._outlive}
         self.arrays = made._replace(**kept)
         entries = len(used) * entries_of(
-            len(terms.policy.sensitive),
-            by_name=terms.policy.subject is not None,
+            len(context.policy.sensitive),
+            by_name=context.policy.subject is not None,
             checked=len(made.checks.address) > 0,
         )
         waiting = self.arrays.waiting
@@ -350,15 +350,15 @@ def _restore_ring(arrays: Any, snapshot: ClusterSnapshot) -> None:
     now.tau = total / used if used else 0.0
 
 
-def _restored_noise(terms: ShardContext, snapshot: ClusterSnapshot) -> Noise | None:
-    if terms.sampling_and_noise is None:
+def _restored_noise(context: ShardContext, snapshot: ClusterSnapshot) -> Noise | None:
+    if context.sampling_and_noise is None:
         return None
     key, noise = key_bytes(snapshot.state.key), snapshot.state.noise
     if noise is None:
-        return Noise(terms.policy, terms.sampling_and_noise, key)
+        return Noise(context.policy, context.sampling_and_noise, key)
     return Noise(
-        terms.policy,
-        terms.sampling_and_noise,
+        context.policy,
+        context.sampling_and_noise,
         key,
         used=noise.used,
         sampled_out=noise.sampled_out,

@@ -32,15 +32,15 @@ class Moved:
     ----------
     block : the admitted tuples (perturbed, where noise is on); None where there are none
     admitted : (tuples,) slots of the admitted tuples, in order
-    left : (tuples,) positions of the published and suppressed tuples
-    left_alone : (tuples,) positions of those among them that left others of their cluster behind
+    departed : (tuples,) positions of the published and suppressed tuples
+    departed_alone : (tuples,) positions of those among them that left others of their cluster behind
     forgets : whether the step erases persons, with all stored traces of them
     """
 
     block: Block | None
     admitted: NDArray[np.int32]
-    left: NDArray[np.int64]
-    left_alone: NDArray[np.int64]
+    departed: NDArray[np.int64]
+    departed_alone: NDArray[np.int64]
     forgets: bool = False
 
 
@@ -49,16 +49,16 @@ class Ledger:
 
     Parameters
     ----------
-    terms : policy, privacy models and parameters of the shard
+    context : policy, privacy models and parameters of the shard
     snapshot : the stored state of the shard; the caller adds its blocks to ``blocks``
     tuples : returns the stored form of buffered tuples, given slots in order of position
     """
 
     def __init__(
-        self, terms: ShardContext, snapshot: ClusterSnapshot, tuples: Callable[[NDArray[np.int32]], ClusteredTuples]
+        self, context: ShardContext, snapshot: ClusterSnapshot, tuples: Callable[[NDArray[np.int32]], ClusteredTuples]
     ) -> None:
         state = snapshot.state
-        self._terms, self._number, self._tuples = terms, state.shard, tuples
+        self._context, self._number, self._tuples = context, state.shard, tuples
         self.blocks = StoredBlocks(int(state.numbers[3]))
         self._gone = state.gone
         self._gamma = set(snapshot.gamma)
@@ -67,7 +67,7 @@ class Ledger:
         self._omega = {i: int(entry.id[-1]) for i, entry in snapshot.omega.items()}
         self._forgotten = dict(snapshot.forgotten)
         self._inventory = snapshot.inventory
-        self._offsets = node_offsets(terms.policy)
+        self._offsets = node_offsets(context.policy)
 
     def changes(
         self,
@@ -85,9 +85,9 @@ class Ledger:
         oldest = int(arrays.tuples.position[now.oldest]) if now.waiting else int(now.next_position)
         blocks = self._changed_blocks(arrays, moved)
         # A tuple that arrived and departed in the same step was never stored.
-        before = moved.left_alone[moved.left_alone < now.next_position - len(moved.admitted)]
+        before = moved.departed_alone[moved.departed_alone < now.next_position - len(moved.admitted)]
         gone = np.concatenate([self._gone, before])
-        self._gone = gone[(gone >= oldest) & self.blocks.within(gone)]
+        self._gone = gone[(gone >= oldest) & self.blocks.covers(gone)]
         entries = {
             "blocks": blocks | self._rewritten_blocks(arrays, moved),
             "gamma": self._changed_gamma(arrays),
@@ -101,7 +101,7 @@ class Ledger:
     def _changed_blocks(self, arrays: CastleArrays, moved: Moved) -> dict[int, bytes | None]:
         # Tuples of the pushed block are not counted yet.
         first = int(arrays.now.next_position) - len(moved.admitted)
-        changed: dict[int, bytes | None] = dict.fromkeys(self.blocks.leave(moved.left[moved.left < first]))
+        changed: dict[int, bytes | None] = dict.fromkeys(self.blocks.depart(moved.departed[moved.departed < first]))
         if moved.block is None or not len(moved.block):
             return changed
         number, tuples = self.blocks.number(), arrays.tuples
@@ -133,8 +133,8 @@ class Ledger:
         position, cluster = arrays.tuples.position, arrays.tuples.cluster
         # The store does not say which departed tuples it still contains, so any block with departed tuples may hold
         # some of a forgotten person.
-        anew = self.blocks.partly_left() if moved.forgets else self.blocks.sparse()
-        for number, slots in {**dict(anew), **dict(self.blocks.holding(self._moved_on(arrays, moved)))}.items():
+        anew = self.blocks.partly_departed() if moved.forgets else self.blocks.sparse()
+        for number, slots in {**dict(anew), **dict(self.blocks.containing(self._moved_on(arrays, moved)))}.items():
             first, end = self.blocks.span(number)
             kept = slots[(cluster[slots] != NONE) & (position[slots] >= first) & (position[slots] < end)]
             self.blocks.rewrite(number, kept, position[kept])
@@ -149,7 +149,7 @@ class Ledger:
         entries: dict[int, bytes | None] = dict.fromkeys(self._gamma - current)
         self._gamma = current
         box = clusters.box
-        nothing = np.zeros((1, len(self._terms.policy.sensitive)), np.int64)
+        nothing = np.zeros((1, len(self._context.policy.sensitive)), np.int64)
         for row in rows[clusters.changed[rows]].tolist():
             one = slice(row, row + 1)
             entry = Generalizations(
@@ -196,7 +196,7 @@ class Ledger:
         now = arrays.now
         numbers = (now.next_position, now.next_cluster, now.next_release, self.blocks.next_number)
         return CastleState(
-            **history.state(self._terms, self._number, arrays.domain, arrays.random, self._inventory),
+            **history.state(self._context, self._number, arrays.domain, arrays.random, self._inventory),
             numbers=np.array([*numbers, _oldest_reusable(arrays)], np.int64),
             oldest=oldest,
             gone=self._gone,
@@ -206,7 +206,7 @@ class Ledger:
             merges=int(now.merges),
             splits=int(now.splits),
             noise=None if noise is None else _noise(noise),
-            promised=promised(self._terms),
+            promised=promised(self._context),
         )
 
 

@@ -46,7 +46,7 @@ class StoredBlocks:
         self._waiting = np.append(self._waiting, waiting)
         self._slots[number] = slots.copy()
 
-    def leave(self, positions: NDArray[np.int64]) -> list[int]:
+    def depart(self, positions: NDArray[np.int64]) -> list[int]:
         """Count the departure of stored tuples, and return the numbers of the blocks to remove."""
         index = np.searchsorted(self._first, positions, side="right") - 1
         self._waiting -= np.bincount(index, minlength=len(self._waiting))
@@ -63,12 +63,12 @@ class StoredBlocks:
         for number in self._numbers[self._stored > _SPARSE * self._waiting].tolist():
             yield number, self._slots[number]
 
-    def partly_left(self) -> Iterable[tuple[int, NDArray[np.int32]]]:
+    def partly_departed(self) -> Iterable[tuple[int, NDArray[np.int32]]]:
         """Yield number and slots of each block that stores departed tuples."""
         for number in self._numbers[self._stored > self._waiting].tolist():
             yield number, self._slots[number]
 
-    def holding(self, positions: NDArray[np.int64]) -> Iterable[tuple[int, NDArray[np.int32]]]:
+    def containing(self, positions: NDArray[np.int64]) -> Iterable[tuple[int, NDArray[np.int32]]]:
         """Yield number and slots of each block that stores the tuples at some positions."""
         for index in np.unique(np.searchsorted(self._first, positions, side="right") - 1).tolist():
             number = int(self._numbers[index])
@@ -86,7 +86,7 @@ class StoredBlocks:
         index = int(np.flatnonzero(self._numbers == number)[0])
         return int(self._first[index]), int(self._end[index])
 
-    def within(self, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def covers(self, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return (positions,) whether each position lies inside a stored block."""
         index = np.searchsorted(self._first, positions, side="right") - 1
         known = index >= 0

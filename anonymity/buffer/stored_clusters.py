@@ -41,17 +41,17 @@ class ClusterSnapshot(Snapshot[CastleState, ClusteredTuples]):
     forgotten: dict[int, bytes | None] = field(default_factory=dict)
 
 
-def initial_snapshot(terms: ShardContext, number: int, key: bytes) -> ClusterSnapshot:
+def initial_snapshot(context: ShardContext, number: int, key: bytes) -> ClusterSnapshot:
     """Return the state of a shard without tuples; ``key``: the 32 bytes of its random stream."""
     state = initial_state(
         CastleState,
-        terms,
+        context,
         number,
         key,
         numbers=np.zeros(5, np.int64),
         oldest=0,
         gone=np.zeros(0, np.int64),
-        ring=np.zeros(terms.parameters.loss_window),
+        ring=np.zeros(context.parameters.loss_window),
         ring_used=0,
         ring_next=0,
         merges=0,
@@ -60,7 +60,7 @@ def initial_snapshot(terms: ShardContext, number: int, key: bytes) -> ClusterSna
     return ClusterSnapshot(state=state)
 
 
-def read(terms: ShardContext, stored: StoredShard, where: str = "") -> ClusterSnapshot:
+def read(context: ShardContext, stored: StoredShard, where: str = "") -> ClusterSnapshot:
     """Return the stored state, as ``crenel.anonymity.buffer.stored_shard.read_snapshot`` does.
 
     Generalizations that do not satisfy the current privacy models are dropped for good.
@@ -70,14 +70,14 @@ def read(terms: ShardContext, stored: StoredShard, where: str = "") -> ClusterSn
         for kind, name in (("gamma", "cluster"), ("omega", "release"))
     }
     found, decoded, shard = read_snapshot(
-        CastleState, ClusteredTuples, terms, stored, where, _require_state, _require_blocks, others
+        CastleState, ClusteredTuples, context, stored, where, _require_state, _require_blocks, others
     )
     state, gamma, omega = found.state, decoded["gamma"], decoded["omega"]
     with readable(f"gamma state of {shard}"):
-        _require_gamma(terms, state, gamma, _clusters(state, found.blocks))
+        _require_gamma(context, state, gamma, _clusters(state, found.blocks))
     with readable(f"omega state of {shard}"):
-        _require_omega(terms, state, omega)
-    kept = {i: _promising(entry, terms, state) for i, entry in omega.items()}
+        _require_omega(context, state, omega)
+    kept = {i: _promising(entry, context, state) for i, entry in omega.items()}
     # If they stayed in the store, a later policy could revive some of them, depending on how releases were stored
     # together.
     forgotten = {
@@ -93,38 +93,38 @@ def read(terms: ShardContext, stored: StoredShard, where: str = "") -> ClusterSn
     )
 
 
-def _promising(entry: Generalizations, terms: ShardContext, state: CastleState) -> Generalizations:
-    privacy = terms.privacy
-    asked = [privacy.l_of(column)[0] for column in terms.policy.sensitive]
+def _promising(entry: Generalizations, context: ShardContext, state: CastleState) -> Generalizations:
+    privacy = context.privacy
+    asked = [privacy.l_of(column)[0] for column in context.policy.sensitive]
     safe = (entry.subjects >= privacy.k) & (entry.diversity >= asked).all(axis=1) & (entry.id >= state.numbers[4])
-    if not _counted_people(state, terms) or promised(terms).items() - state.promised.items():
+    if not _counted_people(state, context) or promised(context).items() - state.promised.items():
         safe[:] = False
-    safe &= _on_grid(entry, terms)
+    safe &= _on_grid(entry, context)
     return Generalizations(**{name: column[safe] for name, column in vars(entry).items()})
 
 
-def _on_grid(entry: Generalizations, terms: ShardContext) -> NDArray[np.bool_]:
+def _on_grid(entry: Generalizations, context: ShardContext) -> NDArray[np.bool_]:
     """Return (rows,) whether each interval has its ends where intervals are published now."""
-    if all(attribute.ends is None for attribute in terms.policy.numeric):
+    if all(attribute.ends is None for attribute in context.policy.numeric):
         return np.ones(len(entry.id), np.bool_)
     rounded = Boxes(np.array(entry.lower), np.array(entry.upper), np.array(entry.node))
-    round_all(domain(terms.policy), rounded)
+    round_all(domain(context.policy), rounded)
     kept: NDArray[np.bool_] = ((rounded.lower == entry.lower) & (rounded.upper == entry.upper)).all(axis=1)
     return kept
 
 
-def _counted_people(state: CastleState, terms: ShardContext) -> bool:
+def _counted_people(state: CastleState, context: ShardContext) -> bool:
     """Return whether the stored diversity counts persons; before version 3 it counted values, which is more."""
-    diverse = any(terms.privacy.l_of(column)[0] > 1 for column in terms.policy.sensitive)
-    return state.version >= 3 or not diverse or terms.policy.subject is None
+    diverse = any(context.privacy.l_of(column)[0] > 1 for column in context.policy.sensitive)
+    return state.version >= 3 or not diverse or context.policy.subject is None
 
 
-def promised(terms: ShardContext) -> dict[str, float]:
+def promised(context: ShardContext) -> dict[str, float]:
     """Return the parameters of each sensitive column's privacy models, except l, by model and column."""
     return {
         f"{name}:{column}": number
-        for column in terms.policy.sensitive
-        for promise, parameter, _ in terms.privacy.further_of(column)
+        for column in context.policy.sensitive
+        for promise, parameter, _ in context.privacy.further_of(column)
         for name, number in promise.named(parameter).items()
     }
 
@@ -149,19 +149,19 @@ def _clusters(state: CastleState, blocks: dict[int, ClusteredTuples]) -> set[int
 
 
 def _require_gamma(
-    terms: ShardContext, state: CastleState, gamma: dict[int, Generalizations], clusters: set[int]
+    context: ShardContext, state: CastleState, gamma: dict[int, Generalizations], clusters: set[int]
 ) -> None:
     for i, entry in gamma.items():
         require(len(entry.id) == 1 and entry.id[0] == i < state.numbers[1] and i in clusters, "clusters")
-        require_boxes(entry.lower, entry.upper, entry.node, terms.policy)
+        require_boxes(entry.lower, entry.upper, entry.node, context.policy)
 
 
-def _require_omega(terms: ShardContext, state: CastleState, omega: dict[int, Generalizations]) -> None:
+def _require_omega(context: ShardContext, state: CastleState, omega: dict[int, Generalizations]) -> None:
     for entry in omega.values():
         require(len(entry.id) > 0 and bool((np.diff(entry.id) > 0).all()), "releases")
         require(bool(entry.id[-1] < state.numbers[2]), "releases")
         require(len(entry.subjects) == len(entry.diversity) == len(entry.id), "counts")
-        require(entry.diversity.shape[1] == len(terms.policy.sensitive), "diversity")
-        require(entry.span.shape == (len(entry.id), 2, len(terms.policy.noised)), "noised values")
+        require(entry.diversity.shape[1] == len(context.policy.sensitive), "diversity")
+        require(entry.span.shape == (len(entry.id), 2, len(context.policy.noised)), "noised values")
         require(bool(np.isfinite(entry.span).all()), "noised values")
-        require_boxes(entry.lower, entry.upper, entry.node, terms.policy)
+        require_boxes(entry.lower, entry.upper, entry.node, context.policy)

@@ -14,7 +14,7 @@ from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.castle.shard import Castle
 from crenel.anonymity.algorithms.suhdsa import stored as window
 from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
-from crenel.anonymity.algorithms.suhdsa.shard import Window
+from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaShard
 from crenel.anonymity.buffer import stored_clusters as castle
 from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
 from experiments.harness import REUSE, Drawing, Table, drawing, in_processes, legend_below, panels, percent, seeds
@@ -70,7 +70,7 @@ def shard(people: Population, method: str, privacy: Privacy, seed: int, delay: i
         terms = ShardContext(policy, privacy, CastleParameters(delay_tuples=delay, reuse_limit=REUSE), members)
         return Castle(terms, castle.initial_snapshot(terms, 0, key(seed)), remembers=False)
     terms = ShardContext(policy, privacy, WindowParameters(delay), members)
-    return Window(terms, window.initial_snapshot(terms, 0, key(seed)), remembers=False)
+    return SuhdsaShard(terms, window.initial_snapshot(terms, 0, key(seed)), remembers=False)
 
 
 def run(people: Population, method: str, privacy: Privacy, seed: int, delay: int = DELTA) -> tuple[Run, float]:

@@ -17,7 +17,7 @@ from crenel.anonymity.algorithms.suhdsa.controllers import adapt_size
 from crenel.anonymity.algorithms.suhdsa.grouping import begin_grouping, grow, link, summarize
 from crenel.anonymity.algorithms.suhdsa.procedures import begin_log, carry, place, suppress
 from crenel.anonymity.algorithms.suhdsa.release import release
-from crenel.anonymity.algorithms.suhdsa.shard import Window
+from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaShard
 from crenel.anonymity.algorithms.suhdsa.stored import SuhdsaSnapshot
 from crenel.anonymity.algorithms.suhdsa.window_start import TOO_FEW_SUBJECTS, begin_window
 from crenel.anonymity.compiled.jit import Int, entry, leaf
@@ -26,7 +26,7 @@ from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.space.domain import NONE
 
 
-class _OfKAlone(Window):
+class _OfKAlone(SuhdsaShard):
     def __init__(self, terms: ShardContext, snapshot: SuhdsaSnapshot, **how: Any) -> None:
         super().__init__(replace(terms, privacy=Privacy(terms.privacy.k)), snapshot, **how)
 

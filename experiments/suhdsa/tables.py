@@ -22,7 +22,7 @@ from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.castle.shard import Castle
 from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
-from crenel.anonymity.algorithms.suhdsa.shard import Window, WindowStep
+from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaShard, SuhdsaStep
 from crenel.anonymity.algorithms.suhdsa.stored import initial_snapshot
 from crenel.anonymity.buffer.release_buffer import delay_of_bucket
 from crenel.anonymity.buffer.releases import Releases
@@ -145,10 +145,12 @@ class Run:
     milliseconds: NDArray[np.float64]
 
 
-Maker = Callable[[Policy, Privacy, WindowParameters], Window | Castle]
+Maker = Callable[[Policy, Privacy, WindowParameters], SuhdsaShard | Castle]
 
 
-def _window(kind: type[Window], policy: Policy, privacy: Privacy, parameters: WindowParameters, **how: Any) -> Window:
+def _window(
+    kind: type[SuhdsaShard], policy: Policy, privacy: Privacy, parameters: WindowParameters, **how: Any
+) -> SuhdsaShard:
     terms = ShardContext(policy, privacy, parameters, MEMBERS)
     return kind(terms, initial_snapshot(terms, 0, bytes(32)), remembers=False, **how)
 
@@ -201,7 +203,7 @@ def run(
         step = shard.push(blocks[i], watermark) if i < len(blocks) else shard.finish()
         spent += time.process_time() - start
         released.append(step.releases)
-        if isinstance(step, WindowStep):
+        if isinstance(step, SuhdsaStep):
             windows.append(step.repairs.windows)
     counters = shard.counters
     mixing, satisfied = _diversity(released, l)

@@ -121,7 +121,7 @@ def read_beginning(config: Config, rows: int, file: Path | None = None) -> Begin
         checked=plan.encoded,
         subject_key=plan.subject_key,
     )
-    return Beginning(sample.first(rows), plan.terms.privacy, whole)
+    return Beginning(sample.first(rows), plan.context.privacy, whole)
 
 
 def _too_few(tuples: int, rejected: int) -> str:

@@ -102,7 +102,7 @@ def operator_plan(config: Config, found: Layout, encoders: int = 1) -> OperatorP
     )
     return OperatorPlan(
         algorithm=config.algorithm,
-        terms=terms,
+        context=terms,
         seed=config.seed,
         integers=found.generalization.integers,
         encoded=found.encode.checked,

@@ -14,7 +14,7 @@ from crenel.anonymity.model.outcomes import KINDS
 PERCENT_OF_K = (100, 125, 150, 200, 300, 500, 1000)
 """Lower bounds of the size buckets, in percent of k."""
 
-OF_CLASSES = ("released_alone", *(f"classes_from_{percent}" for percent in PERCENT_OF_K))
+CLASS_COUNTERS = ("released_alone", *(f"classes_from_{percent}" for percent in PERCENT_OF_K))
 """Names of the counters that exist under every policy."""
 
 _FORMED = np.array([kind in ("cluster", "merged", "split") for kind in KINDS])
@@ -49,7 +49,7 @@ class Classes:
         """Mean over released tuples of the minimum l of their sensitive columns, without fully generalized tuples."""
         return self._diversity / max(self._judged, 1)
 
-    def left(self, releases: Releases) -> dict[str, int]:
+    def add(self, releases: Releases) -> dict[str, int]:
         """Add the releases of one step, and return the counter increments by name."""
         if not len(releases):
             return {}
@@ -62,13 +62,13 @@ class Classes:
             np.searchsorted(self._from, subjects[_FORMED[releases.kind]], side="right"), minlength=len(PERCENT_OF_K)
         )
         found |= {f"classes_from_{percent}": n for percent, n in zip(PERCENT_OF_K, sizes.tolist(), strict=True)}
-        told = releases.kind != _GENERALIZED
-        if told.any():
-            least = int(subjects[told].min())
+        counts = releases.kind != _GENERALIZED
+        if counts.any():
+            least = int(subjects[counts].min())
             self.least = min(self.least, least) if self.least else least
             if releases.diversity.shape[1]:
-                judged = int(tuples[told].sum())
-                diversity = int((releases.diversity.min(axis=1) * tuples)[told].sum())
+                judged = int(tuples[counts].sum())
+                diversity = int((releases.diversity.min(axis=1) * tuples)[counts].sum())
                 self._judged, self._diversity = self._judged + judged, self._diversity + diversity
                 found["diversity_sum"] = diversity
         return found

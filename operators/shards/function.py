@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyflink.datastream import KeyedProcessFunction, OutputTag, RuntimeContext, TimeDomain
 
-from crenel.anonymity.algorithm import Algorithm, Counters, Step
+from crenel.anonymity.algorithm import Algorithm, Counters, Shard, Step
 from crenel.anonymity.buffer.release_buffer import delay_of_bucket
 from crenel.anonymity.compiled.random import shard_key
 from crenel.anonymity.model.errors import InvariantError
@@ -30,7 +30,6 @@ from crenel.operators.rows import (
     row,
 )
 from crenel.operators.shards.chain import Chain
-from crenel.operators.shards.keyed_shard import KeyedShard
 from crenel.operators.shards.metrics import ShardMetrics
 from crenel.operators.shards.plan import OperatorPlan
 from crenel.operators.shards.stream_diagnostics import StreamDiagnostics
@@ -58,6 +57,20 @@ WAKE_UP = 10_000
 def further_tags(algorithm: Algorithm) -> dict[str, OutputTag]:
     """Return the side outputs of an algorithm in addition to those of every job, by name."""
     return {output.name: OutputTag(output.name, further_type(output)) for output in algorithm.outputs}
+
+
+class KeyedShard:
+    """One key: the shard with its counters, rejected records, diagnostics, hash chain and current timer."""
+
+    def __init__(
+        self, shard: Shard, rejected: NDArray[np.int64], diagnostics: StreamDiagnostics, chain: Chain | None = None
+    ) -> None:
+        self.shard = shard
+        self.chain = chain
+        self.diagnostics = diagnostics
+        self.counters = shard.counters
+        self.rejected = rejected
+        self.timer: int | None = None
 
 
 class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
@@ -97,9 +110,11 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         self._emitter = Emitter(plan)
         self._tags = further_tags(plan.algorithm)
         self._shards: dict[int, KeyedShard] = {}
-        self._passed = WatermarkMerger(plan.encoders)
+        self._watermarks = WatermarkMerger(plan.encoders)
         group = runtime_context.get_metrics_group()
-        self._metrics = ShardMetrics(group, self._shards, plan.algorithm, plan.terms)
+        self._metrics = ShardMetrics(
+            group, lambda: [keyed.counters for keyed in self._shards.values()], plan.algorithm, plan.context
+        )
         gc.freeze()  # existing objects stay: scanning them repeatedly takes a tenth of Python's run time
 
     def _process(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
@@ -110,7 +125,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         if kind_of(value[1]) == "forget":
             yield from self._forget(Forget.from_bytes(value[1], f"key {key}"), key, ctx)
             return
-        block = self._passed.told(Block.from_bytes(value[1], self._plan.terms.members, f"key {key}"))
+        block = self._watermarks.told(Block.from_bytes(value[1], self._plan.context.members, f"key {key}"))
         keyed = self._shards.get(key)
         if keyed is None:
             keyed = self._load(ctx, key, block.shard)
@@ -168,14 +183,14 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         self._wake_up_later(ctx)
         stored = self._store.read()
         if stored is not None:
-            shard = plan.algorithm.restored(plan.terms, stored, f"key {key}")
+            shard = plan.algorithm.restored(plan.context, stored, f"key {key}")
         else:
             number = plan.numbers.get(key) if number is None else number
             if number is None:
                 raise InvariantError("a timer fired for a shard of which nothing is stored")
-            shard = plan.algorithm.new(plan.terms, number, shard_key(plan.seed, number))
+            shard = plan.algorithm.new(plan.context, number, shard_key(plan.seed, number))
         diagnostics = StreamDiagnostics(
-            plan.terms, max(plan.algorithm.durations(plan.terms.parameters).values(), default=None)
+            plan.context, max(plan.algorithm.durations(plan.context.parameters).values(), default=None)
         )
         chain = self._chain(f"key {key}")
         keyed = self._shards[key] = KeyedShard(shard, self._rejected(stored, f"key {key}"), diagnostics, chain)
@@ -217,7 +232,7 @@ class ShardFunction(KeyedProcessFunction):  # type: ignore[misc]
         # Only Flink knows a restored shard until an input arrives for its key. After a reduction of the event-time
         # delay, its stored timer may fire long after the new deadline. A timer of processing time therefore loads it
         # soon.
-        if self._plan.terms.policy.event_time is not None:
+        if self._plan.context.policy.event_time is not None:
             timers = ctx.timer_service()
             # At multiples of the interval, so that a restored series of wake-ups and a new one coincide.
             timers.register_processing_time_timer((timers.current_processing_time() // WAKE_UP + 1) * WAKE_UP)
@@ -273,13 +288,13 @@ def summary(plan: OperatorPlan, keyed: KeyedShard) -> Iterator[tuple[str, float]
         for name, amount in amounts.items():
             yield f"{group}.{name}", amount
     for declaration in declared(Counters):
-        if declaration.exists(plan.terms.privacy):
+        if declaration.exists(plan.context.privacy):
             yield declaration.name, getattr(counters, declaration.name)
     for bucket in counters.delays.nonzero()[0].tolist():
         yield f"delay.{delay_of_bucket(bucket)}", int(counters.delays[bucket])
     yield from keyed.diagnostics.found()
-    for name, promised in plan.terms.privacy.in_force.items():
+    for name, promised in plan.context.privacy.in_force.items():
         yield f"parameter.{name}", promised
-    if (noise := plan.terms.sampling_and_noise) is not None:
+    if (noise := plan.context.sampling_and_noise) is not None:
         yield "parameter.sample_rate", noise.sample_rate
         yield "parameter.phi", noise.phi

@@ -19,7 +19,7 @@ class OperatorPlan:
     Attributes
     ----------
     algorithm : the algorithm
-    terms : policy, privacy models and parameters
+    context : policy, privacy models and parameters
     seed : fixes every random choice; None: drawn from the operating system at a shard's first tuple
     integers : names of the numeric quasi-identifiers that are published as integers
     encoded : names of the columns that encode reads, indexed by ``crenel.state.block.Rejected.column``; None stands for
@@ -33,7 +33,7 @@ class OperatorPlan:
     """
 
     algorithm: Algorithm
-    terms: ShardContext
+    context: ShardContext
     seed: int | None
     integers: frozenset[str]
     encoded: tuple[str | None, ...]
@@ -46,14 +46,14 @@ class OperatorPlan:
     @property
     def members(self) -> pa.Schema:
         """Names and types of the published columns with a value per member; the pseudonym comes last."""
-        pseudonym = self.terms.policy.pseudonym
+        pseudonym = self.context.policy.pseudonym
         return (
-            self.terms.members
+            self.context.members
             if pseudonym is None
-            else self.terms.members.append(pa.field(pseudonym.column, pa.string()))
+            else self.context.members.append(pa.field(pseudonym.column, pa.string()))
         )
 
     @property
     def representative(self) -> bool:
         """Whether a number is published as one representative value of its class, and not as an interval."""
-        return self.algorithm.representative(self.terms.parameters)
+        return self.algorithm.representative(self.context.parameters)

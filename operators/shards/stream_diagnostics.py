@@ -28,13 +28,13 @@ class StreamDiagnostics:
 
     Parameters
     ----------
-    terms : numeric attributes without a domain are observed, unless there is noise, because their original values must
-        stay secret
+    context : numeric attributes without a domain are observed, unless there is noise, because their original values
+        must stay secret
     delay : maximum delay of a tuple in milliseconds of event time; None: no such bound
     """
 
-    def __init__(self, terms: ShardContext, delay: int | None) -> None:
-        watched = [] if terms.sampling_and_noise is not None else terms.policy.numeric
+    def __init__(self, context: ShardContext, delay: int | None) -> None:
+        watched = [] if context.sampling_and_noise is not None else context.policy.numeric
         self._columns = {attribute.name: i for i, attribute in enumerate(watched) if attribute.domain is None}
         self._outermost = {name: np.empty(0) for name in self._columns}
         self._delay = delay

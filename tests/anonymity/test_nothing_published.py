@@ -10,7 +10,7 @@ import pytest
 
 from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext, Step
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.builtin import CASTLE, MONDRIAN, NEAREST, OLA, WINDOW
+from crenel.anonymity.algorithms.builtin import CASTLE, MONDRIAN, NEAREST, OLA, SUHDSA
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
@@ -30,12 +30,12 @@ K, BLOCKS, ROWS = 3, 9, 25
 PARAMETERS: dict[str, Any] = {
     CASTLE.name: CastleParameters(delay_tuples=40),
     NEAREST.name: NearestParameters(40, delay_jitter=0.25, reuse_limit=1000),
-    WINDOW.name: WindowParameters(tuples=50),
+    SUHDSA.name: WindowParameters(tuples=50),
     MONDRIAN.name: MondrianParameters(ClosedBy(tuples=50)),
     OLA.name: OlaParameters(ClosedBy(tuples=50), max_suppression=0.3),
 }
 
-ALGORITHMS = (CASTLE, NEAREST, WINDOW, MONDRIAN, OLA)
+ALGORITHMS = (CASTLE, NEAREST, SUHDSA, MONDRIAN, OLA)
 
 
 def _terms(algorithm: Algorithm, noise: SamplingAndNoise | None = None) -> ShardContext:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
-from crenel.anonymity.algorithms.suhdsa.shard import Window
+from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaShard
 from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
 from crenel.state.shard import StoredShard
 from crenel.state.suhdsa import VERSION
@@ -57,12 +57,12 @@ def snapshot(setting: WindowSetting) -> StoredShard:
     return shard.stored
 
 
-def restored(stored: StoredShard, setting: WindowSetting = SETTING) -> Window:
+def restored(stored: StoredShard, setting: WindowSetting = SETTING) -> SuhdsaShard:
     """The shard that was stored."""
     return setting.again(stored, fingerprint_of(setting.policy))
 
 
-def rest(window: Window, setting: WindowSetting = SETTING) -> dict[str, list[Any]]:
+def rest(window: SuhdsaShard, setting: WindowSetting = SETTING) -> dict[str, list[Any]]:
     """What the steps after the snapshot release."""
     return columns_of([take(setting, window, step) for step in steps_of(setting.policy)[TAKEN:]])
 

@@ -48,11 +48,11 @@ def test_noise_over_an_observed_range_never_turns_an_interval_around() -> None:
     plan = planned(CASTLE, CastleParameters(20))
     observed = (Numeric("age", None, 1.0), Categorical("group", TREE))
     terms = dataclasses.replace(
-        plan.terms,
-        policy=dataclasses.replace(plan.terms.policy, quasi_identifiers=observed),
+        plan.context,
+        policy=dataclasses.replace(plan.context.policy, quasi_identifiers=observed),
         sampling_and_noise=SamplingAndNoise(1.0, 0.5, observed_range=True),
     )
-    plan = dataclasses.replace(plan, terms=terms, extremes={"age": (-128, 127)})
+    plan = dataclasses.replace(plan, context=terms, extremes={"age": (-128, 127)})
 
     def ends(bounded: bool) -> list[tuple[int, int]]:
         one = plan if bounded else dataclasses.replace(plan, extremes={})

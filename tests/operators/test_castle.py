@@ -30,7 +30,7 @@ def plan(sampling_and_noise: SamplingAndNoise | None = None, **castle: int) -> O
 
 def with_terms(made: OperatorPlan, **changed: Any) -> OperatorPlan:
     """The same plan under other terms."""
-    return dataclasses.replace(made, terms=dataclasses.replace(made.terms, **changed))
+    return dataclasses.replace(made, context=dataclasses.replace(made.context, **changed))
 
 
 def test_every_tuple_leaves_once_and_the_end_of_the_input_empties_the_shard() -> None:
@@ -170,7 +170,7 @@ def test_a_shard_that_wakes_after_an_end_of_the_input_has_another_end() -> None:
 
 
 def test_a_stream_without_event_time_has_no_wake_ups() -> None:
-    policy = dataclasses.replace(plan().terms.policy, event_time=None)
+    policy = dataclasses.replace(plan().context.policy, event_time=None)
     harness = Harness(ShardFunction(with_terms(plan(), policy=policy)))
     harness.element(KEY, block(0, 40).to_bytes())
     assert not harness.runtime.wake_ups
@@ -276,8 +276,8 @@ def test_a_damaged_block_is_refused() -> None:
 
 def test_full_generalization_is_refused_where_it_would_publish_the_range_that_was_seen() -> None:
     one = plan()
-    policy = dataclasses.replace(one.terms.policy, quasi_identifiers=(Numeric("age"), Categorical("group", TREE)))
+    policy = dataclasses.replace(one.context.policy, quasi_identifiers=(Numeric("age"), Categorical("group", TREE)))
     castle = CastleParameters(20, suppression="generalize")
-    terms = dataclasses.replace(one.terms, policy=policy, parameters=castle)
+    terms = dataclasses.replace(one.context, policy=policy, parameters=castle)
     with pytest.raises(PolicyError, match=r"quasi_identifiers\.age\.domain"):
         CASTLE.new(terms, 0, bytes(32))

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST, WINDOW
+from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST, SUHDSA
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
 from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
@@ -39,7 +39,7 @@ from tests.support.operator_stream import KEY, block, members, planned
 MADE: dict[str, tuple[Any, Any]] = {
     "castle": (CASTLE, CastleParameters(delay_tuples=20, reuse_limit=50)),
     "nearest": (NEAREST, NearestParameters(delay_tuples=20, delay_jitter=0.25, reuse_limit=1000)),
-    "window": (WINDOW, WindowParameters(tuples=20)),
+    "window": (SUHDSA, WindowParameters(tuples=20)),
 }
 GENERALIZATION = [("age_min", pa.float64()), ("age_max", pa.float64()), ("group", pa.string())]
 LINK = ("chain_start", "chain_version", "chain_policy", "chain_hierarchies", "chain_members", "chain")
@@ -90,7 +90,7 @@ def outputs(releases: list[list[Any]]) -> Outputs:
         audit.append(dict(zip(AUDIT.names, [*told, 3, 2, None, *generalization, *link], strict=True)))
         for illness, visit in members(release):
             released.append(dict(zip(RELEASED.names, [*generalization, illness, str(visit)], strict=True)))
-    policy = planned(*MADE["castle"]).terms.policy
+    policy = planned(*MADE["castle"]).context.policy
     releases_of, closing = split_audit(pa.Table.from_pylist(audit, AUDIT))
     return Outputs(policy, pa.Table.from_pylist(released, RELEASED), releases_of, closing=closing)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.builtin import CASTLE, MONDRIAN, NEAREST, WINDOW
+from crenel.anonymity.algorithms.builtin import CASTLE, MONDRIAN, NEAREST, SUHDSA
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
@@ -24,16 +24,16 @@ from tests.support.operator_stream import KEY, block, left, members, planned
 MADE: dict[str, tuple[Any, Any]] = {
     "castle": (CASTLE, CastleParameters(delay_tuples=20, reuse_limit=50)),
     "nearest": (NEAREST, NearestParameters(delay_tuples=20, delay_jitter=0.25, reuse_limit=1000)),
-    "window": (WINDOW, WindowParameters(tuples=20)),
+    "window": (SUHDSA, WindowParameters(tuples=20)),
     "mondrian": (MONDRIAN, MondrianParameters(window=ClosedBy(20, None))),
 }
 
 
 def plan(algorithm: str, pseudonym: Pseudonym | None) -> OperatorPlan:
     made = planned(*MADE[algorithm])
-    policy = dataclasses.replace(made.terms.policy, pseudonym=pseudonym)
-    terms = dataclasses.replace(made.terms, policy=policy)
-    return dataclasses.replace(made, terms=terms, subject_key=SubjectKey.of(b"a key", "direct"))
+    policy = dataclasses.replace(made.context.policy, pseudonym=pseudonym)
+    terms = dataclasses.replace(made.context, policy=policy)
+    return dataclasses.replace(made, context=terms, subject_key=SubjectKey.of(b"a key", "direct"))
 
 
 def coded(harness: Harness) -> list[tuple[int, str, tuple[int, int]]]:

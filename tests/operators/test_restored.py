@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST, WINDOW
+from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST, SUHDSA
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN
 from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
@@ -32,12 +32,12 @@ NEAREST_PARAMETERS = NearestParameters(40, 30_000, delay_jitter=0.25, reuse_limi
 
 def with_terms(made: OperatorPlan, **changed: Any) -> OperatorPlan:
     """The same plan under other terms."""
-    return dataclasses.replace(made, terms=dataclasses.replace(made.terms, **changed))
+    return dataclasses.replace(made, context=dataclasses.replace(made.context, **changed))
 
 
 def of_labels(made: OperatorPlan) -> OperatorPlan:
     """The same plan without numeric quasi-identifiers, which OLA does not take."""
-    policy = made.terms.policy
+    policy = made.context.policy
     labels = tuple(each for each in policy.quasi_identifiers if isinstance(each, Categorical))
     made = with_terms(made, policy=dataclasses.replace(policy, quasi_identifiers=labels))
     return dataclasses.replace(made, integers=frozenset())
@@ -50,7 +50,7 @@ PLANS = {
     # Three values of three: hardly a group has them, so most must be repaired.
     "window": with_terms(
         planned(
-            WINDOW, WindowParameters(tuples=20, event_time=15_000, target=AdaptiveTarget(3, dwell=0), delay_tuples=50)
+            SUHDSA, WindowParameters(tuples=20, event_time=15_000, target=AdaptiveTarget(3, dwell=0), delay_tuples=50)
         ),
         privacy=Privacy(3, 3),
     ),
@@ -66,7 +66,7 @@ def test_a_new_function_goes_on_from_the_state_of_the_one_that_died(algorithm: s
     whole, runtime, parts = Harness(ShardFunction(plan)), FakeRuntime(), []
     for first in range(0, 240, 12):
         tuples = block(first, 12)
-        if plan.terms.policy.numeric == ():
+        if plan.context.policy.numeric == ():
             tuples = dataclasses.replace(tuples, numeric=np.empty((12, 0)))
         parts.append(Harness(ShardFunction(plan), runtime))
         for harness in (whole, parts[-1]):

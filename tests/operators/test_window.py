@@ -12,7 +12,7 @@ import pytest
 
 from crenel.anonymity.algorithms.castle.algorithm import CASTLE
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
-from crenel.anonymity.algorithms.suhdsa.algorithm import WINDOW
+from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
 from crenel.anonymity.algorithms.suhdsa.outputs import REPAIRS, WINDOWS
 from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
 from crenel.anonymity.model.attributes import Categorical, Numeric
@@ -32,12 +32,12 @@ MEASURED = ("milliseconds", "repairs_per_second")
 def plan(**window: object) -> OperatorPlan:
     """Three values of three: hardly a group has them, so most must be repaired."""
     parameters = WindowParameters(**({"tuples": 20} | window))  # type: ignore[arg-type]
-    return with_terms(planned(WINDOW, parameters), privacy=Privacy(3, 3))
+    return with_terms(planned(SUHDSA, parameters), privacy=Privacy(3, 3))
 
 
 def with_terms(made: OperatorPlan, **changed: Any) -> OperatorPlan:
     """The same plan under other terms."""
-    return dataclasses.replace(made, terms=dataclasses.replace(made.terms, **changed))
+    return dataclasses.replace(made, context=dataclasses.replace(made.context, **changed))
 
 
 def started(runtime: FakeRuntime | None = None, **window: object) -> Harness:
@@ -126,9 +126,9 @@ def test_no_record_of_a_repair_or_a_window_holds_a_value_of_a_tuple() -> None:
     # What a record holds of a value would be another where all values are, in the same order and as far apart.
     other_tree = from_paths([("w", "wx", "any"), ("x", "wx", "any"), ("y", "yz", "any"), ("z", "yz", "any")])
     ages, groups = Numeric("age", (FAR, FAR + 100), 1), Categorical("group", other_tree)
-    disguise = dataclasses.replace(plan().terms.policy, quasi_identifiers=(ages, groups))
+    disguise = dataclasses.replace(plan().context.policy, quasi_identifiers=(ages, groups))
     runs = []
-    for policy, make in ((plan().terms.policy, block), (disguise, disguised)):
+    for policy, make in ((plan().context.policy, block), (disguise, disguised)):
         harness = Harness(ShardFunction(with_terms(plan(), policy=policy)))
         for first in range(0, 200, 50):
             harness.element(KEY, make(first, 50).to_bytes())

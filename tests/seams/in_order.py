@@ -32,11 +32,11 @@ class InOrderParameters:
 class InOrder(BatchShard):
     def choose(self, watermark: int, *, ended: bool) -> Choice:
         everything = np.arange(len(self.waiting))
-        for count in range(self.terms.privacy.k, len(everything) + 1):
+        for count in range(self.context.privacy.k, len(everything) + 1):
             if self.broken(everything[:count]) is None:
                 return Choice(groups=[everything[:count]])
         if reason := self.broken(everything):
-            beyond = everything if ended else everything[: -self.terms.parameters.most]
+            beyond = everything if ended else everything[: -self.context.parameters.most]
             return Choice(suppressed=[(int(i), reason) for i in beyond])
         return Choice()
 

@@ -165,7 +165,7 @@ def test_both_are_found_by_name_in_another_process() -> None:
 
 def test_the_operator_runs_it_and_goes_on_from_its_state() -> None:
     plan = planned(IN_ORDER, InOrderParameters(30))
-    plan = replace(plan, terms=replace(plan.terms, privacy=Privacy(3, 1, ((AT_MOST, SHARE),))))
+    plan = replace(plan, context=replace(plan.context, privacy=Privacy(3, 1, ((AT_MOST, SHARE),))))
     whole, runtime, parts = Harness(ShardFunction(plan)), FakeRuntime(), []
     for first in range(0, 120, 20):
         whole.element(SHARD, block(first, 20).to_bytes())

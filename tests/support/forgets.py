@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from crenel.anonymity.algorithm import Counters, Shard
-from crenel.anonymity.algorithms.suhdsa.shard import WindowStep
+from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaStep
 from crenel.anonymity.buffer.releases import Releases
 from crenel.state.shard import StoredShard
 from tests.support.checker import Checker
@@ -81,7 +81,7 @@ def judged_any(setting: Setting, steps: Sequence[Step]) -> tuple[list[Releases],
             checker.observe(step, found.releases, gamma_of(shard))
             checker.agree(shard.counters)
         else:
-            told = (found.repairs,) if isinstance(found, WindowStep) else ()
+            told = (found.repairs,) if isinstance(found, SuhdsaStep) else ()
             checker.observe(step, found.releases, *told)
             checker.agree(shard.counters, shard.next_deadline)
         outputs.append(found.releases)

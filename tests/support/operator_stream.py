@@ -32,7 +32,7 @@ def planned(algorithm: Algorithm, parameters: Any) -> OperatorPlan:
     )
     return OperatorPlan(
         algorithm=algorithm,
-        terms=ShardContext(policy, Privacy(3, 2), parameters, MEMBERS, fingerprint={"policy": "one"}),
+        context=ShardContext(policy, Privacy(3, 2), parameters, MEMBERS, fingerprint={"policy": "one"}),
         seed=7,
         integers=frozenset({"age"}),
         encoded=("age", "group", "illness", "person", "at"),

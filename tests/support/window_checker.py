@@ -21,7 +21,7 @@ from tests.support.source import IDENTITY, Finish, Forget, Push, Row, Step
 from tests.support.space import Box, Space
 
 if TYPE_CHECKING:
-    from crenel.anonymity.algorithms.suhdsa.shard import WindowCounters
+    from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaCounters
 
 
 class WindowChecker:
@@ -274,7 +274,7 @@ class WindowChecker:
         if len(windows):
             self.carried = int(windows.carried[-1])
 
-    def agree(self, counters: WindowCounters, deadline: int | None) -> None:
+    def agree(self, counters: SuhdsaCounters, deadline: int | None) -> None:
         """Judge the shard's counters and its next deadline by what was observed so far."""
         withheld, waiting = self.reasons.total(), len(self.waiting)
         left = self.released + withheld + self.forgotten

@@ -1,4 +1,4 @@
-"""How tests get tuples into a ``Window`` and judge what comes out."""
+"""How tests get tuples into a ``SuhdsaShard`` and judge what comes out."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import ClassVar
 from hypothesis import strategies as st
 
 from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.algorithms.suhdsa.algorithm import WINDOW
+from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
 from crenel.anonymity.algorithms.suhdsa.log import Repairs
 from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
-from crenel.anonymity.algorithms.suhdsa.shard import Window, WindowCounters, WindowStep
+from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaCounters, SuhdsaShard, SuhdsaStep
 from crenel.anonymity.algorithms.suhdsa.stored import SuhdsaSnapshot, initial_snapshot, read
 from crenel.anonymity.buffer.releases import Releases
 from crenel.state.shard import StoredShard
@@ -28,36 +28,36 @@ class WindowSetting(Setting):
     """What a shard of windows is built from; its clock ticks a microsecond each time it is read."""
 
     parameters: WindowParameters  # type: ignore[assignment]
-    algorithm: ClassVar[Algorithm] = WINDOW
+    algorithm: ClassVar[Algorithm] = SUHDSA
 
-    def window(self, key: bytes = KEY, fingerprint: Mapping[str, str] | None = None) -> Window:
+    def window(self, key: bytes = KEY, fingerprint: Mapping[str, str] | None = None) -> SuhdsaShard:
         """A shard of which nothing is stored."""
         return self._made(initial_snapshot(self.terms(fingerprint), 0, key), fingerprint)
 
-    def again(self, stored: StoredShard, fingerprint: Mapping[str, str] | None = None, where: str = "") -> Window:
+    def again(self, stored: StoredShard, fingerprint: Mapping[str, str] | None = None, where: str = "") -> SuhdsaShard:
         """The shard that was stored."""
         return self._made(read(self.terms(fingerprint), stored, where), fingerprint)
 
-    def _made(self, snapshot: SuhdsaSnapshot, fingerprint: Mapping[str, str] | None) -> Window:
-        return Window(self.terms(fingerprint), snapshot, clock=count(0, 1000).__next__)
+    def _made(self, snapshot: SuhdsaSnapshot, fingerprint: Mapping[str, str] | None) -> SuhdsaShard:
+        return SuhdsaShard(self.terms(fingerprint), snapshot, clock=count(0, 1000).__next__)
 
     def checker(self) -> WindowChecker:  # type: ignore[override]
         return WindowChecker(self.policy, self.privacy, self.parameters)
 
 
-def taken_by(setting: Setting, window: Window, step: Step) -> WindowStep:
+def taken_by(setting: Setting, window: SuhdsaShard, step: Step) -> SuhdsaStep:
     """What a shard gives for one step."""
     found = taken(setting, window, step)
-    assert isinstance(found, WindowStep)
+    assert isinstance(found, SuhdsaStep)
     return found
 
 
-def take(setting: Setting, window: Window, step: Step) -> Releases:
+def take(setting: Setting, window: SuhdsaShard, step: Step) -> Releases:
     """Have a shard take one step; what left."""
     return taken_by(setting, window, step).releases
 
 
-def told(setting: Setting, window: Window, step: Step) -> tuple[Releases, Repairs]:
+def told(setting: Setting, window: SuhdsaShard, step: Step) -> tuple[Releases, Repairs]:
     """Have a shard take one step; what left, and what else was done."""
     found = taken_by(setting, window, step)
     return found.releases, found.repairs
@@ -96,7 +96,7 @@ class KeptWindow:
 
 def judged_windows(
     setting: WindowSetting, steps: Iterable[Step], key: bytes = KEY
-) -> tuple[list[Releases], WindowCounters, WindowChecker]:
+) -> tuple[list[Releases], SuhdsaCounters, WindowChecker]:
     """Run a new shard and have the checker judge it, its log and its counters after every step."""
     window, checker = setting.window(key), setting.checker()
     outputs = []

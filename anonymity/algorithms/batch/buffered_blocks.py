@@ -23,12 +23,12 @@ class BufferedBlocks:
 
     Parameters
     ----------
-    terms : context of the shard, which names the columns
+    context : context of the shard, which names the columns
     stored : buffered tuples of each stored block, by that position
     """
 
-    def __init__(self, terms: ShardContext, stored: Mapping[int, BufferedTuples]) -> None:
-        self._nothing = nothing_held(terms)
+    def __init__(self, context: ShardContext, stored: Mapping[int, BufferedTuples]) -> None:
+        self._nothing = no_tuples(context)
         self._stored = dict(sorted(stored.items()))
         self._came: list[BufferedTuples] = []  # not yet returned by ``changes``
         self._changed: set[int] = set()
@@ -50,32 +50,32 @@ class BufferedBlocks:
         """First nonempty block, which begins with the oldest tuple; an empty one if the buffer is empty."""
         return next(chain(self._stored.values(), self._came), self._nothing)
 
-    def add(self, held: BufferedTuples) -> None:
+    def add(self, tuples: BufferedTuples) -> None:
         """Append tuples to the buffer."""
-        if len(held):
-            self._came.append(held)
-            self._count += len(held)
+        if len(tuples):
+            self._came.append(tuples)
+            self._count += len(tuples)
             self._all = None
 
     def keep(self, stays: NDArray[np.bool_]) -> None:
         """Keep the tuples of the mask ``stays`` over ``all``, (tuples,), and remove the others."""
         start = 0
-        for number, held in list(self._stored.items()):
-            mask = stays[start : start + len(held)]
-            start += len(held)
+        for number, tuples in list(self._stored.items()):
+            mask = stays[start : start + len(tuples)]
+            start += len(tuples)
             if mask.all():
                 continue
             self._changed.add(number)
             if mask.any():
-                self._stored[number] = held.part(mask)
+                self._stored[number] = tuples.part(mask)
             else:
                 del self._stored[number]
         came, self._came = self._came, []
-        for held in came:
-            mask = stays[start : start + len(held)]
-            start += len(held)
+        for tuples in came:
+            mask = stays[start : start + len(tuples)]
+            start += len(tuples)
             if mask.any():
-                self._came.append(held if mask.all() else held.part(mask))
+                self._came.append(tuples if mask.all() else tuples.part(mask))
         self._count, self._all = int(np.count_nonzero(stays)), None
 
     def changes(self) -> dict[int, bytes | None]:
@@ -90,21 +90,21 @@ class BufferedBlocks:
         return {number: self._written(number) for number in changed}
 
     def _written(self, number: int) -> bytes | None:
-        held = self._stored.get(number)
-        return None if held is None else held.to_bytes()
+        tuples = self._stored.get(number)
+        return None if tuples is None else tuples.to_bytes()
 
 
-def held_of(block: Block, first: int) -> BufferedTuples:
+def buffered_of(block: Block, first: int) -> BufferedTuples:
     """Return the tuples of a block as buffered tuples, with positions from ``first`` on."""
     position = np.arange(first, first + len(block))
     return BufferedTuples(position=position, **block.chosen(np.ones(len(block), np.bool_)))
 
 
-def between(held: BufferedTuples, start: int, stop: int) -> BufferedTuples:
+def between(tuples: BufferedTuples, start: int, stop: int) -> BufferedTuples:
     """Return the tuples from ``start`` to ``stop``."""
-    if start == 0 and stop == len(held):
-        return held
-    columns: dict[str, Any] = {f.name: getattr(held, f.name) for f in fields(held)}
+    if start == 0 and stop == len(tuples):
+        return tuples
+    columns: dict[str, Any] = {f.name: getattr(tuples, f.name) for f in fields(tuples)}
     members = columns.pop("members").slice(start, stop - start)
     cut: dict[str, Any] = {name: None if column is None else column[start:stop] for name, column in columns.items()}
     return BufferedTuples(members=members, **cut)
@@ -123,15 +123,15 @@ def joined(parts: list[BufferedTuples]) -> BufferedTuples:
     )
 
 
-def nothing_held(terms: ShardContext) -> BufferedTuples:
+def no_tuples(context: ShardContext) -> BufferedTuples:
     """Return an empty block with the columns of a policy."""
-    policy = terms.policy
+    policy = context.policy
     return BufferedTuples(
         numeric=np.zeros((0, len(policy.numeric))),
         categorical=np.zeros((0, len(policy.categorical)), np.int32),
         subject=None if policy.subject is None else np.zeros(0, np.uint64),
         sensitive=np.zeros((0, len(policy.sensitive)), np.uint64),
         event_time=np.zeros(0, np.int64),
-        members=pa.record_batch([pa.array([], field.type) for field in terms.members], schema=terms.members),
+        members=pa.record_batch([pa.array([], field.type) for field in context.members], schema=context.members),
         position=np.zeros(0, np.int64),
     )

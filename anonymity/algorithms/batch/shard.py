@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import Counters, Shard, ShardContext, Step
 from crenel.anonymity.algorithms.batch import procedures
-from crenel.anonymity.algorithms.batch.buffered_blocks import BufferedBlocks, between, held_of, nothing_held
+from crenel.anonymity.algorithms.batch.buffered_blocks import BufferedBlocks, between, buffered_of, no_tuples
 from crenel.anonymity.algorithms.batch.procedures import BatchArrays
 from crenel.anonymity.algorithms.batch.stored import BatchSnapshot
 from crenel.anonymity.buffer.erasure import theirs
@@ -64,7 +64,7 @@ class BatchShard(Shard):
 
     Parameters
     ----------
-    terms : context of the shard
+    context : context of the shard
     snapshot : stored state
 
     Attributes
@@ -72,28 +72,28 @@ class BatchShard(Shard):
     counted : counters of the algorithm itself, by name; part of the stored state
     """
 
-    def __init__(self, terms: ShardContext, snapshot: BatchSnapshot) -> None:
-        for problem in self.problems(terms):
+    def __init__(self, context: ShardContext, snapshot: BatchSnapshot) -> None:
+        for problem in self.problems(context):
             raise PolicyError(problem)
         state = snapshot.state
-        self.terms, self.number = terms, state.shard
+        self.context, self.number = context, state.shard
         self.counted = dict(state.counted)
-        self._offsets = node_offsets(terms.policy)
-        self._held = BufferedBlocks(terms, snapshot.blocks)
+        self._offsets = node_offsets(context.policy)
+        self._buffer = BufferedBlocks(context, snapshot.blocks)
         self._inventory = snapshot.inventory
         self._random = random_stream(key_bytes(state.key), state.key_used)
-        self._domain = domain(terms.policy)
+        self._domain = domain(context.policy)
         self._domain.lower[:], self._domain.upper[:] = state.lower, state.upper
-        self._domain.scale[:] = scales(state.lower, state.upper, len(terms.policy.quasi_identifiers))
-        self._totals = empty_totals(len(terms.privacy.reasons), len(KINDS))
-        self._history = LifetimeCounters(self._totals, terms.privacy, state)
-        self._now = record("next_position next_release")
-        self._now.next_position, self._now.next_release = state.numbers.tolist()
-        self._of = record("k by_name")
-        self._of.k, self._of.by_name = terms.privacy.k, terms.policy.subject is not None
-        self._checks = checks_of(terms.policy, terms.privacy)
+        self._domain.scale[:] = scales(state.lower, state.upper, len(context.policy.quasi_identifiers))
+        self._totals = empty_totals(len(context.privacy.reasons), len(KINDS))
+        self._history = LifetimeCounters(self._totals, context.privacy, state)
+        self._state = record("next_position next_release")
+        self._state.next_position, self._state.next_release = state.numbers.tolist()
+        self._config = record("k by_name")
+        self._config.k, self._config.by_name = context.privacy.k, context.policy.subject is not None
+        self._checks = checks_of(context.policy, context.privacy)
         self._seen = StoredSeen(self._checks.lookup.seen, snapshot.seen, f"shard {self.number}")
-        self._noise = within(terms.policy, terms.privacy, 0)
+        self._noise = within(context.policy, context.privacy, 0)
         self._arrays: BatchArrays | None = None
 
     @abstractmethod
@@ -111,14 +111,14 @@ class BatchShard(Shard):
         return None
 
     @classmethod
-    def problems(cls, terms: ShardContext) -> Iterator[str]:
-        """Yield conflicts within the terms."""
+    def problems(cls, context: ShardContext) -> Iterator[str]:
+        """Yield conflicts within the context."""
         return iter(())
 
     @property
     def waiting(self) -> BufferedTuples:
         """All buffered tuples, in order of arrival."""
-        return self._held.all
+        return self._buffer.all
 
     def broken(self, members: NDArray[np.int64]) -> int | None:
         """Return why tuples may not be released together, a position in ``Privacy.reasons``; None where they may."""
@@ -134,27 +134,27 @@ class BatchShard(Shard):
         return SUBJECTS if check < 0 else int(self._checks.reason[check])
 
     def push(self, block: Block, watermark: int = NO_TIME) -> Step:
-        parts, marks = self._let_go(watermark, ended=False), tuple_watermarks(block, watermark)
-        coming, done = held_of(block, int(self._now.next_position)), 0
+        parts, marks = self._release_due(watermark, ended=False), tuple_watermarks(block, watermark)
+        coming, done = buffered_of(block, int(self._state.next_position)), 0
         while done < len(coming):
             if len(marks):
-                parts += self._let_go(int(marks[done]), ended=False)
+                parts += self._release_due(int(marks[done]), ended=False)
             stop = self._until_due(marks, done, len(coming))
-            self._let_in(between(coming, done, stop))
-            parts += self._let_go(int(marks[stop - 1]) if len(marks) else watermark, ended=False)
+            self._admit(between(coming, done, stop))
+            parts += self._release_due(int(marks[stop - 1]) if len(marks) else watermark, ended=False)
             done = stop
         return self._step(parts)
 
     def advance(self, watermark: int) -> Step:
-        return self._step(self._let_go(watermark, ended=False))
+        return self._step(self._release_due(watermark, ended=False))
 
     def finish(self) -> Step:
-        return self._step(self._let_go(NO_TIME, ended=True))
+        return self._step(self._release_due(NO_TIME, ended=True))
 
     def forget(self, subjects: NDArray[np.uint64]) -> Step:
-        leaves = theirs(self.terms.policy, self.waiting.subject, subjects)
-        remove_value(self._checks.lookup.seen, self.waiting.sensitive[leaves], self.terms.privacy.k)
-        self._held.keep(~leaves)
+        leaves = theirs(self.context.policy, self.waiting.subject, subjects)
+        remove_value(self._checks.lookup.seen, self.waiting.sensitive[leaves], self.context.privacy.k)
+        self._buffer.keep(~leaves)
         self._arrays = None
         self._totals.sums.forgotten += int(np.count_nonzero(leaves))
         return self._step([])
@@ -175,13 +175,13 @@ class BatchShard(Shard):
         return key_bytes(self._random.key)
 
     def _counts(self) -> dict[str, Any]:
-        came = int(self._now.next_position)
+        came = int(self._state.next_position)
         return {
             **self._history.counted(),
             "tuples_in": came,
             "sampled_out": 0,
-            "buffered": len(self._held),
-            "oldest_waiting": came - int(self._held.first.position[0]) if len(self._held) else 0,
+            "buffered": len(self._buffer),
+            "oldest_waiting": came - int(self._buffer.first.position[0]) if len(self._buffer) else 0,
         }
 
     def _until_due(self, marks: NDArray[np.int64], done: int, stop: int) -> int:
@@ -193,26 +193,26 @@ class BatchShard(Shard):
             stop = min(max(int(np.searchsorted(marks, due)), done + 1), stop)
         return stop
 
-    def _let_in(self, held: BufferedTuples) -> None:
-        self._held.add(held)
-        self._now.next_position += len(held)
+    def _admit(self, tuples: BufferedTuples) -> None:
+        self._buffer.add(tuples)
+        self._state.next_position += len(tuples)
         self._arrays = None
-        procedures.observe_all(self._domain, self._points(held))
-        procedures.see_all(self._checks.lookup.seen, held.sensitive)
+        procedures.observe_all(self._domain, self._points(tuples))
+        procedures.see_all(self._checks.lookup.seen, tuples.sensitive)
 
-    def _let_go(self, watermark: int, *, ended: bool) -> list[Releases]:
+    def _release_due(self, watermark: int, *, ended: bool) -> list[Releases]:
         parts = []
-        while len(self._held):
+        while len(self._buffer):
             choice = self.choose(watermark, ended=ended)
             if not len(choice.groups) and not len(choice.suppressed):
                 break
-            parts.append(self._leave(choice))
+            parts.append(self._depart(choice))
         return parts
 
     def _step(self, parts: list[Releases]) -> Step:
-        return Step(Releases.joined(parts, self._nothing_left), self._changes())
+        return Step(Releases.joined(parts, self._no_releases), self._changes())
 
-    def _leave(self, choice: Choice) -> Releases:
+    def _depart(self, choice: Choice) -> Releases:
         arrays, waiting = self.arrays(), self.waiting
         if len(choice.groups):
             ends = np.cumsum([len(members) for members in choice.groups])
@@ -224,7 +224,7 @@ class BatchShard(Shard):
         stays = np.ones(len(waiting), np.bool_)
         stays[arrays.out.members[: arrays.out.filled.members]] = False
         stays[arrays.out.suppressed[: arrays.out.filled.suppressed]] = False
-        self._held.keep(stays)
+        self._buffer.keep(stays)
         self._arrays = None
         return found
 
@@ -232,10 +232,10 @@ class BatchShard(Shard):
         out = arrays.out
         releases, withheld = int(out.filled.releases), out.suppressed[: out.filled.suppressed]
         members = waiting.members.take(pa.array(out.members[: out.filled.members]))
-        following = int(self._now.next_release)
+        following = int(self._state.next_release)
         offsets = np.concatenate([np.zeros(1, np.int64), out.end[:releases]])
         released = out.members[: out.filled.members]
-        subject = None if self.terms.policy.pseudonym is None else waiting.subject
+        subject = None if self.context.policy.pseudonym is None else waiting.subject
         found = Releases(
             release_id=np.arange(following - releases, following),
             kind=out.kind[:releases],
@@ -259,13 +259,13 @@ class BatchShard(Shard):
         return with_noise(found, arrays.noise, released)
 
     @cached_property
-    def _nothing_left(self) -> Releases:
-        nothing = nothing_held(self.terms)
+    def _no_releases(self) -> Releases:
+        nothing = no_tuples(self.context)
         return self._collected(self._arrays_of(nothing), nothing)
 
-    def _points(self, held: BufferedTuples) -> Boxes:
-        numeric = held.numeric + 0.0  # -0.0 is 0.0
-        return Boxes(numeric, numeric, (held.categorical + self._offsets).astype(np.int32))
+    def _points(self, tuples: BufferedTuples) -> Boxes:
+        numeric = tuples.numeric + 0.0  # -0.0 is 0.0
+        return Boxes(numeric, numeric, (tuples.categorical + self._offsets).astype(np.int32))
 
     def arrays(self) -> BatchArrays:
         """Return the compiled procedures' view of all buffered tuples."""
@@ -274,7 +274,7 @@ class BatchShard(Shard):
         return self._arrays
 
     def _arrays_of(self, waiting: BufferedTuples) -> BatchArrays:
-        policy = self.terms.policy
+        policy = self.context.policy
         count, sensitive = len(waiting), len(policy.sensitive)
         noise = with_slots(self._noise, count)
         let_in(noise, np.arange(count, dtype=np.int32), waiting.members)
@@ -284,8 +284,8 @@ class BatchShard(Shard):
             codes, value[:, a] = np.unique(waiting.sensitive[:, a], return_inverse=True)
             procedures.note_numbers(lookup, a, codes)
         return BatchArrays(
-            now=self._now,
-            of=self._of,
+            now=self._state,
+            of=self._config,
             checks=self._checks._replace(lookup=lookup),
             random=self._random,
             domain=self._domain,
@@ -301,12 +301,12 @@ class BatchShard(Shard):
         )
 
     def _changes(self) -> Changes:
-        blocks = self._held.changes()
+        blocks = self._buffer.changes()
         entries = {"blocks": blocks, **self._seen.changes(self._checks.lookup.seen)}
         self._inventory.update(entries)
         state = BatchState(
-            **self._history.state(self.terms, self.number, self._domain, self._random, self._inventory),
-            numbers=np.array([self._now.next_position, self._now.next_release], np.int64),
+            **self._history.state(self.context, self.number, self._domain, self._random, self._inventory),
+            numbers=np.array([self._state.next_position, self._state.next_release], np.int64),
             counted=self.counted,
         )
         return Changes(state.to_bytes(), entries)

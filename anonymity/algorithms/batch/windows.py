@@ -137,15 +137,15 @@ class ShardOfWindows(BatchShard):
         self.counted["windows"] = self.counted.get("windows", 0) + (not self._closing)
         self._closing, dropped = False, suppress_to_satisfy(self)
         if dropped:
-            self._closing = len(dropped) < len(self._held)
+            self._closing = len(dropped) < len(self._buffer)
             return Choice(suppressed=dropped)
         return self.divided()
 
     def until_asked(self) -> int | None:
         window = self._window
-        if window.event_time is not None and not len(self._held):
+        if window.event_time is not None and not len(self._buffer):
             return 1  # the next tuple may be late and close its window
-        return None if window.tuples is None else max(window.tuples - len(self._held), 1)
+        return None if window.tuples is None else max(window.tuples - len(self._buffer), 1)
 
     @property
     def next_deadline(self) -> int | None:
@@ -156,22 +156,22 @@ class ShardOfWindows(BatchShard):
         return WindowsCounters(**self._counts(), windows=self.counted.get("windows", 0))
 
     @classmethod
-    def problems(cls, terms: ShardContext) -> Iterator[str]:
-        yield from terms.parameters.problems(terms.policy, terms.privacy)
+    def problems(cls, context: ShardContext) -> Iterator[str]:
+        yield from context.parameters.problems(context.policy, context.privacy)
 
     @property
     def _over(self) -> int | None:
         """Event time that closes the window; it may exceed any watermark."""
         event_time = self._window.event_time
-        if event_time is None or not len(self._held):
+        if event_time is None or not len(self._buffer):
             return None
-        return int(self._held.first.event_time[0]) + event_time
+        return int(self._buffer.first.event_time[0]) + event_time
 
     @property
     def _full(self) -> bool:
-        return self._window.tuples is not None and len(self._held) >= self._window.tuples
+        return self._window.tuples is not None and len(self._buffer) >= self._window.tuples
 
     @property
     def _window(self) -> ClosedBy:
-        found: ClosedBy = self.terms.parameters.window
+        found: ClosedBy = self.context.parameters.window
         return found

@@ -13,12 +13,12 @@ from crenel.anonymity.buffer.stored_clusters import initial_snapshot, read
 from crenel.state.shard import StoredShard
 
 
-def _new(terms: ShardContext, number: int, key: bytes) -> Shard:
-    return Castle(terms, initial_snapshot(terms, number, key), remembers=terms.remembers)
+def _new(context: ShardContext, number: int, key: bytes) -> Shard:
+    return Castle(context, initial_snapshot(context, number, key), remembers=context.remembers)
 
 
-def _restored(terms: ShardContext, stored: StoredShard, where: str) -> Shard:
-    return Castle(terms, read(terms, stored, where))
+def _restored(context: ShardContext, stored: StoredShard, where: str) -> Shard:
+    return Castle(context, read(context, stored, where))
 
 
 def _compile() -> None:

@@ -55,25 +55,25 @@ class Castle(DelayedShard):
         )
 
     def _problems(self) -> Iterator[str]:
-        yield from problems(self.terms.policy, self.terms.privacy, self.terms.parameters)
+        yield from problems(self.context.policy, self.context.privacy, self.context.parameters)
 
     def _begin(self, random: RandomStream, clusters: int) -> CastleArrays:
-        terms = self.terms
-        return empty_arrays(terms.policy, terms.privacy, terms.parameters, random, clusters)
+        context = self.context
+        return empty_arrays(context.policy, context.privacy, context.parameters, random, clusters)
 
     def _enlarged(self, arrays: CastleArrays, slots: int) -> CastleArrays:
-        return with_slots(arrays, slots, self.terms.policy, self.terms.parameters)
+        return with_slots(arrays, slots, self.context.policy, self.context.parameters)
 
     def _run(self, admitted: NDArray[np.int32], marks: NDArray[np.int64], watermark: int, *, ended: bool) -> None:
         procedures.castle(share(self.arrays), admitted, marks, watermark, ended)
 
-    def _take_out(self, slots: NDArray[np.int32]) -> None:
+    def _remove_tuples(self, slots: NDArray[np.int32]) -> None:
         procedures.forget(share(self.arrays), slots)
 
     def _relink(self, slots: NDArray[np.int32], rows: NDArray[np.int32]) -> None:
         relink(share(self.arrays), slots, rows)
 
-    def _left_alone(self, releases: Releases) -> NDArray[np.bool_]:
+    def _departed_alone(self, releases: Releases) -> NDArray[np.bool_]:
         return np.repeat(np.isin(releases.kind, (REUSED, GENERALIZED)), releases.tuples)
 
     def _restore_gamma(self, snapshot: ClusterSnapshot) -> dict[int, int]:

@@ -13,12 +13,12 @@ from crenel.anonymity.algorithms.precompile import warm_up
 from crenel.state.shard import StoredShard
 
 
-def _new(terms: ShardContext, number: int, key: bytes) -> Shard:
-    return Mondrian(terms, initial_snapshot(terms, number, key))
+def _new(context: ShardContext, number: int, key: bytes) -> Shard:
+    return Mondrian(context, initial_snapshot(context, number, key))
 
 
-def _restored(terms: ShardContext, stored: StoredShard, where: str) -> Shard:
-    return Mondrian(terms, read(terms, stored, where))
+def _restored(context: ShardContext, stored: StoredShard, where: str) -> Shard:
+    return Mondrian(context, read(context, stored, where))
 
 
 def _compile() -> None:

@@ -14,7 +14,7 @@ class Mondrian(ShardOfWindows):
     """In-memory state of one shard; its parameters are ``MondrianParameters``."""
 
     def divided(self) -> Choice:
-        work = work_on(self.arrays(), by_loss=self.terms.parameters.cut == "loss")
-        ends = np.zeros(len(self._held), np.int64)
+        work = work_on(self.arrays(), by_loss=self.context.parameters.cut == "loss")
+        ends = np.zeros(len(self._buffer), np.int64)
         parts = partition(work, ends)
         return Choice(groups=np.split(work.order[0], ends[: parts - 1]))

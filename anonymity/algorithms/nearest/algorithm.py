@@ -15,16 +15,16 @@ from crenel.anonymity.model.privacy import Lasting
 from crenel.state.shard import StoredShard
 
 
-def _new(terms: ShardContext, number: int, key: bytes) -> Shard:
-    return _made(terms)(terms, initial_snapshot(terms, number, key), remembers=terms.remembers)
+def _new(context: ShardContext, number: int, key: bytes) -> Shard:
+    return _made(context)(context, initial_snapshot(context, number, key), remembers=context.remembers)
 
 
-def _restored(terms: ShardContext, stored: StoredShard, where: str) -> Shard:
-    return _made(terms)(terms, read(terms, stored, where))
+def _restored(context: ShardContext, stored: StoredShard, where: str) -> Shard:
+    return _made(context)(context, read(context, stored, where))
 
 
-def _made(terms: ShardContext) -> type[Nearest]:
-    return Nearest if terms.privacy.lasting is None else LastingNearest
+def _made(context: ShardContext) -> type[Nearest]:
+    return Nearest if context.privacy.lasting is None else LastingNearest
 
 
 def _compile() -> None:

@@ -38,23 +38,23 @@ class Nearest(DelayedShard):
     _obsolete: dict[str, dict[int, bytes | None]]
     arrays: NearestArrays
 
-    def __init__(self, terms: ShardContext, snapshot: ClusterSnapshot, *, remembers: bool = True) -> None:
+    def __init__(self, context: ShardContext, snapshot: ClusterSnapshot, *, remembers: bool = True) -> None:
         # Anonymity sets stored by an earlier configuration with a lasting guarantee; the next step deletes them.
         self._obsolete = {kind: dict.fromkeys(blobs) for kind, blobs in snapshot.further.items() if kind != SEEN}
-        super().__init__(terms, snapshot, remembers=remembers)
+        super().__init__(context, snapshot, remembers=remembers)
 
     @property
     def counters(self) -> NearestCounters:
         return NearestCounters(**self._counts(), tau=float(self.arrays.now.tau))
 
     def _problems(self) -> Iterator[str]:
-        yield from problems(self.terms.policy, self.terms.privacy, self.terms.parameters)
+        yield from problems(self.context.policy, self.context.privacy, self.context.parameters)
 
     def _begin(self, random: RandomStream, clusters: int) -> Any:
-        return empty_arrays(self.terms.policy, self.terms.privacy, self.terms.parameters, random)
+        return empty_arrays(self.context.policy, self.context.privacy, self.context.parameters, random)
 
     def _enlarged(self, arrays: NearestArrays, slots: int) -> NearestArrays:
-        larger = with_slots(arrays, slots, self.terms.policy, self.terms.parameters)
+        larger = with_slots(arrays, slots, self.context.policy, self.context.parameters)
         if larger is not arrays:
             procedures.lay(share(larger))
         return larger
@@ -62,13 +62,13 @@ class Nearest(DelayedShard):
     def _run(self, admitted: NDArray[np.int32], marks: NDArray[np.int64], watermark: int, *, ended: bool) -> None:
         procedures.nearest(share(self.arrays), admitted, marks, watermark, ended)
 
-    def _take_out(self, slots: NDArray[np.int32]) -> None:
+    def _remove_tuples(self, slots: NDArray[np.int32]) -> None:
         procedures.forget(share(self.arrays), slots)
 
     def _relink(self, slots: NDArray[np.int32], rows: NDArray[np.int32]) -> None:
         procedures.relink(share(self.arrays), slots)
 
-    def _left_alone(self, releases: Releases) -> NDArray[np.bool_]:
+    def _departed_alone(self, releases: Releases) -> NDArray[np.bool_]:
         return np.ones(int(releases.tuples.sum()), np.bool_)
 
     def _further(self) -> Mapping[str, dict[int, bytes | None]]:

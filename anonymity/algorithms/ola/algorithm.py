@@ -15,12 +15,12 @@ from crenel.anonymity.model.hierarchy import from_paths
 from crenel.state.shard import StoredShard
 
 
-def _new(terms: ShardContext, number: int, key: bytes) -> Shard:
-    return Ola(terms, initial_snapshot(terms, number, key))
+def _new(context: ShardContext, number: int, key: bytes) -> Shard:
+    return Ola(context, initial_snapshot(context, number, key))
 
 
-def _restored(terms: ShardContext, stored: StoredShard, where: str) -> Shard:
-    return Ola(terms, read(terms, stored, where))
+def _restored(context: ShardContext, stored: StoredShard, where: str) -> Shard:
+    return Ola(context, read(context, stored, where))
 
 
 def _compile() -> None:

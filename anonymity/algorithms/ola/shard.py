@@ -67,18 +67,18 @@ class Ola(ShardOfWindows):
     @cached_property
     def _levels(self) -> list[NDArray[np.int32]]:
         """Node of each leaf at each level, (levels, leaves), for each attribute."""
-        return [attribute.hierarchy.level_nodes() for attribute in self.terms.policy.categorical]
+        return [attribute.hierarchy.level_nodes() for attribute in self.context.policy.categorical]
 
     def _best(self) -> Node:
         levels: Node = tuple(len(nodes) for nodes in self._levels)
-        most = floor(self.terms.parameters.max_suppression * len(self.waiting))
+        most = floor(self.context.parameters.max_suppression * len(self.waiting))
         found = minimal_nodes(levels, lambda node: self._classes(node).suppressed <= most)
         bits = metrics.entropies(self.waiting.categorical, self._levels)
 
         def loss(node: Node) -> float:
-            if self.terms.parameters.metric == "precision":
+            if self.context.parameters.metric == "precision":
                 return metrics.precision(node, levels)
-            if self.terms.parameters.metric == "entropy":
+            if self.context.parameters.metric == "entropy":
                 return float(sum(of[level] for of, level in zip(bits, node, strict=True)))
             return metrics.discernibility(self._classes(node).sizes)
 

@@ -8,7 +8,7 @@ from crenel.anonymity.algorithm import Algorithm, Section, Setting, Shard, Shard
 from crenel.anonymity.algorithms.precompile import warm_up
 from crenel.anonymity.algorithms.suhdsa.outputs import REPAIRS, WINDOWS
 from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
-from crenel.anonymity.algorithms.suhdsa.shard import Window
+from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaShard
 from crenel.anonymity.algorithms.suhdsa.stored import ENTRIES, initial_snapshot, read
 from crenel.anonymity.buffer.stored_frequencies import SEEN
 from crenel.anonymity.model.policy import Policy
@@ -17,16 +17,16 @@ from crenel.state.shard import StoredShard
 from crenel.state.suhdsa import SuhdsaState
 
 
-def _new(terms: ShardContext, number: int, key: bytes) -> Shard:
-    return Window(terms, initial_snapshot(terms, number, key), remembers=terms.remembers)
+def _new(context: ShardContext, number: int, key: bytes) -> Shard:
+    return SuhdsaShard(context, initial_snapshot(context, number, key), remembers=context.remembers)
 
 
-def _restored(terms: ShardContext, stored: StoredShard, where: str) -> Shard:
-    return Window(terms, read(terms, stored, where))
+def _restored(context: ShardContext, stored: StoredShard, where: str) -> Shard:
+    return SuhdsaShard(context, read(context, stored, where))
 
 
 def _compile() -> None:
-    warm_up(WINDOW, WindowParameters(tuples=64, event_time=1000))
+    warm_up(SUHDSA, WindowParameters(tuples=64, event_time=1000))
 
 
 def _problems(policy: Policy, privacy: Privacy, parameters: WindowParameters) -> Iterator[str]:
@@ -58,7 +58,7 @@ def _summary(counts: Mapping[str, int]) -> tuple[str, str, str]:
     return "windows", f"{counts['windows']:,}", f"repaired by swaps {counts['swaps']:,}, merges {counts['merges']:,}"
 
 
-WINDOW = add_algorithm(
+SUHDSA = add_algorithm(
     Algorithm(
         name="suhdsa",
         stored_name="window",

@@ -37,7 +37,7 @@ _NO_SLOTS = np.zeros(0, np.int32)
 
 
 @dataclass(frozen=True)
-class WindowCounters(Counters):
+class SuhdsaCounters(Counters):
     """Counters of a SUHDSA shard.
 
     Attributes
@@ -58,18 +58,18 @@ class WindowCounters(Counters):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WindowStep(Step):
+class SuhdsaStep(Step):
     """Result of one step, with its ``repairs``; ``further`` has the same as rows."""
 
     repairs: Repairs
 
 
-class Window(Shard):
+class SuhdsaShard(Shard):
     """In-memory state of one shard.
 
     Parameters
     ----------
-    terms : context of the shard; its parameters are ``WindowParameters``
+    context : context of the shard; its parameters are ``WindowParameters``
     snapshot : stored state (``crenel.anonymity.algorithms.suhdsa.stored``)
     remembers : whether each step returns changes to store; a temporary shard needs none
     clock : nanoseconds from any start, to measure windows; it decides nothing
@@ -79,54 +79,54 @@ class Window(Shard):
 
     def __init__(
         self,
-        terms: ShardContext,
+        context: ShardContext,
         snapshot: SuhdsaSnapshot,
         *,
         remembers: bool = True,
         clock: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
-        for problem in terms.parameters.problems(terms.policy, terms.privacy):
+        for problem in context.parameters.problems(context.policy, context.privacy):
             raise PolicyError(problem)
-        self.terms, self.number = terms, snapshot.state.shard
-        self.offsets = node_offsets(terms.policy)
-        self._slots = Slots(terms.policy, terms.members, _FEWEST_SLOTS)
-        self._ledger = Ledger(terms, snapshot, self._held) if remembers else None
+        self.context, self.number = context, snapshot.state.shard
+        self.offsets = node_offsets(context.policy)
+        self._slots = Slots(context.policy, context.members, _FEWEST_SLOTS)
+        self._ledger = Ledger(context, snapshot, self._held) if remembers else None
         self._clock = clock
-        self.arrays = _restored_arrays(terms, snapshot.state)
+        self.arrays = _restored_arrays(context, snapshot.state)
         self._seen = StoredSeen(self.arrays.checks.lookup.seen, snapshot.seen, f"shard {self.number}")
-        self._history = LifetimeCounters(self.arrays.totals, terms.privacy, snapshot.state)
+        self._history = LifetimeCounters(self.arrays.totals, context.privacy, snapshot.state)
         self._shared = share(self.arrays)
         for number, held in snapshot.blocks.items():
             self._restore_block(number, held, snapshot.state)
 
-    def push(self, block: Block, watermark: int = NO_TIME) -> WindowStep:
+    def push(self, block: Block, watermark: int = NO_TIME) -> SuhdsaStep:
         return self._step(block, watermark, ended=False)
 
-    def advance(self, watermark: int) -> WindowStep:
+    def advance(self, watermark: int) -> SuhdsaStep:
         """Close the window whose event time has passed, and publish or suppress overdue tuples."""
         return self._step(None, watermark, ended=False)
 
-    def finish(self) -> WindowStep:
+    def finish(self) -> SuhdsaStep:
         """Close the window at the end of the input, and suppress its unreleased tuples."""
         return self._step(None, NO_TIME, ended=True)
 
-    def forget(self, subjects: NDArray[np.uint64]) -> WindowStep:
+    def forget(self, subjects: NDArray[np.uint64]) -> SuhdsaStep:
         arrays, now = self.arrays, self.arrays.now
         held, points = arrays.held[: now.held], arrays.points
-        leaves = theirs(self.terms.policy, points.value[held, 0], subjects)
+        leaves = theirs(self.context.policy, points.value[held, 0], subjects)
         slots, kept = held[leaves], held[~leaves]
         positions = points.position[slots]
-        remove_value(arrays.checks.lookup.seen, points.value[slots, 1:], self.terms.privacy.k)
+        remove_value(arrays.checks.lookup.seen, points.value[slots, 1:], self.context.privacy.k)
         points.waits[slots] = False
         now.carried -= np.count_nonzero(leaves[: now.carried])
         now.held = len(kept)
         arrays.held[: len(kept)] = kept
-        if self.terms.parameters.delay_event_time is not None:
+        if self.context.parameters.delay_event_time is not None:
             now.earliest = min(points.event_time[kept].tolist(), default=FOREVER)
         self._slots.give_back(slots)
         arrays.totals.sums.forgotten += len(slots)
         self._empty_out()
-        return self._told([], Moved(None, _NO_SLOTS, positions, forgets=True))
+        return self._result([], Moved(None, _NO_SLOTS, positions, forgets=True))
 
     def buffered(self) -> pa.RecordBatch:
         return self._slots.batch(self.arrays.held[: self.arrays.now.held])
@@ -134,7 +134,7 @@ class Window(Shard):
     @property
     def next_deadline(self) -> int | None:
         """Earliest epoch milliseconds at which a window closes or a tuple is due; None if there is no such time."""
-        now, event_time, parameters = self.arrays.now, self.arrays.points.event_time, self.terms.parameters
+        now, event_time, parameters = self.arrays.now, self.arrays.points.event_time, self.context.parameters
         due = []
         if parameters.event_time is not None and now.held > now.carried:
             due.append(int(event_time[self.arrays.held[now.carried]]) + parameters.event_time)
@@ -143,10 +143,10 @@ class Window(Shard):
         return min(*due, np.iinfo(np.int64).max - 1) if due else None
 
     @property
-    def counters(self) -> WindowCounters:
+    def counters(self) -> SuhdsaCounters:
         now = self.arrays.now
         waiting, came = int(now.held), int(now.next_position)
-        return WindowCounters(
+        return SuhdsaCounters(
             **self._history.counted(),
             tuples_in=came,
             sampled_out=0,
@@ -164,24 +164,24 @@ class Window(Shard):
     def random_key(self) -> bytes:
         return key_bytes(self.arrays.random.key)
 
-    def _step(self, block: Block | None, watermark: int, *, ended: bool) -> WindowStep:
+    def _step(self, block: Block | None, watermark: int, *, ended: bool) -> SuhdsaStep:
         admitted = _NO_SLOTS if block is None else self._admit(block)
         self._empty_out()
         closed = self._close_windows(admitted, tuple_watermarks(block, watermark), watermark, ended)
         out, position = self.arrays.out, self.arrays.points.position
-        left = np.concatenate([out.members[: out.filled.members], out.suppressed[: out.filled.suppressed]])
-        return self._told(closed, Moved(block, admitted, position[left]))
+        departed = np.concatenate([out.members[: out.filled.members], out.suppressed[: out.filled.suppressed]])
+        return self._result(closed, Moved(block, admitted, position[departed]))
 
     def _empty_out(self) -> None:
         filled = self.arrays.out.filled
         filled.releases = filled.members = filled.suppressed = 0
 
-    def _told(self, closed: list[Closed], step: Moved) -> WindowStep:
+    def _result(self, closed: list[Closed], step: Moved) -> SuhdsaStep:
         arrays = self.arrays
         repairs = repairs_of(closed, int(arrays.now.next_window) - len(closed))
         out, points = arrays.out, arrays.points
         released, withheld = out.members[: out.filled.members], out.suppressed[: out.filled.suppressed]
-        subject = None if self.terms.policy.pseudonym is None else points.value[:, 0]
+        subject = None if self.context.policy.pseudonym is None else points.value[:, 0]
         leaving = Leaving(released, withheld, points.position, points.event_time, subject)
         releases = collect(out, int(arrays.now.next_release), leaving, self._slots, self.offsets, arrays.noise)
         changes = None
@@ -190,7 +190,7 @@ class Window(Shard):
             changes = self._ledger.changes(arrays, self._history, step, further)
         if self._slots.spare():
             self._shrink()
-        return WindowStep(releases, changes, Rows(self.number, repairs, releases), repairs=repairs)
+        return SuhdsaStep(releases, changes, Rows(self.number, repairs, releases), repairs=repairs)
 
     def _close_windows(
         self, admitted: NDArray[np.int32], marks: NDArray[np.int64], watermark: int, ended: bool
@@ -227,7 +227,7 @@ class Window(Shard):
         return BufferedTuples(
             numeric=points.numeric[slots],
             categorical=points.leaf[slots] - self.offsets,
-            subject=None if self.terms.policy.subject is None else points.value[slots, 0],
+            subject=None if self.context.policy.subject is None else points.value[slots, 0],
             sensitive=points.value[slots, 1:],
             event_time=points.event_time[slots],
             members=self._slots.batch(slots),
@@ -243,12 +243,12 @@ class Window(Shard):
         points.waits[slots] = waits
         self._slots.give_back(slots[~waits])
         reason = state.reason[np.searchsorted(state.carried, held.position[carried])]
-        points.reason[slots[carried]] = _positions_of(state.reasons, self.terms.privacy.reasons)[reason]
+        points.reason[slots[carried]] = _positions_of(state.reasons, self.context.privacy.reasons)[reason]
         kept, waiting = slots[waits], int(now.held)
         self.arrays.held[waiting : waiting + len(kept)] = kept
         now.held += len(kept)
         now.carried += np.count_nonzero(carried)
-        if self.terms.parameters.delay_event_time is not None:
+        if self.context.parameters.delay_event_time is not None:
             now.earliest = min([int(now.earliest), *points.event_time[kept].tolist()])
         if self._ledger is not None:
             self._ledger.blocks.add(number, slots, held.position, len(kept))
@@ -263,8 +263,8 @@ class Window(Shard):
             self._ledger.blocks.renumber(place)
 
     def _move(self, slots: int, used: NDArray[np.int32]) -> None:
-        terms, before = self.terms, self.arrays
-        made = empty_arrays(terms.policy, terms.privacy, terms.parameters, before.random, slots)
+        context, before = self.context, self.arrays
+        made = empty_arrays(context.policy, context.privacy, context.parameters, before.random, slots)
         self.arrays = moved(before, made, used)
         self._shared = share(self.arrays)
 
@@ -275,9 +275,9 @@ def _positions_of(stored: Sequence[str], now: Sequence[str]) -> NDArray[np.int8]
     return np.array([now.index(reason) if reason in now else other for reason in stored], np.int8)
 
 
-def _restored_arrays(terms: ShardContext, state: SuhdsaState) -> WindowArrays:
+def _restored_arrays(context: ShardContext, state: SuhdsaState) -> WindowArrays:
     random = random_stream(key_bytes(state.key), state.key_used)
-    arrays = empty_arrays(terms.policy, terms.privacy, terms.parameters, random)
+    arrays = empty_arrays(context.policy, context.privacy, context.parameters, random)
     now = arrays.now
     size, target = int(now.window_tuples), int(now.target)
     now.next_position, now.next_release, now.next_window = state.numbers[:3].tolist()
@@ -285,10 +285,10 @@ def _restored_arrays(terms: ShardContext, state: SuhdsaState) -> WindowArrays:
     for name, value in zip((*CONTROLLERS, *CONTROL), values, strict=True):
         setattr(now, name, value)
     # The controllers resume their state, clipped to the current ranges.
-    adaptive, aim = terms.parameters.adaptive, terms.parameters.target
+    adaptive, aim = context.parameters.adaptive, context.parameters.target
     now.window_tuples = size if adaptive is None else min(max(int(now.window_tuples), adaptive.least), size)
     now.target = target if aim is None else min(max(int(now.target), target), aim.most)
     now.merges, now.swaps = state.merges, state.swaps
     arrays.domain.lower[:], arrays.domain.upper[:] = state.lower, state.upper
-    arrays.domain.scale[:] = scales(state.lower, state.upper, len(terms.policy.quasi_identifiers))
+    arrays.domain.scale[:] = scales(state.lower, state.upper, len(context.policy.quasi_identifiers))
     return arrays

@@ -33,20 +33,20 @@ CONTROL = ("entropy", "settled", "loss_sum", "delay_sum", "last_cost")
 SuhdsaSnapshot = Snapshot[SuhdsaState, BufferedTuples]
 
 
-def initial_snapshot(terms: ShardContext, number: int, key: bytes) -> SuhdsaSnapshot:
+def initial_snapshot(context: ShardContext, number: int, key: bytes) -> SuhdsaSnapshot:
     """Return the state of a shard before its first tuple; ``key`` is the 32 bytes of its random stream."""
-    size = NONE if terms.parameters.tuples is None else terms.parameters.tuples
+    size = NONE if context.parameters.tuples is None else context.parameters.tuples
     state = initial_state(
         SuhdsaState,
-        terms,
+        context,
         number,
         key,
         numbers=np.zeros(4, np.int64),
         first=0,
         carried=np.zeros(0, np.int64),
         reason=np.zeros(0, np.int8),
-        reasons=terms.privacy.reasons,
-        controllers=np.array([size, terms.privacy.l, 0, 0, 0, 0], np.int64),
+        reasons=context.privacy.reasons,
+        controllers=np.array([size, context.privacy.l, 0, 0, 0, 0], np.int64),
         control=np.array([0.0, NONE, 0.0, 0.0, NONE]),
         merges=0,
         swaps=0,
@@ -54,13 +54,13 @@ def initial_snapshot(terms: ShardContext, number: int, key: bytes) -> SuhdsaSnap
     return SuhdsaSnapshot(state=state)
 
 
-def read(terms: ShardContext, stored: StoredShard, where: str = "") -> SuhdsaSnapshot:
+def read(context: ShardContext, stored: StoredShard, where: str = "") -> SuhdsaSnapshot:
     """Return the stored state, as ``crenel.anonymity.buffer.stored_shard.read_snapshot`` does.
 
-    k, l, other privacy models, sizes and delays may differ. Buffered tuples are grouped under the new terms, and the
+    k, l, other privacy models, sizes and delays may differ. Buffered tuples are grouped under the new context, and the
     next step publishes or suppresses those that are overdue under them.
     """
-    return read_snapshot(SuhdsaState, BufferedTuples, terms, stored, where, _require_state, _require_blocks)[0]
+    return read_snapshot(SuhdsaState, BufferedTuples, context, stored, where, _require_state, _require_blocks)[0]
 
 
 _KINDS_OF_COLUMNS = {
@@ -112,13 +112,13 @@ class Moved:
     ----------
     block : the admitted tuples; None if there are none
     admitted : (tuples,) their slots, in order
-    left : (tuples,) positions of the tuples that left the buffer
+    departed : (tuples,) positions of the tuples that left the buffer
     forgets : whether to erase the tuples that left, with all other stored tuples of their persons
     """
 
     block: Block | None
     admitted: NDArray[np.int32]
-    left: NDArray[np.int64]
+    departed: NDArray[np.int64]
     forgets: bool = False
 
 
@@ -127,15 +127,15 @@ class Ledger:
 
     Parameters
     ----------
-    terms : context of the shard
+    context : context of the shard
     snapshot : state from which the shard was restored; ``blocks`` lists its blocks
     tuples : function from slots, in order of position, to buffered tuples in their stored form
     """
 
     def __init__(
-        self, terms: ShardContext, snapshot: SuhdsaSnapshot, tuples: Callable[[NDArray[np.int32]], BufferedTuples]
+        self, context: ShardContext, snapshot: SuhdsaSnapshot, tuples: Callable[[NDArray[np.int32]], BufferedTuples]
     ) -> None:
-        self._terms, self._number, self._tuples = terms, snapshot.state.shard, tuples
+        self._context, self._number, self._tuples = context, snapshot.state.shard, tuples
         self.blocks = StoredBlocks(int(snapshot.state.numbers[3]))
         self._gone = snapshot.state.gone
         self._inventory = snapshot.inventory
@@ -150,7 +150,7 @@ class Ledger:
         """Return the changes to store after one step; ``further`` has changed entries of other kinds."""
         blocks = self._changed_blocks(arrays, moved) | self._rewritten_blocks(arrays, forgets=moved.forgets)
         if moved.forgets:
-            self._gone = np.sort(np.concatenate([self._gone, moved.left]))
+            self._gone = np.sort(np.concatenate([self._gone, moved.departed]))
         entries = {"blocks": blocks, **further}
         self._inventory.update(entries)
         return Changes(self._state(arrays, history).to_bytes(), entries)
@@ -158,7 +158,7 @@ class Ledger:
     def _changed_blocks(self, arrays: WindowArrays, moved: Moved) -> dict[int, bytes | None]:
         # Tuples of the pushed block are not stored yet.
         first = int(arrays.now.next_position) - len(moved.admitted)
-        changed: dict[int, bytes | None] = dict.fromkeys(self.blocks.leave(moved.left[moved.left < first]))
+        changed: dict[int, bytes | None] = dict.fromkeys(self.blocks.depart(moved.departed[moved.departed < first]))
         if moved.block is None or not len(moved.block):
             return changed
         number, points = self.blocks.number(), arrays.points
@@ -173,7 +173,7 @@ class Ledger:
         entries: dict[int, bytes | None] = {}
         position, waits = arrays.points.position, arrays.points.waits
         # Departed tuples stay in stored blocks without an index by person, so erasure rewrites every partial block.
-        for number, slots in list(self.blocks.partly_left() if forgets else self.blocks.sparse()):
+        for number, slots in list(self.blocks.partly_departed() if forgets else self.blocks.sparse()):
             first, end = self.blocks.span(number)
             kept = slots[waits[slots] & (position[slots] >= first) & (position[slots] < end)]
             self.blocks.rewrite(number, kept, position[kept])
@@ -187,13 +187,13 @@ class Ledger:
         first = int(points.position[new[0]]) if len(new) else int(now.next_position)
         self._gone = self._gone[self._gone >= first]
         return SuhdsaState(
-            **history.state(self._terms, self._number, arrays.domain, arrays.random, self._inventory),
+            **history.state(self._context, self._number, arrays.domain, arrays.random, self._inventory),
             numbers=np.array(numbers, np.int64),
             first=first,
             gone=self._gone,
             carried=points.position[carried],
             reason=points.reason[carried],
-            reasons=self._terms.privacy.reasons,
+            reasons=self._context.privacy.reasons,
             controllers=np.array([getattr(now, name) for name in CONTROLLERS], np.int64),
             control=np.array([getattr(now, name) for name in CONTROL]),
             merges=int(now.merges),

@@ -22,7 +22,7 @@ from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN
 from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
 from crenel.anonymity.algorithms.nearest.algorithm import NEAREST
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
-from crenel.anonymity.algorithms.suhdsa.algorithm import WINDOW
+from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
 from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.attributes import Noised, Numeric
@@ -41,12 +41,12 @@ HEIGHT, WEIGHT = Noised("height", (100.0, 220.0), 1.0), Noised("weight", (30.0, 
 MADE = {
     CASTLE.name: CastleParameters(40),
     NEAREST.name: NearestParameters(40, delay_jitter=0.25, reuse_limit=1000),
-    WINDOW.name: WindowParameters(30),
+    SUHDSA.name: WindowParameters(30),
     MONDRIAN.name: MondrianParameters(ClosedBy(60)),
     IN_ORDER.name: InOrderParameters(40),
 }
 of_each_algorithm = pytest.mark.parametrize(
-    "algorithm", [CASTLE, NEAREST, WINDOW, MONDRIAN, IN_ORDER], ids=lambda found: found.name
+    "algorithm", [CASTLE, NEAREST, SUHDSA, MONDRIAN, IN_ORDER], ids=lambda found: found.name
 )
 Numbers: TypeAlias = NDArray[np.float64]
 Stream: TypeAlias = list[tuple[int, int, int]]
@@ -255,7 +255,7 @@ def test_nothing_of_who_was_withheld_is_in_a_release(
     [
         (CASTLE, CastleParameters(15)),
         (NEAREST, NearestParameters(15, delay_jitter=0.25, reuse_limit=1000)),
-        (WINDOW, WindowParameters(15, delay_tuples=45)),
+        (SUHDSA, WindowParameters(15, delay_tuples=45)),
     ],
     ids=lambda found: getattr(found, "name", ""),
 )
@@ -286,8 +286,8 @@ def test_whoever_is_left_of_too_small_a_class_waits_on_while_its_delay_allows(
 def test_a_release_of_equal_values_is_not_published_as_it_is() -> None:
     stream = [(0, i, 160) for i in range(200)]
     for least, moved in ((0.0, False), (0.02, True)):
-        of = terms(WINDOW, NoiseWithin(0.5, least=least), HEIGHT, WEIGHT)
-        outputs, _ = run(WINDOW, of, stream, 50)
+        of = terms(SUHDSA, NoiseWithin(0.5, least=least), HEIGHT, WEIGHT)
+        outputs, _ = run(SUHDSA, of, stream, 50)
         heights = {height for _, (column, _) in classes(outputs) for height in column}
         assert (heights != {160}) == moved
 
@@ -295,8 +295,8 @@ def test_a_release_of_equal_values_is_not_published_as_it_is() -> None:
 def test_nobody_is_linked_where_all_values_are_far_from_what_is_published() -> None:
     # One class of two groups of heights: with hardly any noise each is nearest to its own.
     stream = [(0, i, 110 + 7 * (i % 15)) for i in range(15)]
-    of = terms(WINDOW, NoiseWithin(2**12, least=0.0), HEIGHT, WEIGHT)
-    outputs, shard = run(WINDOW, of, stream, 50)
+    of = terms(SUHDSA, NoiseWithin(2**12, least=0.0), HEIGHT, WEIGHT)
+    outputs, shard = run(SUHDSA, of, stream, 50)
     assert sum(out.linked.sum() for out in outputs) == shard.counters.linked == 15
     (error,) = [out.noise_error for out in outputs if len(out)]
     assert error.max() < 0.01

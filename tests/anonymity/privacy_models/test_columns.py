@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from crenel.anonymity.algorithm import Algorithm, Shard, ShardContext
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.builtin import CASTLE, MONDRIAN, NEAREST, OLA, WINDOW
+from crenel.anonymity.algorithms.builtin import CASTLE, MONDRIAN, NEAREST, OLA, SUHDSA
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
@@ -41,11 +41,11 @@ REUSED = KINDS.index("reused")
 TREE = from_paths([[f"{i}", f"{i // 2}x", f"{i // 4}xx", "*"] for i in range(8)])
 POLICY = Policy((Categorical("q", TREE),), sensitive=("illness", "pay"), passthrough=(IDENTITY,), subject="who")
 TYPES = (pa.string(), pa.string(), pa.int64())
-ALGORITHMS = (CASTLE, NEAREST, WINDOW, MONDRIAN, OLA)
+ALGORITHMS = (CASTLE, NEAREST, SUHDSA, MONDRIAN, OLA)
 MADE: dict[str, Any] = {
     CASTLE.name: CastleParameters(12, max_clusters=4, reuse_limit=1000),
     NEAREST.name: NearestParameters(12, delay_jitter=0.25, reuse_limit=1000),
-    WINDOW.name: WindowParameters(12),
+    SUHDSA.name: WindowParameters(12),
     MONDRIAN.name: MondrianParameters(ClosedBy(20)),
     OLA.name: OlaParameters(ClosedBy(20), max_suppression=0.5),
 }
@@ -241,7 +241,7 @@ def test_a_group_of_a_window_is_not_lost_to_one_that_cannot_be_repaired(further:
     values = "aaaaaaaaabab"  # of which the last four are alike
     stream = [Row(("0246"[i // 4],), (value, "x", i), i, i) for i, value in enumerate(values)]
     privacy = Privacy(4, sensitive=(sensitive("illness", None, further, references=HALVES),))
-    outputs, shard = run(WINDOW, privacy, stream, 12)
+    outputs, shard = run(SUHDSA, privacy, stream, 12)
     judge(privacy, stream, outputs)
     assert shard.counters.released == 4
     assert shard.counters.suppressed[reason] == 8

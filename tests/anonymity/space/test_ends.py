@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crenel.anonymity.algorithms.batch.windows import ClosedBy
-from crenel.anonymity.algorithms.builtin import CASTLE, MONDRIAN, NEAREST, WINDOW
+from crenel.anonymity.algorithms.builtin import CASTLE, MONDRIAN, NEAREST, SUHDSA
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
@@ -92,7 +92,7 @@ SETTINGS = {
     "castle": (Setting, CastleParameters(delay_tuples=10), CASTLE),
     "nearest": (NearestSetting, NearestParameters(10, delay_jitter=0.25, reuse_limit=1000), NEAREST),
     "lasting": (LastingSetting, NearestParameters(10, delay_jitter=0.25, reuse_limit=1000), NEAREST),
-    "window": (Setting, WindowParameters(tuples=4), WINDOW),
+    "window": (Setting, WindowParameters(tuples=4), SUHDSA),
     "mondrian": (Setting, MondrianParameters(window=WINDOWS), MONDRIAN),
 }
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crenel.anonymity.algorithms.suhdsa.algorithm import WINDOW
+from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
 from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
 from tests.jobs.config.test_load import configured, problems
 
@@ -39,7 +39,7 @@ sinks: {released: {connector: blackhole}, repairs: {connector: print}, windows: 
 
 def test_every_field_arrives(tmp_path: Path) -> None:
     config = configured(tmp_path, FULL)
-    assert config.algorithm is WINDOW
+    assert config.algorithm is SUHDSA
     assert config.parameters == WindowParameters(
         tuples=50,
         event_time=10_000,

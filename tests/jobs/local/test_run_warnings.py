@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.algorithms.builtin import CASTLE, MONDRIAN, NEAREST, OLA, WINDOW
+from crenel.anonymity.algorithms.builtin import CASTLE, MONDRIAN, NEAREST, OLA, SUHDSA
 from crenel.anonymity.model.outcomes import LINKABLE, REUSE_RISK, SUPPRESSIONS
 from crenel.jobs.local.summary import Summary
 
@@ -70,7 +70,7 @@ def test_a_shard_that_gets_more_than_twice_its_expected_share_is_told(came: tupl
     assert Summary.of(rows, 1.0, CASTLE, SUPPRESSIONS, None).warnings == []
 
 
-@pytest.mark.parametrize("algorithm", [CASTLE, NEAREST, WINDOW, MONDRIAN, OLA], ids=lambda found: found.name)
+@pytest.mark.parametrize("algorithm", [CASTLE, NEAREST, SUHDSA, MONDRIAN, OLA], ids=lambda found: found.name)
 def test_a_summary_of_every_algorithm_can_be_read_and_written(algorithm: Algorithm) -> None:
     rows = [(0, *row) for row in PLAIN.items()]
     summary = Summary.of(rows, 1.0, algorithm, SUPPRESSIONS, None)

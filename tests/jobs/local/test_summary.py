@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.algorithms.builtin import CASTLE, WINDOW
+from crenel.anonymity.algorithms.builtin import CASTLE, SUHDSA
 from crenel.anonymity.model.outcomes import SUPPRESSIONS
 from crenel.jobs.local.summary import Delay, Summary
 
@@ -178,7 +178,7 @@ def test_windows_tell_how_many_closed_and_what_was_repaired() -> None:
         [("tuples_in", 20.0), ("released", 20.0), ("loss_sum", 5.0)],
     ]
     closed = [[("windows", 3.0), ("swaps", 2.0), ("merges", 1.0)], [("windows", 1.0), ("swaps", 0.0), ("merges", 4.0)]]
-    summary = summed([row for part in (*shards, *closed) for row in part], 1.0, WINDOW)
+    summary = summed([row for part in (*shards, *closed) for row in part], 1.0, SUHDSA)
     assert summary.counts == {"windows": 4, "swaps": 2, "merges": 5}
     assert summary.released == 68
     assert re.search(r"windows\s+4\s+repaired by swaps 2, merges 5", printed(summary))

@@ -32,7 +32,7 @@ def released(draw: st.DrawFn) -> tuple[str, int, int, list[int]]:
 def test_everything_is_counted_once(k: int, steps: list[list[tuple[str, int, int, list[int]]]]) -> None:
     classes, counted = Classes(k), Counter[str]()
     for step in steps:
-        counted.update(classes.left(columns(step)))
+        counted.update(classes.add(columns(step)))
     everything = [release for step in steps for release in step]
     partial = [release for release in everything if release[0] != "generalized"]
     tuples = sum(release[2] for release in everything)

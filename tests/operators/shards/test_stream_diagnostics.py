@@ -46,11 +46,11 @@ def plan(*, domain: tuple[float, float] | None = None, noise: bool = False, **ca
     made = planned(CASTLE, CastleParameters(**castle))  # type: ignore[arg-type]
     attributes = (Numeric("age", domain, 1), Categorical("group", TREE))
     terms = dataclasses.replace(
-        made.terms,
-        policy=dataclasses.replace(made.terms.policy, quasi_identifiers=attributes),
+        made.context,
+        policy=dataclasses.replace(made.context.policy, quasi_identifiers=attributes),
         sampling_and_noise=SamplingAndNoise(0.9, 50.0, observed_range=True) if noise else None,
     )
-    return dataclasses.replace(made, terms=terms)
+    return dataclasses.replace(made, context=terms)
 
 
 def test_one_far_value_in_an_observed_range_is_noted() -> None:

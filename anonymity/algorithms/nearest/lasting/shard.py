@@ -34,9 +34,11 @@ class LastingNearest(Nearest):
 
     _outlive: ClassVar[tuple[str, ...]] = (*DelayedShard._outlive, "persons", "groups", "host", "bound")
 
-    def __init__(self, terms: ShardContext, snapshot: ClusterSnapshot, *, remembers: bool = True) -> None:
-        self._entries = record.read(snapshot.further.get(COMPANIONS, {}), terms.policy, f"shard {snapshot.state.shard}")
-        super().__init__(terms, snapshot, remembers=remembers)
+    def __init__(self, context: ShardContext, snapshot: ClusterSnapshot, *, remembers: bool = True) -> None:
+        self._entries = record.read(
+            snapshot.further.get(COMPANIONS, {}), context.policy, f"shard {snapshot.state.shard}"
+        )
+        super().__init__(context, snapshot, remembers=remembers)
         procedures.settle(share(self.arrays))
         if remembers:
             self._record = record.Record(self.offsets, self._entries, self.arrays)
@@ -55,25 +57,25 @@ class LastingNearest(Nearest):
         return replace(super().counters, persons_below_k=int(self.arrays.persons.now.below_k))
 
     def _begin(self, random: RandomStream, clusters: int) -> LastingArrays:
-        return empty_arrays(self.terms.policy, self.terms.privacy, self.terms.parameters, random)
+        return empty_arrays(self.context.policy, self.context.privacy, self.context.parameters, random)
 
     def _enlarged(self, arrays: LastingArrays, slots: int) -> LastingArrays:  # type: ignore[override]
-        larger = with_slots(arrays, slots, self.terms.policy, self.terms.parameters)
+        larger = with_slots(arrays, slots, self.context.policy, self.context.parameters)
         if larger is not arrays:
             procedures.lay(share(larger))
         return larger
 
     def _reserve(self, count: int) -> None:
         super()._reserve(count)
-        self.arrays = with_persons(self.arrays, count, self.terms.policy)
+        self.arrays = with_persons(self.arrays, count, self.context.policy)
 
     def _run(self, admitted: NDArray[np.int32], marks: NDArray[np.int64], watermark: int, *, ended: bool) -> None:
         procedures.lasting(share(self.arrays), admitted, marks, watermark, ended)
 
-    def _take_out(self, slots: NDArray[np.int32]) -> None:
+    def _remove_tuples(self, slots: NDArray[np.int32]) -> None:
         procedures.remove_slots(share(self.arrays), slots)
 
-    def _strike(self, subjects: NDArray[np.uint64]) -> None:
+    def _forget_persons(self, subjects: NDArray[np.uint64]) -> None:
         procedures.strike_all(share(self.arrays), subjects)
         if self._record is not None:
             self._record.forget_subject(subjects)
@@ -83,7 +85,7 @@ class LastingNearest(Nearest):
 
     def _restore_gamma(self, snapshot: ClusterSnapshot) -> dict[int, int]:
         people = sum(len(entry.subject) + len(entry.group) for entry in self._entries.values())
-        self.arrays = with_persons(self.arrays, people, self.terms.policy)
+        self.arrays = with_persons(self.arrays, people, self.context.policy)
         restore(self.arrays, self._entries, self.offsets)
         round_all(self.arrays.domain, self.arrays.groups.box)  # they may have been published under another grid
         procedures.introduce(share(self.arrays))

@@ -79,7 +79,7 @@ def gamma(castle: Castle) -> list[Cluster]:
     arrays = castle.arrays
     clusters, tuples = arrays.clusters, arrays.tuples
     rows = sorted(clusters.rows[: arrays.now.open].tolist(), key=lambda row: int(clusters.id[row]))
-    labels = [attribute.hierarchy.labels for attribute in castle.terms.policy.categorical]
+    labels = [attribute.hierarchy.labels for attribute in castle.context.policy.categorical]
     nodes = (clusters.box.node - castle.offsets).tolist()
     return [
         Cluster(

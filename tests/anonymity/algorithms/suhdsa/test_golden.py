@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
 from crenel.state.block import NO_TIME, BufferedTuples
+from crenel.state.codec import kind_of
 from crenel.state.shard import StoredShard
 from crenel.state.suhdsa import VERSION, SuhdsaState
 from tests.golden.make import files, read, steps_of
 from tests.golden.make_windows import HERE, TAKEN, rest, restored, setting_of
-from tests.support.drive import columns_of
+from tests.support.drive import KEY, columns_of
 from tests.support.window_drive import take
 
 SNAPSHOTS = sorted(HERE.glob("v*"))
@@ -78,3 +80,11 @@ def test_what_this_version_writes_is_what_its_snapshot_holds(name: str) -> None:
     assert changes is not None
     assert changes.shard == stored.shard
     assert changes.entries == {"blocks": {}}
+
+
+def test_state_knows_suhdsa_by_its_former_name() -> None:
+    assert (SUHDSA.name, SUHDSA.stored_as, SUHDSA.state) == ("suhdsa", "window", ("window", SuhdsaState))
+    setting = setting_of(HERE)
+    blob = SUHDSA.new(setting.terms(), 0, KEY).push(setting.block([])).changes
+    assert blob is not None
+    assert kind_of(blob.shard) == "window"

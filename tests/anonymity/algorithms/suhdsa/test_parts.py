@@ -11,7 +11,7 @@ import pytest
 
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
-from crenel.anonymity.algorithms.suhdsa.shard import Window
+from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaShard
 from crenel.anonymity.algorithms.suhdsa.stored import initial_snapshot
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.attributes import Categorical, Numeric
@@ -314,7 +314,7 @@ def test_the_window_shrinks_where_delay_counts_and_stays_within_its_bounds(weigh
 
 
 @pytest.mark.parametrize("kind", [Suhdsa, Ubdsa])
-def test_baselines_promise_k_alone(kind: type[Window]) -> None:
+def test_baselines_promise_k_alone(kind: type[SuhdsaShard]) -> None:
     made = WindowSetting(replace(POLICY, event_time=None), Privacy(3, 2), WindowParameters(9), TYPES)
     window = kind(made.terms(), initial_snapshot(made.terms(), 0, KEY))
     given = [replace(row, event_time=NO_TIME) for row in rows([i % 10 for i in range(60)], "a" * 60)]
@@ -333,7 +333,7 @@ def test_baselines_promise_k_alone(kind: type[Window]) -> None:
 
 def test_a_window_takes_the_time_that_its_clock_tells() -> None:
     made = setting(3, 2, tuples=6)
-    window = Window(made.terms(), initial_snapshot(made.terms(), 0, KEY), clock=count(0, 2_000_000).__next__)
+    window = SuhdsaShard(made.terms(), initial_snapshot(made.terms(), 0, KEY), clock=count(0, 2_000_000).__next__)
     _, repairs = told(made, window, Push(rows(APART, "aaaabb")))
     assert repairs.windows.milliseconds.tolist() == [2.0]
     assert repairs.windows.repairs_per_second.tolist() == [500.0]
@@ -349,7 +349,7 @@ def stored_after(made: WindowSetting, *steps: Push) -> StoredShard:
     return shard.stored
 
 
-def restored(made: WindowSetting, stored: StoredShard, fingerprint: str = "v") -> Window:
+def restored(made: WindowSetting, stored: StoredShard, fingerprint: str = "v") -> SuhdsaShard:
     return made.again(stored, {"k": fingerprint}, "key 3")
 
 
