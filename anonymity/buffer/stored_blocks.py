@@ -96,5 +96,5 @@ class StoredBlocks:
 
     def renumber(self, slots: NDArray[np.int32]) -> None:
         """Update the slots after tuples moved: (slots,) the new slot by the old one, -1 where no tuple is buffered."""
-        moved = {number: slots[held] for number, held in self._slots.items()}
-        self._slots = {number: held[held >= 0] for number, held in moved.items()}
+        moved = {number: slots[old] for number, old in self._slots.items()}
+        self._slots = {number: new[new >= 0] for number, new in moved.items()}

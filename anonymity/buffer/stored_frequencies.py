@@ -61,13 +61,13 @@ class StoredSeen:
 
 def _restore(seen: Seen, key: int, entry: SeenValues) -> None:
     a, start = key // _ENTRIES, key % _ENTRIES * TOGETHER
-    held = len(entry.code)
-    require(entry.code.shape == entry.amount.shape == (held,) and held <= TOGETHER, "values")
+    count = len(entry.code)
+    require(entry.code.shape == entry.amount.shape == (count,) and count <= TOGETHER, "values")
     require(entry.code.dtype == np.uint64 and entry.amount.dtype == np.int64, "values")
     require(entry.total.shape == (1,) and bool((entry.amount >= 0).all()), "amounts")
     require(start == seen.used[a], "order")
-    seen.code[a, start : start + held], seen.amount[a, start : start + held] = entry.code, entry.amount
-    seen.used[a] = start + held
+    seen.code[a, start : start + count], seen.amount[a, start : start + count] = entry.code, entry.amount
+    seen.used[a] = start + count
     if start == 0:
         seen.total[a] = entry.total[0]
     require(int(seen.amount[a].sum()) <= seen.total[a], "total")

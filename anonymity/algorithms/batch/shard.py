@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.algorithm import Counters, Shard, ShardContext, Step
 from crenel.anonymity.algorithms.batch import procedures
-from crenel.anonymity.algorithms.batch.buffered_blocks import BufferedBlocks, between, buffered_of, no_tuples
 from crenel.anonymity.algorithms.batch.procedures import BatchArrays
-from crenel.anonymity.algorithms.batch.stored import BatchSnapshot
+from crenel.anonymity.algorithms.batch.stored import BatchSnapshot, BufferedBlocks, between, buffered_of, no_tuples
 from crenel.anonymity.buffer.erasure import theirs
 from crenel.anonymity.buffer.members import in_milliseconds
 from crenel.anonymity.buffer.release_buffer import empty_out, empty_totals

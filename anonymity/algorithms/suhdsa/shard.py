@@ -90,14 +90,14 @@ class SuhdsaShard(Shard):
         self.context, self.number = context, snapshot.state.shard
         self.offsets = node_offsets(context.policy)
         self._slots = Slots(context.policy, context.members, _FEWEST_SLOTS)
-        self._ledger = Ledger(context, snapshot, self._held) if remembers else None
+        self._ledger = Ledger(context, snapshot, self._buffered) if remembers else None
         self._clock = clock
         self.arrays = _restored_arrays(context, snapshot.state)
         self._seen = StoredSeen(self.arrays.checks.lookup.seen, snapshot.seen, f"shard {self.number}")
         self._history = LifetimeCounters(self.arrays.totals, context.privacy, snapshot.state)
         self._shared = share(self.arrays)
-        for number, held in snapshot.blocks.items():
-            self._restore_block(number, held, snapshot.state)
+        for number, tuples in snapshot.blocks.items():
+            self._restore_block(number, tuples, snapshot.state)
 
     def push(self, block: Block, watermark: int = NO_TIME) -> SuhdsaStep:
         return self._step(block, watermark, ended=False)
@@ -222,7 +222,7 @@ class SuhdsaShard(Shard):
             into.value[admitted, 0] = tuples.subject
         return admitted
 
-    def _held(self, slots: NDArray[np.int32]) -> BufferedTuples:
+    def _buffered(self, slots: NDArray[np.int32]) -> BufferedTuples:
         points = self.arrays.points
         return BufferedTuples(
             numeric=points.numeric[slots],
@@ -234,15 +234,15 @@ class SuhdsaShard(Shard):
             position=points.position[slots],
         )
 
-    def _restore_block(self, number: int, held: BufferedTuples, state: SuhdsaState) -> None:
-        carried = np.isin(held.position, state.carried)
-        waits = carried | (held.position >= state.first)
-        slots = self._admit(held)
+    def _restore_block(self, number: int, tuples: BufferedTuples, state: SuhdsaState) -> None:
+        carried = np.isin(tuples.position, state.carried)
+        waits = carried | (tuples.position >= state.first)
+        slots = self._admit(tuples)
         points, now = self.arrays.points, self.arrays.now
-        points.position[slots] = held.position
+        points.position[slots] = tuples.position
         points.waits[slots] = waits
         self._slots.give_back(slots[~waits])
-        reason = state.reason[np.searchsorted(state.carried, held.position[carried])]
+        reason = state.reason[np.searchsorted(state.carried, tuples.position[carried])]
         points.reason[slots[carried]] = _positions_of(state.reasons, self.context.privacy.reasons)[reason]
         kept, waiting = slots[waits], int(now.held)
         self.arrays.held[waiting : waiting + len(kept)] = kept
@@ -251,7 +251,7 @@ class SuhdsaShard(Shard):
         if self.context.parameters.delay_event_time is not None:
             now.earliest = min([int(now.earliest), *points.event_time[kept].tolist()])
         if self._ledger is not None:
-            self._ledger.blocks.add(number, slots, held.position, len(kept))
+            self._ledger.blocks.add(number, slots, tuples.position, len(kept))
 
     def _shrink(self) -> None:
         """Release the memory of a burst: move tuples to the first slots, in order of position."""
@@ -269,10 +269,10 @@ class SuhdsaShard(Shard):
         self._shared = share(self.arrays)
 
 
-def _positions_of(stored: Sequence[str], now: Sequence[str]) -> NDArray[np.int8]:
+def _positions_of(stored: Sequence[str], current: Sequence[str]) -> NDArray[np.int8]:
     # A stored reason may belong to a model no longer configured. The next window finds the reason again.
-    other = now.index("too_little_diversity")
-    return np.array([now.index(reason) if reason in now else other for reason in stored], np.int8)
+    other = current.index("too_little_diversity")
+    return np.array([current.index(reason) if reason in current else other for reason in stored], np.int8)
 
 
 def _restored_arrays(context: ShardContext, state: SuhdsaState) -> WindowArrays:

@@ -100,8 +100,8 @@ def _require_blocks(state: SuhdsaState, blocks: dict[int, BufferedTuples]) -> No
     require(not len(new) or (new[0] == state.first and new[-1] < state.numbers[0]), "positions")
 
 
-def _waits(held: BufferedTuples, state: SuhdsaState) -> NDArray[np.bool_]:
-    return np.isin(held.position, state.carried) | (held.position >= state.first)
+def _waits(tuples: BufferedTuples, state: SuhdsaState) -> NDArray[np.bool_]:
+    return np.isin(tuples.position, state.carried) | (tuples.position >= state.first)
 
 
 @dataclass(frozen=True)
