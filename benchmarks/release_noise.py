@@ -19,7 +19,7 @@ from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.mondrian.algorithm import MONDRIAN
 from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
 from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
-from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.model.attributes import Noised
 from crenel.anonymity.model.outcomes import LINKABLE
 from crenel.anonymity.model.policy import Policy
@@ -29,7 +29,7 @@ _BLOCK, _K, _REPEATS = 2000, 10, 15
 _HOURS = "hours-per-week"
 _SETTINGS: tuple[tuple[str, Algorithm, Any], ...] = (
     ("CASTLE, delta 1,000", CASTLE, CastleParameters(1000, reuse_limit=REUSE)),
-    ("windows of 50", SUHDSA, WindowParameters(50)),
+    ("windows of 50", SUHDSA, SuhdsaParameters(50)),
     ("Mondrian, windows of 1,000", MONDRIAN, MondrianParameters(ClosedBy(1000))),
 )
 _NOISE = NoiseWithin(2.0)

@@ -22,7 +22,7 @@ from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.nearest.algorithm import NEAREST
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
 from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
-from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Shards
 from crenel.anonymity.model.privacy import Lasting, Privacy

@@ -16,7 +16,7 @@ from crenel.anonymity.algorithm import Algorithm
 from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST, WINDOW
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
-from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.privacy_model import Asked, Sensitive
 from crenel.anonymity.model.reference import Reference
@@ -75,7 +75,7 @@ def settings() -> Iterator[tuple[str, Algorithm, Any]]:
     """Yield the algorithms, with the same delay."""
     yield "CASTLE", CASTLE, CastleParameters(TUPLES, reuse_limit=REUSE)
     yield "nearest", NEAREST, NearestParameters(TUPLES, reuse_limit=REUSE)
-    yield "windows", SUHDSA, WindowParameters(TUPLES)
+    yield "windows", SUHDSA, SuhdsaParameters(TUPLES)
 
 
 def asking(tuples: Stream, l: int, further: Asked) -> Privacy:  # noqa: E741 - the field's own name for it

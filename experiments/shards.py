@@ -18,7 +18,7 @@ from crenel.anonymity.algorithm import Algorithm
 from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST, WINDOW
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
-from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Shards
 from crenel.anonymity.model.privacy import Privacy
@@ -70,7 +70,7 @@ CONTENDERS = (
         ),
     ),
     Contender("nearest", NEAREST, lambda delay, shards: NearestParameters(delay_tuples=delay // shards, **_REUSE)),
-    Contender("windows", SUHDSA, lambda delay, shards: WindowParameters(tuples=delay // shards)),
+    Contender("windows", SUHDSA, lambda delay, shards: SuhdsaParameters(tuples=delay // shards)),
 )
 
 

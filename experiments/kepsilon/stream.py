@@ -13,7 +13,7 @@ from crenel.anonymity.algorithm import Shard, ShardContext
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.castle.shard import Castle
 from crenel.anonymity.algorithms.suhdsa import stored as window
-from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaShard
 from crenel.anonymity.buffer import stored_clusters as castle
 from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
@@ -69,7 +69,7 @@ def shard(people: Population, method: str, privacy: Privacy, seed: int, delay: i
     if method == "CASTLE":
         terms = ShardContext(policy, privacy, CastleParameters(delay_tuples=delay, reuse_limit=REUSE), members)
         return Castle(terms, castle.initial_snapshot(terms, 0, key(seed)), remembers=False)
-    terms = ShardContext(policy, privacy, WindowParameters(delay), members)
+    terms = ShardContext(policy, privacy, SuhdsaParameters(delay), members)
     return SuhdsaShard(terms, window.initial_snapshot(terms, 0, key(seed)), remembers=False)
 
 

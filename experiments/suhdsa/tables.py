@@ -21,7 +21,7 @@ from benchmarks.adult import COLUMNS, DATA, SUHDSA
 from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.castle.shard import Castle
-from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, SuhdsaParameters
 from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaShard, SuhdsaStep
 from crenel.anonymity.algorithms.suhdsa.stored import initial_snapshot
 from crenel.anonymity.buffer.release_buffer import delay_of_bucket
@@ -145,11 +145,11 @@ class Run:
     milliseconds: NDArray[np.float64]
 
 
-Maker = Callable[[Policy, Privacy, WindowParameters], SuhdsaShard | Castle]
+Maker = Callable[[Policy, Privacy, SuhdsaParameters], SuhdsaShard | Castle]
 
 
 def _window(
-    kind: type[SuhdsaShard], policy: Policy, privacy: Privacy, parameters: WindowParameters, **how: Any
+    kind: type[SuhdsaShard], policy: Policy, privacy: Privacy, parameters: SuhdsaParameters, **how: Any
 ) -> SuhdsaShard:
     terms = ShardContext(policy, privacy, parameters, MEMBERS)
     return kind(terms, initial_snapshot(terms, 0, bytes(32)), remembers=False, **how)
@@ -188,7 +188,7 @@ def run(
     stream: Stream,
     k: int,
     l: int,  # noqa: E741
-    parameters: WindowParameters,
+    parameters: SuhdsaParameters,
     size: int = _BLOCK,
 ) -> Run:
     """Push a stream through one shard, to the end, and measure its releases."""
@@ -246,7 +246,7 @@ def _each(
     stream: Callable[[int], Stream],
     k: int,
     l: int,  # noqa: E741
-    parameters: WindowParameters,
+    parameters: SuhdsaParameters,
     **how: int,
 ) -> list[Run]:
     return [run(METHODS[name], stream(seed), k, l, parameters, **how) for seed in seeds(SEEDS)]
@@ -345,7 +345,7 @@ def runtime_table() -> Table:
     for k in (3, 50):
         base = 0.0
         for name in ("SUHDSA", "ours", "UBDSA", "CASTLE"):
-            runs = _each(name, plain, k, 2, WindowParameters(100))
+            runs = _each(name, plain, k, 2, SuhdsaParameters(100))
             seconds = float(np.mean([r.seconds for r in runs]))
             base = base or seconds
             rate = f"{len(_adult()[2]) / seconds:,.0f}"
@@ -360,7 +360,7 @@ def loss_table() -> Table:
     table = Table("Table 3: loss, l = 2, window 10", ["k", "method", "mean loss", "suppressed, %", "paper"])
     for k in (3, 10):
         for name in METHODS:
-            runs = _each(name, plain, k, 2, WindowParameters(10))
+            runs = _each(name, plain, k, 2, SuhdsaParameters(10))
             paper = _TABLE_3.get((name, k), "-")
             table.add(k, name, _stat(runs, lambda r: r.loss), _stat(runs, lambda r: r.suppressed, 2, 100), paper)
     return table
@@ -374,7 +374,7 @@ def privacy_table() -> Table:
     )
     for k, window in ((3, 10), (10, 10), (3, 100), (50, 100)):
         for name in METHODS:
-            runs = _each(name, plain, k, 2, WindowParameters(window))
+            runs = _each(name, plain, k, 2, SuhdsaParameters(window))
             table.add(k, window, name, *_cells(runs)[1:6], _TABLE_4.get((name, k, window), "-"))
     return table
 
@@ -384,7 +384,7 @@ def sweep_table() -> Table:
     table = Table("Table 5: l, at k = 10 and window 50", ["l", "method", *_COLUMNS, "paper: seconds, loss"])
     for values in (2, 3, 5):
         for name in METHODS:
-            runs = _each(name, partial(plain, values=values), 10, values, WindowParameters(50))
+            runs = _each(name, partial(plain, values=values), 10, values, SuhdsaParameters(50))
             table.add(values, name, *_cells(runs), _TABLE_5.get((name, values), "-"))
     return table
 
@@ -397,7 +397,7 @@ def skew_table() -> Table:
     )
     for values in (2, 3, 5):
         for name in METHODS:
-            runs = _each(name, partial(skewed, values=values), 10, values, WindowParameters(50))
+            runs = _each(name, partial(skewed, values=values), 10, values, SuhdsaParameters(50))
             table.add(values, name, *_cells(runs), _TABLE_6.get((name, values), "-"))
     return table
 
@@ -409,9 +409,9 @@ def stress_table() -> Table:
         ["stream", "method", *_COLUMNS, "p99, ms a window", "paper: loss, LSR, entropy mean, repairs/s"],
     )
     for scenario, stream, parameters, size in (
-        ("skew", skewed, WindowParameters(50), _BLOCK),
-        ("bursts", bursts, WindowParameters(event_time=50), 10),
-        ("drift", drifting, WindowParameters(50), _BLOCK),
+        ("skew", skewed, SuhdsaParameters(50), _BLOCK),
+        ("bursts", bursts, SuhdsaParameters(event_time=50), 10),
+        ("drift", drifting, SuhdsaParameters(50), _BLOCK),
     ):
         for name in ("SUHDSA", "ours", "CASTLE"):
             runs = _each(name, stream, 10, 2, parameters, size=size)
@@ -426,11 +426,11 @@ def ablation_table() -> Table:
         "Table 10: the repair controller, at k = 10, l = 2 and window 50",
         ["setting", *_COLUMNS, "swaps", "merges", "paper: seconds, loss, LSR, entropy mean"],
     )
-    settings: dict[str, WindowParameters] = {"default": WindowParameters(50)}
+    settings: dict[str, SuhdsaParameters] = {"default": SuhdsaParameters(50)}
     for field, values in (("distortion_weight", (0.3, 0.5, 0.9)), ("neighbors", (1, 5)), ("growth_cap", (2, 4))):
         for value in values:
             changed: dict[str, Any] = {field: value}
-            settings[f"{field} {value}"] = replace(WindowParameters(50), **changed)
+            settings[f"{field} {value}"] = replace(SuhdsaParameters(50), **changed)
     for title, stream in (("", plain), (", skewed", skewed)):
         for name, parameters in settings.items():
             runs = _each("ours", stream, 10, 2, parameters)
@@ -448,7 +448,7 @@ def adaptive_table() -> Table:
     )
     for scenario, stream in (("Adult", plain), ("skew", skewed), ("five brackets", partial(plain, values=5))):
         for name, target in (("off", None), ("up to 8", AdaptiveTarget(8))):
-            runs = _each("ours", stream, 10, 2, WindowParameters(50, target=target))
+            runs = _each("ours", stream, 10, 2, SuhdsaParameters(50, target=target))
             tails = [_stat(runs, lambda r, p=p: float(np.percentile(r.milliseconds, p))) for p in (95, 99)]  # type: ignore[misc]
             table.add(
                 scenario,
@@ -465,7 +465,7 @@ def size_table() -> Table:
     table = Table("The adaptive window, at k = 10, l = 2 and at most 50 tuples", ["delay_weight", *_COLUMNS])
     for weight in (None, 0.0, 0.1, 0.25, 0.5):
         adaptive = None if weight is None else AdaptiveWindow(10, delay_weight=weight)
-        runs = _each("ours", plain, 10, 2, WindowParameters(50, adaptive=adaptive))
+        runs = _each("ours", plain, 10, 2, SuhdsaParameters(50, adaptive=adaptive))
         table.add("off" if weight is None else weight, *_cells(runs))
     return table
 
@@ -478,7 +478,7 @@ def latency_table() -> Table:
     )
     for k, l, window in ((10, 2, 50), (10, 1, 50), (10, 5, 50), (50, 2, 1000), (10, 2, 1000), (10, 2, 5000)):  # noqa: E741
         stream = plain(0, max(l, 2))
-        shard = ours(stream.policy, Privacy(k, l), WindowParameters(window))
+        shard = ours(stream.policy, Privacy(k, l), SuhdsaParameters(window))
         spent = []
         for block in stream.blocks(window):
             start = time.perf_counter()
@@ -502,7 +502,7 @@ def cost_table() -> Table:
         rows, spent = [], []
         for seed in seeds(SEEDS):
             stream = skewed(seed)
-            shard = ours(stream.policy, Privacy(k, 2), WindowParameters(window))
+            shard = ours(stream.policy, Privacy(k, 2), SuhdsaParameters(window))
             for block in stream.blocks(_BLOCK):
                 repairs = shard.push(block).repairs
                 log, actions = repairs.windows, repairs.actions

@@ -18,7 +18,7 @@ from crenel.anonymity.algorithms.batch.windows import ClosedBy
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
-from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.attributes import Noised, Numeric
 from crenel.anonymity.model.policy import Policy
@@ -80,7 +80,7 @@ SETTINGS: dict[str, Callable[[Policy, Privacy, int, tuple[pa.DataType, ...]], Se
         policy, replace(privacy, noise_within=None, lasting=Lasting()), _reusing(delay), types
     ),
     "window": lambda policy, privacy, delay, types: WindowSetting(
-        policy, privacy, WindowParameters(max(delay // 2, privacy.k), delay_tuples=4 * delay), types
+        policy, privacy, SuhdsaParameters(max(delay // 2, privacy.k), delay_tuples=4 * delay), types
     ),
     "mondrian": lambda policy, privacy, delay, types: MondrianSetting(
         policy, privacy, MondrianParameters(ClosedBy(max(delay, privacy.k))), types

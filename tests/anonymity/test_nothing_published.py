@@ -15,7 +15,7 @@ from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
 from crenel.anonymity.algorithms.ola.parameters import OlaParameters
-from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.model.attributes import Categorical
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
@@ -30,7 +30,7 @@ K, BLOCKS, ROWS = 3, 9, 25
 PARAMETERS: dict[str, Any] = {
     CASTLE.name: CastleParameters(delay_tuples=40),
     NEAREST.name: NearestParameters(40, delay_jitter=0.25, reuse_limit=1000),
-    SUHDSA.name: WindowParameters(tuples=50),
+    SUHDSA.name: SuhdsaParameters(tuples=50),
     MONDRIAN.name: MondrianParameters(ClosedBy(tuples=50)),
     OLA.name: OlaParameters(ClosedBy(tuples=50), max_suppression=0.3),
 }

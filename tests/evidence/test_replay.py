@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
-from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.compiled.random import shard_key
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy, Shards
@@ -156,7 +156,7 @@ def test_windows_of_event_time_close_when_the_watermark_has_passed(
     gap: int, window: int, lag: int, shards: int
 ) -> None:
     sample = timed(np.arange(0, 1_000_000, gap if gap > 1 else 100), lag)
-    setting = Setting(SUHDSA, Privacy(1), WindowParameters(event_time=window), Shards(shards))
+    setting = Setting(SUHDSA, Privacy(1), SuhdsaParameters(event_time=window), Shards(shards))
     replayed = replay_outputs(sample, setting)
     waited = replayed.totals.event_delay
     assert waited is not None
@@ -170,7 +170,7 @@ def test_windows_of_event_time_close_when_the_watermark_has_passed(
 @given(st.sampled_from((100, 1_000)), st.sampled_from((1_000, 60_000)))
 def test_a_delay_in_tuples_is_told_in_event_time_too(tuples: int, gap: int) -> None:
     sample = timed(np.arange(5_000) * gap)
-    waited = replay(sample, Setting(SUHDSA, Privacy(2), WindowParameters(tuples=tuples))).event_delay
+    waited = replay(sample, Setting(SUHDSA, Privacy(2), SuhdsaParameters(tuples=tuples))).event_delay
     assert waited is not None
     assert abs(waited.longest - tuples * gap) <= 2 * max(tuples // 8, 16) * gap
     assert abs(waited.p50 - tuples * gap / 2) <= 2 * max(tuples // 8, 16) * gap
@@ -178,7 +178,7 @@ def test_a_delay_in_tuples_is_told_in_event_time_too(tuples: int, gap: int) -> N
 
 def test_an_empty_sample_gives_empty_tables() -> None:
     sample = timed(np.zeros(0))
-    setting = Setting(SUHDSA, Privacy(2), WindowParameters(tuples=10))
+    setting = Setting(SUHDSA, Privacy(2), SuhdsaParameters(tuples=10))
     totals = replay(sample, setting)
     assert (totals.tuples, totals.mean_loss, totals.delay, totals.fewest_subjects) == (0, None, None, None)
     outputs = replay_outputs(sample, setting).outputs

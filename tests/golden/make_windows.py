@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, SuhdsaParameters
 from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaShard
 from crenel.anonymity.model.privacy import Confidence, NoiseWithin, Privacy
 from crenel.state.shard import StoredShard
@@ -23,7 +23,7 @@ HERE = Path(__file__).parent / "windows"
 SETTING = WindowSetting(
     make.SETTING.policy,
     Privacy(3, 3),
-    WindowParameters(
+    SuhdsaParameters(
         tuples=20,
         event_time=60_000,
         delay_tuples=20,

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST, SUHDSA
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
-from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.model.privacy import Privacy
 from crenel.anonymity.model.secret import Secret
 from crenel.evidence.outputs import Outputs, split_audit
@@ -39,7 +39,7 @@ from tests.support.operator_stream import KEY, block, members, planned
 MADE: dict[str, tuple[Any, Any]] = {
     "castle": (CASTLE, CastleParameters(delay_tuples=20, reuse_limit=50)),
     "nearest": (NEAREST, NearestParameters(delay_tuples=20, delay_jitter=0.25, reuse_limit=1000)),
-    "window": (SUHDSA, WindowParameters(tuples=20)),
+    "window": (SUHDSA, SuhdsaParameters(tuples=20)),
 }
 GENERALIZATION = [("age_min", pa.float64()), ("age_max", pa.float64()), ("group", pa.string())]
 LINK = ("chain_start", "chain_version", "chain_policy", "chain_hierarchies", "chain_members", "chain")

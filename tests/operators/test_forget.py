@@ -13,7 +13,7 @@ from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.nearest.algorithm import NEAREST
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
 from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
-from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.model.policy import Shards
 from crenel.anonymity.model.secret import SubjectKey
 from crenel.operators.encode.columns import Read
@@ -31,7 +31,7 @@ from tests.support.operator_stream import KEY, block, left, planned
 PLANS = {
     "castle": planned(CASTLE, CastleParameters(delay_tuples=200, delay_event_time=10**9)),
     "nearest": planned(NEAREST, NearestParameters(200, 10**9, delay_jitter=0.25, reuse_limit=1000)),
-    "window": planned(SUHDSA, WindowParameters(tuples=120, delay_tuples=400)),
+    "window": planned(SUHDSA, SuhdsaParameters(tuples=120, delay_tuples=400)),
 }
 _SPREAD = np.uint64(0x9E37_79B9_7F4A_7C15)
 PERSON = np.uint64(

@@ -13,7 +13,7 @@ from crenel.anonymity.algorithms.builtin import CASTLE, MONDRIAN, NEAREST, SUHDS
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
-from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.model.policy import Pseudonym
 from crenel.anonymity.model.secret import SubjectKey
 from crenel.operators.shards.function import END, ShardFunction
@@ -24,7 +24,7 @@ from tests.support.operator_stream import KEY, block, left, members, planned
 MADE: dict[str, tuple[Any, Any]] = {
     "castle": (CASTLE, CastleParameters(delay_tuples=20, reuse_limit=50)),
     "nearest": (NEAREST, NearestParameters(delay_tuples=20, delay_jitter=0.25, reuse_limit=1000)),
-    "window": (SUHDSA, WindowParameters(tuples=20)),
+    "window": (SUHDSA, SuhdsaParameters(tuples=20)),
     "mondrian": (MONDRIAN, MondrianParameters(window=ClosedBy(20, None))),
 }
 

@@ -17,7 +17,7 @@ from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
 from crenel.anonymity.algorithms.ola.algorithm import OLA
 from crenel.anonymity.algorithms.ola.parameters import OlaParameters
 from crenel.anonymity.algorithms.suhdsa.outputs import WINDOWS
-from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, SuhdsaParameters
 from crenel.anonymity.model.attributes import Categorical
 from crenel.anonymity.model.privacy import Lasting, Privacy
 from crenel.operators.shards.function import END, ShardFunction
@@ -50,7 +50,7 @@ PLANS = {
     # Three values of three: hardly a group has them, so most must be repaired.
     "window": with_terms(
         planned(
-            SUHDSA, WindowParameters(tuples=20, event_time=15_000, target=AdaptiveTarget(3, dwell=0), delay_tuples=50)
+            SUHDSA, SuhdsaParameters(tuples=20, event_time=15_000, target=AdaptiveTarget(3, dwell=0), delay_tuples=50)
         ),
         privacy=Privacy(3, 3),
     ),

@@ -14,7 +14,7 @@ from crenel.anonymity.algorithms.castle.algorithm import CASTLE
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
 from crenel.anonymity.algorithms.suhdsa.outputs import REPAIRS, WINDOWS
-from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.hierarchy import from_paths
@@ -31,7 +31,7 @@ MEASURED = ("milliseconds", "repairs_per_second")
 
 def plan(**window: object) -> OperatorPlan:
     """Three values of three: hardly a group has them, so most must be repaired."""
-    parameters = WindowParameters(**({"tuples": 20} | window))  # type: ignore[arg-type]
+    parameters = SuhdsaParameters(**({"tuples": 20} | window))  # type: ignore[arg-type]
     return with_terms(planned(SUHDSA, parameters), privacy=Privacy(3, 3))
 
 

@@ -24,7 +24,7 @@ from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
 from crenel.anonymity.algorithms.ola.algorithm import OLA
 from crenel.anonymity.algorithms.ola.parameters import OlaParameters
 from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
-from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.attributes import Categorical, Noised, Numeric
 from crenel.anonymity.model.builders.addresses import Addresses
@@ -48,7 +48,7 @@ from tests.support.layouts import encode_plan, layout_of
 MADE: dict[str, Any] = {
     CASTLE.name: CastleParameters(25, 40, max_clusters=6),
     NEAREST.name: NearestParameters(25, 40, delay_jitter=0.25, reuse_limit=1000),
-    SUHDSA.name: WindowParameters(tuples=20, event_time=60),
+    SUHDSA.name: SuhdsaParameters(tuples=20, event_time=60),
     MONDRIAN.name: MondrianParameters(ClosedBy(25, 60)),
     OLA.name: OlaParameters(ClosedBy(25), 0.2),
     IN_ORDER.name: InOrderParameters(20),

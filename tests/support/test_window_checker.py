@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from crenel.anonymity.algorithms.suhdsa.log import Repairs
-from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
@@ -22,7 +22,7 @@ from tests.support.window_checker import WindowChecker
 from tests.support.window_drive import WindowSetting, told
 
 POLICY = Policy((Numeric("x", (0, 100)),), sensitive=("s",), passthrough=(IDENTITY,), subject="who")
-PARAMETERS = WindowParameters(6, distortion_weight=1.0)
+PARAMETERS = SuhdsaParameters(6, distortion_weight=1.0)
 SETTING = WindowSetting(POLICY, Privacy(3, 2), PARAMETERS, (pa.string(), pa.int64()))
 STEP = Push(
     tuple(
@@ -56,7 +56,7 @@ def test_what_windows_do_is_found_right() -> None:
         (Privacy(3, 2), replace(PARAMETERS, tuples=1, delay_tuples=1), "waited for more tuples than it may"),
     ],
 )
-def test_a_broken_promise_is_noticed(privacy: Privacy, parameters: WindowParameters, message: str) -> None:
+def test_a_broken_promise_is_noticed(privacy: Privacy, parameters: SuhdsaParameters, message: str) -> None:
     with pytest.raises(Violation, match=message):
         WindowChecker(POLICY, privacy, parameters).observe(STEP, *outcome())
 

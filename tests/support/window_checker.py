@@ -9,7 +9,7 @@ from math import isclose, log2
 from typing import TYPE_CHECKING
 
 from crenel.anonymity.algorithms.suhdsa.log import ACTIONS, Repairs
-from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.outcomes import KINDS, LINKABLE
 from crenel.anonymity.model.policy import Policy
@@ -32,7 +32,7 @@ class WindowChecker:
     policy, privacy, parameters : what was promised; ``policy.passthrough`` holds ``IDENTITY``
     """
 
-    def __init__(self, policy: Policy, privacy: Privacy, parameters: WindowParameters) -> None:
+    def __init__(self, policy: Policy, privacy: Privacy, parameters: SuhdsaParameters) -> None:
         self.policy, self.privacy, self.parameters = policy, privacy, parameters
         self.space = Space(policy)
         self.rows: list[Row] = []

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from crenel.anonymity.algorithm import Algorithm
 from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
 from crenel.anonymity.algorithms.suhdsa.log import Repairs
-from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, SuhdsaParameters
 from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaCounters, SuhdsaShard, SuhdsaStep
 from crenel.anonymity.algorithms.suhdsa.stored import SuhdsaSnapshot, initial_snapshot, read
 from crenel.anonymity.buffer.releases import Releases
@@ -27,7 +27,7 @@ from tests.support.window_checker import WindowChecker
 class WindowSetting(Setting):
     """What a shard of windows is built from; its clock ticks a microsecond each time it is read."""
 
-    parameters: WindowParameters  # type: ignore[assignment]
+    parameters: SuhdsaParameters  # type: ignore[assignment]
     algorithm: ClassVar[Algorithm] = SUHDSA
 
     def window(self, key: bytes = KEY, fingerprint: Mapping[str, str] | None = None) -> SuhdsaShard:
@@ -109,7 +109,7 @@ def judged_windows(
 
 
 @st.composite
-def window_parameters(draw: st.DrawFn, k: int, l: int, *, timed: bool, diverse: bool) -> WindowParameters:  # noqa: E741
+def window_parameters(draw: st.DrawFn, k: int, l: int, *, timed: bool, diverse: bool) -> SuhdsaParameters:  # noqa: E741
     """Parameters at their edges and between them."""
     sizes = st.sampled_from((1, 2, 5, 8, 16, 16, 30, 30, 1000))
     times = st.sampled_from((0, 1, 5, 20, 100, 2**62))
@@ -132,7 +132,7 @@ def window_parameters(draw: st.DrawFn, k: int, l: int, *, timed: bool, diverse: 
         adaptive = AdaptiveWindow(
             draw(st.integers(k, tuples)), draw(st.sampled_from((0.0, 0.5, 1.0))), draw(st.integers(1, 3))
         )
-    return WindowParameters(
+    return SuhdsaParameters(
         tuples=tuples,
         event_time=event_time,
         **delays,

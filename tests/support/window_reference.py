@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from math import inf
 
-from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.model.policy import Policy
 from tests.support.source import Row
 from tests.support.space import Box, Space
@@ -42,7 +42,7 @@ class Reference:
     k, target : distinct subjects and sensitive values that each group is to have
     """
 
-    def __init__(self, policy: Policy, parameters: WindowParameters, rows: Sequence[Row], k: int, target: int) -> None:
+    def __init__(self, policy: Policy, parameters: SuhdsaParameters, rows: Sequence[Row], k: int, target: int) -> None:
         self.policy, self.parameters, self.rows, self.k, self.target = policy, parameters, rows, k, target
         self.space = Space(policy)
         self.points = [self.space.point(row) for row in rows]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from crenel.anonymity.algorithm import Algorithm, Section, Setting, Shard, ShardContext, add_algorithm, tell_delay
 from crenel.anonymity.algorithms.precompile import warm_up
 from crenel.anonymity.algorithms.suhdsa.outputs import REPAIRS, WINDOWS
-from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaShard
 from crenel.anonymity.algorithms.suhdsa.stored import ENTRIES, initial_snapshot, read
 from crenel.anonymity.buffer.stored_frequencies import SEEN
@@ -26,14 +26,14 @@ def _restored(context: ShardContext, stored: StoredShard, where: str) -> Shard:
 
 
 def _compile() -> None:
-    warm_up(SUHDSA, WindowParameters(tuples=64, event_time=1000))
+    warm_up(SUHDSA, SuhdsaParameters(tuples=64, event_time=1000))
 
 
-def _problems(policy: Policy, privacy: Privacy, parameters: WindowParameters) -> Iterator[str]:
+def _problems(policy: Policy, privacy: Privacy, parameters: SuhdsaParameters) -> Iterator[str]:
     yield from parameters.problems(policy, privacy)
 
 
-def _tell(window: WindowParameters) -> Iterator[tuple[str, str]]:
+def _tell(window: SuhdsaParameters) -> Iterator[tuple[str, str]]:
     yield from tell_delay(window)
     if window.tuples is not None:
         yield "tuples", f"{window.tuples} close a window"
@@ -62,7 +62,7 @@ SUHDSA = add_algorithm(
     Algorithm(
         name="suhdsa",
         stored_name="window",
-        parameters=WindowParameters,
+        parameters=SuhdsaParameters,
         sections=(
             Section("delay", "{tuples: 100}, {event_time: 20 s}, or both, or null for two windows"),
             Section("target", "a mapping such as {most: 5}, or null to keep it at l"),

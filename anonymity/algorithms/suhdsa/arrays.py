@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from crenel.anonymity.algorithms.suhdsa.distance import Scale, scale
 from crenel.anonymity.algorithms.suhdsa.log import empty_actions, empty_log
-from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.algorithms.suhdsa.scratch_buffers import Work, empty_work
 from crenel.anonymity.buffer.release_buffer import ReleaseBuffer, Totals, empty_out, empty_totals
 from crenel.anonymity.compiled.arrays import record, zeros
@@ -105,7 +105,7 @@ class WindowArrays(NamedTuple):
         ``window_tuples``: window size in tuples; ``target``: l_t; ``merges``, ``swaps``: numbers so far; ``alone``: 0
         or 1, whether each subject has one tuple in the window; from ``dwelt`` to ``last_cost``: state of the
         controllers (``crenel.anonymity.algorithms.suhdsa.controllers``)
-    of : settings: the fields of ``WindowParameters`` and ``Privacy``, -1 for None, 0 or 1 for booleans;
+    of : settings: the fields of ``SuhdsaParameters`` and ``Privacy``, -1 for None, 0 or 1 for booleans;
         ``most_subjects``: maximum number of subjects in a merged group
     checks, aims : privacy models of each release, and aims of the repairs, which may be stricter
     held : (slots,) slots of the buffered tuples, oldest first, carried ones before new ones
@@ -136,7 +136,7 @@ class WindowArrays(NamedTuple):
 
 
 def empty_arrays(
-    policy: Policy, privacy: Privacy, parameters: WindowParameters, random: RandomStream, slots: int = 0
+    policy: Policy, privacy: Privacy, parameters: SuhdsaParameters, random: RandomStream, slots: int = 0
 ) -> WindowArrays:
     """Return the arrays of a shard before its first tuple, with room for ``slots`` tuples."""
     now = record(
@@ -189,7 +189,7 @@ def moved(arrays: WindowArrays, made: WindowArrays, slots: NDArray[np.int32]) ->
     return made._replace(now=arrays.now, domain=arrays.domain, totals=arrays.totals, checks=checks, aims=aims)
 
 
-def _told(policy: Policy, privacy: Privacy, window: WindowParameters) -> Any:
+def _told(policy: Policy, privacy: Privacy, window: SuhdsaParameters) -> Any:
     of = record(
         "k tuples event_time delay_tuples delay_event_time by_name neighbors most_subjects representative median "
         "ancestor least_target most_target dwell least_window judge",

@@ -36,7 +36,7 @@ class AdaptiveWindow:
 
     Attributes
     ----------
-    least : minimum window size in tuples, k or more; the maximum is ``WindowParameters.tuples``
+    least : minimum window size in tuples, k or more; the maximum is ``SuhdsaParameters.tuples``
     delay_weight : weight of the mean delay against the mean loss, 0 to 1
     windows : number of windows judged before each change of the size, 1 or more
     """
@@ -47,7 +47,7 @@ class AdaptiveWindow:
 
 
 @dataclass(frozen=True)
-class WindowParameters:
+class SuhdsaParameters:
     """Parameters of SUHDSA (symbols of the paper in brackets).
 
     A window closes when it holds ``tuples`` tuples, carried ones included, of which at least k are new since the last

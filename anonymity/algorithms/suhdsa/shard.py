@@ -69,7 +69,7 @@ class SuhdsaShard(Shard):
 
     Parameters
     ----------
-    context : context of the shard; its parameters are ``WindowParameters``
+    context : context of the shard; its parameters are ``SuhdsaParameters``
     snapshot : stored state (``crenel.anonymity.algorithms.suhdsa.stored``)
     remembers : whether each step returns changes to store; a temporary shard needs none
     clock : nanoseconds from any start, to measure windows; it decides nothing

@@ -23,7 +23,7 @@ from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
 from crenel.anonymity.algorithms.nearest.algorithm import NEAREST
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
 from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
-from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.attributes import Noised, Numeric
 from crenel.anonymity.model.errors import PolicyError
@@ -41,7 +41,7 @@ HEIGHT, WEIGHT = Noised("height", (100.0, 220.0), 1.0), Noised("weight", (30.0, 
 MADE = {
     CASTLE.name: CastleParameters(40),
     NEAREST.name: NearestParameters(40, delay_jitter=0.25, reuse_limit=1000),
-    SUHDSA.name: WindowParameters(30),
+    SUHDSA.name: SuhdsaParameters(30),
     MONDRIAN.name: MondrianParameters(ClosedBy(60)),
     IN_ORDER.name: InOrderParameters(40),
 }
@@ -255,12 +255,12 @@ def test_nothing_of_who_was_withheld_is_in_a_release(
     [
         (CASTLE, CastleParameters(15)),
         (NEAREST, NearestParameters(15, delay_jitter=0.25, reuse_limit=1000)),
-        (SUHDSA, WindowParameters(15, delay_tuples=45)),
+        (SUHDSA, SuhdsaParameters(15, delay_tuples=45)),
     ],
     ids=lambda found: getattr(found, "name", ""),
 )
 def test_whoever_is_left_of_too_small_a_class_waits_on_while_its_delay_allows(
-    algorithm: Algorithm, parameters: CastleParameters | WindowParameters
+    algorithm: Algorithm, parameters: CastleParameters | SuhdsaParameters
 ) -> None:
     # All have the same x: who waits is in one cluster or group.
     chance = np.random.default_rng(5)

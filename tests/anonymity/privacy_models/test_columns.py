@@ -20,7 +20,7 @@ from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
 from crenel.anonymity.algorithms.ola.parameters import OlaParameters
-from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.attributes import Categorical
 from crenel.anonymity.model.errors import PolicyError
@@ -45,7 +45,7 @@ ALGORITHMS = (CASTLE, NEAREST, SUHDSA, MONDRIAN, OLA)
 MADE: dict[str, Any] = {
     CASTLE.name: CastleParameters(12, max_clusters=4, reuse_limit=1000),
     NEAREST.name: NearestParameters(12, delay_jitter=0.25, reuse_limit=1000),
-    SUHDSA.name: WindowParameters(12),
+    SUHDSA.name: SuhdsaParameters(12),
     MONDRIAN.name: MondrianParameters(ClosedBy(20)),
     OLA.name: OlaParameters(ClosedBy(20), max_suppression=0.5),
 }

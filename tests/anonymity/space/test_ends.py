@@ -16,7 +16,7 @@ from crenel.anonymity.algorithms.builtin import CASTLE, MONDRIAN, NEAREST, SUHDS
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.mondrian.parameters import MondrianParameters
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
-from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.model.attributes import Noised, Numeric
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import Policy
@@ -92,7 +92,7 @@ SETTINGS = {
     "castle": (Setting, CastleParameters(delay_tuples=10), CASTLE),
     "nearest": (NearestSetting, NearestParameters(10, delay_jitter=0.25, reuse_limit=1000), NEAREST),
     "lasting": (LastingSetting, NearestParameters(10, delay_jitter=0.25, reuse_limit=1000), NEAREST),
-    "window": (Setting, WindowParameters(tuples=4), SUHDSA),
+    "window": (Setting, SuhdsaParameters(tuples=4), SUHDSA),
     "mondrian": (Setting, MondrianParameters(window=WINDOWS), MONDRIAN),
 }
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
-from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
@@ -28,6 +28,6 @@ def test_the_loss_of_a_whole_observed_range_is_one(lowest: float, highest: float
         setting = Setting(*common, CastleParameters(1000), (pa.int64(),))
         outputs, *_ = judged(setting, [Push(rows), Finish()])
     else:
-        windows = WindowSetting(*common, WindowParameters(tuples=1000), (pa.int64(),))
+        windows = WindowSetting(*common, SuhdsaParameters(tuples=1000), (pa.int64(),))
         outputs, *_ = judged_windows(windows, [Push(rows), Finish()])
     assert [loss for out in outputs for loss in out.loss.tolist()] == [1.0]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from crenel.anonymity.algorithms.suhdsa.algorithm import SUHDSA
-from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, SuhdsaParameters
 from tests.jobs.config.test_load import configured, problems
 
 FULL = """
@@ -40,7 +40,7 @@ sinks: {released: {connector: blackhole}, repairs: {connector: print}, windows: 
 def test_every_field_arrives(tmp_path: Path) -> None:
     config = configured(tmp_path, FULL)
     assert config.algorithm is SUHDSA
-    assert config.parameters == WindowParameters(
+    assert config.parameters == SuhdsaParameters(
         tuples=50,
         event_time=10_000,
         delay_tuples=120,
@@ -66,7 +66,7 @@ def test_every_field_arrives(tmp_path: Path) -> None:
 
 def test_defaults_are_those_that_are_documented(tmp_path: Path) -> None:
     config = configured(tmp_path, FULL, "suhdsa={tuples: 50, target: {most: 3}, adaptive: {least: 10}}")
-    assert config.parameters == WindowParameters(
+    assert config.parameters == SuhdsaParameters(
         tuples=50,
         event_time=None,
         delay_tuples=100,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
@@ -127,7 +127,7 @@ def test_a_push_does_not_change_what_it_is_given(case: Case, cut: tuple[int, ...
 def test_nothing_raw_leaves_but_means_and_the_ends_of_intervals(k: int, drawn: list[int], output: str) -> None:
     # Values like no count and no number of anything: what turns up in a release or a log is raw.
     policy = Policy((Numeric("age"), Numeric("pay", (0, 2**41))), passthrough=(IDENTITY,), subject="who")
-    parameters = WindowParameters(tuples=10, output=output)  # type: ignore[arg-type]
+    parameters = SuhdsaParameters(tuples=10, output=output)  # type: ignore[arg-type]
     setting = WindowSetting(policy, Privacy(k), parameters, (pa.int64(),))
     rows = [Row((x + 0.25, x + 0.75), (-1 - i,), subject=x + 2**50) for i, x in enumerate(drawn)]
     raw = {value for row in rows for value in (*row.values, row.subject)}
@@ -167,6 +167,6 @@ def test_the_streams_of_these_laws_bring_about_everything(what: str) -> None:
 @pytest.mark.parametrize("size", [0, 1, 2**61, 2**62])
 def test_event_times_and_delays_at_the_ends_of_their_range_do_not_wrap_around(event_time: int, size: int) -> None:
     policy = Policy((Numeric("age"),), passthrough=(IDENTITY,), event_time="at")
-    setting = WindowSetting(policy, Privacy(1), WindowParameters(event_time=size), (pa.int64(),))
+    setting = WindowSetting(policy, Privacy(1), SuhdsaParameters(event_time=size), (pa.int64(),))
     rows = (Row((1.0,), (0,), event_time=event_time), Row((2.0,), (1,), event_time=0))
     judged_windows(setting, [Push(rows), *map(Advance, [NO_TIME + 1, -1, 0, 2**62, 2**63 - 1]), Finish()])

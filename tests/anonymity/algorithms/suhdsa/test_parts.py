@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
-from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import AdaptiveTarget, AdaptiveWindow, SuhdsaParameters
 from crenel.anonymity.algorithms.suhdsa.shard import SuhdsaShard
 from crenel.anonymity.algorithms.suhdsa.stored import initial_snapshot
 from crenel.anonymity.buffer.releases import Releases
@@ -32,7 +32,7 @@ TYPES = (pa.string(), pa.int64())
 
 
 def setting(k: int, l: int = 1, **parameters: object) -> WindowSetting:  # noqa: E741
-    return WindowSetting(POLICY, Privacy(k, l), WindowParameters(**parameters), TYPES)  # type: ignore[arg-type]
+    return WindowSetting(POLICY, Privacy(k, l), SuhdsaParameters(**parameters), TYPES)  # type: ignore[arg-type]
 
 
 def rows(values: Sequence[float], sensitive: str, start: int = 0) -> tuple[Row, ...]:
@@ -91,7 +91,7 @@ def test_what_is_left_at_the_end_closes() -> None:
 
 def test_tuples_without_enough_subjects_wait_for_the_next_window_and_count_in_it() -> None:
     policy = replace(POLICY, subject="who")
-    made = WindowSetting(policy, Privacy(3), WindowParameters(4, delay_tuples=100), TYPES)
+    made = WindowSetting(policy, Privacy(3), SuhdsaParameters(4, delay_tuples=100), TYPES)
     window = made.window()
     people = [1, 1, 2, 2, 2, 1, 3, 4]
     given = [replace(row, subject=who) for row, who in zip(rows([1] * 8, "a" * 8), people, strict=True)]
@@ -131,8 +131,8 @@ def test_a_new_tuple_that_is_overdue_closes_the_window_for_its_chance() -> None:
 
 
 def test_the_default_delay_is_two_windows() -> None:
-    assert WindowParameters(50).delay_tuples == 100
-    both = WindowParameters(50, 30)
+    assert SuhdsaParameters(50).delay_tuples == 100
+    both = SuhdsaParameters(50, 30)
     assert (both.delay_tuples, both.delay_event_time) == (100, 60)
 
 
@@ -191,7 +191,7 @@ def test_a_swap_keeps_k_subjects_in_both_groups() -> None:
     # The nearest pair is x = 2 and x = 90. But person 6 is in the second group already, which would be left with two.
     people = [5, 7, 6, 4, 5, 6, 6]
     policy = replace(POLICY, subject="who")
-    made = WindowSetting(policy, Privacy(3, 2), WindowParameters(7, distortion_weight=1.0), TYPES)
+    made = WindowSetting(policy, Privacy(3, 2), SuhdsaParameters(7, distortion_weight=1.0), TYPES)
     given = rows([0, 1, 2, 90, 91, 92, 93], "aaababb")
     window = made.window()
     out, repairs = told(made, window, Push(tuple(replace(r, subject=p) for r, p in zip(given, people, strict=True))))
@@ -220,7 +220,7 @@ def test_a_weight_of_zero_takes_an_attribute_out_of_the_distances() -> None:
     ]
 
     def grouped(**weights: float) -> list[set[int]]:
-        parameters = WindowParameters(4, weights=tuple(weights.items()))
+        parameters = SuhdsaParameters(4, weights=tuple(weights.items()))
         made = WindowSetting(replace(policy, event_time=None), Privacy(2), parameters, TYPES)
         return members(take(made, made.window(), Push(tuple(given))))
 
@@ -238,7 +238,7 @@ def test_a_weight_of_zero_takes_an_attribute_out_of_the_distances() -> None:
 def test_a_representative_stands_for_its_group(numeric: str, categorical: str, number: float, label: str) -> None:
     tree = from_paths([["a", "ab", "*"], ["b", "ab", "*"], ["c", "*"]])
     policy = Policy((Numeric("x", (0, 10)), Categorical("c", tree)), passthrough=(IDENTITY,))
-    parameters = WindowParameters(3, output="representative", numeric=numeric, categorical=categorical)  # type: ignore[arg-type]
+    parameters = SuhdsaParameters(3, output="representative", numeric=numeric, categorical=categorical)  # type: ignore[arg-type]
     made = WindowSetting(policy, Privacy(3), parameters, (pa.int64(),))
     out = take(made, made.window(), Push((Row((0.0, "b"), (0,)), Row((2.0, "a"), (1,)), Row((10.0, "b"), (2,)))))
     assert (out.lower.tolist(), out.upper.tolist()) == ([[number]], [[number]])
@@ -315,7 +315,7 @@ def test_the_window_shrinks_where_delay_counts_and_stays_within_its_bounds(weigh
 
 @pytest.mark.parametrize("kind", [Suhdsa, Ubdsa])
 def test_baselines_promise_k_alone(kind: type[SuhdsaShard]) -> None:
-    made = WindowSetting(replace(POLICY, event_time=None), Privacy(3, 2), WindowParameters(9), TYPES)
+    made = WindowSetting(replace(POLICY, event_time=None), Privacy(3, 2), SuhdsaParameters(9), TYPES)
     window = kind(made.terms(), initial_snapshot(made.terms(), 0, KEY))
     given = [replace(row, event_time=NO_TIME) for row in rows([i % 10 for i in range(60)], "a" * 60)]
     outputs = [take(made, window, step) for step in in_blocks(given, 7)]
@@ -432,14 +432,14 @@ def test_parameters_that_cannot_be_kept_are_refused(parameters: dict[str, object
 
 
 def test_event_time_needs_its_column() -> None:
-    made = WindowSetting(replace(POLICY, event_time=None), Privacy(2), WindowParameters(event_time=5), TYPES)
+    made = WindowSetting(replace(POLICY, event_time=None), Privacy(2), SuhdsaParameters(event_time=5), TYPES)
     with pytest.raises(PolicyError, match=r"suhdsa.event_time: needs a column of the role policy.event_time"):
         made.window()
-    made = WindowSetting(replace(POLICY, event_time=None), Privacy(2), WindowParameters(5, delay_event_time=5), TYPES)
+    made = WindowSetting(replace(POLICY, event_time=None), Privacy(2), SuhdsaParameters(5, delay_event_time=5), TYPES)
     with pytest.raises(PolicyError, match=r"suhdsa.delay.event_time: needs a column"):
         made.window()
     made = WindowSetting(
-        replace(POLICY, sensitive=()), Privacy(2), WindowParameters(5, target=AdaptiveTarget(2)), TYPES[1:]
+        replace(POLICY, sensitive=()), Privacy(2), SuhdsaParameters(5, target=AdaptiveTarget(2)), TYPES[1:]
     )
     with pytest.raises(PolicyError, match=r"suhdsa.target: needs a sensitive column"):
         made.window()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.buffer.releases import Releases
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.policy import Policy
@@ -26,7 +26,7 @@ TYPES = (pa.string(), pa.int64())
 
 
 def setting(privacy: Privacy, **parameters: object) -> WindowSetting:
-    return WindowSetting(POLICY, privacy, WindowParameters(**parameters), TYPES)  # type: ignore[arg-type]
+    return WindowSetting(POLICY, privacy, SuhdsaParameters(**parameters), TYPES)  # type: ignore[arg-type]
 
 
 def rows(people: str, illnesses: str, values: str = "") -> list[Row]:
@@ -155,7 +155,7 @@ def test_a_further_promise_holds_with_k_and_l_and_after_a_restore(
 
 def test_a_row_dated_far_ahead_dates_no_release_but_its_own() -> None:
     policy = replace(POLICY, event_time="at")
-    made = WindowSetting(policy, Privacy(2), WindowParameters(4), TYPES)
+    made = WindowSetting(policy, Privacy(2), SuhdsaParameters(4), TYPES)
     stream = [replace(row, event_time=i) for i, row in enumerate(rows("ABCDEFGH", "abababab", "00990099"))]
     stream[1] = replace(stream[1], event_time=10**12)
     window = made.window()

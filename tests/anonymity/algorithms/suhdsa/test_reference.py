@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crenel.anonymity.algorithms.suhdsa.log import ACTIONS
-from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.model.attributes import Categorical, Numeric
 from crenel.anonymity.model.hierarchy import from_paths
 from crenel.anonymity.model.policy import Policy
@@ -46,7 +46,7 @@ def windows(draw: st.DrawFn, *, repeats: bool) -> tuple[WindowSetting, list[Row]
     )
     k = draw(st.integers(2, 5))
     l = draw(st.integers(1, 1 if repeats else k))  # noqa: E741
-    parameters = WindowParameters(
+    parameters = SuhdsaParameters(
         event_time=2**40,
         distortion_weight=1.0,
         neighbors=draw(st.integers(1, 4)),
@@ -125,7 +125,7 @@ def test_windows_with_several_swaps_and_merges_are_among_them() -> None:
 
 def test_a_tuple_has_no_event_time_in_a_stream_without_any() -> None:
     policy = Policy((Numeric("x", (0, 1)),), passthrough=(IDENTITY,))
-    setting = WindowSetting(policy, Privacy(2), WindowParameters(10), (pa.int64(),))
+    setting = WindowSetting(policy, Privacy(2), SuhdsaParameters(10), (pa.int64(),))
     window = setting.window()
     outputs = [take(setting, window, step) for step in in_blocks([Row((0.5,), (i,)) for i in range(3)], 3)]
     assert [out.event_time.tolist() for out in outputs] == [[], [NO_TIME]]

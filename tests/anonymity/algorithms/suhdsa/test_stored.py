@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.model.attributes import Numeric
 from crenel.anonymity.model.errors import PolicyError
 from crenel.anonymity.model.policy import Policy
@@ -33,7 +33,7 @@ POLICY = Policy(
 )
 
 
-def setting(parameters: WindowParameters, k: int = 2) -> WindowSetting:
+def setting(parameters: SuhdsaParameters, k: int = 2) -> WindowSetting:
     return WindowSetting(POLICY, Privacy(k), parameters, (pa.string(), pa.int64()))
 
 
@@ -43,7 +43,7 @@ def size(stored: StoredShard) -> int:
 
 def test_tuples_dated_far_ahead_do_not_keep_what_came_with_them() -> None:
     # With two people no window reaches k: a tuple waits until its time is over, and one in twenty for ever.
-    shard = KeptWindow(setting(WindowParameters(event_time=1000, delay_event_time=10_000), 3))
+    shard = KeptWindow(setting(SuhdsaParameters(event_time=1000, delay_event_time=10_000), 3))
     sizes = []
     for first in range(0, 4000, 20):
         times = [10**12 if i == first else 1000 * i for i in range(first, first + 20)]
@@ -90,7 +90,7 @@ def test_blocks_that_are_stored_anew_are_among_them() -> None:
 
 
 def test_memory_is_given_back_after_a_burst_and_nothing_else_changes() -> None:
-    made = setting(WindowParameters(event_time=5000, delay_event_time=10_000), 3)
+    made = setting(SuhdsaParameters(event_time=5000, delay_event_time=10_000), 3)
     shard, other = KeptWindow(made), KeptWindow(made)
     burst = Push(tuple(Row((float(i % 1000),), ("abc"[i % 3], i), i % 700, i % 4000) for i in range(8000)))
     later = [
