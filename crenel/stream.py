@@ -44,7 +44,7 @@ from crenel.results import Result, Summary, summarize
 from crenel.settings import Duration, Settings
 from crenel.state.block import NO_TIME, Block
 from crenel.state.codec import array, pack, raw, unpack
-from crenel.state.stored import Changes, Stored
+from crenel.state.shard import Changes, StoredShard
 
 _SPARE_ROWS = 4096
 """Rows that are kept beyond twice the buffered ones before the others are dropped."""
@@ -295,14 +295,15 @@ class Stream:
         self._rows.table = pa.ipc.open_stream(pa.py_buffer(raw(columns, "rows"))).read_all()
         self._rejected = array(columns, "rejected").copy()
         self._watermark, self._next_row = meta["watermark"], meta["next_row"]
-        stored: dict[int, Stored] = {}
+        blobs: dict[int, bytes] = {}
+        entries: dict[int, dict[str, dict[int, bytes]]] = {}
         for i, (number, kind, key) in enumerate(meta["entries"]):
             blob = raw(columns, f"e{i}")
             if kind == "":
-                stored[number] = Stored(blob, {})
+                blobs[number], entries[number] = blob, {}
             else:
-                dict_of = stored[number].entries
-                dict_of.setdefault(kind, {})[key] = blob  # type: ignore[attr-defined]
+                entries[number].setdefault(kind, {})[key] = blob
+        stored = {number: StoredShard(blob, entries[number]) for number, blob in blobs.items()}
         for number, state in stored.items():
             live = plan.settings.algorithm.restored(plan.context, state, f"shard {number}")
             self._shards[number] = _ShardState(number, live, state)
@@ -402,7 +403,7 @@ class _Refused(NamedTuple):
 class _ShardState:
     """A live shard, and its stored state where the stream can be restored."""
 
-    def __init__(self, number: int, live: Shard, stored: Stored | None) -> None:
+    def __init__(self, number: int, live: Shard, stored: StoredShard | None) -> None:
         self.number, self.live = number, live
         self._shard = b"" if stored is None else stored.shard
         self._entries: dict[str, dict[int, bytes]] = (
@@ -410,8 +411,8 @@ class _ShardState:
         )
 
     @property
-    def stored(self) -> Stored:
-        return Stored(self._shard, self._entries)
+    def stored(self) -> StoredShard:
+        return StoredShard(self._shard, self._entries)
 
     def keep(self, changes: Changes | None) -> None:
         """Apply the changes of a step to the stored state."""

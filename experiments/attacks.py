@@ -107,7 +107,7 @@ def _settings(privacy: Privacy, delay: int, **of_window: Any) -> dict[str, Setti
         "nearest": (NEAREST, NearestParameters(delay)),
         "nearest, jitter 0.25": (NEAREST, NearestParameters(delay, delay_jitter=JITTER)),
         "nearest, reuse, jitter 0.25": (NEAREST, NearestParameters(delay, delay_jitter=JITTER, reuse_limit=REUSE)),
-        "window": (WINDOW, WindowParameters(delay_tuples=delay, **of_window)),
+        "window": (SUHDSA, SuhdsaParameters(delay_tuples=delay, **of_window)),
     }
     return {name: Setting(algorithm, privacy, parameters) for name, (algorithm, parameters) in chosen.items()}
 

@@ -21,7 +21,7 @@ from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.nearest.lasting.shard import LastingNearest
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
 from crenel.anonymity.model.privacy import Lasting, Privacy
-from crenel.state.stored import Stored
+from crenel.state.shard import StoredShard
 from experiments.harness import REUSE, Stream, Table, taxi_stream
 from experiments.timing import inside
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from benchmarks.adult import frame, stream
 from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST, WINDOW
+from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST, SUHDSA
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
 from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters

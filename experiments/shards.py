@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from benchmarks.adult import stream
 from crenel.anonymity.algorithm import Algorithm
-from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST, WINDOW
+from crenel.anonymity.algorithms.builtin import CASTLE, NEAREST, SUHDSA
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
 from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
@@ -27,8 +27,8 @@ from crenel.anonymity.model.secret import NO_KEY
 from crenel.anonymity.regions.learn import learn, members_of
 from crenel.anonymity.regions.loss import Sample
 from crenel.operators.encode.encoder import Encoder
-from tests.support.layouts import encode_plan, layout_of
 from experiments.harness import Drawing, Stream, Table, legend_below, panels, replay, seeds
+from tests.support.layouts import encode_plan, layout_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

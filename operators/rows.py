@@ -82,9 +82,9 @@ def batch_type(plan: OperatorPlan) -> TypeInformation:
 
 def _columns(plan: OperatorPlan) -> tuple[tuple[OutputColumn, ...], Generalization, tuple[OutputColumn, ...]]:
     """Return the columns of a release, its generalization, and the columns of its members, after the hash chain."""
-    policy = plan.terms.policy
+    policy = plan.context.policy
     generalization = Generalization(policy, plan.representative, plan.integers, plan.extremes)
-    return release_columns(policy), generalization, in_rows(member_columns(policy, plan.terms.members))
+    return release_columns(policy), generalization, in_rows(member_columns(policy, plan.context.members))
 
 
 class Emitter:
@@ -93,7 +93,7 @@ class Emitter:
     def __init__(self, plan: OperatorPlan) -> None:
         self._plan = plan
         self._columns, self._generalization, self._member_columns = _columns(plan)
-        self._pseudonym_key = b"" if plan.terms.policy.pseudonym is None else plan.subject_key.pseudonym_key
+        self._pseudonym_key = b"" if plan.context.policy.pseudonym is None else plan.subject_key.pseudonym_key
 
     def releases(
         self, releases: Releases, shard: int, random_key: bytes = b"", chain: Chain | None = None

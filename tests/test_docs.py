@@ -23,7 +23,7 @@ from crenel.anonymity.algorithms.batch.windows import ClosedBy
 from crenel.anonymity.algorithms.builtin import SUHDSA
 from crenel.anonymity.algorithms.nearest.parameters import NearestParameters
 from crenel.anonymity.algorithms.ola.parameters import OlaParameters
-from crenel.anonymity.algorithms.suhdsa.parameters import WindowParameters
+from crenel.anonymity.algorithms.suhdsa.parameters import SuhdsaParameters
 from crenel.anonymity.model.attributes import Noised, Numeric
 from crenel.anonymity.model.outcomes import KINDS, REJECTIONS
 from crenel.anonymity.model.policy import Policy
@@ -164,7 +164,7 @@ def columns_of_sinks() -> dict[str, list[str]]:
     noised = (Noised("NOISED", (0, 9)),)
     policy = Policy((Numeric("NAME"),), ("SENSITIVE",), noised=noised, event_time="TIME", reference="LINE")
     types = {"NAME": "INT", "SENSITIVE": "STRING", "NOISED": "INT", "TIME": "BIGINT", "LINE": "BIGINT"}
-    of_window = {"algorithm": WINDOW, "parameters": WindowParameters(tuples=20)}
+    of_window = {"algorithm": SUHDSA, "parameters": SuhdsaParameters(tuples=20)}
     found = outputs(layout_of(policy, types, **of_window, audit_chain=Secret("audit_chain.key")))
     return {sink: [column.name for column in columns] for sink, (columns, _) in found.items()}
 
@@ -239,7 +239,7 @@ def test_the_columns_of_an_output_are_documented_as_they_are_declared(sink: str)
     assert [list(row.values()) for row in rows("outputs.md", f"column of `{sink}`")] == declared
 
 
-@pytest.mark.parametrize("output", WINDOW.outputs, ids=lambda output: output.name)
+@pytest.mark.parametrize("output", SUHDSA.outputs, ids=lambda output: output.name)
 def test_the_columns_of_an_output_of_an_algorithm_are_documented_with_their_types(output: Output) -> None:
     declared = {
         f"`{column.name}`": "as in the source" if column.name == "event_time" else code(SQL[column.kind])

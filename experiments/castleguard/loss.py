@@ -14,7 +14,7 @@ from crenel.anonymity.algorithm import ShardContext
 from crenel.anonymity.algorithms.castle.parameters import CastleParameters
 from crenel.anonymity.algorithms.castle.shard import Castle
 from crenel.anonymity.buffer.releases import Releases
-from crenel.anonymity.buffer.stored_shard import begun
+from crenel.anonymity.buffer.stored_clusters import initial_snapshot
 from crenel.anonymity.model.privacy import Privacy, SamplingAndNoise
 from experiments.harness import (
     REUSE,
@@ -74,7 +74,7 @@ def run(
 ) -> Run:
     """Push a stream through one shard as one block, to the end."""
     terms = ShardContext(tuples.policy, privacy, parameters, tuples.members.schema, noise)
-    castle = Castle(terms, begun(terms, 0, bytes([seed]) * 32), remembers=False)
+    castle = Castle(terms, initial_snapshot(terms, 0, bytes([seed]) * 32), remembers=False)
     releases = [castle.push(block).releases for block in tuples.blocks(len(tuples))]
     still_open, tau = _open_losses(castle), castle.counters.tau
     releases.append(castle.finish().releases)

@@ -92,7 +92,7 @@ def key(seed: int) -> bytes:
 
 def shard(of: ShardContext, algorithm: Algorithm, seed: int = 0) -> ShardOfWindows:
     """Return a shard before its first tuple."""
-    return SHARDS[algorithm](of, begun(of, 0, key(seed)))
+    return SHARDS[algorithm](of, initial_snapshot(of, 0, key(seed)))
 
 
 def choice(people: Population, algorithm: Algorithm, k: int) -> Choice:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crenel.anonymity.algorithms.batch.stored import begun
+from crenel.anonymity.algorithms.batch.stored import initial_snapshot
 from crenel.anonymity.algorithms.ola.lattice import Node
 from crenel.anonymity.algorithms.ola.shard import Ola
 from crenel.anonymity.model.privacy import Privacy

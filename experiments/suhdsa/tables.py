@@ -155,17 +155,17 @@ def _window(
     return kind(terms, initial_snapshot(terms, 0, bytes(32)), remembers=False, **how)
 
 
-def ours(policy: Policy, privacy: Privacy, parameters: WindowParameters) -> Window:
+def ours(policy: Policy, privacy: Privacy, parameters: SuhdsaParameters) -> SuhdsaShard:
     """Return a shard of l-diversity-enhanced SUHDSA, which also measures the processor time of its windows."""
-    return _window(Window, policy, privacy, parameters, clock=time.process_time_ns)
+    return _window(SuhdsaShard, policy, privacy, parameters, clock=time.process_time_ns)
 
 
-def suhdsa(policy: Policy, privacy: Privacy, parameters: WindowParameters) -> Window:
+def suhdsa(policy: Policy, privacy: Privacy, parameters: SuhdsaParameters) -> SuhdsaShard:
     """Return a shard of windows for k alone, without repair."""
     return _window(Suhdsa, policy, privacy, parameters)
 
 
-def ubdsa(policy: Policy, privacy: Privacy, parameters: WindowParameters) -> Window:
+def ubdsa(policy: Policy, privacy: Privacy, parameters: SuhdsaParameters) -> SuhdsaShard:
     """Return a shard of UBDSA: one group at a time, for k alone."""
     assert parameters.tuples is not None
     least = min(privacy.k, parameters.tuples)
@@ -173,7 +173,7 @@ def ubdsa(policy: Policy, privacy: Privacy, parameters: WindowParameters) -> Win
     return _window(Ubdsa, policy, privacy, replace(parameters, adaptive=adaptive, target=None))
 
 
-def castle(policy: Policy, privacy: Privacy, parameters: WindowParameters) -> Castle:
+def castle(policy: Policy, privacy: Privacy, parameters: SuhdsaParameters) -> Castle:
     """Return a shard of CASTLE with k and l, whose delay is the length of the window."""
     delay = CastleParameters(parameters.tuples, parameters.event_time, reuse_limit=REUSE)
     terms = ShardContext(policy, privacy, delay, MEMBERS)
@@ -541,5 +541,5 @@ PARTS: dict[str, Callable[[], Table]] = {
 def results(part: str) -> Iterator[Table]:
     """Yield the table of a part."""
     for make in METHODS.values():
-        run(make, plain(0), 10, 2, WindowParameters(50))  # compile
+        run(make, plain(0), 10, 2, SuhdsaParameters(50))  # compile
     yield PARTS[part]()

@@ -143,7 +143,7 @@ def load_sections(content: Mapping[str, Any], folder: Path, where: Path | str) -
 
 
 def load_settings(content: Mapping[str, Any], folder: Path, where: Path | str) -> Config:
-    """Return the configuration of a program, without source and sinks; arguments and errors as for ``load_sections``."""
+    """Return the configuration of a program, which has no sinks; arguments and errors as for ``load_sections``."""
     return _config(load_sections(content, folder, where), folder, Source(""), {"released": {}})
 
 

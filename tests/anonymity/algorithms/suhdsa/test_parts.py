@@ -21,8 +21,8 @@ from crenel.anonymity.model.policy import Policy
 from crenel.anonymity.model.privacy import Privacy
 from crenel.state.block import NO_TIME
 from crenel.state.codec import StateError
-from experiments.suhdsa.baselines import Suhdsa, Ubdsa
 from crenel.state.shard import StoredShard
+from experiments.suhdsa.baselines import Suhdsa, Ubdsa
 from tests.support.drive import KEY, Kept, Setting, in_blocks
 from tests.support.source import IDENTITY, Advance, Finish, Push, Row
 from tests.support.window_drive import KeptWindow, WindowSetting, take, taken_by, told
