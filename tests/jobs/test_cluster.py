@@ -79,11 +79,11 @@ def test_adult_comes_out_k_anonymous_and_l_diverse(cluster: Cluster, tmp_path: P
 
 
 def test_adult_comes_out_k_anonymous_and_l_diverse_by_windows(cluster: Cluster, tmp_path: Path) -> None:
-    settings = arguments("adult-window", "shards.count=2", "flink={parallelism.default: 2}")
+    settings = arguments("adult-suhdsa", "shards.count=2", "flink={parallelism.default: 2}")
     taken = cluster.ask("anonymize", *settings, **variables(tmp_path))
     assert taken.returncode == 0, taken.stdout + taken.stderr
     cluster.wait_for_end(job_id(taken))
-    folder = tmp_path / "adult-window"
+    folder = tmp_path / "adult-suhdsa"
     released = rows_of(folder / "released", (*CATEGORICAL, "income"))
     suppressed = rows_of(folder / "suppressed", SUPPRESSED)
     windows = rows_of(folder / "windows", tuple(WINDOWS.columns))
@@ -126,7 +126,7 @@ def test_settings_of_the_command_line_under_which_state_would_be_lost_or_mixed_a
 
 
 def complete() -> list[dict[str, str]]:
-    """The rows of Adult that have all ten quasi-identifiers; no other column is missing where these are there."""
+    """Return the rows of Adult that have all ten quasi-identifiers; these miss no other column."""
     names = ("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship")
     names += ("race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income")
     with (ADULT / "adult.data").open(encoding="utf-8", newline="") as file:

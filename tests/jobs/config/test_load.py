@@ -274,7 +274,7 @@ def test_defaults_are_those_that_are_documented(tmp_path: Path) -> None:
     assert list(config.policy.roles) == ["age"]
 
 
-@pytest.mark.parametrize("name", ["adult", "adult-nearest", "adult-window", "taxi", "taxi-noise", "demo"])
+@pytest.mark.parametrize("name", ["adult", "adult-nearest", "adult-suhdsa", "taxi", "taxi-noise", "demo"])
 def test_the_examples_are_valid(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for column in ("education", "marital-status", "occupation", "native-country"):
         (tmp_path / f"hierarchy_{column}.csv").write_text("a;*\nb;*\n")
@@ -582,7 +582,7 @@ def test_no_error_shows_a_secret(tmp_path: Path, text: str, overrides: list[str]
     with pytest.raises(ConfigError) as error:
         configured(tmp_path, text, *overrides)
     assert "hunter2" not in repr(error.value) + str(error.value)
-    # What stands behind an error is printed with it.
+    # The cause of an error is printed with it.
     assert error.value.__cause__ is None
     assert error.value.__suppress_context__ or error.value.__context__ is None
 
